@@ -1,0 +1,1 @@
+//! The default store: etcd's v3 API in process, over redb.

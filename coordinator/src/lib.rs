@@ -1,0 +1,1 @@
+//! Who decides and acts: the tidegate daemon and the operator's commands.

@@ -1,0 +1,1 @@
+//! The one user of the etcd client: range, watch, commit, lease, leader.

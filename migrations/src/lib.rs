@@ -1,0 +1,1 @@
+//! How a schema changes under live traffic: expand, migrate, contract and undo.

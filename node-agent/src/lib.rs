@@ -1,0 +1,1 @@
+//! Who obeys and reports: the daemon on each node.

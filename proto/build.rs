@@ -1,0 +1,11 @@
+//! Compiles the operators' messages with protox, so that no protoc is needed for them.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed=proto");
+    if std::env::var_os("CARGO_FEATURE_WIRE").is_none() {
+        return Ok(());
+    }
+    let files = protox::compile(["tidegate/v1/operator.proto"], ["proto"])?;
+    tonic_prost_build::configure().compile_fds(files)?;
+    Ok(())
+}

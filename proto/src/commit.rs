@@ -1,0 +1,66 @@
+//! A conditional write, as data: what must hold, and what is written if it does. One commit is one transaction of
+//! the store; whoever plans it has no client, and whoever carries it out has no choice.
+
+use crate::{Key, Revision, Value, key::Kind};
+
+/// What must hold for a commit to be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Precondition {
+    /// The key's mod_revision is exactly this; [`Revision::ABSENT`] = there is no such key.
+    At(Key, Revision),
+    /// The key exists with this create_revision (the leader's fence).
+    CreatedAt(Key, Revision),
+    /// No key of this kind was put after this revision. Sees puts and new keys, neither deletes nor lease expiry.
+    NonePutAfter(Kind, Revision),
+    /// The same for the keys of one owner (a service, an upgrade).
+    NonePutAfterWithin(Kind, String, Revision),
+}
+
+/// One key written or removed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Put a record.
+    Put(Key, Value),
+    /// Remove the key.
+    Delete(Key),
+}
+
+/// One transaction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Commit {
+    /// Everything that must hold.
+    pub when: Vec<Precondition>,
+    /// Everything that is written then. No key twice.
+    pub writes: Vec<Write>,
+}
+
+/// The most writes, and the most preconditions, of one transaction (etcd: 128 a side; the store adds none of its own).
+pub const MAX_COMMIT_OPERATIONS: usize = 128;
+
+impl Commit {
+    /// A commit of nothing, to be built up.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a precondition.
+    #[must_use]
+    pub fn when(mut self, precondition: Precondition) -> Self {
+        self.when.push(precondition);
+        self
+    }
+
+    /// Adds a put.
+    #[must_use]
+    pub fn put(mut self, key: Key, value: impl Into<Value>) -> Self {
+        self.writes.push(Write::Put(key, value.into()));
+        self
+    }
+
+    /// Adds a removal.
+    #[must_use]
+    pub fn delete(mut self, key: Key) -> Self {
+        self.writes.push(Write::Delete(key));
+        self
+    }
+}

@@ -1,0 +1,363 @@
+//! The whole tree of keys in the store: drawn, built and parsed here and nowhere else. Every key has one writer.
+//!
+//! ```text
+//! <prefix>/reports/<service>/<node>             agent, leased
+//! <prefix>/inventory/<service>/<node>           agent, in the admission transaction
+//! <prefix>/decommissions/<service>/<node>       coordinator
+//! <prefix>/windows/<service>                    coordinator
+//! <prefix>/directives/<service>/<node>          coordinator
+//! <prefix>/upgrades/<upgrade>                   coordinator
+//! <prefix>/waves/<upgrade>/<page>               coordinator, before the roll begins
+//! <prefix>/active/<service>                     coordinator: the lock of the one active upgrade
+//! <prefix>/active-schema/<schema>               coordinator: the same for a schema
+//! <prefix>/schemas/<schema>                     coordinator
+//! <prefix>/budget/<service>                     coordinator, bumped by every commit that takes instances out
+//! <prefix>/certificates/<upgrade>/<part>        coordinator
+//! <prefix>/events/<subject>/<seq>               coordinator, append-only
+//! <prefix>/waiting/<upgrade>                    coordinator, for people
+//! <prefix>/maintenance/<node>                   coordinator (an operator's wish)
+//! <prefix>/leader                               the leading coordinator, leased
+//! <prefix>/terms/<term>                         coordinator
+//! ```
+
+use crate::name::{NodeId, SchemaName, ServiceName, TermId, UpgradeId};
+use std::fmt;
+use std::str::FromStr;
+
+/// What separates one region or environment from another in a shared store: `/tidegate` unless configured.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Prefix(String);
+
+/// A text that is no prefix.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a key prefix: it begins with a slash, does not end with one, and has names of a-z A-Z 0-9 . _ - between single slashes"
+)]
+pub struct NotAPrefix(String);
+
+impl Prefix {
+    /// The prefix as text, without a slash at its end.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What every key of this prefix begins with.
+    pub fn all(&self) -> String {
+        format!("{}/", self.0)
+    }
+
+    /// What every key of one kind begins with.
+    pub fn all_of(&self, kind: Kind) -> String {
+        format!("{}/{}/", self.0, kind.word())
+    }
+
+    /// What every key of one kind for one owner (a service, an upgrade, a subject) begins with.
+    pub fn all_within(&self, kind: Kind, owner: &str) -> String {
+        format!("{}/{}/{owner}/", self.0, kind.word())
+    }
+
+    /// The full key, as the store has it.
+    pub fn key(&self, key: &Key) -> String {
+        format!("{}/{key}", self.0)
+    }
+
+    /// Reads a key of the store; none where it is not under this prefix.
+    pub fn parse(&self, key: &[u8]) -> Option<Result<Key, NotAKey>> {
+        let rest = key.strip_prefix(self.0.as_bytes())?.strip_prefix(b"/")?;
+        Some(
+            std::str::from_utf8(rest)
+                .map_err(|_| NotAKey(String::from_utf8_lossy(rest).into()))
+                .and_then(str::parse),
+        )
+    }
+}
+
+impl Default for Prefix {
+    fn default() -> Self {
+        Self("/tidegate".to_owned())
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = NotAPrefix;
+    fn from_str(text: &str) -> Result<Self, NotAPrefix> {
+        let segments = text.strip_prefix('/').map(|rest| rest.split('/'));
+        let good = segments.is_some_and(|mut s| s.all(|name| name.parse::<NodeId>().is_ok()));
+        if good { Ok(Self(text.to_owned())) } else { Err(NotAPrefix(text.chars().take(80).collect())) }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// An upgrade.
+    Upgrade(UpgradeId),
+    /// The fleet as a whole: decommissions, maintenance.
+    Fleet,
+    /// The coordinators themselves: who led when.
+    Leader,
+}
+
+/// A place among the events of a subject: the term that wrote it (its fence), then a count within the term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventSeq {
+    /// The create revision of the leader's key.
+    pub term: i64,
+    /// Counted from 0 by that leader.
+    pub number: u64,
+}
+
+/// A key below the prefix.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// What an agent says of an instance now.
+    Report(ServiceName, NodeId),
+    /// An instance that was admitted, ever.
+    Inventory(ServiceName, NodeId),
+    /// A person's word that an instance is gone.
+    Decommission(ServiceName, NodeId),
+    /// The versions that may be admitted.
+    Window(ServiceName),
+    /// What the coordinator wants of an instance.
+    Directive(ServiceName, NodeId),
+    /// An upgrade.
+    Upgrade(UpgradeId),
+    /// A page of who is in which wave.
+    Waves(UpgradeId, u32),
+    /// The lock of a service.
+    Active(ServiceName),
+    /// The lock of a schema.
+    ActiveSchema(SchemaName),
+    /// What is known of a schema.
+    Schema(SchemaName),
+    /// Bumped by every commit that takes instances out.
+    Budget(ServiceName),
+    /// A page of a certificate.
+    Certificate(UpgradeId, u32),
+    /// An event.
+    Event(Subject, EventSeq),
+    /// The latest reasons for waiting.
+    Waiting(UpgradeId),
+    /// A node that a person keeps out.
+    Maintenance(NodeId),
+    /// Who leads.
+    Leader,
+    /// A leadership that was.
+    Term(TermId),
+}
+
+/// The kinds of key: the first word of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is the key of the same name above")]
+pub enum Kind {
+    Report,
+    Inventory,
+    Decommission,
+    Window,
+    Directive,
+    Upgrade,
+    Waves,
+    Active,
+    ActiveSchema,
+    Schema,
+    Budget,
+    Certificate,
+    Event,
+    Waiting,
+    Maintenance,
+    Leader,
+    Term,
+}
+
+impl Kind {
+    /// All of them, in the order of the drawing.
+    pub const ALL: [Self; 17] = [
+        Self::Report,
+        Self::Inventory,
+        Self::Decommission,
+        Self::Window,
+        Self::Directive,
+        Self::Upgrade,
+        Self::Waves,
+        Self::Active,
+        Self::ActiveSchema,
+        Self::Schema,
+        Self::Budget,
+        Self::Certificate,
+        Self::Event,
+        Self::Waiting,
+        Self::Maintenance,
+        Self::Leader,
+        Self::Term,
+    ];
+
+    /// The first word of its keys.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Report => "reports",
+            Self::Inventory => "inventory",
+            Self::Decommission => "decommissions",
+            Self::Window => "windows",
+            Self::Directive => "directives",
+            Self::Upgrade => "upgrades",
+            Self::Waves => "waves",
+            Self::Active => "active",
+            Self::ActiveSchema => "active-schema",
+            Self::Schema => "schemas",
+            Self::Budget => "budget",
+            Self::Certificate => "certificates",
+            Self::Event => "events",
+            Self::Waiting => "waiting",
+            Self::Maintenance => "maintenance",
+            Self::Leader => "leader",
+            Self::Term => "terms",
+        }
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+impl Key {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Report(..) => Kind::Report,
+            Self::Inventory(..) => Kind::Inventory,
+            Self::Decommission(..) => Kind::Decommission,
+            Self::Window(_) => Kind::Window,
+            Self::Directive(..) => Kind::Directive,
+            Self::Upgrade(_) => Kind::Upgrade,
+            Self::Waves(..) => Kind::Waves,
+            Self::Active(_) => Kind::Active,
+            Self::ActiveSchema(_) => Kind::ActiveSchema,
+            Self::Schema(_) => Kind::Schema,
+            Self::Budget(_) => Kind::Budget,
+            Self::Certificate(..) => Kind::Certificate,
+            Self::Event(..) => Kind::Event,
+            Self::Waiting(_) => Kind::Waiting,
+            Self::Maintenance(_) => Kind::Maintenance,
+            Self::Leader => Kind::Leader,
+            Self::Term(_) => Kind::Term,
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upgrade(id) => write!(f, "upgrade-{id}"),
+            Self::Fleet => f.write_str("fleet"),
+            Self::Leader => f.write_str("leader"),
+        }
+    }
+}
+
+impl FromStr for Subject {
+    type Err = NotAKey;
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        match text {
+            "fleet" => Ok(Self::Fleet),
+            "leader" => Ok(Self::Leader),
+            _ => text
+                .strip_prefix("upgrade-")
+                .and_then(|id| id.parse().ok())
+                .map(Self::Upgrade)
+                .ok_or_else(|| NotAKey(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for EventSeq {
+    /// Padded, so that the order of the keys is the order of the events.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}-{:010}", self.term, self.number)
+    }
+}
+
+impl FromStr for EventSeq {
+    type Err = NotAKey;
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let parts =
+            text.split_once('-').and_then(|(term, number)| Some((term.parse().ok()?, number.parse().ok()?)));
+        parts.map(|(term, number)| Self { term, number }).ok_or_else(|| NotAKey(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.kind().word();
+        match self {
+            Self::Report(service, node)
+            | Self::Inventory(service, node)
+            | Self::Decommission(service, node)
+            | Self::Directive(service, node) => write!(f, "{word}/{service}/{node}"),
+            Self::Window(service) | Self::Active(service) | Self::Budget(service) => {
+                write!(f, "{word}/{service}")
+            }
+            Self::Upgrade(id) | Self::Waiting(id) => write!(f, "{word}/{id}"),
+            Self::Waves(id, page) | Self::Certificate(id, page) => write!(f, "{word}/{id}/{page:06}"),
+            Self::ActiveSchema(id) | Self::Schema(id) => write!(f, "{word}/{id}"),
+            Self::Event(subject, seq) => write!(f, "{word}/{subject}/{seq}"),
+            Self::Maintenance(node) => write!(f, "{word}/{node}"),
+            Self::Leader => f.write_str(word),
+            Self::Term(id) => write!(f, "{word}/{id}"),
+        }
+    }
+}
+
+/// A key under the prefix that is none of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a key of the tree")]
+pub struct NotAKey(String);
+
+impl FromStr for Key {
+    type Err = NotAKey;
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let mut words = text.split('/');
+        let kind = words.next().and_then(Kind::of_word);
+        let (first, second, more) = (words.next(), words.next(), words.next());
+        let parsed = match (kind, first, second, more) {
+            (Some(Kind::Leader), None, None, None) => Some(Self::Leader),
+            (Some(kind), Some(name), None, None) => single(kind, name),
+            (Some(kind), Some(owner), Some(name), None) => double(kind, owner, name),
+            _ => None,
+        };
+        parsed.ok_or_else(|| NotAKey(text.chars().take(200).collect()))
+    }
+}
+
+fn single(kind: Kind, name: &str) -> Option<Key> {
+    Some(match kind {
+        Kind::Window => Key::Window(name.parse().ok()?),
+        Kind::Upgrade => Key::Upgrade(name.parse().ok()?),
+        Kind::Active => Key::Active(name.parse().ok()?),
+        Kind::ActiveSchema => Key::ActiveSchema(name.parse().ok()?),
+        Kind::Schema => Key::Schema(name.parse().ok()?),
+        Kind::Budget => Key::Budget(name.parse().ok()?),
+        Kind::Waiting => Key::Waiting(name.parse().ok()?),
+        Kind::Maintenance => Key::Maintenance(name.parse().ok()?),
+        Kind::Term => Key::Term(name.parse().ok()?),
+        _ => return None,
+    })
+}
+
+fn double(kind: Kind, owner: &str, name: &str) -> Option<Key> {
+    Some(match kind {
+        Kind::Report => Key::Report(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Inventory => Key::Inventory(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Decommission => Key::Decommission(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Directive => Key::Directive(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Waves => Key::Waves(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Certificate => Key::Certificate(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Event => Key::Event(owner.parse().ok()?, name.parse().ok()?),
+        _ => return None,
+    })
+}

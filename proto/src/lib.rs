@@ -1,0 +1,32 @@
+//! What two processes must agree on: the vocabulary, the keys of the store, the records behind them, and (behind
+//! the `wire` feature) the messages of the operators' API.
+//!
+//! Strings become types here, once. Nothing in this crate opens a socket, asks a clock or decides anything.
+
+pub mod commit;
+pub mod digest;
+pub mod duration;
+pub mod key;
+pub mod name;
+pub mod percent;
+pub mod record;
+pub mod release;
+pub mod revision;
+pub mod spec;
+pub mod value;
+pub mod version;
+
+#[cfg(feature = "wire")]
+pub mod wire;
+
+pub use commit::{Commit, Precondition, Write};
+pub use digest::Digest;
+pub use duration::Span;
+pub use key::{Key, Prefix};
+pub use name::{InstanceId, NodeId, SchemaName, ServiceName, TermId, UpgradeId};
+pub use percent::{Amount, Percent};
+pub use record::Record;
+pub use release::{Release, ReleaseTag};
+pub use revision::{Generation, Revision};
+pub use value::Value;
+pub use version::ServiceVersion;

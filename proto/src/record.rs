@@ -1,0 +1,121 @@
+//! The envelope of every record: a schema number, a body, and the fields that this version does not know, which
+//! it keeps when it writes the record again. Readers forgive, writers remember.
+//!
+//! A record is a JSON object of at most 1 MiB. What is not one is `Malformed`: it is reported with its key and
+//! closes the gates that depend on it; it never ends a process.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+pub mod active;
+pub mod budget;
+pub mod certificate;
+pub mod decommission;
+pub mod directive;
+pub mod event;
+pub mod inventory;
+pub mod leader;
+pub mod maintenance;
+pub mod report;
+pub mod schema;
+pub mod upgrade;
+pub mod waiting;
+pub mod waves;
+pub mod window;
+
+/// The largest record, in bytes (etcd's own limit for a whole request is 1.5 MiB).
+pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
+
+/// What can be the body of a record.
+pub trait Body: Serialize + DeserializeOwned + Clone {
+    /// The schema number that this version writes.
+    const SCHEMA: u32;
+}
+
+/// A body with its envelope.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record<T> {
+    /// What the record says.
+    pub body: T,
+    /// The schema number that it was written with.
+    pub schema: u32,
+    unknown: Map<String, Value>,
+}
+
+/// Why bytes are not the record that their key promises.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Larger than any record may be.
+    #[error("is {0} bytes long, at most {MAX_RECORD_BYTES} are allowed")]
+    Oversized(usize),
+    /// Not UTF-8.
+    #[error("is not UTF-8")]
+    Encoding,
+    /// Not a JSON object of the right shape.
+    #[error("is malformed: {0}")]
+    Shape(String),
+}
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    schema: u32,
+    #[serde(flatten)]
+    body: T,
+    #[serde(flatten)]
+    unknown: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct EnvelopeRef<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    body: &'a T,
+    #[serde(flatten)]
+    unknown: &'a Map<String, Value>,
+}
+
+impl<T: Body> Record<T> {
+    /// A new record of this version's schema.
+    pub fn new(body: T) -> Self {
+        Self { body, schema: T::SCHEMA, unknown: Map::new() }
+    }
+
+    /// Reads a record; never panics, whatever the bytes are.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.len() > MAX_RECORD_BYTES {
+            return Err(Malformed::Oversized(bytes.len()));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|_| Malformed::Encoding)?;
+        let envelope: Envelope<T> =
+            serde_json::from_str(text).map_err(|e| Malformed::Shape(e.to_string()))?;
+        Ok(Self { body: envelope.body, schema: envelope.schema, unknown: envelope.unknown })
+    }
+
+    /// The bytes to store: unknown fields as they were read, and a schema number that never falls.
+    pub fn encode(&self) -> Vec<u8> {
+        let schema = self.schema.max(T::SCHEMA);
+        let envelope = EnvelopeRef { schema, body: &self.body, unknown: &self.unknown };
+        serde_json::to_vec(&envelope).expect("a record has string keys only, so it is always JSON")
+    }
+
+    /// The same record with another body: what a rewrite does.
+    pub fn with(&self, body: T) -> Self {
+        Self { body, ..self.clone() }
+    }
+
+    /// Whether a newer version wrote it: what it means may be more than this version can see.
+    pub fn is_newer(&self) -> bool {
+        self.schema > T::SCHEMA
+    }
+}
+
+impl<T: Body> From<T> for Record<T> {
+    fn from(body: T) -> Self {
+        Self::new(body)
+    }
+}
+
+/// Milliseconds since the Unix epoch: for people to read, never for a decision (clocks are not compared).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);

@@ -1,0 +1,19 @@
+//! Bumped by every commit that takes instances of a service out of rotation, so that two of them can never both
+//! believe the same capacity to be free.
+
+use super::Body;
+use crate::TermId;
+use serde::{Deserialize, Serialize};
+
+/// The last commit that took instances out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The term that made it.
+    pub term: TermId,
+    /// How many instances it took out.
+    pub taken: u32,
+}
+
+impl Body for Budget {
+    const SCHEMA: u32 = 1;
+}

@@ -1,0 +1,25 @@
+//! A tombstone that a person writes for an instance. It covers one admission; a later admission voids it.
+
+use super::{Body, Timestamp};
+use crate::Revision;
+use serde::{Deserialize, Serialize};
+
+/// A person's word that an instance is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decommission {
+    /// The mod_revision of the inventory record that it covers.
+    pub admission: Revision,
+    /// Who says so.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// How the instance was stopped or fenced; demanded for one last known below what an active upgrade requires.
+    #[serde(default)]
+    pub stopped_how: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Body for Decommission {
+    const SCHEMA: u32 = 1;
+}

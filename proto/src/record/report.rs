@@ -1,0 +1,163 @@
+//! What an agent says of an instance now. It lives under the agent's lease and is written only when something that
+//! matters changes: the lease is the heartbeat.
+
+use super::Body;
+use crate::{Generation, ReleaseTag, Revision, ServiceVersion};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One instance, as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The version that runs. Absent reads as 1 (Nova); `null` means unknown: the probe failed, or nothing runs.
+    #[serde(default = "ServiceVersion::absent")]
+    pub version: Option<ServiceVersion>,
+    /// The release that runs, where the agent knows it.
+    #[serde(default)]
+    pub release: Option<ReleaseTag>,
+    /// The mod_revision of the inventory record that this report belongs to; 0 before any admission.
+    #[serde(default)]
+    pub admission: Revision,
+    /// Whether it can serve.
+    #[serde(default)]
+    pub health: Health,
+    /// Whether balancers send it requests.
+    #[serde(default)]
+    pub rotation: Rotation,
+    /// Where it stands in its lifecycle.
+    #[serde(default)]
+    pub step: Step,
+    /// The generation of the last directive that the agent accepted and journalled; 0 for none.
+    #[serde(default)]
+    pub generation: Generation,
+    /// The mod_revision of the last window that the agent journalled (fsync) *before* it probed `version` anew.
+    #[serde(default)]
+    pub window: Revision,
+    /// The releases that are present beside the running one, digests verified.
+    #[serde(default)]
+    pub staged: Vec<ReleaseTag>,
+    /// A staging or removal that failed, by tag, with what was tried and found.
+    #[serde(default)]
+    pub stage_failures: BTreeMap<ReleaseTag, String>,
+    /// Who reports.
+    pub identity: Identity,
+    /// What this agent is able to do for the service: preflight reads it.
+    #[serde(default)]
+    pub abilities: Abilities,
+    /// Requests in flight; written only while draining, at most once a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<u32>,
+}
+
+impl Body for Report {
+    const SCHEMA: u32 = 1;
+}
+
+/// Whether an instance can serve.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Health {
+    /// Its readiness URL answers well.
+    Healthy,
+    /// It answers badly, or not at all.
+    Unhealthy,
+    /// Not yet probed.
+    #[default]
+    Unknown,
+}
+
+/// Whether balancers send an instance requests, as far as its agent has evidence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rotation {
+    /// The health URL answers 200 and every balancer says UP (or its checks had time to see it).
+    In,
+    /// On its way out: the disable-file is there.
+    Leaving,
+    /// Out: the health URL was seen to answer 503 and every balancer has let go.
+    Out,
+    /// On its way back: the disable-file is gone, not every balancer says UP yet.
+    Returning,
+    /// Out by a disable-file that a person made.
+    Maintenance,
+    /// Not known.
+    #[default]
+    Unknown,
+}
+
+/// Where an instance stands in its lifecycle (machine 2 of the design).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Step {
+    /// In service: in rotation and healthy for its minimum healthy time.
+    Serving,
+    /// The disable-file is there; waiting for balancers and in-flight requests.
+    Draining,
+    /// Out of rotation with nothing in flight; `forced` when the deadline passed first.
+    Drained {
+        /// The drain deadline passed with requests in flight.
+        #[serde(default)]
+        forced: bool,
+    },
+    /// The old process is being stopped, or the new one started.
+    Replacing,
+    /// Started and admitted; waiting until it is healthy, in rotation, and stays so.
+    Verifying,
+    /// Nothing runs.
+    Stopped,
+    /// Admission was refused; it does not run, or runs kept out of rotation.
+    Refused {
+        /// The window that refused it, and what it would have needed.
+        reason: String,
+    },
+    /// What was tried did not succeed; the agent does not try again under this generation.
+    Failed {
+        /// The step that failed, in the words above.
+        at: String,
+        /// What was tried and what was found.
+        reason: String,
+    },
+    /// Not known yet: the agent has just begun.
+    #[default]
+    Starting,
+}
+
+impl Step {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Draining => "draining",
+            Self::Drained { .. } => "drained",
+            Self::Replacing => "replacing",
+            Self::Verifying => "verifying",
+            Self::Stopped => "stopped",
+            Self::Refused { .. } => "refused",
+            Self::Failed { .. } => "failed",
+            Self::Starting => "starting",
+        }
+    }
+}
+
+/// Who reports: a nonce in the agent's locked state directory, plus the boot of its machine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Random, made once per state directory.
+    pub nonce: String,
+    /// The machine's boot id.
+    pub boot: String,
+}
+
+/// What an agent is able to do for a service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Abilities {
+    /// How code is replaced: `process`, `systemd`, `command`; absent when the agent only watches.
+    #[serde(default)]
+    pub replace: Option<String>,
+    /// How a drain is proved: `haproxy` (balancers are asked) or `settle` (time that covers their checks).
+    #[serde(default)]
+    pub drain: Option<String>,
+    /// The releases that this agent knows an artifact for.
+    #[serde(default)]
+    pub artifacts: Vec<ReleaseTag>,
+}

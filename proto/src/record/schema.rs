@@ -1,0 +1,21 @@
+//! What is known of a schema: which services share it, and which versions its phases require.
+
+use super::Body;
+use crate::{Digest, ServiceName, ServiceVersion, UpgradeId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A schema and the services that share it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Every service that uses it, with the lowest version that may meet the contracted form.
+    pub services: BTreeMap<ServiceName, ServiceVersion>,
+    /// The digest of the migrations that were last run on it.
+    pub migrations: Digest,
+    /// The upgrade that runs them, or ran them last.
+    pub upgrade: UpgradeId,
+}
+
+impl Body for Schema {
+    const SCHEMA: u32 = 1;
+}

@@ -1,0 +1,280 @@
+//! One run of a service from one version to the next: what was asked for, where it stands, and everything that
+//! another coordinator needs to take the next step and repeat none.
+
+use super::{Body, Timestamp};
+use crate::name::{NodeId, SchemaName, UpgradeId};
+use crate::spec::{ApprovalPoint, Spec};
+use crate::{Digest, Release, ServiceVersion};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// An upgrade.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Upgrade {
+    /// What was asked for.
+    pub spec: Spec,
+    /// The digest of the spec.
+    pub digest: Digest,
+    /// Who asked.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Set while a person, or the failure budget, holds it.
+    #[serde(default)]
+    pub paused: Option<Pause>,
+    /// What persons have approved.
+    #[serde(default)]
+    pub approvals: BTreeMap<ApprovalPoint, Word>,
+    /// What a rollback returns to; known once preflight is left.
+    #[serde(default)]
+    pub former: Option<Former>,
+    /// The schema change that goes with it.
+    #[serde(default)]
+    pub schema: Option<SchemaBinding>,
+    /// How the fleet was divided; known once the roll begins.
+    #[serde(default)]
+    pub waves: Option<Division>,
+    /// Instances that failed in their wave.
+    #[serde(default)]
+    pub failed: BTreeMap<NodeId, Failure>,
+    /// Instances that a person excused from their wave; never from remove or contract.
+    #[serde(default)]
+    pub skipped: BTreeMap<NodeId, Word>,
+    /// Milliseconds without progress, as last stored; a new leader goes on from it (never more than the truth).
+    #[serde(default)]
+    pub stalled_ms: u64,
+    /// Milliseconds spent in this phase, as last stored.
+    #[serde(default)]
+    pub phase_ms: u64,
+    /// How many instances were done when `stalled_ms` last began anew.
+    #[serde(default)]
+    pub done: u32,
+    /// The time table: phases that were left, in order.
+    #[serde(default)]
+    pub timetable: Vec<PhaseTime>,
+}
+
+impl Body for Upgrade {
+    const SCHEMA: u32 = 1;
+}
+
+/// Where an upgrade stands (machine 1 of the design; its moves are the planner's).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Phase {
+    /// Every check runs; all findings are listed.
+    Preflight,
+    /// Agents fetch the new code beside the old.
+    Stage,
+    /// Additive DDL and two-way sync triggers.
+    Expand,
+    /// Background fill.
+    Migrate,
+    /// Wave by wave.
+    Roll {
+        /// The wave that is being rolled, counted from 0.
+        wave: u32,
+    },
+    /// Old code is removed from the nodes; the floor stands.
+    Remove,
+    /// What only old code needed is dropped, on this certificate. There is no way back from here.
+    Contract {
+        /// The digest of the stored certificate.
+        certificate: Digest,
+    },
+    /// Every instance was seen at the new version, in rotation, healthy.
+    Completed,
+    /// Walking back.
+    RollingBack {
+        /// Where it stood when it turned.
+        from: PhaseName,
+        /// How far back it is.
+        retreat: Retreat,
+        /// Why it turned.
+        because: String,
+    },
+    /// Every instance was seen back on the old version, in rotation; the window is as before.
+    RolledBack {
+        /// Why it turned.
+        because: String,
+    },
+    /// It ended before anything was changed.
+    Failed {
+        /// Why.
+        because: String,
+    },
+}
+
+/// The steps of a rollback, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retreat {
+    /// The old release is staged again where it was removed, the floor is withdrawn, and both are acknowledged.
+    Restage,
+    /// Instances are walked back.
+    Walk,
+    /// The ceiling is lowered to the old version and acknowledged.
+    Lower,
+    /// Expand is undone.
+    Undo,
+}
+
+/// A phase without its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is the phase of the same name above")]
+pub enum PhaseName {
+    Preflight,
+    Stage,
+    Expand,
+    Migrate,
+    Roll,
+    Remove,
+    Contract,
+    Completed,
+    RollingBack,
+    RolledBack,
+    Failed,
+}
+
+impl Phase {
+    /// Its name.
+    pub fn name(&self) -> PhaseName {
+        match self {
+            Self::Preflight => PhaseName::Preflight,
+            Self::Stage => PhaseName::Stage,
+            Self::Expand => PhaseName::Expand,
+            Self::Migrate => PhaseName::Migrate,
+            Self::Roll { .. } => PhaseName::Roll,
+            Self::Remove => PhaseName::Remove,
+            Self::Contract { .. } => PhaseName::Contract,
+            Self::Completed => PhaseName::Completed,
+            Self::RollingBack { .. } => PhaseName::RollingBack,
+            Self::RolledBack { .. } => PhaseName::RolledBack,
+            Self::Failed { .. } => PhaseName::Failed,
+        }
+    }
+
+    /// Whether nothing more will happen.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Completed | Self::RolledBack { .. } | Self::Failed { .. })
+    }
+}
+
+impl PhaseName {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Preflight => "preflight",
+            Self::Stage => "stage",
+            Self::Expand => "expand",
+            Self::Migrate => "migrate",
+            Self::Roll => "roll",
+            Self::Remove => "remove",
+            Self::Contract => "contract",
+            Self::Completed => "completed",
+            Self::RollingBack => "rolling-back",
+            Self::RolledBack => "rolled-back",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for PhaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name().word())
+    }
+}
+
+/// What holds an upgrade where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// Who: an operator, or `coordinator` for the failure budget.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A person's word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// Who.
+    pub who: String,
+    /// Why, or a remark.
+    #[serde(default)]
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What a rollback returns to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Former {
+    /// The release that ran.
+    pub release: Release,
+    /// The window as it was: floor and ceiling; none = there was none.
+    pub window: Option<(ServiceVersion, ServiceVersion)>,
+    /// The upgrade that had set it.
+    pub window_set_by: Option<UpgradeId>,
+}
+
+/// The schema change of an upgrade, as it was found when the upgrade was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchemaBinding {
+    /// The id kept in the database.
+    pub id: SchemaName,
+    /// The digest of the migrations.
+    pub migrations: Digest,
+    /// Whether data is migrated before the roll (Glance) or after it, under the floor (Nova).
+    pub order: MigrateOrder,
+    /// Whether N-1 can read migrated rows; if not, entering migrate is the point of no return.
+    pub old_reads_migrated: bool,
+}
+
+/// When data is migrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MigrateOrder {
+    /// Before the roll (Glance).
+    BeforeRoll,
+    /// After the roll, under the floor (Nova).
+    AfterRoll,
+}
+
+/// How the fleet was divided when the roll began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Division {
+    /// The number of pages.
+    pub pages: u32,
+    /// The size of each wave.
+    pub sizes: Vec<u32>,
+}
+
+/// An instance that failed in its wave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The wave in which it failed.
+    pub wave: u32,
+    /// What was tried and found.
+    pub reason: String,
+}
+
+/// A phase that was left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseTime {
+    /// The phase.
+    pub phase: PhaseName,
+    /// Milliseconds spent in it, as the leaders counted.
+    pub ms: u64,
+}
