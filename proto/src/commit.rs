@@ -18,6 +18,7 @@ pub enum Precondition {
 
 /// One key written or removed.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a commit has few writes and lives for one transaction")]
 pub enum Write {
     /// Put a record.
     Put(Key, Value),

@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Upgrade {
     /// What was asked for.
-    pub spec: Spec,
+    pub spec: Box<Spec>,
     /// The digest of the spec.
     pub digest: Digest,
     /// Who asked.
