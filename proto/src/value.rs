@@ -12,7 +12,6 @@ macro_rules! values {
     ($($(#[$doc:meta])* $variant:ident($body:ty) = $kind:path,)*) => {
         /// A record of any kind.
         #[derive(Debug, Clone, PartialEq)]
-        #[expect(clippy::large_enum_variant, reason = "passed by reference or moved once, never kept in bulk")]
         pub enum Value {
             $($(#[$doc])* $variant(Record<$body>),)*
         }
