@@ -1,0 +1,81 @@
+//! What a load is to do. Parsed values only.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// How long after its instant a request may still be sent.
+pub const SEND_LIMIT: Duration = Duration::from_secs(1);
+/// How long after sending an answer may take; for an upload, beyond its own length.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// A load, fully stated.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// Where requests go: the balancer, or one instance.
+    pub target: SocketAddr,
+    /// Requests per second, 1 to 5000.
+    pub rate: u32,
+    /// Decides every choice that the load makes.
+    pub seed: u64,
+    /// How many rows the catalogue was seeded with; they are read and verified too. 0 if none.
+    pub seeded_rows: u32,
+    /// Where each request is written down: a CSV file, made anew.
+    pub ledger: PathBuf,
+    /// Length of the slow uploads, shortest and longest.
+    pub upload: (Duration, Duration),
+}
+
+impl LoadPlan {
+    /// The plan of the demo: 5 % of the requests are uploads of 2 to 4 seconds.
+    pub fn new(target: SocketAddr, rate: u32, seeded_rows: u32, ledger: PathBuf) -> Self {
+        let upload = (Duration::from_secs(2), Duration::from_secs(4));
+        Self { target, rate, seed: 1, seeded_rows, ledger, upload }
+    }
+
+    /// From one request to the next.
+    ///
+    /// # Errors
+    /// When the rate is 0 or above 5000.
+    pub fn period(&self) -> Result<Duration, LoadError> {
+        match self.rate {
+            1..=5000 => Ok(Duration::from_nanos(1_000_000_000 / u64::from(self.rate))),
+            rate => Err(LoadError::Rate(rate)),
+        }
+    }
+}
+
+/// Why a load could not run or be accounted for.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// A rate outside of what one client can keep up.
+    #[error("a rate of {0} requests a second; 1 to 5000 is allowed")]
+    Rate(u32),
+    /// The lengths of uploads contradict each other.
+    #[error("uploads of {0:?} to {1:?}; the first must not be above the second, nor the second above 60 s")]
+    Upload(Duration, Duration),
+    /// The ledger could not be written.
+    #[error("could not write the ledger {path}")]
+    Ledger {
+        /// Its file.
+        path: PathBuf,
+        /// The system's word.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Requests were lost by the load itself: the count is worthless.
+    #[error("{sent} requests were sent, but {ok} + {failed} have an outcome")]
+    Unbalanced {
+        /// Requests that came due.
+        sent: u64,
+        /// Of these, answered as they should.
+        ok: u64,
+        /// Of these, not.
+        failed: u64,
+    },
+    /// The task that schedules or writes down ended by itself.
+    #[error("a task of the load ended before its time")]
+    Broken(#[source] tokio::task::JoinError),
+}
