@@ -1,0 +1,137 @@
+//! One commit, one transaction. Checked before it is sent; never sent twice: where its outcome is unknown, the store
+//! is asked what it holds.
+
+mod check;
+mod outcome;
+mod transaction;
+
+pub use check::{InvalidCommit, MAX_COMMIT_BYTES};
+
+use crate::error::{self, Meaning, StoreError};
+use crate::lease::Lease;
+use crate::retry::Retry;
+use crate::store::{self, PATIENCE, Store};
+use etcd_client::{Error as ClientError, TxnResponse};
+use outcome::Outcome;
+use tidegate_proto::{Commit, Precondition, Revision};
+use transaction::Sent;
+
+/// A commit that was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// The revision that it made; for a commit without writes the one at which its preconditions held.
+    pub revision: Revision,
+}
+
+/// A commit that was not carried out, or of which that is not known.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CommitError {
+    /// A precondition did not hold, so nothing was written. What was read before is out of date.
+    #[error("the commit was refused at revision {at}, because what it was planned on has changed")]
+    Conflict {
+        /// The revision at which it was refused.
+        at: Revision,
+        /// The preconditions on single keys that did not hold. None named = one on a whole kind.
+        broken: Vec<Precondition>,
+    },
+    /// It breaks a limit or a rule; nothing was sent.
+    #[error(transparent)]
+    Invalid(#[from] InvalidCommit),
+    /// No answer came; what the store holds shows that it was not carried out by then. It is not sent again here:
+    /// plan anew from what the store holds. A transaction still under way somewhere would find its preconditions
+    /// broken by whatever is written next in its place.
+    #[error("the commit brought no answer, and what the store holds shows that it was not carried out")]
+    NotApplied {
+        /// Why there was no answer.
+        #[source]
+        cause: StoreError,
+    },
+    /// No answer came, and reading back did not tell either. Read everything again before the next step.
+    #[error("the commit brought no answer, and whether it was carried out is not known: {found}")]
+    Unknown {
+        /// What reading back found.
+        found: String,
+        /// Why there was no answer.
+        #[source]
+        cause: StoreError,
+    },
+    /// The store refused it, or could not be reached at all; nothing was written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl CommitError {
+    /// Whether a commit planned anew from fresh state may succeed without anybody changing anything.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Conflict { .. } | Self::NotApplied { .. } | Self::Unknown { .. } => true,
+            Self::Invalid(_) => false,
+            Self::Store(error) => error.retryable(),
+        }
+    }
+}
+
+impl Store {
+    /// Carries out a commit: all of it, or nothing.
+    ///
+    /// # Errors
+    /// [`CommitError`]; only `Unknown` leaves open whether it was carried out.
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        self.carry_out(commit, None).await
+    }
+
+    /// The same, and the reports and the leader's key that it puts live under `lease`: they go when it goes.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; `Store(Refused)` where the lease is gone.
+    pub async fn commit_leased(&self, commit: &Commit, lease: &Lease) -> Result<Committed, CommitError> {
+        self.carry_out(commit, Some(lease.id())).await
+    }
+
+    async fn carry_out(&self, commit: &Commit, lease: Option<i64>) -> Result<Committed, CommitError> {
+        let sent = Sent::new(commit, self.prefix(), lease);
+        check::check(commit, &sent)?;
+        let floor = self.floor_for(&sent).await?;
+        match self.send(&sent).await {
+            Ok(answer) if answer.succeeded() => {
+                Ok(Committed { revision: self.revision_of("commit", answer.header())? })
+            }
+            Ok(answer) => Err(CommitError::Conflict {
+                at: self.revision_of("commit", answer.header())?,
+                broken: sent.broken(commit, &answer),
+            }),
+            Err(error) => self.resolve(&sent, floor, &error).await,
+        }
+    }
+
+    /// Sends it once. Only where no connection was made, and so nothing was sent, it is tried again.
+    async fn send(&self, sent: &Sent) -> Result<TxnResponse, ClientError> {
+        let mut retry = Retry::within(PATIENCE);
+        loop {
+            let mut kv = self.kv();
+            match store::limited(kv.txn(sent.txn())).await {
+                Err(error) if error::meaning(&error) == Meaning::NeverSent && retry.wait().await => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn resolve(
+        &self,
+        sent: &Sent,
+        floor: Revision,
+        error: &ClientError,
+    ) -> Result<Committed, CommitError> {
+        let cause = self.explain("commit", error);
+        if error::meaning(error) != Meaning::Unknown {
+            return Err(cause.into());
+        }
+        tracing::info!(error = %cause, "no answer to a commit; reading back what the store holds");
+        match self.read_back(sent, floor).await {
+            Ok(Outcome::Applied(revision)) => Ok(Committed { revision }),
+            Ok(Outcome::NotApplied) => Err(CommitError::NotApplied { cause }),
+            Ok(Outcome::Unclear(found)) => Err(CommitError::Unknown { found, cause }),
+            Err(error) => Err(CommitError::Unknown { found: error.to_string(), cause }),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading: one key, some keys in one transaction, or whole scopes in pages of one revision.
+
+use crate::entry::{self, Entry, Snapshot};
+use crate::error::StoreError;
+use crate::scope::{Range, Scope};
+use crate::store::Store;
+use etcd_client::{GetOptions, GetResponse, KeyValue, Txn, TxnOp, TxnOpResponse};
+use tidegate_proto::{Key, Revision};
+
+/// How many keys one page has. At 400 bytes a record this is 2 MiB; smaller pages cost 3–5 times as much in all.
+const PAGE: i64 = 5_000;
+
+/// How many keys one transaction reads: etcd's limit of operations.
+const KEYS_AT_ONCE: usize = 128;
+
+impl Store {
+    /// Reads one key, linearizably.
+    ///
+    /// # Errors
+    /// Any of [`StoreError`]; a record that cannot be read is none, it is in the entry.
+    pub async fn get(&self, key: &Key) -> Result<Option<Entry>, StoreError> {
+        let attempt = format!("read {key}");
+        let full = self.prefix().key(key);
+        let answer = self.call(&attempt, || get(self, full.clone(), None)).await?;
+        self.revision_of(&attempt, answer.header())?;
+        let kv = answer.kvs().first();
+        kv.map(|kv| entry::read(self.prefix(), kv).map_err(|_| self.malformed(&attempt, "another key came")))
+            .transpose()
+    }
+
+    /// Reads some keys in one transaction, at one revision. Keys that do not exist are left out.
+    ///
+    /// # Errors
+    /// Any of [`StoreError`].
+    pub async fn get_many(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
+        let attempt = format!("read {} keys", keys.len());
+        loop {
+            match self.get_chunks(&attempt, keys).await {
+                // Only a later chunk asks for a past revision, and history was cut meanwhile.
+                Err(StoreError::Compacted { .. }) => continue,
+                read => return read,
+            }
+        }
+    }
+
+    async fn get_chunks(&self, attempt: &str, keys: &[Key]) -> Result<Snapshot, StoreError> {
+        let mut snapshot = Snapshot::default();
+        let (mut rest, mut size) = (keys, KEYS_AT_ONCE);
+        // Also without keys there is a revision to tell, so there is always one transaction.
+        loop {
+            let (chunk, behind) = rest.split_at(rest.len().min(size));
+            match self.get_chunk(attempt, chunk, &mut snapshot).await {
+                Err(StoreError::TooLarge { .. }) if chunk.len() > 1 => size = chunk.len() / 2,
+                Err(error) => return Err(error),
+                Ok(()) if behind.is_empty() => return Ok(snapshot),
+                Ok(()) => rest = behind,
+            }
+        }
+    }
+
+    async fn get_chunk(&self, attempt: &str, keys: &[Key], into: &mut Snapshot) -> Result<(), StoreError> {
+        let at = into.revision;
+        let reads: Vec<TxnOp> = keys
+            .iter()
+            .map(|key| TxnOp::get(self.prefix().key(key), Some(GetOptions::new().with_revision(at.0))))
+            .collect();
+        let answer = self
+            .call(attempt, || {
+                let (mut kv, txn) = (self.kv(), Txn::new().and_then(reads.clone()));
+                async move { kv.txn(txn).await }
+            })
+            .await?;
+        let revision = self.revision_of(attempt, answer.header())?;
+        if !at.exists() {
+            into.revision = revision;
+        }
+        for response in answer.op_responses() {
+            if let TxnOpResponse::Get(got) = response {
+                got.kvs().iter().for_each(|kv| into.take_in(self.prefix(), kv));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a scope whole, in pages of one revision; starts anew where that revision is compacted meanwhile.
+    ///
+    /// # Errors
+    /// Any of [`StoreError`].
+    pub async fn list(&self, scope: &Scope) -> Result<Snapshot, StoreError> {
+        self.list_ranges(&[scope.range(self.prefix())]).await
+    }
+
+    /// Several ranges at one revision.
+    pub(crate) async fn list_ranges(&self, ranges: &[Range]) -> Result<Snapshot, StoreError> {
+        loop {
+            let mut snapshot = Snapshot::default();
+            let listed = self.list_each(ranges, &mut snapshot).await;
+            match listed {
+                Ok(()) => return Ok(snapshot),
+                Err(StoreError::Compacted { .. }) => {
+                    tracing::debug!(revision = %snapshot.revision, "compacted between two pages; listing anew");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn list_each(&self, ranges: &[Range], into: &mut Snapshot) -> Result<(), StoreError> {
+        for range in ranges {
+            let attempt = format!("list {}", range.start());
+            let (mut from, mut size) = (range.start().as_bytes().to_vec(), PAGE);
+            loop {
+                let options =
+                    GetOptions::new().with_range(range.end()).with_limit(size).with_revision(into.revision.0);
+                let page = match self.call(&attempt, || get(self, from.clone(), Some(options.clone()))).await
+                {
+                    Err(StoreError::TooLarge { .. }) if size > 1 => {
+                        size /= 2;
+                        continue;
+                    }
+                    page => page?,
+                };
+                let revision = self.revision_of(&attempt, page.header())?;
+                if !into.revision.exists() {
+                    into.revision = revision;
+                }
+                page.kvs().iter().for_each(|kv| into.take_in(self.prefix(), kv));
+                match next_page(&page) {
+                    Some(next) => from = next,
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn next_page(page: &GetResponse) -> Option<Vec<u8>> {
+    let last = page.kvs().last().filter(|_| page.more())?;
+    // The least key behind the last one.
+    Some([last.key(), b"\0"].concat())
+}
+
+async fn get(
+    store: &Store,
+    key: impl Into<Vec<u8>>,
+    options: Option<GetOptions>,
+) -> Result<GetResponse, etcd_client::Error> {
+    store.kv().get(key, options).await
+}
+
+impl Store {
+    /// A key as it was at a revision (none given: as it is), with its raw bytes.
+    pub(crate) async fn get_raw(
+        &self,
+        key: &str,
+        at: Option<Revision>,
+    ) -> Result<(Option<KeyValue>, Revision), StoreError> {
+        let attempt = format!("read {key} back");
+        let options = GetOptions::new().with_revision(at.unwrap_or_default().0);
+        let mut answer = self.call(&attempt, || get(self, key, Some(options.clone()))).await?;
+        let revision = self.revision_of(&attempt, answer.header())?;
+        Ok((answer.take_kvs().pop(), revision))
+    }
+}

@@ -1,0 +1,233 @@
+//! One connection to the store, and how calls are made over it: each with a time limit, reads again where that is
+//! worth it, errors in our words. Never repeats what writes.
+
+use crate::endpoints::Endpoints;
+use crate::error::{self, Cause, Meaning, StoreError};
+use crate::retry::Retry;
+use etcd_client::{Client, Error as ClientError, KvClient, ResponseHeader, WatchClient};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tidegate_proto::{Prefix, Revision};
+
+/// How long one call may take. A healthy store answers in milliseconds; an election of a new leader takes 1–2 s.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a read is tried again before its caller is told.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The largest answer to a read, in bytes. A page that exceeds it is asked for again by halves.
+pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// The largest message of a watch: whole revisions, up to 1,000 of them at once when it catches up. What exceeds it
+/// is listed anew instead.
+const MAX_WATCH_BYTES: usize = 256 * 1024 * 1024;
+
+/// One connection to the store, cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    prefix: Prefix,
+    endpoints: String,
+    /// The highest revision of any answer; where a store was restored, lowered to what was found then.
+    highest: AtomicI64,
+    /// Whether an answer to a request for progress never overtakes events.
+    progress_is_ordered: bool,
+}
+
+impl Store {
+    /// Connects, and asks for the store's status once: the error names the endpoints that were tried.
+    ///
+    /// # Errors
+    /// `Configuration`, `Authentication`, or `Unreachable` after some seconds.
+    pub async fn connect(endpoints: &Endpoints, prefix: Prefix) -> Result<Self, StoreError> {
+        let (options, names) = (endpoints.options()?, endpoints.to_string());
+        let mut retry = Retry::within(PATIENCE);
+        loop {
+            let found = limited(dial(endpoints, options.clone())).await;
+            let wrong = match found {
+                Ok((client, version)) => {
+                    warn_of(&version, &names);
+                    return Ok(Self::new(client, prefix, names, orders_progress(&version)));
+                }
+                Err(error) => explain_connect(&names, &error),
+            };
+            if !wrong.retryable() || !retry.wait().await {
+                return Err(wrong);
+            }
+        }
+    }
+
+    /// Over a client that is connected already: the embedded store, in process.
+    pub fn over(client: Client, prefix: Prefix) -> Self {
+        Self::new(client, prefix, "the embedded store".to_owned(), true)
+    }
+
+    fn new(client: Client, prefix: Prefix, endpoints: String, progress_is_ordered: bool) -> Self {
+        let shared = Shared { prefix, endpoints, highest: AtomicI64::new(0), progress_is_ordered };
+        Self { client, shared: Arc::new(shared) }
+    }
+
+    /// What every key of this store begins with.
+    pub fn prefix(&self) -> &Prefix {
+        &self.shared.prefix
+    }
+
+    /// The endpoints, as configured.
+    pub fn endpoints(&self) -> &str {
+        &self.shared.endpoints
+    }
+
+    /// The highest revision that any answer over this connection has named.
+    pub fn highest_seen(&self) -> Revision {
+        Revision(self.shared.highest.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn saw(&self, revision: Revision) {
+        self.shared.highest.fetch_max(revision.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fell_back_to(&self, revision: Revision) {
+        self.shared.highest.store(revision.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn orders_progress(&self) -> bool {
+        self.shared.progress_is_ordered
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(crate) fn kv(&self) -> KvClient {
+        self.client.kv_client().max_decoding_message_size(MAX_ANSWER_BYTES)
+    }
+
+    pub(crate) fn watch_client(&self) -> WatchClient {
+        self.client.watch_client().max_decoding_message_size(MAX_WATCH_BYTES)
+    }
+
+    /// The revision of an answer.
+    pub(crate) fn revision_of(
+        &self,
+        attempt: &str,
+        header: Option<&ResponseHeader>,
+    ) -> Result<Revision, StoreError> {
+        let header = header.ok_or_else(|| self.malformed(attempt, "it has no header"))?;
+        let revision = Revision(header.revision());
+        self.saw(revision);
+        Ok(revision)
+    }
+
+    pub(crate) fn malformed(&self, attempt: &str, found: &str) -> StoreError {
+        StoreError::Malformed { attempt: attempt.to_owned(), found: found.to_owned() }
+    }
+
+    pub(crate) fn explain(&self, attempt: &str, error: &ClientError) -> StoreError {
+        error::explain(attempt, &self.shared.endpoints, MAX_ANSWER_BYTES, error)
+    }
+
+    /// A call that changes nothing, or whose repetition does no harm: again while that is worth it.
+    pub(crate) async fn call<T, F>(&self, attempt: &str, mut call: impl FnMut() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let mut retry = Retry::within(PATIENCE);
+        loop {
+            let error = match limited(call()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let explained = self.explain(attempt, &error);
+            let again = matches!(error::meaning(&error), Meaning::NeverSent | Meaning::Unknown);
+            if !again || !retry.wait().await {
+                return Err(explained);
+            }
+            tracing::debug!(attempt, error = %explained, "a call to the store is tried again");
+        }
+    }
+
+    /// After the store has refused a token on a stream, which the client does not renew by itself.
+    pub(crate) async fn renew_token(&self) {
+        if let Err(error) = limited(self.client.refresh_token()).await {
+            tracing::debug!(%error, "could not renew the token of the store");
+        }
+    }
+}
+
+/// A call with the time limit that every call has.
+pub(crate) async fn limited<T>(call: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    let late = || {
+        let text = format!("no answer within {} s", CALL_TIMEOUT.as_secs());
+        ClientError::GRpcStatus(tonic::Status::deadline_exceeded(text))
+    };
+    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn dial(
+    endpoints: &Endpoints,
+    options: etcd_client::ConnectOptions,
+) -> Result<(Client, String), ClientError> {
+    let client = Client::connect(&endpoints.urls, Some(options)).await?;
+    let status = client.maintenance_client().status().await?;
+    Ok((client, status.version().to_owned()))
+}
+
+fn explain_connect(names: &str, error: &ClientError) -> StoreError {
+    match error {
+        ClientError::InvalidUri(_) | ClientError::InvalidArgs(_) => {
+            StoreError::Configuration(error.to_string())
+        }
+        // Before anything is sent: a certificate or key that is not PEM, a URL that is none.
+        ClientError::TransportError(_) => StoreError::Configuration(Cause::of(error).to_string()),
+        _ => error::explain("connect", names, MAX_ANSWER_BYTES, error),
+    }
+}
+
+/// Upstream recommends against these: killed under load they may corrupt their data.
+fn warn_of(version: &str, endpoints: &str) {
+    if ["3.5.0", "3.5.1", "3.5.2"].contains(&version) {
+        tracing::warn!(
+            version,
+            endpoints,
+            "this etcd may corrupt its data when it is killed; use 3.5.6 or later"
+        );
+    }
+}
+
+/// Before 3.4.25 and 3.5.8 an answer to a request for progress may overtake events of lower revisions.
+fn orders_progress(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(3), Some(4), Some(patch)) => patch >= 25,
+        (Some(3), Some(5), Some(patch)) => patch >= 8,
+        (Some(3), Some(minor), Some(_)) => minor >= 6,
+        (Some(major), ..) => major > 3,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_believed_from_the_version_that_orders_it() {
+        for (version, ordered) in [
+            ("3.4.23", false),
+            ("3.4.25", true),
+            ("3.5.7", false),
+            ("3.5.8", true),
+            ("3.6.0-rc.1", true),
+            ("4.0.0", true),
+            ("", false),
+            ("nonsense", false),
+        ] {
+            assert_eq!(orders_progress(version), ordered, "{version:?}");
+        }
+    }
+}
