@@ -89,11 +89,6 @@ impl StoreError {
 pub struct Cause(String);
 
 impl Cause {
-    /// A cause of our own.
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
     pub(crate) fn of(error: &ClientError) -> Self {
         let mut text = match error {
             ClientError::GRpcStatus(status) => status.message().to_owned(),

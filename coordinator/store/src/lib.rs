@@ -1,19 +1,46 @@
-//! The one user of the etcd client: range, watch, commit, lease, leader.
+//! The one user of the etcd client (and, in `retry`, of `backoff`): range, watch, commit, lease, leader. Keys, records
+//! and commits are those of `tidegate-proto`; nothing here knows what they mean, or decides anything.
+//!
+//! # What others call
+//! ```text
+//! Store::connect(&Endpoints, Prefix) -> Result<Store, StoreError>       Store::over(etcd_client::Client, Prefix) -> Store
+//! store.get(&Key) -> Result<Option<Entry>, StoreError>                  one linearizable read
+//! store.get_many(&[Key]) -> Result<Snapshot, StoreError>                one revision, any number of keys
+//! store.list(&Scope) -> Result<Snapshot, StoreError>                    one revision, in pages
+//! store.watch(Vec<Scope>, CancellationToken) -> WatchStream             .recv().await -> Option<Seen>
+//! store.commit(&Commit) -> Result<Committed { revision }, CommitError>
+//! store.commit_leased(&Commit, &Lease) -> the same                      its reports and leader key live under the lease
+//! store.lease(Duration) -> Result<Lease, StoreError>                    kept alive in the background
+//!     id() ttl() state() watch() lost().await pause_keep_alive(bool) revoke().await
+//! store.campaign(TermId, address, ttl, CancellationToken) -> Result<Leadership, CampaignError>
+//!     fence create_revision term lost stands() lease() resign().await
+//! store.current_leader() -> Result<Option<(Record<Leader>, Revision)>, StoreError>
+//! ```
+//!
+//! # Invariants
+//! * A write is sent once. Where its outcome is unknown the store is asked what it holds; only what provably never left
+//!   (no connection was made) is sent again.
+//! * Each call has a time limit; a read is repeated within it, a watch and a lease come back by themselves.
+//! * A compacted history, a lost connection and a store that fell back are three things, and told apart.
 
 pub mod commit;
 pub mod endpoints;
 pub mod entry;
 pub mod error;
+pub mod leader;
 pub mod lease;
 mod read;
 mod retry;
 pub mod scope;
 pub mod store;
+pub mod watch;
 
 pub use commit::{CommitError, Committed, InvalidCommit, MAX_COMMIT_BYTES};
 pub use endpoints::{Credentials, Endpoints, Tls};
 pub use entry::{Entry, Snapshot};
 pub use error::StoreError;
+pub use leader::{CampaignError, Leadership};
 pub use lease::{Lease, LeaseState};
 pub use scope::Scope;
 pub use store::Store;
+pub use watch::{Change, Seen, WatchStream};

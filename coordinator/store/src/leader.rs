@@ -1,0 +1,77 @@
+//! Leadership: a leased key made by a transaction, whose create revision is the fence that every commit of the
+//! leader carries. Losing it is told at once, and never believed to be impossible: the fence is the real guard.
+
+mod campaign;
+mod guard;
+
+pub use campaign::CampaignError;
+
+use crate::entry::Entry;
+use crate::error::StoreError;
+use crate::lease::{Lease, LeaseState};
+use crate::store::Store;
+use tidegate_proto::record::leader::Leader;
+use tidegate_proto::{Key, Precondition, Record, Revision, TermId, Value};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A leadership that was won. Dropped, it is given up within its TTL; [`Leadership::resign`] gives it up at once.
+pub struct Leadership {
+    /// What every commit of this leader is conditional on.
+    pub fence: Precondition,
+    /// The create revision of the leader's key: the number of this term.
+    pub create_revision: Revision,
+    /// The random id of this term.
+    pub term: TermId,
+    /// Cancelled as soon as this leadership is known or feared to be over.
+    pub lost: CancellationToken,
+    lease: Lease,
+    _end: DropGuard,
+}
+
+impl Leadership {
+    /// Whether it still stands, by the clock and not only by what was told: to be asked before each act, so that a
+    /// leader that was stopped for longer than its TTL does nothing more.
+    pub fn stands(&self) -> bool {
+        if self.lease.state() != LeaseState::Held {
+            self.lost.cancel();
+        }
+        !self.lost.is_cancelled()
+    }
+
+    /// The lease that the leader's key lives under.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Gives the leadership up at once, so that another need not wait for the TTL.
+    ///
+    /// # Errors
+    /// Any of [`StoreError`]; it lapses by itself then.
+    pub async fn resign(self) -> Result<(), StoreError> {
+        self.lost.cancel();
+        self.lease.revoke().await
+    }
+}
+
+impl Store {
+    /// Who leads now, with the create revision of the leader's key.
+    ///
+    /// # Errors
+    /// Any of [`StoreError`].
+    pub async fn current_leader(&self) -> Result<Option<(Record<Leader>, Revision)>, StoreError> {
+        let Some(entry) = self.get(&Key::Leader).await? else { return Ok(None) };
+        let created = entry.create_revision;
+        leader_of(entry).map(|record| Some((record, created)))
+    }
+}
+
+fn leader_of(entry: Entry) -> Result<Record<Leader>, StoreError> {
+    match entry.value {
+        Ok(Value::Leader(record)) => Ok(record),
+        Ok(other) => Err(StoreError::Malformed {
+            attempt: "read who leads".to_owned(),
+            found: format!("there is a record of {} under {}", other.kind().word(), entry.key),
+        }),
+        Err(cause) => Err(StoreError::Record { key: Box::new(entry.key), cause }),
+    }
+}

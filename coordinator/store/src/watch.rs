@@ -1,0 +1,123 @@
+//! A watch that goes on: over lost connections it resumes where it was, after a compaction it lists anew, and a
+//! store that fell back behind what was seen is told as such.
+//!
+//! # What is guaranteed
+//! * The first item is `Listed` (`Lost` before it while the store is away). Each `Listed` replaces all before it.
+//! * Where one of the scopes is broad (`All`, or a kind), there is one watch of the store over the whole prefix,
+//!   filtered here: each `Changed` is everything of one revision in all scopes, and revisions rise.
+//! * Where all are narrow (`Key`, `Within`), there is a watch of the store for each, over one stream, so that an
+//!   agent is not sent the whole fleet. Then the changes of each scope come in order, none is lost and none comes
+//!   twice; but what one transaction changed in two scopes comes as two `Changed` of the same revision, and a scope may
+//!   be a little ahead of another.
+//! * A reader that is slow slows the store's stream down; it loses nothing.
+
+mod session;
+mod state;
+
+use crate::entry::{Entry, Snapshot};
+use crate::scope::{Range, Scope};
+use crate::store::Store;
+use session::Watcher;
+use tidegate_proto::{Key, Revision, key::NotAKey};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How many items wait for a slow reader before the stream is slowed down.
+const WAITING: usize = 256;
+
+/// What a watch tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    /// The whole state of all scopes at one revision: at the start, after a compaction or a restored store, and
+    /// when more was missed than one message can hold.
+    Listed(Snapshot),
+    /// What one revision changed, in the store's order.
+    Changed {
+        /// The revision.
+        revision: Revision,
+        /// What changed; never empty.
+        changes: Vec<Change>,
+    },
+    /// Nothing else happened up to this revision.
+    Progress {
+        /// The revision.
+        revision: Revision,
+    },
+    /// The store is away. The watch comes back by itself; until then the state is as old as `since`.
+    Lost {
+        /// When that was noticed.
+        since: Instant,
+        /// Why, for people.
+        why: String,
+    },
+    /// The store is back, and what was missed follows.
+    Regained,
+    /// The store is behind what was seen of it: it was restored from a backup, or replaced. `Listed` follows.
+    Restored {
+        /// The highest revision that was seen.
+        seen: Revision,
+        /// The revision that it has now.
+        found: Revision,
+    },
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are puts")]
+pub enum Change {
+    /// A key was put.
+    Put(Entry),
+    /// A key was removed, or its lease ended.
+    Gone {
+        /// The key.
+        key: Key,
+        /// When.
+        revision: Revision,
+    },
+    /// A key below the prefix that is none of ours was put or removed.
+    Foreign {
+        /// The key, as far as it is text.
+        key: String,
+        /// Why it is none of ours.
+        why: NotAKey,
+        /// When.
+        revision: Revision,
+    },
+}
+
+/// What a watch tells, as it comes. Dropped, the watch ends.
+#[derive(Debug)]
+pub struct WatchStream(mpsc::Receiver<Seen>);
+
+impl WatchStream {
+    /// The next item; none after the watch was cancelled.
+    pub async fn recv(&mut self) -> Option<Seen> {
+        self.0.recv().await
+    }
+
+    /// The next item where it is there already.
+    pub fn try_recv(&mut self) -> Option<Seen> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl Store {
+    /// Watches some scopes as one stream until `cancel`; see the module for what is guaranteed.
+    pub fn watch(&self, scopes: Vec<Scope>, cancel: CancellationToken) -> WatchStream {
+        let (tell, told) = mpsc::channel(WAITING);
+        let listed = Range::of_all(&scopes, self.prefix());
+        let watched = match scopes.iter().any(Scope::is_broad) {
+            true => vec![Scope::All.range(self.prefix())],
+            false => listed.clone(),
+        };
+        let watcher = Watcher::new(self.clone(), listed, watched, tell);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = watcher.run() => {}
+            }
+        });
+        WatchStream(told)
+    }
+}

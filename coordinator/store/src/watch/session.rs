@@ -1,0 +1,242 @@
+//! The task of a watch: list, open the stream, pass on what comes, and begin again whenever it breaks.
+
+use super::Seen;
+use super::state::Position;
+use crate::error::{self, Cause, Meaning};
+use crate::retry::Retry;
+use crate::scope::Range;
+use crate::store::{self, Store};
+use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
+use std::time::Duration;
+use tidegate_proto::Revision;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+/// A stream that is silent for this long is asked for its progress, and given up when nothing comes for as long
+/// again: a watch that hangs looks like a fleet at rest.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The longest wait between two tries to come back.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Why a session over one stream ended.
+enum End {
+    /// Nobody reads any more.
+    Unread,
+    /// The revisions asked for are gone, or one message would be too large: list anew.
+    Behind,
+    /// The stream broke.
+    Broken(String),
+    /// The store wants a new token first.
+    Unauthenticated(String),
+}
+
+pub(super) struct Watcher {
+    store: Store,
+    position: Position,
+    tell: mpsc::Sender<Seen>,
+    /// Whether all that was told is still valid, so that a stream may resume from it.
+    resumable: bool,
+    lost: bool,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        store: Store,
+        listed: Vec<Range>,
+        watched: Vec<Range>,
+        tell: mpsc::Sender<Seen>,
+    ) -> Self {
+        Self { store, position: Position::new(listed, watched), tell, resumable: false, lost: false }
+    }
+
+    /// Ends when nobody reads any more.
+    pub(super) async fn run(mut self) {
+        let mut retry = Retry::forever(LONGEST_WAIT);
+        loop {
+            let why = match self.session(&mut retry).await {
+                End::Unread => return,
+                End::Behind => {
+                    self.resumable = false;
+                    continue;
+                }
+                End::Broken(why) => why,
+                End::Unauthenticated(why) => {
+                    self.store.renew_token().await;
+                    why
+                }
+            };
+            tracing::debug!(%why, "a watch broke");
+            if !std::mem::replace(&mut self.lost, true)
+                && !self.tell(Seen::Lost { since: Instant::now(), why }).await
+            {
+                return;
+            }
+            tokio::select! {
+                _ = retry.wait() => {}
+                () = self.tell.closed() => return,
+            }
+        }
+    }
+
+    async fn session(&mut self, retry: &mut Retry) -> End {
+        match self.run_session(retry).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    async fn run_session(&mut self, retry: &mut Retry) -> Result<std::convert::Infallible, End> {
+        self.find_place().await?;
+        let mut stream = self.open().await?;
+        retry.reset();
+        let mut asked = false;
+        loop {
+            let message = match timeout(SILENCE, stream.message()).await {
+                Ok(message) => message.map_err(end_of)?,
+                Err(_) if asked => return Err(End::Broken(format!("silent for {:?}", 2 * SILENCE))),
+                Err(_) => {
+                    asked = true;
+                    stream.request_progress().await.map_err(end_of)?;
+                    continue;
+                }
+            };
+            asked = false;
+            let message = message.ok_or_else(|| End::Broken("the store ended the stream".to_owned()))?;
+            self.take_in(&message).await?;
+        }
+    }
+
+    /// Where to go on from: what was told last, unless the store fell back behind that; else from a list.
+    async fn find_place(&mut self) -> Result<(), End> {
+        let attempt = "see how far the store is";
+        if self.resumable {
+            // Linearizable, so no member that lags behind can look like a restored store.
+            let answer = self.store.get_raw(&self.store.prefix().all(), None).await;
+            let (_, found) = answer.map_err(|error| broken(attempt, &error))?;
+            self.regain().await?;
+            let seen = self.position.seen();
+            if found >= seen {
+                return Ok(());
+            }
+            self.restored(seen, found).await?;
+        }
+        let snapshot = self.store.list_ranges(self.position.listed()).await;
+        let snapshot = snapshot.map_err(|error| broken("list", &error))?;
+        self.regain().await?;
+        if snapshot.revision < self.position.seen() {
+            self.restored(self.position.seen(), snapshot.revision).await?;
+        }
+        self.position.reached(snapshot.revision);
+        self.resumable = true;
+        self.send(Seen::Listed(snapshot)).await
+    }
+
+    async fn restored(&mut self, seen: Revision, found: Revision) -> Result<(), End> {
+        tracing::error!(%seen, %found, "the store is behind what was seen of it; it was restored or replaced");
+        self.store.fell_back_to(found);
+        self.position.fell_back();
+        self.resumable = false;
+        self.send(Seen::Restored { seen, found }).await
+    }
+
+    async fn regain(&mut self) -> Result<(), End> {
+        if std::mem::take(&mut self.lost) { self.send(Seen::Regained).await } else { Ok(()) }
+    }
+
+    /// One stream, with a watch for each range, numbered by its place from 1.
+    async fn open(&mut self) -> Result<etcd_client::WatchStream, End> {
+        let mut client = self.store.watch_client();
+        let mut ranges = self.position.watched.iter().enumerate();
+        let Some((_, (first, next))) = ranges.next() else {
+            // Nothing is watched: the list stands for good.
+            self.tell.closed().await;
+            return Err(End::Unread);
+        };
+        let opened = client.watch(first.start(), Some(options(0, first, *next)));
+        let mut stream = store::limited(opened).await.map_err(end_of)?;
+        for (place, (range, next)) in ranges {
+            stream.watch(range.start(), Some(options(place, range, *next))).await.map_err(end_of)?;
+        }
+        Ok(stream)
+    }
+
+    async fn take_in(&mut self, message: &WatchResponse) -> Result<(), End> {
+        if message.canceled() {
+            // The client has no error for it: a watch that fell behind a compaction just ends so.
+            return Err(match message.cancel_reason() {
+                _ if message.compact_revision() > 0 => End::Behind,
+                why if why.contains("auth token") => End::Unauthenticated(why.to_owned()),
+                why => End::Broken(format!("the store ended the watch: {why}")),
+            });
+        }
+        let header = message.header().map(|header| Revision(header.revision()));
+        if let Some(revision) = header {
+            self.store.saw(revision);
+        }
+        let place = usize::try_from(message.watch_id() - 1).ok();
+        if let Some(place) = place.filter(|_| !message.events().is_empty()) {
+            for seen in self.position.take_in(place, self.store.prefix(), message.events()) {
+                self.send(seen).await?;
+            }
+            return Ok(());
+        }
+        match header {
+            Some(revision) if self.is_progress(message, place) => self.progress(revision).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// An empty message says how far the store is. That of one watch comes in its order; that of the whole stream only
+    /// from a store that orders them.
+    fn is_progress(&self, message: &WatchResponse, place: Option<usize>) -> bool {
+        let whole = match place {
+            Some(_) => self.position.watched.len() == 1,
+            None => self.store.orders_progress(),
+        };
+        whole && !message.created()
+    }
+
+    async fn progress(&mut self, revision: Revision) -> Result<(), End> {
+        if revision <= self.position.seen() {
+            return Ok(());
+        }
+        self.position.reached(revision);
+        self.send(Seen::Progress { revision }).await
+    }
+
+    async fn send(&self, seen: Seen) -> Result<(), End> {
+        if self.tell(seen).await { Ok(()) } else { Err(End::Unread) }
+    }
+
+    async fn tell(&self, seen: Seen) -> bool {
+        self.tell.send(seen).await.is_ok()
+    }
+}
+
+fn options(place: usize, range: &Range, next: Revision) -> WatchOptions {
+    let id = i64::try_from(place).unwrap_or(i64::MAX - 1) + 1;
+    // No fragments: each message has whole revisions, so each revision can be told at once.
+    WatchOptions::new()
+        .with_range(range.end())
+        .with_start_revision(next.0)
+        .with_watch_id(id)
+        .with_progress_notify()
+}
+
+fn end_of(error: ClientError) -> End {
+    match error::meaning(&error) {
+        Meaning::Compacted | Meaning::TooLarge => End::Behind,
+        Meaning::Authentication => End::Unauthenticated(Cause::of(&error).to_string()),
+        _ => End::Broken(Cause::of(&error).to_string()),
+    }
+}
+
+fn broken(attempt: &str, error: &crate::StoreError) -> End {
+    let why = match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    };
+    tracing::debug!(attempt, %why, "a watch could not go on");
+    End::Broken(why)
+}

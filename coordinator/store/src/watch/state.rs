@@ -1,0 +1,73 @@
+//! How far a watch has come, in each of its ranges, and what the store's messages become. Opens no connection.
+
+use super::{Change, Seen};
+use crate::entry;
+use crate::scope::Range;
+use etcd_client::{Event, EventType};
+use tidegate_proto::{Prefix, Revision};
+
+/// How far a watch has come.
+pub(super) struct Position {
+    /// What the reader asked for.
+    listed: Vec<Range>,
+    /// What the store watches, each with the first revision that is not told yet.
+    pub(super) watched: Vec<(Range, Revision)>,
+}
+
+impl Position {
+    pub(super) fn new(listed: Vec<Range>, watched: Vec<Range>) -> Self {
+        Self { listed, watched: watched.into_iter().map(|range| (range, Revision(0))).collect() }
+    }
+
+    pub(super) fn listed(&self) -> &[Range] {
+        &self.listed
+    }
+
+    /// The highest revision that was told, in any range.
+    pub(super) fn seen(&self) -> Revision {
+        let next = self.watched.iter().map(|(_, next)| next.0).max().unwrap_or_default();
+        Revision(next.saturating_sub(1))
+    }
+
+    /// Everything up to this revision is told, in all ranges.
+    pub(super) fn reached(&mut self, revision: Revision) {
+        for (_, next) in &mut self.watched {
+            next.0 = next.0.max(revision.0 + 1);
+        }
+    }
+
+    /// A store that fell back counts from there.
+    pub(super) fn fell_back(&mut self) {
+        self.watched.iter_mut().for_each(|(_, next)| *next = Revision(0));
+    }
+
+    /// What one message of a range becomes: an item for each revision, without what was told already.
+    pub(super) fn take_in(&mut self, place: usize, prefix: &Prefix, events: &[Event]) -> Vec<Seen> {
+        let Some((_, next)) = self.watched.get_mut(place) else { return Vec::new() };
+        let mut told: Vec<Seen> = Vec::new();
+        let mut last = *next;
+        for event in events {
+            let Some(kv) = event.kv().filter(|kv| kv.mod_revision() >= next.0) else { continue };
+            let revision = Revision(kv.mod_revision());
+            last = last.max(Revision(revision.0 + 1));
+            if !self.listed.iter().any(|range| range.holds(kv.key())) {
+                continue;
+            }
+            let change = read(prefix, event.event_type(), kv, revision);
+            match told.last_mut() {
+                Some(Seen::Changed { revision: at, changes }) if *at == revision => changes.push(change),
+                _ => told.push(Seen::Changed { revision, changes: vec![change] }),
+            }
+        }
+        *next = last;
+        told
+    }
+}
+
+fn read(prefix: &Prefix, kind: EventType, kv: &etcd_client::KeyValue, revision: Revision) -> Change {
+    let read = match kind {
+        EventType::Put => entry::read(prefix, kv).map(Change::Put),
+        EventType::Delete => entry::read_key(prefix, kv.key()).map(|key| Change::Gone { key, revision }),
+    };
+    read.unwrap_or_else(|(key, why)| Change::Foreign { key, why, revision })
+}
