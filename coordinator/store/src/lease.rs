@@ -113,8 +113,7 @@ impl Lease {
     /// Any of [`StoreError`]; it lapses by itself then.
     pub async fn revoke(self) -> Result<(), StoreError> {
         self.pulse.pause(true);
-        let revoked = self
-            .store
+        self.store
             .call("revoke a lease", || {
                 let (mut client, id) = (self.store.client().lease_client(), self.id);
                 async move {
@@ -124,7 +123,6 @@ impl Lease {
                     }
                 }
             })
-            .await;
-        revoked
+            .await
     }
 }
