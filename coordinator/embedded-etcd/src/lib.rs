@@ -1,1 +1,35 @@
 //! The default store: etcd's v3 API in process, over redb.
+//!
+//! One client, one code path and one semantics serve the demo, tests, simulation and production: callers use
+//! `etcd-client` against this store exactly as against a real cluster. What it must answer is held equal to real
+//! etcd by one suite of facts and by a differential test over random operations and watches.
+//!
+//! It offers keys, transactions, watches, leases, status, and defragmentation; no users, no lock or election
+//! service, no snapshots, no cluster. It is a single node and keeps everything in memory besides the file; who needs
+//! more runs a real etcd, and nothing else changes. It never compacts by itself.
+//!
+//! # The rooms
+//! `kv` the keys and their history · `txn`, `compare` what a transaction does · `lease` who is alive · `watch` who is
+//! told · `disk` the file · `durable` how far it has come · `engine` all of these under one lock · `server` the doors.
+
+mod compare;
+mod disk;
+mod durable;
+mod embedded;
+mod engine;
+mod kv;
+mod lease;
+mod lock;
+mod refusal;
+mod server;
+mod txn;
+mod watch;
+
+pub use crate::{
+    embedded::{Embedded, OpenError, ServeError},
+    lock::LockError,
+};
+
+/// The version that `status` tells. Clients compare it with etcd releases, and this store has no bugs of one: it
+/// claims the series whose semantics it keeps, with a patch number that no release of etcd bears.
+pub const VERSION: &str = "3.5.99-embedded";

@@ -1,0 +1,213 @@
+//! The handle on an embedded store: open it, talk to it in process, serve it, close it.
+
+use std::{convert::Infallible, path::Path, path::PathBuf, sync::Arc, time::Duration};
+
+use etcd_client::{Channel, Client};
+use tokio::{net::TcpListener, time::Instant};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    body::Body,
+    codegen::http,
+    transport::server::{Server, TcpIncoming},
+};
+use tower::{ServiceExt, util::BoxCloneSyncService};
+
+use crate::{
+    disk::Disk,
+    durable::Durable,
+    engine::{Engine, Identity},
+    kv::{FIRST_REVISION, Kv},
+    lease::{Leases, expiry},
+    lock::LockError,
+    server,
+};
+
+/// Streams of one connection. HTTP/2 servers default to 200, which a client with many watches exceeds.
+const MAX_STREAMS: u32 = 100_000;
+
+/// How often a silent connection is asked whether it still lives, and how long it may take to answer.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long connections may take to end after a shutdown, before they are dropped.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// An open embedded store. Clones are handles on the same store; it ends with [`Embedded::close`], or when the last
+/// handle, client and server of it are dropped.
+///
+/// Every answer that a client gets, to a read too, is durable: no crash takes back what was seen.
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    engine: Arc<Engine>,
+}
+
+/// Why a store could not be opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory is locked by someone else, or cannot be locked.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The directory cannot be made or made durable.
+    #[error("could not make the store's directory {dir}")]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// redb could not open or read its file.
+    #[error("could not open the store's file {file}")]
+    Database {
+        /// The file.
+        file: PathBuf,
+        /// What redb said.
+        #[source]
+        source: Box<redb::Error>,
+    },
+    /// The file was written by another version of this program.
+    #[error(
+        "the store's file {file} has layout {found}, this version knows only {known}: open it with the version that wrote it"
+    )]
+    Layout {
+        /// The file.
+        file: PathBuf,
+        /// The layout number in the file.
+        found: u64,
+        /// The one that this version knows.
+        known: u64,
+    },
+    /// A row of the file is not what this program wrote.
+    #[error("could not read {what} in the store's file {file}: restore the file from a copy")]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Which row.
+        what: String,
+    },
+    /// The thread that writes the file could not be started.
+    #[error("could not start the thread that writes the store's file")]
+    Thread {
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The thread that writes the file ended before it had opened it.
+    #[error("the thread that writes the store's file ended before the file was open")]
+    Interrupted,
+}
+
+/// Why a store could not be served over TCP any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The listener has no address.
+    #[error("could not tell the address that the store is served at")]
+    Address {
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server ended by an error.
+    #[error("could not go on serving the store at {address}")]
+    Transport {
+        /// Where it was served.
+        address: std::net::SocketAddr,
+        /// What the server said.
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
+impl Embedded {
+    /// Opens the store in `dir`, or makes it, and locks it. `holder` is what a second opener is told besides this
+    /// process' id: the advertised address, say. All leases get their whole TTL anew.
+    ///
+    /// # Errors
+    /// [`OpenError::Lock`] if the store is open already, here or in another process; others if the directory or the
+    /// file cannot be made, read or understood.
+    pub async fn open(dir: &Path, holder: &str) -> Result<Self, OpenError> {
+        let (disk, loaded, durable) = Disk::open(dir, holder).await?;
+        let leases = restore_leases(&loaded.kv, &loaded.leases);
+        let engine = Arc::new(Engine::new(loaded.kv, leases, loaded.identity, durable, Some(disk)));
+        expiry::ensure_running(&engine);
+        Ok(Self { engine })
+    }
+
+    /// A store with nothing on disk, for tests and simulation. It starts no thread and keeps to tokio's time, also
+    /// when that is paused. Letting paused time jump by more than two seconds at once looks to it like a stall of
+    /// the process, after which all leases start anew: sleep through such spans instead.
+    pub fn in_memory() -> Self {
+        let identity = Identity { cluster: rand::random(), member: rand::random(), term: 1 };
+        let durable = Arc::new(Durable::new(FIRST_REVISION));
+        Self { engine: Arc::new(Engine::new(Kv::default(), Leases::default(), identity, durable, None)) }
+    }
+
+    /// A client that talks to this store in process, without a socket. Each client lives on without this handle.
+    ///
+    /// # Errors
+    /// None in practice; the signature is that of connecting to any etcd.
+    pub async fn client(&self) -> Result<Client, etcd_client::Error> {
+        let routes = server::routes(self.engine.clone(), self.engine.closed().child_token());
+        let service = ServiceExt::<http::Request<Body>>::map_err(routes, |never: Infallible| match never {});
+        Client::from_channel(Channel::Custom(BoxCloneSyncService::new(service)), None).await
+    }
+
+    /// Serves the store on `listener` until `shutdown`, or until it is closed; then its streams end, and connections
+    /// have two seconds to do so. Several servers at once are fine.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the listener is unusable or the server ends by an error.
+    pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
+        let address = listener.local_addr().map_err(|source| ServeError::Address { source })?;
+        let stop = self.engine.closed().child_token();
+        let routes = server::routes(self.engine.clone(), stop.clone());
+        expiry::ensure_running(&self.engine);
+        let ended = async {
+            tokio::select! {
+                () = shutdown.cancelled() => stop.cancel(),
+                () = stop.cancelled() => {}
+            }
+        };
+        let serving = Server::builder()
+            .max_concurrent_streams(MAX_STREAMS)
+            .http2_keepalive_interval(Some(PING_EVERY))
+            .http2_keepalive_timeout(Some(PING_TIMEOUT))
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), ended);
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        let url = format!("http://{address}");
+        self.engine.note_served_at(|urls| urls.push(url.clone()));
+        let served = tokio::select! {
+            served = serving => served,
+            () = overdue => Ok(()),
+        };
+        self.engine.note_served_at(|urls| urls.retain(|other| *other != url));
+        stop.cancel();
+        served.map_err(|source| ServeError::Transport { address, source })
+    }
+
+    /// Closes the store: later requests are refused, streams and servers end, everything accepted is written, the
+    /// file is closed and the directory unlocked. Doing it again does nothing.
+    pub async fn close(&self) {
+        self.engine.close().await;
+    }
+}
+
+/// Every lease with a whole TTL from now on, and the keys that hang on it.
+fn restore_leases(kv: &Kv, stored: &[(i64, i64)]) -> Leases {
+    let now = Instant::now();
+    let mut leases = Leases::default();
+    for &(id, ttl) in stored {
+        if leases.grant(id, ttl, now).is_err() {
+            tracing::warn!(lease = id, ttl, "left out a lease of the store's file that cannot be");
+        }
+    }
+    let everything = crate::kv::KeyRange::new(b"\0", b"\0");
+    for kv in kv.live(&everything) {
+        leases.move_key(&kv.key, 0, kv.lease);
+    }
+    leases
+}

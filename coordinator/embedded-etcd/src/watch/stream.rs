@@ -1,0 +1,276 @@
+//! One watch stream of one client: takes its requests, and tells each of its watches what happened.
+//!
+//! A stream is one task. It reads history at the pace at which its client takes messages, so that a client that
+//! does not read keeps a few messages waiting here, and nobody else.
+
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use etcd_client::proto::{PbWatchRequest, PbWatchRequestUnion, PbWatchResponse};
+use futures::Stream;
+use tokio::{sync::mpsc, time::MissedTickBehavior};
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::deliver::{self, Piece, Wish};
+use crate::{engine::Engine, kv::KeyRange, refusal::Refusal};
+
+/// How often a watch that asked for progress hears of it while nothing else is told: etcd's interval.
+const PROGRESS: Duration = Duration::from_secs(600);
+
+/// The watch id of an answer that concerns the stream and not one watch.
+const WHOLE_STREAM: i64 = -1;
+
+/// Watch filters, by etcd's numbers.
+const NO_PUT: i32 = 0;
+const NO_DELETE: i32 = 1;
+
+/// Where a stream's messages go.
+pub(crate) type Outbox = mpsc::Sender<Result<PbWatchResponse, Status>>;
+
+struct Session {
+    engine: Arc<Engine>,
+    outbox: Outbox,
+    stream: u64,
+    watches: BTreeMap<i64, Wish>,
+    next_id: i64,
+    /// Watches with revisions to be told, and the span of these.
+    backlog: VecDeque<(i64, i64, i64)>,
+    /// Whether the client asked how far it has been told.
+    progress_asked: bool,
+    /// Watches that were told something since the last progress interval.
+    told: HashSet<i64>,
+}
+
+/// The client no longer listens.
+struct Gone;
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.engine.durable().hub().close_stream(self.stream);
+    }
+}
+
+/// Serves a stream until the client ends it, or `stop` does.
+pub(crate) async fn run(
+    engine: Arc<Engine>,
+    mut requests: impl Stream<Item = Result<PbWatchRequest, Status>> + Unpin,
+    outbox: Outbox,
+    stop: CancellationToken,
+) {
+    let (stream, wake) = engine.durable().hub().open_stream();
+    let mut session = Session {
+        engine,
+        outbox,
+        stream,
+        watches: BTreeMap::new(),
+        next_id: 0,
+        backlog: VecDeque::new(),
+        progress_asked: false,
+        told: HashSet::new(),
+    };
+    let mut progress = tokio::time::interval(PROGRESS);
+    progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    progress.reset();
+    loop {
+        let done = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                // A client that takes nothing is not waited for.
+                drop(session.outbox.try_send(Err(Refusal::Stopped.into())));
+                return;
+            }
+            () = session.outbox.closed() => return,
+            request = requests.next() => match request {
+                Some(Ok(request)) => session.take(request).await,
+                Some(Err(_)) | None => return,
+            },
+            _ = progress.tick() => session.tell_progress_of_watches().await,
+            () = std::future::ready(()), if !session.backlog.is_empty() => session.tell_next().await,
+            () = wake.notified() => session.take_news().await,
+        };
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
+impl Session {
+    async fn send(&self, message: PbWatchResponse) -> Result<(), Gone> {
+        self.outbox.send(Ok(message)).await.map_err(|_| Gone)
+    }
+
+    async fn take(&mut self, request: PbWatchRequest) -> Result<(), Gone> {
+        match request.request_union {
+            Some(PbWatchRequestUnion::CreateRequest(create)) => {
+                let filters = create.filters;
+                let wish = Wish {
+                    id: create.watch_id,
+                    range: watched_range(&create.key, &create.range_end),
+                    prev_kv: create.prev_kv,
+                    puts: !filters.contains(&NO_PUT),
+                    deletes: !filters.contains(&NO_DELETE),
+                    fragment: create.fragment,
+                    progress: create.progress_notify,
+                };
+                self.create(wish, create.start_revision).await
+            }
+            Some(PbWatchRequestUnion::CancelRequest(cancel)) => self.cancel(cancel.watch_id).await,
+            Some(PbWatchRequestUnion::ProgressRequest(_)) => {
+                self.progress_asked = true;
+                self.take_news().await
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn create(&mut self, mut wish: Wish, start: i64) -> Result<(), Gone> {
+        let refused = if wish.range.is_empty() {
+            Some("mvcc: watcher range is empty")
+        } else if wish.id != 0 && self.watches.contains_key(&wish.id) {
+            Some("mvcc: duplicate watch ID provided on the WatchStream")
+        } else {
+            None
+        };
+        let hub = self.engine.durable().hub();
+        if let Some(reason) = refused {
+            return self
+                .send(PbWatchResponse {
+                    header: Some(self.engine.header(hub.published())),
+                    watch_id: WHOLE_STREAM,
+                    created: true,
+                    canceled: true,
+                    cancel_reason: reason.to_owned(),
+                    ..PbWatchResponse::default()
+                })
+                .await;
+        }
+        if wish.id == 0 {
+            while self.watches.contains_key(&self.next_id) {
+                self.next_id += 1;
+            }
+            wish.id = self.next_id;
+            self.next_id += 1;
+        }
+        let id = wish.id;
+        let compacted = self.engine.peek(|state| state.kv.compacted());
+        let published = hub.add(self.stream, id, wish.range.clone(), start);
+        self.watches.insert(id, wish);
+        self.send(PbWatchResponse {
+            header: Some(self.engine.header(published)),
+            watch_id: id,
+            created: true,
+            ..PbWatchResponse::default()
+        })
+        .await?;
+        if start > 0 && start < compacted { self.end_compacted(id, compacted).await } else { Ok(()) }
+    }
+
+    async fn cancel(&mut self, id: i64) -> Result<(), Gone> {
+        if self.watches.remove(&id).is_none() {
+            return Ok(());
+        }
+        self.forget(id);
+        self.send(PbWatchResponse {
+            header: Some(self.engine.header(self.engine.durable().hub().published())),
+            watch_id: id,
+            canceled: true,
+            ..PbWatchResponse::default()
+        })
+        .await
+    }
+
+    fn forget(&mut self, id: i64) {
+        self.engine.durable().hub().remove(self.stream, id);
+        self.backlog.retain(|(waiting, _, _)| *waiting != id);
+        self.told.remove(&id);
+    }
+
+    /// Takes up what was published since; when all of it is told, answers a request for progress.
+    async fn take_news(&mut self) -> Result<(), Gone> {
+        let (ready, published) = self.engine.durable().hub().take_ready(self.stream);
+        for (id, from) in ready {
+            match self.backlog.iter_mut().find(|(waiting, _, _)| *waiting == id) {
+                // Behind what the watch has to be told first, and nothing between concerns it.
+                Some((_, _, last)) => *last = published,
+                None => self.backlog.push_back((id, from, published)),
+            }
+        }
+        if self.backlog.is_empty() && std::mem::take(&mut self.progress_asked) {
+            return self.tell_progress(WHOLE_STREAM, published).await;
+        }
+        Ok(())
+    }
+
+    /// Tells one watch one piece of its backlog, and puts it behind the others.
+    async fn tell_next(&mut self) -> Result<(), Gone> {
+        if let Some((id, from, last)) = self.backlog.pop_front()
+            && let Some(wish) = self.watches.get(&id)
+        {
+            match deliver::read(&self.engine, wish, from, last) {
+                Piece::Compacted(revision) => self.end_compacted(id, revision).await?,
+                Piece::Told { messages, next } => {
+                    if next <= last {
+                        self.backlog.push_back((id, next, last));
+                    }
+                    for message in messages {
+                        self.told.insert(id);
+                        self.send(message).await?;
+                    }
+                }
+            }
+        }
+        if self.backlog.is_empty() { self.take_news().await } else { Ok(()) }
+    }
+
+    async fn end_compacted(&mut self, id: i64, compact_revision: i64) -> Result<(), Gone> {
+        self.watches.remove(&id);
+        self.forget(id);
+        self.send(PbWatchResponse {
+            header: Some(self.engine.header(self.engine.durable().hub().published())),
+            watch_id: id,
+            canceled: true,
+            compact_revision,
+            ..PbWatchResponse::default()
+        })
+        .await
+    }
+
+    async fn tell_progress(&self, id: i64, revision: i64) -> Result<(), Gone> {
+        self.send(PbWatchResponse {
+            header: Some(self.engine.header(revision)),
+            watch_id: id,
+            ..PbWatchResponse::default()
+        })
+        .await
+    }
+
+    /// Tells the watches that asked for it, and heard nothing for an interval, how far they are.
+    async fn tell_progress_of_watches(&mut self) -> Result<(), Gone> {
+        let told = std::mem::take(&mut self.told);
+        self.take_news().await?;
+        if !self.backlog.is_empty() {
+            return Ok(());
+        }
+        let published = self.engine.durable().hub().published();
+        let quiet: Vec<i64> = self
+            .watches
+            .values()
+            .filter(|wish| wish.progress && !told.contains(&wish.id))
+            .map(|wish| wish.id)
+            .collect();
+        for id in quiet {
+            self.tell_progress(id, published).await?;
+        }
+        Ok(())
+    }
+}
+
+/// An empty key means the first possible one, as in etcd.
+fn watched_range(key: &[u8], range_end: &[u8]) -> KeyRange {
+    KeyRange::new(if key.is_empty() { b"\0" } else { key }, range_end)
+}
