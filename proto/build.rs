@@ -6,6 +6,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     let files = protox::compile(["tidegate/v1/operator.proto"], ["proto"])?;
-    tonic_prost_build::configure().compile_fds(files)?;
+    tonic_prost_build::configure()
+        // So that `--json` of the command line is the message itself, in a steady order.
+        .type_attribute(".", "#[derive(serde::Serialize, serde::Deserialize)]")
+        .btree_map(".")
+        .compile_fds(files)?;
     Ok(())
 }

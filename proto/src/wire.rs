@@ -1,6 +1,25 @@
-//! Messages of the operators' API: generated from `proto/tidegate/v1/operator.proto`.
+//! Messages of the operators' API: generated from `proto/tidegate/v1/operator.proto`. Here are only the few
+//! translations of a record into its message that both sides of the border need.
 
-#[expect(missing_docs, reason = "generated")]
+use crate::record::event::Event;
+use crate::record::waiting::WaitingFor;
+
+#[expect(missing_docs, reason = "generated; each is described in the .proto file")]
+#[expect(clippy::large_enum_variant, reason = "generated")]
 pub mod v1 {
     tonic::include_proto!("tidegate.v1");
+}
+
+impl From<Event> for v1::Event {
+    fn from(event: Event) -> Self {
+        let Event { from, to, because, who, at } = event;
+        Self { from, to, because, who, at: at.0 }
+    }
+}
+
+impl From<WaitingFor> for v1::Reason {
+    fn from(reason: WaitingFor) -> Self {
+        let WaitingFor { kind, what, who, command, deadline } = reason;
+        Self { kind, what, who, command, deadline }
+    }
 }

@@ -1,1 +1,29 @@
 //! What may happen next: pure decisions over an observed fleet.
+//!
+//! ```text
+//! Fleet (records, indexed) ──┐
+//!                            ├─► plan ──► actions (commits and jobs, as data) + reasons for waiting
+//! Moment (term, elapsed) ────┘
+//! ```
+//!
+//! # Invariants
+//! * No clock, no dice, no socket: time and the leader's term are arguments.
+//! * Always from the whole state, never from an event. Indexes only make that cheap.
+//! * What does not move has a reason. Unknown closes a gate; nothing is ever assumed.
+//! * Every planned commit carries the leader's fence and the mod_revision of each record that authorises it.
+
+pub mod ask;
+pub mod fleet;
+pub mod moment;
+pub mod plan;
+pub mod preflight;
+pub mod reason;
+pub mod spread;
+pub mod upgrade;
+pub mod wave;
+
+pub use fleet::{Fleet, Instance, ServiceFleet, Stored};
+pub use moment::{Elapsed, Leading, Moment, SchemaFacts};
+pub use plan::{Action, Plan, PlannedCommit, SchemaJob, plan};
+pub use reason::{Reason, Sample};
+pub use spread::Spread;

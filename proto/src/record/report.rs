@@ -2,7 +2,7 @@
 //! matters changes: the lease is the heartbeat.
 
 use super::Body;
-use crate::{Generation, ReleaseTag, Revision, ServiceVersion};
+use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,9 @@ pub struct Report {
     /// The release that runs, where the agent knows it.
     #[serde(default)]
     pub release: Option<ReleaseTag>,
+    /// The sha256 of that release's artifact, as the agent knows it: what a rollback returns to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_digest: Option<Digest>,
     /// The mod_revision of the inventory record that this report belongs to; 0 before any admission.
     #[serde(default)]
     pub admission: Revision,
@@ -33,7 +36,7 @@ pub struct Report {
     /// The mod_revision of the last window that the agent journalled (fsync) *before* it probed `version` anew.
     #[serde(default)]
     pub window: Revision,
-    /// The releases that are present beside the running one, digests verified.
+    /// Every release that is present on the node, the running one included where it is kept there; digests verified.
     #[serde(default)]
     pub staged: Vec<ReleaseTag>,
     /// A staging or removal that failed, by tag, with what was tried and found.

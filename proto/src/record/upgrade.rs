@@ -268,6 +268,9 @@ pub struct Failure {
     pub wave: u32,
     /// What was tried and found.
     pub reason: String,
+    /// A person went on in spite of it: it no longer counts against the budget.
+    #[serde(default)]
+    pub accepted: bool,
 }
 
 /// A phase that was left.

@@ -1,0 +1,129 @@
+//! What persons ask for: each verb is a pure function from the fleet to the commit that grants it, or a refusal that
+//! says what was asked, what was found, and what to do instead.
+
+mod decommission;
+mod maintenance;
+mod start;
+mod steer;
+
+pub use decommission::decommission;
+pub use maintenance::{cordon, uncordon};
+pub use start::{StartRequest, start};
+pub use steer::{approve, pause, resume, retry, roll_back, skip};
+
+use crate::fleet::{Fleet, Stored};
+use crate::moment::Moment;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::{EventSeq, Subject};
+use tidegate_proto::record::event::Event;
+use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::{Key, Revision, UpgradeId};
+
+/// Why something that was asked for is not granted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// A machine word.
+    pub kind: RefusalKind,
+    /// What was asked, what was found, what to do instead.
+    pub message: String,
+}
+
+/// The kinds of refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// There is no such thing.
+    NotFound,
+    /// What was asked for is malformed or contradicts itself.
+    Invalid,
+    /// Not as things stand.
+    State,
+}
+
+impl RefusalKind {
+    /// The machine word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NotFound => "not-found",
+            Self::Invalid => "invalid",
+            Self::State => "refused",
+        }
+    }
+}
+
+/// Who asks, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// Who.
+    pub who: String,
+    /// Why, or a remark; empty where none is demanded and none was given.
+    pub why: String,
+}
+
+fn refuse<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { kind, message: message.into() })
+}
+
+fn demand_why(asker: &Asker, verb: &str) -> Result<(), Refusal> {
+    if asker.why.trim().is_empty() {
+        return refuse(RefusalKind::Invalid, format!("{verb} needs a reason: give it with --why"));
+    }
+    Ok(())
+}
+
+fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Refusal> {
+    let missing = || Refusal {
+        kind: RefusalKind::NotFound,
+        message: format!("there is no upgrade {id}: `tidegate upgrade list` shows those there are"),
+    };
+    fleet.upgrade(id).ok_or_else(missing)
+}
+
+fn find_active<'a>(fleet: &'a Fleet, id: &UpgradeId, verb: &str) -> Result<&'a Stored<Upgrade>, Refusal> {
+    let upgrade = find(fleet, id)?;
+    if upgrade.phase.is_over() {
+        return refuse(
+            RefusalKind::State,
+            format!("cannot {verb} upgrade {id}: it has ended ({})", upgrade.phase),
+        );
+    }
+    Ok(upgrade)
+}
+
+/// A commit under the leader's fence, with the event that tells of it.
+fn told(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
+    let seq = EventSeq { term: moment.leader.revision.0, number: moment.next_event };
+    let key = Key::Event(subject, seq);
+    let event = Event {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        because: asker.why.clone(),
+        who: asker.who.clone(),
+        at: moment.wall,
+    };
+    Commit::new()
+        .when(moment.leader.fence())
+        .when(Precondition::At(key.clone(), Revision::ABSENT))
+        .put(key, event)
+}
+
+/// A rewrite of an upgrade's record on a person's word; elapsed waits are carried over.
+fn rewritten(
+    moment: &Moment,
+    id: &UpgradeId,
+    stored: &Stored<Upgrade>,
+    asker: &Asker,
+    to: &str,
+    change: impl FnOnce(&mut Upgrade),
+) -> Commit {
+    let key = Key::Upgrade(id.clone());
+    let mut body = stored.record.body.clone();
+    if let Some(elapsed) = moment.elapsed.get(id) {
+        body.stalled_ms = elapsed.stalled_ms;
+        body.phase_ms = elapsed.phase_ms;
+    }
+    change(&mut body);
+    told(moment, Subject::Upgrade(id.clone()), asker, stored.phase.name().word(), to)
+        .when(Precondition::At(key.clone(), stored.at))
+        .put(key, stored.record.with(body))
+}

@@ -1,0 +1,39 @@
+//! Cordon a node: a person keeps it out of upgrades; and give it back.
+
+use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Subject;
+use tidegate_proto::record::maintenance::Maintenance;
+use tidegate_proto::{Key, NodeId, Revision};
+
+/// Keeps a node out.
+pub fn cordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) -> Result<Commit, Refusal> {
+    demand_why(asker, "cordoning a node")?;
+    if let Some(held) = fleet.maintenance(node) {
+        return refuse(
+            RefusalKind::State,
+            format!("{node} is cordoned already, by {}: {}", held.who, held.why),
+        );
+    }
+    if !fleet.services().any(|service| service.get(node).is_some()) {
+        return refuse(RefusalKind::NotFound, format!("no instance was ever seen on {node}"));
+    }
+    let key = Key::Maintenance(node.clone());
+    let body = Maintenance { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
+    Ok(told(moment, Subject::Fleet, asker, &format!("{node}"), &format!("{node} cordoned"))
+        .when(Precondition::At(key.clone(), Revision::ABSENT))
+        .put(key, body))
+}
+
+/// Gives a node back.
+pub fn uncordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) -> Result<Commit, Refusal> {
+    let Some(held) = fleet.maintenance(node) else {
+        return refuse(RefusalKind::State, format!("{node} is not cordoned"));
+    };
+    let key = Key::Maintenance(node.clone());
+    Ok(told(moment, Subject::Fleet, asker, &format!("{node} cordoned"), &format!("{node}"))
+        .when(Precondition::At(key.clone(), held.at))
+        .delete(key))
+}

@@ -1,0 +1,151 @@
+//! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
+
+use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::plan::{Action, Draft, plan};
+use crate::reason::Reason;
+use crate::upgrade::phase::{Move, transition};
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::upgrade::{Pause, Phase, Word};
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Key, NodeId, UpgradeId};
+
+fn word(moment: &Moment, asker: &Asker) -> Word {
+    Word { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall }
+}
+
+/// Approves a phase; refused where nothing waits for that.
+pub fn approve(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    point: ApprovalPoint,
+    asker: &Asker,
+) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "approve")?;
+    let waiting = plan(fleet, moment).waiting.remove(id).unwrap_or_default();
+    if !waiting.contains(&Reason::Approval { point }) {
+        let open: Vec<String> = waiting
+            .iter()
+            .filter_map(|r| if let Reason::Approval { point } = r { Some(point.to_string()) } else { None })
+            .collect();
+        let what = if open.is_empty() {
+            "it waits for no approval now".to_owned()
+        } else {
+            format!("it waits for approval of {}", open.join(", "))
+        };
+        return refuse(
+            RefusalKind::State,
+            format!("cannot approve {point} of upgrade {id}: {what} (it is in {})", stored.phase),
+        );
+    }
+    let word = word(moment, asker);
+    Ok(rewritten(moment, id, stored, asker, &format!("{point} approved"), |body| {
+        drop(body.approvals.insert(point, word))
+    }))
+}
+
+/// Holds an upgrade where it stands. Instances that are under way finish what cannot be undone.
+pub fn pause(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "pause")?;
+    demand_why(asker, "pausing")?;
+    if let Some(pause) = &stored.paused {
+        return refuse(
+            RefusalKind::State,
+            format!("upgrade {id} is paused already, by {}: {}", pause.who, pause.why),
+        );
+    }
+    let pause = Pause { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
+    Ok(rewritten(moment, id, stored, asker, "paused", |body| body.paused = Some(pause)))
+}
+
+/// Lets a paused upgrade go on. Failures so far no longer count against its budget, and its waits begin anew.
+pub fn resume(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "resume")?;
+    if stored.paused.is_none() {
+        return refuse(RefusalKind::State, format!("upgrade {id} is not paused (it is in {})", stored.phase));
+    }
+    Ok(rewritten(moment, id, stored, asker, "resumed", |body| {
+        body.paused = None;
+        body.stalled_ms = 0;
+        body.failed.values_mut().for_each(|failure| failure.accepted = true);
+    }))
+}
+
+/// Turns an upgrade back, where there is a way back.
+pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "roll back")?;
+    demand_why(asker, "rolling back")?;
+    let because = format!("{} asked: {}", asker.who, asker.why);
+    let next = transition(&stored.phase, Move::TurnBack(because.clone()), stored.schema.as_ref());
+    if let Err(refused) = next {
+        return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
+    }
+    let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
+    draft.turn_back_for(asker, because);
+    let (actions, _) = draft.finish();
+    match actions.into_iter().next() {
+        Some(Action::Commit(planned)) => Ok(planned.commit),
+        _ => refuse(RefusalKind::State, format!("cannot roll back upgrade {id} as things stand")),
+    }
+}
+
+/// Excuses an instance from its wave; never from remove or contract.
+pub fn skip(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    node: &NodeId,
+    asker: &Asker,
+) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "skip an instance of")?;
+    demand_why(asker, "skipping an instance")?;
+    let known = fleet.service(&stored.spec.service).and_then(|s| s.get(node)).is_some_and(|i| i.counts());
+    if !known {
+        return refuse(RefusalKind::NotFound, format!("{} has no instance on {node}", stored.spec.service));
+    }
+    if stored.skipped.contains_key(node) {
+        return refuse(RefusalKind::State, format!("{node} is skipped in upgrade {id} already"));
+    }
+    let word = word(moment, asker);
+    Ok(rewritten(moment, id, stored, asker, &format!("{node} skipped"), |body| {
+        drop(body.skipped.insert(node.clone(), word))
+    }))
+}
+
+/// Orders a failed instance anew: the same directive under a new generation.
+pub fn retry(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    node: &NodeId,
+    asker: &Asker,
+) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "retry an instance of")?;
+    let service = &stored.spec.service;
+    let instance = fleet.service(service).and_then(|s| s.get(node));
+    let failed =
+        instance.filter(|i| i.failure().is_some()).and_then(|i| i.directive.as_ref().map(|d| (i, d)));
+    let Some((_, directive)) = failed else {
+        return refuse(
+            RefusalKind::State,
+            format!("{service}/{node} has not failed under its directive: there is nothing to retry"),
+        );
+    };
+    if !matches!(stored.phase, Phase::Roll { .. } | Phase::RollingBack { .. }) {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "upgrade {id} is in {}: instances are ordered only while it rolls or rolls back",
+                stored.phase
+            ),
+        );
+    }
+    let key = Key::Directive(service.clone(), node.clone());
+    Ok(rewritten(moment, id, stored, asker, &format!("{node} retried"), |body| {
+        drop(body.failed.remove(node))
+    })
+    .when(Precondition::At(key.clone(), directive.at))
+    .put(key, directive.record.clone()))
+}

@@ -1,0 +1,287 @@
+//! Everything observed at one revision: the records, by service and node, with the indexes that make reading them
+//! cheap. Pure data; it is told of keys and asks for nothing.
+
+mod instance;
+mod service;
+mod upgrade;
+
+pub use instance::{Instance, Known};
+pub use service::ServiceFleet;
+
+use std::collections::BTreeMap;
+use tidegate_proto::record::active::Active;
+use tidegate_proto::record::maintenance::Maintenance;
+use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::record::waves::WavePage;
+use tidegate_proto::record::{Malformed, Record};
+use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, UpgradeId, Value};
+
+/// A record with the mod_revision that it was read at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored<T> {
+    /// The record.
+    pub record: Record<T>,
+    /// Its mod_revision.
+    pub at: Revision,
+}
+
+impl<T> std::ops::Deref for Stored<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.record.body
+    }
+}
+
+/// The fleet.
+#[derive(Debug, Clone, Default)]
+pub struct Fleet {
+    revision: Revision,
+    services: BTreeMap<ServiceName, ServiceFleet>,
+    upgrades: BTreeMap<UpgradeId, Stored<Upgrade>>,
+    active: BTreeMap<ServiceName, Stored<Active>>,
+    active_schemas: BTreeMap<SchemaName, (UpgradeId, Revision)>,
+    schemas: BTreeMap<SchemaName, Stored<Schema>>,
+    maintenance: BTreeMap<NodeId, Stored<Maintenance>>,
+    waves: BTreeMap<UpgradeId, BTreeMap<u32, Stored<WavePage>>>,
+    unreadable: BTreeMap<Key, (Malformed, Revision)>,
+}
+
+impl Fleet {
+    /// A fleet of which nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The revision of the store that it shows.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// It now shows everything up to `revision`.
+    pub fn set_revision(&mut self, revision: Revision) {
+        self.revision = revision;
+    }
+
+    /// A key was put. What cannot be read is kept as such: it closes the gates that depend on it.
+    pub fn put(&mut self, key: Key, value: Result<Value, Malformed>, at: Revision) {
+        match value {
+            Ok(value) => {
+                if self.unreadable.remove(&key).is_some() {
+                    self.mark_unreadable(&key, None);
+                }
+                self.put_readable(key, value, at);
+            }
+            Err(malformed) => {
+                self.delete(&key);
+                self.mark_unreadable(&key, Some(malformed.clone()));
+                self.unreadable.insert(key, (malformed, at));
+            }
+        }
+    }
+
+    fn put_readable(&mut self, key: Key, value: Value, at: Revision) {
+        match (key, value) {
+            (Key::Report(s, n), Value::Report(record)) => {
+                self.instance(s, n, |i| i.report = Some(Stored { record, at }))
+            }
+            (Key::Inventory(s, n), Value::Inventory(record)) => {
+                self.instance(s, n, |i| i.inventory = Some(Stored { record, at }))
+            }
+            (Key::Decommission(s, n), Value::Decommission(record)) => {
+                self.instance(s, n, |i| i.decommission = Some(Stored { record, at }))
+            }
+            (Key::Directive(s, n), Value::Directive(record)) => {
+                self.instance(s, n, |i| i.directive = Some(Stored { record, at }))
+            }
+            (Key::Window(s), Value::Window(record)) => self.of(s).set_window(Some(Stored { record, at })),
+            (Key::Budget(s), Value::Budget(_)) => self.of(s).set_budget(at),
+            (Key::Upgrade(id), Value::Upgrade(record)) => {
+                let service = record.body.spec.service.clone();
+                self.upgrades.insert(id, Stored { record, at });
+                self.refresh_view(&service);
+            }
+            (Key::Active(s), Value::Active(record)) => {
+                self.active.insert(s.clone(), Stored { record, at });
+                self.refresh_view(&s);
+            }
+            (Key::ActiveSchema(id), Value::ActiveSchema(record)) => {
+                self.active_schemas.insert(id, (record.body.0.upgrade, at));
+            }
+            (Key::Schema(id), Value::Schema(record)) => {
+                self.schemas.insert(id, Stored { record, at });
+            }
+            (Key::Maintenance(node), Value::Maintenance(record)) => {
+                self.maintenance.insert(node.clone(), Stored { record, at });
+                self.set_maintained(&node, true);
+            }
+            (Key::Waves(id, page), Value::Waves(record)) => {
+                self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
+                self.assign_waves(&id, page);
+            }
+            _ => {} // Events, waiting, certificates, terms and the leader are read by whoever needs them.
+        }
+    }
+
+    /// A key was removed.
+    pub fn delete(&mut self, key: &Key) {
+        if self.unreadable.remove(key).is_some() {
+            self.mark_unreadable(key, None);
+        }
+        match key.clone() {
+            Key::Report(s, n) => self.instance(s, n, |i| i.report = None),
+            Key::Inventory(s, n) => self.instance(s, n, |i| i.inventory = None),
+            Key::Decommission(s, n) => self.instance(s, n, |i| i.decommission = None),
+            Key::Directive(s, n) => self.instance(s, n, |i| i.directive = None),
+            Key::Window(s) => self.of(s).set_window(None),
+            Key::Budget(s) => self.of(s).set_budget(Revision::ABSENT),
+            Key::Upgrade(id) => {
+                if let Some(gone) = self.upgrades.remove(&id) {
+                    self.refresh_view(&gone.spec.service.clone());
+                }
+            }
+            Key::Active(s) => {
+                self.active.remove(&s);
+                self.refresh_view(&s);
+            }
+            Key::ActiveSchema(id) => drop(self.active_schemas.remove(&id)),
+            Key::Schema(id) => drop(self.schemas.remove(&id)),
+            Key::Maintenance(node) => {
+                self.maintenance.remove(&node);
+                self.set_maintained(&node, false);
+            }
+            Key::Waves(id, page) => drop(self.waves.get_mut(&id).and_then(|pages| pages.remove(&page))),
+            _ => {}
+        }
+    }
+
+    fn of(&mut self, service: ServiceName) -> &mut ServiceFleet {
+        self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service))
+    }
+
+    fn instance(&mut self, service: ServiceName, node: NodeId, change: impl FnOnce(&mut Instance)) {
+        let maintained = self.maintenance.contains_key(&node);
+        self.of(service).change(node, |instance| {
+            instance.maintained = maintained;
+            change(instance);
+        });
+    }
+
+    fn mark_unreadable(&mut self, key: &Key, why: Option<Malformed>) {
+        if let Key::Report(s, n) | Key::Inventory(s, n) | Key::Directive(s, n) | Key::Decommission(s, n) = key
+        {
+            let kind = key.kind();
+            self.instance(s.clone(), n.clone(), |i| match why {
+                Some(why) => drop(i.unreadable.insert(kind, why)),
+                None => drop(i.unreadable.remove(&kind)),
+            });
+        }
+    }
+
+    fn set_maintained(&mut self, node: &NodeId, maintained: bool) {
+        for service in self.services.values_mut() {
+            if service.get(node).is_some() {
+                service.change(node.clone(), |i| i.maintained = maintained);
+            }
+        }
+    }
+
+    fn assign_waves(&mut self, id: &UpgradeId, page: u32) {
+        let Some(service) = self.upgrades.get(id).map(|u| u.spec.service.clone()) else { return };
+        if self.active_upgrade(&service).is_none_or(|(active, _)| active != id) {
+            return;
+        }
+        let Some(members) = self.waves.get(id).and_then(|pages| pages.get(&page)).map(|p| p.members.clone())
+        else {
+            return;
+        };
+        let fleet = self.of(service);
+        for (node, wave) in members {
+            fleet.change(node, |i| i.wave = Some(wave));
+        }
+    }
+
+    /// What the active upgrade asks of a service decides how its instances are indexed.
+    fn refresh_view(&mut self, service: &ServiceName) {
+        let view = self.active_upgrade(service).map(|(id, upgrade)| service::View {
+            upgrade: id.clone(),
+            target: upgrade::target(upgrade),
+            releases: upgrade::releases(upgrade),
+            domain: upgrade.spec.failure_domain.clone(),
+            last_wave: upgrade.waves.as_ref().map_or(0, |w| (w.sizes.len() as u32).saturating_sub(1)),
+        });
+        let assigned: Vec<(NodeId, u32)> = view
+            .iter()
+            .filter_map(|v| self.waves.get(&v.upgrade))
+            .flat_map(BTreeMap::values)
+            .flat_map(|page| page.members.iter().cloned())
+            .collect();
+        self.of(service.clone()).set_view(view, &assigned);
+    }
+
+    /// A service that has left any trace.
+    pub fn service(&self, name: &ServiceName) -> Option<&ServiceFleet> {
+        self.services.get(name)
+    }
+
+    /// Every service, by name.
+    pub fn services(&self) -> impl Iterator<Item = &ServiceFleet> {
+        self.services.values()
+    }
+
+    /// An upgrade, over or not.
+    pub fn upgrade(&self, id: &UpgradeId) -> Option<&Stored<Upgrade>> {
+        self.upgrades.get(id)
+    }
+
+    /// Every upgrade, by id.
+    pub fn upgrades(&self) -> impl Iterator<Item = (&UpgradeId, &Stored<Upgrade>)> {
+        self.upgrades.iter()
+    }
+
+    /// The upgrade that holds the lock of a service.
+    pub fn active_upgrade(&self, service: &ServiceName) -> Option<(&UpgradeId, &Stored<Upgrade>)> {
+        let id = &self.active.get(service)?.upgrade;
+        self.upgrades.get_key_value(id).filter(|(_, upgrade)| !upgrade.phase.is_over())
+    }
+
+    /// Every upgrade that holds a lock, with its service's.
+    pub fn active_upgrades(&self) -> impl Iterator<Item = (&UpgradeId, &Stored<Upgrade>)> {
+        self.active.keys().filter_map(|service| self.active_upgrade(service))
+    }
+
+    /// The lock of a service: which upgrade, and the lock's mod_revision.
+    pub fn lock(&self, service: &ServiceName) -> Option<(&UpgradeId, Revision)> {
+        self.active.get(service).map(|active| (&active.upgrade, active.at))
+    }
+
+    /// The lock of a schema.
+    pub fn schema_lock(&self, schema: &SchemaName) -> Option<(&UpgradeId, Revision)> {
+        self.active_schemas.get(schema).map(|(id, at)| (id, *at))
+    }
+
+    /// What is known of a schema.
+    pub fn schema(&self, id: &SchemaName) -> Option<&Stored<Schema>> {
+        self.schemas.get(id)
+    }
+
+    /// Every schema, by id.
+    pub fn schemas(&self) -> impl Iterator<Item = (&SchemaName, &Stored<Schema>)> {
+        self.schemas.iter()
+    }
+
+    /// A node that a person keeps out.
+    pub fn maintenance(&self, node: &NodeId) -> Option<&Stored<Maintenance>> {
+        self.maintenance.get(node)
+    }
+
+    /// The stored pages of who is in which wave.
+    pub fn wave_pages(&self, id: &UpgradeId) -> impl Iterator<Item = (u32, &Stored<WavePage>)> {
+        self.waves.get(id).into_iter().flatten().map(|(page, stored)| (*page, stored))
+    }
+
+    /// Every record that could not be read, with why, and its mod_revision.
+    pub fn unreadable(&self) -> impl Iterator<Item = (&Key, &Malformed, Revision)> {
+        self.unreadable.iter().map(|(key, (why, at))| (key, why, *at))
+    }
+}

@@ -1,0 +1,183 @@
+//! One service on one node, put together from every record that speaks of it, and the questions that gates ask of
+//! it. Unknown is never read as good.
+
+use super::Stored;
+use std::collections::BTreeMap;
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::Malformed;
+use tidegate_proto::record::decommission::Decommission;
+use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::{NodeId, Release, ServiceVersion, UpgradeId};
+
+/// An instance.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instance {
+    /// The node.
+    pub node: NodeId,
+    /// What its agent says of it now; none = silent.
+    pub report: Option<Stored<Report>>,
+    /// Its last admission.
+    pub inventory: Option<Stored<Inventory>>,
+    /// A person's word that it is gone.
+    pub decommission: Option<Stored<Decommission>>,
+    /// What is wanted of it.
+    pub directive: Option<Stored<Directive>>,
+    /// Records of it that cannot be read.
+    pub unreadable: BTreeMap<Kind, Malformed>,
+    /// Whether a person keeps its node out.
+    pub maintained: bool,
+    /// Its wave in the active upgrade, where it was drawn.
+    pub wave: Option<u32>,
+}
+
+/// What is known of the version that an instance runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Known {
+    /// In the inventory, not decommissioned, no report: unknown, not gone.
+    Silent,
+    /// It reports, but what it runs is not known: the probe failed, the record cannot be read, or the report
+    /// belongs to an older admission.
+    Unknown,
+    /// The lower of its report and its last admission.
+    At(ServiceVersion),
+}
+
+impl Instance {
+    /// An instance of which nothing is known yet.
+    pub fn new(node: NodeId) -> Self {
+        Self {
+            node,
+            report: None,
+            inventory: None,
+            decommission: None,
+            directive: None,
+            unreadable: BTreeMap::new(),
+            maintained: false,
+            wave: None,
+        }
+    }
+
+    /// Whether it counts: it was admitted or it reports (gates count the union), and it is not decommissioned.
+    pub fn counts(&self) -> bool {
+        let seen = self.inventory.is_some()
+            || self.report.is_some()
+            || self.unreadable.contains_key(&Kind::Report)
+            || self.unreadable.contains_key(&Kind::Inventory);
+        seen && !self.is_decommissioned()
+    }
+
+    /// Whether a person's word covers its last admission. A report, or a later admission, voids that word.
+    pub fn is_decommissioned(&self) -> bool {
+        let covered = match (&self.decommission, &self.inventory) {
+            (Some(word), Some(inventory)) => word.admission == inventory.at,
+            _ => false,
+        };
+        covered && self.report.is_none() && self.unreadable.is_empty()
+    }
+
+    /// What is known of its version.
+    pub fn known(&self) -> Known {
+        if !self.unreadable.is_empty() {
+            return Known::Unknown;
+        }
+        let Some(report) = &self.report else { return Known::Silent };
+        match (&self.inventory, report.version) {
+            (Some(admitted), Some(running)) if report.admission == admitted.at => {
+                Known::At(running.min(admitted.version))
+            }
+            _ => Known::Unknown,
+        }
+    }
+
+    /// Whether, by what is observed, balancers send it requests that it can serve, and no order to take it out is
+    /// under way: it is out from the commit of its directive until a report of that generation or later shows it
+    /// back.
+    pub fn is_in_service(&self) -> bool {
+        let Some(report) = &self.report else { return false };
+        let good = report.health == Health::Healthy
+            && report.rotation == Rotation::In
+            && report.step == Step::Serving;
+        good && matches!(self.known(), Known::At(_)) && !self.maintained && !self.is_ordered_out()
+    }
+
+    fn is_ordered_out(&self) -> bool {
+        let Some(directive) = &self.directive else { return false };
+        let obeyed = self.report.as_ref().is_some_and(|report| report.generation >= directive.at);
+        match &directive.disposition {
+            Disposition::Drain | Disposition::Stop => true,
+            Disposition::Replace { release } => !(obeyed && self.known() == Known::At(release.version)),
+            Disposition::Serve { returning } => *returning && !obeyed,
+        }
+    }
+
+    /// Whether it was seen serving with `release`, in rotation and healthy.
+    pub fn serves(&self, release: &Release) -> bool {
+        self.is_in_service() && self.known() == Known::At(release.version)
+    }
+
+    /// Whether its agent has obeyed the last directive as far as having accepted it.
+    pub fn has_accepted(&self) -> bool {
+        match (&self.directive, &self.report) {
+            (Some(directive), Some(report)) => report.generation >= directive.at,
+            (None, _) => true,
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The failure that it reports under its last directive.
+    pub fn failure(&self) -> Option<String> {
+        let report = self.report.as_ref().filter(|_| self.has_accepted())?;
+        match &report.step {
+            Step::Failed { at, reason } => Some(format!("{at}: {reason}")),
+            Step::Refused { reason } => Some(format!("admission refused: {reason}")),
+            _ => None,
+        }
+    }
+
+    /// Whether it is drained under its last directive.
+    pub fn is_drained(&self) -> bool {
+        self.has_accepted()
+            && self.report.as_ref().is_some_and(|report| matches!(report.step, Step::Drained { .. }))
+    }
+
+    /// Whether all of these releases are present on its node, as far as its agent says.
+    pub fn has_staged(&self, releases: &[Release]) -> bool {
+        let present = |release: &Release| {
+            self.report.as_ref().is_some_and(|report| report.staged.contains(&release.tag))
+        };
+        releases.iter().all(present)
+    }
+
+    /// Whether a release that is none of these is present on its node, as far as is known.
+    pub fn has_others_than(&self, releases: &[Release]) -> bool {
+        let wanted = |tag: &tidegate_proto::ReleaseTag| releases.iter().any(|release| release.tag == *tag);
+        self.report.as_ref().is_none_or(|report| !report.staged.iter().all(wanted))
+    }
+
+    /// Whether its directive is this upgrade's and names just these releases.
+    pub fn is_directed_to(&self, upgrade: &UpgradeId, releases: &[Release]) -> bool {
+        self.directive.as_ref().is_some_and(|d| d.upgrade == *upgrade && d.releases == releases)
+    }
+
+    /// Whether its directive takes it out, or lets it back and was not obeyed yet.
+    pub fn is_under_order(&self) -> bool {
+        self.directive.as_ref().is_some_and(|d| d.disposition.takes_out()) || self.is_ordered_out()
+    }
+
+    /// Whether it says that it serves, in the step of its lifecycle, under its last directive.
+    pub fn claims_to_serve(&self) -> bool {
+        self.has_accepted() && self.report.as_ref().is_some_and(|report| report.step == Step::Serving)
+    }
+
+    /// Whether an order has taken it out and no report has shown it back.
+    pub fn is_still_out_by_order(&self) -> bool {
+        self.is_ordered_out() && !self.is_in_service()
+    }
+
+    /// The value of a label of its node.
+    pub fn label(&self, label: &str) -> Option<&str> {
+        self.inventory.as_ref()?.labels.get(label).map(String::as_str)
+    }
+}

@@ -1,0 +1,26 @@
+//! What an upgrade, where it stands, wants of every instance of its service.
+
+use tidegate_proto::Release;
+use tidegate_proto::record::upgrade::{Phase, Retreat, Upgrade};
+
+/// The release that it moves its instances to: the new one, or the former one once it turned.
+pub(super) fn target(upgrade: &Upgrade) -> Release {
+    match (&upgrade.phase, &upgrade.former) {
+        (Phase::RollingBack { .. }, Some(former)) => former.release.clone(),
+        _ => upgrade.spec.target(),
+    }
+}
+
+/// The releases that it wants present on every node: both while it may still move either way, then one.
+pub(super) fn releases(upgrade: &Upgrade) -> Vec<Release> {
+    let Some(former) = &upgrade.former else { return Vec::new() };
+    let (old, new) = (former.release.clone(), upgrade.spec.target());
+    match &upgrade.phase {
+        Phase::Preflight => Vec::new(),
+        Phase::Remove | Phase::Contract { .. } | Phase::Completed => vec![new],
+        Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } | Phase::RolledBack { .. } => {
+            vec![old]
+        }
+        _ => vec![old, new],
+    }
+}

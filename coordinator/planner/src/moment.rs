@@ -1,0 +1,64 @@
+//! What a turn knows besides the fleet: who leads, how long things have been waiting, what databases show. Time is
+//! an argument; nothing below this asks a clock.
+
+use std::collections::BTreeMap;
+use tidegate_proto::commit::Precondition;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::{Key, Revision, TermId, UpgradeId};
+
+/// The leadership under which a turn is planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leading {
+    /// Its random id.
+    pub term: TermId,
+    /// The create_revision of the leader's key: the fence.
+    pub revision: Revision,
+}
+
+impl Leading {
+    /// What every commit of this leader compares: a deposed leader's write fails.
+    pub fn fence(&self) -> Precondition {
+        Precondition::CreatedAt(Key::Leader, self.revision)
+    }
+}
+
+/// How long an upgrade has waited: what the record says plus what this leader has counted since it saw the record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Elapsed {
+    /// Milliseconds without progress.
+    pub stalled_ms: u64,
+    /// Milliseconds in this phase.
+    pub phase_ms: u64,
+}
+
+/// What the schema worker has seen in the database of an upgrade.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SchemaFacts {
+    /// Every expand step is done.
+    pub expanded: bool,
+    /// Every migrate step is done and verified.
+    pub migrated: bool,
+    /// Every contract step is done.
+    pub contracted: bool,
+    /// Expand was undone, or was never begun.
+    pub clean: bool,
+    /// The job that runs now, in a word, with its progress.
+    pub running: Option<String>,
+    /// Why the last attempt did not succeed; it is tried again.
+    pub trouble: Option<String>,
+}
+
+/// One instant of planning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    /// Who plans.
+    pub leader: Leading,
+    /// For the `at` of records that people read; never for a decision.
+    pub wall: Timestamp,
+    /// By active upgrade.
+    pub elapsed: BTreeMap<UpgradeId, Elapsed>,
+    /// The number of the next event of this term.
+    pub next_event: u64,
+    /// By active upgrade that has a schema; absent = nothing seen yet.
+    pub schemas: BTreeMap<UpgradeId, SchemaFacts>,
+}

@@ -1,0 +1,75 @@
+//! What a turn decides, as data: print it, compare it, carry it out twice and it was carried out once.
+
+use crate::reason::Reason;
+use std::collections::BTreeMap;
+use tidegate_proto::{Commit, Digest, UpgradeId};
+
+/// The outcome of a turn's thinking.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// In this order; the first that fails ends the turn, and the next turn plans anew.
+    pub actions: Vec<Action>,
+    /// Why each active upgrade does not move further.
+    pub waiting: BTreeMap<UpgradeId, Vec<Reason>>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// A transaction of the store; fence, preconditions and event are inside.
+    Commit(PlannedCommit),
+    /// Make sure that this job runs on the schema of an upgrade: one at a time, doing it again is doing it once.
+    Schema {
+        /// Whose schema.
+        upgrade: UpgradeId,
+        /// Which job.
+        job: SchemaJob,
+    },
+    /// Read everything anew at one revision, look into the database, and make the certificate.
+    Certify {
+        /// For which upgrade.
+        upgrade: UpgradeId,
+    },
+}
+
+/// A transaction with what it is for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedCommit {
+    /// On whose behalf.
+    pub upgrade: UpgradeId,
+    /// In a few words, for logs.
+    pub what: String,
+    /// What is written, and when.
+    pub commit: Commit,
+}
+
+/// What can be done to a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SchemaJob {
+    /// See how far it is.
+    Look,
+    /// Additive DDL and two-way sync triggers.
+    Expand,
+    /// Background fill.
+    Migrate,
+    /// Drop what only old code needed, on this certificate.
+    Contract {
+        /// Its digest, as stored in the upgrade.
+        certificate: Digest,
+    },
+    /// Undo expand.
+    Undo,
+}
+
+impl SchemaJob {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Expand => "expand",
+            Self::Migrate => "migrate",
+            Self::Contract { .. } => "contract",
+            Self::Undo => "undo",
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! A plan for one upgrade in the making: what is known of it, what was decided so far, and the one way in which its
+//! commits are built.
+//!
+//! # Invariants
+//! * Every commit compares the leader's key and the upgrade's mod_revision, and writes its event.
+//! * At most one commit of a turn rewrites the upgrade's record, and none follows it.
+
+use super::action::{Action, PlannedCommit, SchemaJob};
+use crate::fleet::{Fleet, ServiceFleet, Stored};
+use crate::moment::{Elapsed, Moment, SchemaFacts};
+use crate::reason::Reason;
+use crate::upgrade::phase::{Move, transition};
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::{EventSeq, Subject};
+use tidegate_proto::record::event::Event;
+use tidegate_proto::record::upgrade::{PhaseTime, Upgrade};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId};
+
+pub(crate) struct Draft<'a> {
+    pub(crate) fleet: &'a Fleet,
+    pub(crate) moment: &'a Moment,
+    pub(crate) id: &'a UpgradeId,
+    pub(crate) upgrade: &'a Stored<Upgrade>,
+    who: String,
+    next_event: u64,
+    actions: Vec<Action>,
+    reasons: Vec<Reason>,
+    moved: bool,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(
+        fleet: &'a Fleet,
+        moment: &'a Moment,
+        id: &'a UpgradeId,
+        upgrade: &'a Stored<Upgrade>,
+        next_event: u64,
+    ) -> Self {
+        Self {
+            fleet,
+            moment,
+            id,
+            upgrade,
+            who: "coordinator".to_owned(),
+            next_event,
+            actions: Vec::new(),
+            reasons: Vec::new(),
+            moved: false,
+        }
+    }
+
+    pub(crate) fn spec(&self) -> &'a Spec {
+        &self.upgrade.record.body.spec
+    }
+
+    /// The service's instances. An active upgrade's service has left a trace, or preflight would have stopped it.
+    pub(crate) fn service(&self) -> Option<&'a ServiceFleet> {
+        self.fleet.service(&self.spec().service)
+    }
+
+    pub(crate) fn elapsed(&self) -> Elapsed {
+        let stored = Elapsed { stalled_ms: self.upgrade.stalled_ms, phase_ms: self.upgrade.phase_ms };
+        self.moment.elapsed.get(self.id).copied().unwrap_or(stored)
+    }
+
+    pub(crate) fn facts(&self) -> Option<&'a SchemaFacts> {
+        self.moment.schemas.get(self.id)
+    }
+
+    pub(crate) fn wait(&mut self, reason: Reason) {
+        self.reasons.push(reason);
+    }
+
+    /// Waits for whatever the reason names; tells whether it names anybody.
+    pub(crate) fn wait_for_any(
+        &mut self,
+        nodes: crate::reason::Sample,
+        reason: impl FnOnce(crate::reason::Sample) -> Reason,
+    ) -> bool {
+        if nodes.is_empty() {
+            return false;
+        }
+        self.wait(reason(nodes));
+        true
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.reasons.is_empty()
+    }
+
+    pub(crate) fn schema(&mut self, job: SchemaJob) {
+        self.actions.push(Action::Schema { upgrade: self.id.clone(), job });
+    }
+
+    pub(crate) fn certify(&mut self) {
+        self.actions.push(Action::Certify { upgrade: self.id.clone() });
+    }
+
+    /// A commit that this upgrade authorises, without a write yet.
+    pub(crate) fn commit(&self) -> Commit {
+        Commit::new()
+            .when(self.moment.leader.fence())
+            .when(Precondition::At(Key::Upgrade(self.id.clone()), self.upgrade.at))
+    }
+
+    /// Plans a commit, with its event.
+    pub(crate) fn push(&mut self, commit: Commit, what: String, from: &str, to: &str, because: &str) {
+        debug_assert!(!self.moved, "nothing follows the commit that rewrites the upgrade");
+        let seq = EventSeq { term: self.moment.leader.revision.0, number: self.next_event };
+        self.next_event += 1;
+        let event = Event {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            because: because.to_owned(),
+            who: self.who.clone(),
+            at: self.moment.wall,
+        };
+        let key = Key::Event(Subject::Upgrade(self.id.clone()), seq);
+        let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event);
+        self.actions.push(Action::Commit(PlannedCommit { upgrade: self.id.clone(), what, commit }));
+    }
+
+    /// Plans a rewrite of the upgrade's record: the last commit of this turn.
+    pub(crate) fn rewrite(
+        &mut self,
+        extra: Commit,
+        change: impl FnOnce(&mut Upgrade),
+        what: String,
+        to: &str,
+        because: &str,
+    ) {
+        let from = self.upgrade.phase.name().word();
+        let mut body = self.upgrade.record.body.clone();
+        let elapsed = self.elapsed();
+        body.stalled_ms = elapsed.stalled_ms;
+        body.phase_ms = elapsed.phase_ms;
+        change(&mut body);
+        let mut commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
+        commit.when.extend(extra.when);
+        commit.writes.extend(extra.writes);
+        self.push(commit, what, from, to, because);
+        self.moved = true;
+    }
+
+    /// Plans the move to where `happened` leads, with what else changes in the same transaction.
+    pub(crate) fn advance(
+        &mut self,
+        happened: Move,
+        extra: Commit,
+        change: impl FnOnce(&mut Upgrade),
+        because: &str,
+    ) {
+        let upgrade = &self.upgrade.record.body;
+        match transition(&upgrade.phase, happened, upgrade.schema.as_ref()) {
+            Err(refused) => self.wait(Reason::NoWayBack { why: refused.to_string() }),
+            Ok(next) => {
+                let (left, name) = (upgrade.phase.name(), next.name());
+                let to = step_word(&next);
+                let what = format!("{left} -> {to}");
+                let ms = self.elapsed().phase_ms;
+                let over = next.is_over();
+                let extra = if over { self.release_locks(extra) } else { extra };
+                let entered = move |body: &mut Upgrade| {
+                    if left != name {
+                        body.timetable.push(PhaseTime { phase: left, ms });
+                        body.phase_ms = 0;
+                    }
+                    body.stalled_ms = 0;
+                    body.phase = next;
+                    change(body);
+                };
+                self.rewrite(extra, entered, what, &to, because);
+            }
+        }
+    }
+
+    fn release_locks(&self, extra: Commit) -> Commit {
+        let service = self.spec().service.clone();
+        let extra = extra.delete(Key::Active(service));
+        match &self.upgrade.schema {
+            Some(schema) => extra.delete(Key::ActiveSchema(schema.id.clone())),
+            None => extra,
+        }
+    }
+
+    /// A new window for the service, with its precondition; nothing where it stands already.
+    pub(crate) fn window(&self, commit: Commit, floor: ServiceVersion, ceiling: ServiceVersion) -> Commit {
+        let service = self.spec().service.clone();
+        let (now, at) = self.service().map_or((None, Revision::ABSENT), |s| (s.window(), s.window_at()));
+        let stands = now.is_some_and(|window| {
+            window.floor == floor && window.ceiling == ceiling && window.set_by == *self.id
+        });
+        if stands {
+            return commit;
+        }
+        let body = Window { floor, ceiling, set_by: self.id.clone() };
+        let commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
+        match now {
+            Some(window) => commit.put(Key::Window(service), window.record.with(body)),
+            None => commit.put(Key::Window(service), body),
+        }
+    }
+
+    /// Stores how long the upgrade has waited, every few seconds, and anew when something was done.
+    pub(crate) fn checkpoint(&mut self, done: usize) {
+        const EVERY_MS: u64 = 5_000;
+        if self.moved || self.actions.iter().any(|action| matches!(action, Action::Commit(_))) {
+            return;
+        }
+        let elapsed = self.elapsed();
+        let progressed = done as u32 > self.upgrade.done;
+        let due = elapsed.phase_ms >= self.upgrade.phase_ms + EVERY_MS;
+        if !progressed && !due {
+            return;
+        }
+        let mut body = self.upgrade.record.body.clone();
+        body.stalled_ms = if progressed { 0 } else { elapsed.stalled_ms };
+        body.phase_ms = elapsed.phase_ms;
+        body.done = done as u32;
+        let commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
+        self.actions.push(Action::Commit(PlannedCommit {
+            upgrade: self.id.clone(),
+            what: "checkpoint".to_owned(),
+            commit,
+        }));
+        self.moved = true;
+    }
+
+    /// Whether this turn already decided something about the store.
+    pub(crate) fn has_commits(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Commit(_)))
+    }
+
+    /// Plans the turn back on a person's word; a pause ends with it.
+    pub(crate) fn turn_back_for(&mut self, asker: &crate::ask::Asker, because: String) {
+        self.who.clone_from(&asker.who);
+        super::step::turn_back(self, because);
+    }
+
+    pub(crate) fn next_event(&self) -> u64 {
+        self.next_event
+    }
+
+    pub(crate) fn finish(self) -> (Vec<Action>, Vec<Reason>) {
+        (self.actions, self.reasons)
+    }
+}
+
+/// The most writes of one commit that a plan fills up to: room for fence, upgrade, budget and event is left.
+pub(crate) const BATCH: usize = 50;
+
+fn step_word(phase: &tidegate_proto::record::upgrade::Phase) -> String {
+    use tidegate_proto::record::upgrade::{Phase, Retreat};
+    match phase {
+        Phase::Roll { wave } => format!("roll wave {}", wave + 1),
+        Phase::RollingBack { retreat, .. } => {
+            let word = match retreat {
+                Retreat::Restage => "restage",
+                Retreat::Walk => "walk",
+                Retreat::Lower => "lower",
+                Retreat::Undo => "undo",
+            };
+            format!("rolling-back {word}")
+        }
+        other => other.name().word().to_owned(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Directives: built in one way, in commits of a bounded size, each with the preconditions that let a pause, a
+//! cordon or another capacity decision beat a turn already planned.
+
+use super::draft::{BATCH, Draft};
+use crate::fleet::Instance;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::budget::Budget;
+use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::{Key, NodeId, Release, Revision};
+
+/// What one instance is to be told.
+pub(super) struct Order<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) disposition: Disposition,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn drain(instance: &'a Instance) -> Self {
+        Self { instance, disposition: Disposition::Drain }
+    }
+
+    pub(super) fn replace(instance: &'a Instance, release: Release) -> Self {
+        Self { instance, disposition: Disposition::Replace { release } }
+    }
+
+    pub(super) fn serve(instance: &'a Instance) -> Self {
+        Self { instance, disposition: Disposition::Serve { returning: instance.is_still_out_by_order() } }
+    }
+
+    /// The same disposition as now; only the releases that should be present change.
+    pub(super) fn restate(instance: &'a Instance) -> Self {
+        let stands = instance
+            .directive
+            .as_ref()
+            .filter(|_| instance.is_still_out_by_order())
+            .map(|d| d.disposition.clone());
+        match stands {
+            Some(disposition) if disposition.takes_out() => Self { instance, disposition },
+            _ => Self::serve(instance),
+        }
+    }
+}
+
+impl Draft<'_> {
+    /// Plans directives that take nobody out who serves: as many commits as it needs, up to a few a turn.
+    pub(super) fn order(&mut self, orders: &[Order<'_>], releases: &[Release], what: &str, because: &str) {
+        const COMMITS_A_TURN: usize = 20;
+        for batch in orders.chunks(BATCH).take(COMMITS_A_TURN) {
+            let commit =
+                batch.iter().fold(self.commit(), |commit, order| self.directive(commit, order, releases));
+            self.push_orders(commit, batch, what, because);
+        }
+    }
+
+    /// Plans directives that take serving instances out: one commit a turn, under the service's budget key.
+    pub(super) fn order_out(
+        &mut self,
+        orders: &[Order<'_>],
+        releases: &[Release],
+        what: &str,
+        because: &str,
+    ) {
+        let batch = &orders[..orders.len().min(BATCH)];
+        if batch.is_empty() {
+            return;
+        }
+        let service = self.spec().service.clone();
+        let budget_at = self.service().map_or(Revision::ABSENT, |s| s.budget_at());
+        let mut commit =
+            batch.iter().fold(self.commit(), |commit, order| self.directive(commit, order, releases));
+        for order in batch {
+            commit = commit
+                .when(Precondition::At(Key::Maintenance(order.instance.node.clone()), Revision::ABSENT));
+        }
+        let taken = Budget { term: self.moment.leader.term.clone(), taken: batch.len() as u32 };
+        let commit = commit
+            .when(Precondition::At(Key::Budget(service.clone()), budget_at))
+            .put(Key::Budget(service), taken);
+        self.push_orders(commit, batch, what, because);
+    }
+
+    fn push_orders(&mut self, commit: Commit, batch: &[Order<'_>], what: &str, because: &str) {
+        let Some(window) = self.service().map(|s| s.window_at()) else { return };
+        let commit = commit.when(Precondition::At(Key::Window(self.spec().service.clone()), window));
+        let names: Vec<&str> = batch.iter().map(|order| NodeId::as_str(&order.instance.node)).collect();
+        let phase = self.upgrade.phase.name().word();
+        self.push(
+            commit,
+            format!("{what} {}", names.join(", ")),
+            phase,
+            &format!("{what} {}", names.join(", ")),
+            because,
+        );
+    }
+
+    fn directive(&self, commit: Commit, order: &Order<'_>, releases: &[Release]) -> Commit {
+        let spec = self.spec();
+        let body = Directive {
+            upgrade: self.id.clone(),
+            disposition: order.disposition.clone(),
+            releases: releases.to_vec(),
+            drain: spec.drain.clone(),
+            health: spec.health.clone(),
+            term: self.moment.leader.term.clone(),
+        };
+        let key = Key::Directive(spec.service.clone(), order.instance.node.clone());
+        let at = order.instance.directive.as_ref().map_or(Revision::ABSENT, |d| d.at);
+        let commit = commit.when(Precondition::At(key.clone(), at));
+        match &order.instance.directive {
+            Some(stored) => commit.put(key, stored.record.with(body)),
+            None => commit.put(key, body),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The next step of one upgrade, by phase.
+
+mod contract;
+mod enter;
+mod preflight;
+mod remove;
+mod retreat;
+mod roll;
+mod schema;
+mod stage;
+mod walk;
+
+use super::Draft;
+use crate::reason::{Reason, Sample};
+pub(super) use retreat::turn_back;
+use tidegate_proto::Key;
+use tidegate_proto::record::upgrade::{Phase, Retreat};
+
+/// Decides the next step.
+pub(super) fn step(draft: &mut Draft<'_>) {
+    if unreadable(draft) {
+        return;
+    }
+    if let Some(pause) = &draft.upgrade.paused {
+        let (who, why) = (pause.who.clone(), pause.why.clone());
+        return draft.wait(Reason::Paused { who, why });
+    }
+    match draft.upgrade.phase.clone() {
+        Phase::Preflight => preflight::preflight(draft),
+        Phase::Stage => stage::stage(draft),
+        Phase::Expand => schema::expand(draft),
+        Phase::Migrate => schema::migrate(draft),
+        Phase::Roll { wave } => roll::roll(draft, wave),
+        Phase::Remove => remove::remove(draft),
+        Phase::Contract { certificate } => contract::contract(draft, certificate),
+        Phase::RollingBack { retreat: Retreat::Restage, .. } => retreat::restage(draft),
+        Phase::RollingBack { retreat: Retreat::Walk, .. } => retreat::walk(draft),
+        Phase::RollingBack { retreat: Retreat::Lower, .. } => retreat::lower(draft),
+        Phase::RollingBack { retreat: Retreat::Undo, .. } => retreat::undo(draft),
+        Phase::Completed | Phase::RolledBack { .. } | Phase::Failed { .. } => {}
+    }
+}
+
+/// A record that authorises steps and cannot be read stops them; one of an instance closes that instance's gates.
+fn unreadable(draft: &mut Draft<'_>) -> bool {
+    let service = draft.spec().service.clone();
+    let mut stops = false;
+    let unreadable: Vec<_> =
+        draft.fleet.unreadable().map(|(key, why, _)| (key.clone(), why.to_string())).collect();
+    for (key, why) in unreadable.into_iter().take(20) {
+        let ours = match &key {
+            Key::Report(s, _) | Key::Inventory(s, _) | Key::Directive(s, _) | Key::Decommission(s, _) => {
+                *s == service
+            }
+            Key::Window(s) | Key::Active(s) | Key::Budget(s) => {
+                stops |= *s == service;
+                *s == service
+            }
+            Key::Waves(id, _) => {
+                stops |= id == draft.id;
+                id == draft.id
+            }
+            Key::Maintenance(_) => {
+                stops = true;
+                true
+            }
+            _ => false,
+        };
+        if ours {
+            draft.wait(Reason::Unreadable { key: key.to_string(), why });
+        }
+    }
+    stops
+}
+
+/// Waits until every instance has acknowledged the window; tells whether it waits.
+fn acknowledged(draft: &mut Draft<'_>) -> bool {
+    let Some(service) = draft.service() else { return false };
+    let (name, window) = (service.name().clone(), service.window_at());
+    let nodes = Sample::counted(service.unacknowledged());
+    !draft.wait_for_any(nodes, |nodes| Reason::Unacknowledged { service: name, nodes, window })
+}
+
+/// Waits until every instance is known to be at the version; tells whether all are.
+fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> bool {
+    let Some(service) = draft.service() else { return false };
+    let name = || service.name().clone();
+    let mut waits =
+        draft.wait_for_any(Sample::of(service.silent().iter(), service.silent().len()), |nodes| {
+            Reason::Silent { service: name(), nodes }
+        });
+    waits |= draft.wait_for_any(Sample::of(service.unknown().iter(), service.unknown().len()), |nodes| {
+        Reason::VersionUnknown { service: name(), nodes }
+    });
+    waits |= draft.wait_for_any(Sample::counted(service.below(version)), |nodes| Reason::Behind {
+        service: name(),
+        nodes,
+        needs: version,
+    });
+    waits |= draft.wait_for_any(Sample::counted(service.above(version)), |nodes| Reason::Ahead {
+        service: name(),
+        nodes,
+        allowed: version,
+    });
+    if service.is_empty() {
+        draft.wait(Reason::NoInstances { service: name() });
+        waits = true;
+    }
+    !waits
+}
+
+/// Waits until every instance was seen serving the target; tells whether all were.
+fn all_serving(draft: &mut Draft<'_>) -> bool {
+    let Some(service) = draft.service() else { return false };
+    let (maintained, broken): (Vec<_>, Vec<_>) =
+        service.todo_up_to(u32::MAX).partition(|node| service.get(node).is_some_and(|i| i.maintained));
+    let mut waits =
+        draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
+    waits |= draft.wait_for_any(Sample::counted(broken.into_iter()), |nodes| Reason::NotServing { nodes });
+    !waits
+}
+
+/// Tells every instance whose directive does not say so yet which releases should be present.
+fn direct(draft: &mut Draft<'_>, releases: &[tidegate_proto::Release], because: &str) {
+    let Some(service) = draft.service() else { return };
+    let instances = service.misdirected().iter().filter_map(|node| service.get(node));
+    let orders: Vec<_> = instances.take(super::draft::BATCH * 20).map(super::order::Order::restate).collect();
+    draft.order(&orders, releases, "releases for", because);
+}

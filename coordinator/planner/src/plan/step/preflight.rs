@@ -1,0 +1,23 @@
+//! Preflight: every finding is listed; without a blocker the window becomes [from, from] and staging begins.
+
+use super::super::Draft;
+use super::enter::approved;
+use crate::preflight::{Finding, findings, former};
+use crate::reason::Reason;
+use crate::upgrade::phase::Move;
+use tidegate_proto::commit::Commit;
+use tidegate_proto::spec::ApprovalPoint;
+
+pub(super) fn preflight(draft: &mut Draft<'_>) {
+    let (fleet, spec) = (draft.fleet, draft.spec());
+    let blockers: Vec<Finding> = findings(fleet, spec).into_iter().filter(|finding| finding.blocks).collect();
+    for finding in blockers {
+        draft.wait(Reason::Preflight { finding: finding.what });
+    }
+    if draft.is_waiting() || !approved(draft, ApprovalPoint::Stage) {
+        return;
+    }
+    let Some(former) = former(fleet, spec) else { return };
+    let extra = draft.window(Commit::new(), spec.from, spec.from);
+    draft.advance(Move::Cleared, extra, move |body| body.former = Some(former), "preflight found no blocker");
+}

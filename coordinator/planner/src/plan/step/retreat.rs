@@ -1,0 +1,125 @@
+//! Walking back: the old release is staged again where it is missing, instances are walked from the point of failure,
+//! then the ceiling is lowered, expand undone, and the window put back as it was.
+
+use super::super::{Draft, SchemaJob};
+use super::walk::{Walk, walk as walk_to};
+use super::{acknowledged, all_at, all_serving, direct, schema};
+use crate::fleet::{Instance, Known};
+use crate::reason::{Reason, Sample};
+use crate::upgrade::phase::Move;
+use tidegate_proto::Key;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::upgrade::Former;
+use tidegate_proto::record::window::Window;
+
+/// Turns back: the floor is withdrawn in the same transaction.
+pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
+    let ceiling = draft.service().and_then(|s| s.window()).map_or(draft.spec().from, |window| window.ceiling);
+    let extra = draft.window(Commit::new(), draft.spec().from, ceiling);
+    draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
+}
+
+/// The old release is present again wherever something else runs. Silent ones are waited for later, not here.
+pub(super) fn restage(draft: &mut Draft<'_>) {
+    let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    direct(
+        draft,
+        &[former.release.clone(), draft.spec().target()],
+        "the old code is staged again where it is missing",
+    );
+    let needs = |i: &&Instance| {
+        i.known() != Known::Silent
+            && i.known() != Known::At(former.release.version)
+            && !i.has_staged(std::slice::from_ref(&former.release))
+    };
+    let missing: Vec<_> =
+        service.unstaged().iter().filter_map(|node| service.get(node)).filter(needs).collect();
+    for instance in missing.iter().take(Sample::NAMED) {
+        if let Some(why) = instance.report.as_ref().and_then(|r| r.stage_failures.get(&former.release.tag)) {
+            draft.wait(Reason::StageFailed {
+                node: instance.node.clone(),
+                release: former.release.tag.clone(),
+                why: why.clone(),
+            });
+        }
+    }
+    let nodes = Sample::counted(missing.iter().map(|i| &i.node));
+    let release = former.release.tag.clone();
+    let waits = draft.wait_for_any(nodes, |nodes| Reason::Staging { release, nodes });
+    if !waits && !draft.has_commits() {
+        draft.advance(Move::Retreated, Commit::new(), |_| (), "the old code is present");
+    }
+}
+
+/// Instances go back, last exposed first, broken ones before all: they cost no budget and are not waited for.
+pub(super) fn walk(draft: &mut Draft<'_>) {
+    let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    let releases = vec![former.release.clone(), draft.spec().target()];
+    direct(draft, &releases, "an instance that joined is told what the others know");
+    if draft.has_commits() {
+        return;
+    }
+    let may_begin = |_: &Instance| true;
+    let back = Walk { service, target: former.release.clone(), releases, may_begin: &may_begin };
+    walk_to(draft, &back, service.todo_up_to(u32::MAX).rev());
+    if draft.has_commits() {
+        return;
+    }
+    if all_serving(draft) && all_at(draft, former.release.version) {
+        let from = draft.spec().from;
+        let extra = draft.window(Commit::new(), from, from);
+        draft.advance(
+            Move::Retreated,
+            extra,
+            |_| (),
+            "every instance was seen back on the old version, in rotation",
+        );
+    }
+    draft.checkpoint(service.done());
+}
+
+/// The ceiling is the old version again; every instance knows it, and the new code is gone.
+pub(super) fn lower(draft: &mut Draft<'_>) {
+    let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    direct(draft, std::slice::from_ref(&former.release), "the new code is removed");
+    let nodes = Sample::of(service.cluttered().iter(), service.cluttered().len());
+    let clean = !draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes });
+    let known = acknowledged(draft);
+    let back = all_at(draft, former.release.version);
+    if clean && known && back && !draft.has_commits() {
+        leave(draft, &former, "the ceiling is lowered and acknowledged");
+    }
+}
+
+/// Expand is undone: contract, mirrored.
+pub(super) fn undo(draft: &mut Draft<'_>) {
+    let Some(former) = draft.upgrade.former.clone() else { return };
+    if all_at(draft, former.release.version) && schema::run(draft, SchemaJob::Undo, |facts| facts.clean) {
+        leave(draft, &former, "the database's history shows expand undone");
+    }
+}
+
+/// One step back; where it is the last, the window is put back as it was.
+fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
+    let upgrade = draft.upgrade;
+    let next = crate::upgrade::phase::transition(&upgrade.phase, Move::Retreated, upgrade.schema.as_ref());
+    let over = next.is_ok_and(|phase| phase.is_over());
+    if over && !all_serving(draft) {
+        return;
+    }
+    let extra = if over { restored(draft, former) } else { Commit::new() };
+    draft.advance(Move::Retreated, extra, |_| (), because);
+}
+
+fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
+    let Some(service) = draft.service() else { return Commit::new() };
+    let key = Key::Window(service.name().clone());
+    let commit = Commit::new().when(Precondition::At(key.clone(), service.window_at()));
+    match (former.window, &former.window_set_by, service.window()) {
+        (Some((floor, ceiling)), Some(set_by), Some(now)) => {
+            commit.put(key, now.record.with(Window { floor, ceiling, set_by: set_by.clone() }))
+        }
+        (None, _, Some(_)) => commit.delete(key),
+        _ => commit,
+    }
+}

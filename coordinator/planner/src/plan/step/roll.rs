@@ -1,0 +1,180 @@
+//! Roll: the exposed waves are walked to the new release; failures are recorded and weighed; a wave that has passed
+//! exposes the next; the last one raises the floor.
+
+use super::super::Draft;
+use super::walk::{UnderWay, Walk, walk};
+use super::{all_at, direct};
+use crate::fleet::{Instance, ServiceFleet};
+use crate::reason::{Reason, Sample};
+use crate::upgrade::phase::{Move, transition};
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::upgrade::{Failure, MigrateOrder, Pause};
+use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure, Then};
+
+pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
+    let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
+    let target = draft.spec().target();
+    let releases = vec![former.release.clone(), target.clone()];
+    direct(draft, &releases, "an instance that joined is told what the others know");
+    let upgrade = draft.upgrade;
+    let last = last_wave(upgrade);
+    let may_begin = |i: &Instance| {
+        i.wave.unwrap_or(last) <= wave
+            && !upgrade.failed.contains_key(&i.node)
+            && !upgrade.skipped.contains_key(&i.node)
+            && i.has_staged(&releases)
+    };
+    if let Some(why) = beyond_budget(draft, service) {
+        return give_up(draft, why);
+    }
+    let around = Walk { service, target, releases: releases.clone(), may_begin: &may_begin };
+    let under_way = walk(draft, &around, service.todo_up_to(wave));
+    if draft.has_commits() {
+        return;
+    }
+    if record_failures(draft, &under_way, wave) {
+        return;
+    }
+    if under_way.is_any() && draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis() {
+        return stalled(draft, service);
+    }
+    settle(draft, service, wave, last);
+    draft.checkpoint(service.done());
+}
+
+fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u32 {
+    upgrade.waves.as_ref().map_or(0, |division| (division.sizes.len() as u32).saturating_sub(1))
+}
+
+/// Writes down failures that are not yet written down; tells whether there were any.
+fn record_failures(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, wave: u32) -> bool {
+    let fresh: Vec<_> = under_way
+        .failed
+        .iter()
+        .filter(|(i, _)| !draft.upgrade.failed.contains_key(&i.node))
+        .map(|(i, why)| (i.node.clone(), why.clone()))
+        .collect();
+    if fresh.is_empty() {
+        return false;
+    }
+    let names: Vec<String> = fresh.iter().map(|(node, _)| node.to_string()).collect();
+    let because = fresh.iter().map(|(node, why)| format!("{node}: {why}")).collect::<Vec<_>>().join("; ");
+    let record = move |body: &mut tidegate_proto::record::upgrade::Upgrade| {
+        for (node, reason) in fresh {
+            body.failed.insert(node, Failure { wave, reason, accepted: false });
+        }
+    };
+    draft.rewrite(
+        Commit::new(),
+        record,
+        format!("{} failed", names.join(", ")),
+        &format!("roll, {} failed", names.join(", ")),
+        &because,
+    );
+    true
+}
+
+/// Why the failures that were recorded are more than the spec bears, if they are.
+fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
+    let counted: Vec<_> = draft.upgrade.failed.iter().filter(|(_, failure)| !failure.accepted).collect();
+    let budget = &draft.spec().failures;
+    let tolerated = budget.tolerate.rounded_down(service.len());
+    let (node, failure) = counted.last()?;
+    let in_wave = counted.iter().filter(|(_, f)| f.wave == failure.wave).count();
+    if counted.len() > tolerated || in_wave > budget.per_wave as usize {
+        return Some(format!(
+            "{node} failed in wave {} ({}); {} failed in all, {tolerated} are tolerated, {} a wave",
+            failure.wave + 1,
+            failure.reason,
+            counted.len(),
+            budget.per_wave
+        ));
+    }
+    None
+}
+
+/// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
+fn give_up(draft: &mut Draft<'_>, why: String) {
+    let upgrade = draft.upgrade;
+    let back = transition(&upgrade.phase, Move::TurnBack(why.clone()), upgrade.schema.as_ref());
+    match (draft.spec().failures.then, back) {
+        (Then::Rollback, Ok(_)) => super::retreat::turn_back(draft, why),
+        (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),
+        (Then::Pause, _) => pause(draft, why),
+    }
+}
+
+fn pause(draft: &mut Draft<'_>, why: String) {
+    let at = draft.moment.wall;
+    let because = why.clone();
+    let hold = move |body: &mut tidegate_proto::record::upgrade::Upgrade| {
+        body.paused = Some(Pause { who: "coordinator".to_owned(), why, at })
+    };
+    draft.rewrite(Commit::new(), hold, "pause".to_owned(), "paused", &because);
+}
+
+/// Nothing became healthy for the progress deadline, and what it waits for is no person.
+fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
+    let deadline = draft.spec().health.progress_deadline;
+    let ignored = draft.spec().failures.ignore.contains(&IgnoredFailure::Unreachable);
+    let only_silent = service.ordered().iter().all(|node| service.silent().contains(node));
+    let reason = Reason::Stalled { for_ms: draft.elapsed().stalled_ms, deadline };
+    if ignored && only_silent {
+        return draft.wait(reason);
+    }
+    give_up(draft, reason.to_string());
+}
+
+/// Whether the exposed waves are through; what follows then.
+fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
+    let excused = |node: &tidegate_proto::NodeId| {
+        draft.upgrade.failed.contains_key(node) || draft.upgrade.skipped.contains_key(node)
+    };
+    let open: Vec<_> =
+        service.todo_up_to(wave).filter(|node| !excused(node)).take(Sample::NAMED + 1).collect();
+    if !open.is_empty() {
+        if !draft.is_waiting() {
+            hold(draft, service, &open);
+        }
+        return;
+    }
+    if service.in_wave(wave) == service.todo_in(wave) {
+        return draft.wait(Reason::EmptyWave { wave });
+    }
+    if wave < last {
+        return draft.advance(
+            Move::WavePassed,
+            Commit::new(),
+            |_| (),
+            "every instance of the wave was seen at the new version, in rotation, healthy",
+        );
+    }
+    if all_at(draft, draft.spec().to) {
+        finish(draft);
+    }
+}
+
+/// Nobody is under way and somebody is left: says who, and what about them.
+fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: &[&tidegate_proto::NodeId]) {
+    let name = service.name().clone();
+    let (silent, present): (Vec<_>, Vec<_>) =
+        open.iter().copied().partition(|node| service.silent().contains(*node));
+    let (maintained, idle): (Vec<_>, Vec<_>) =
+        present.into_iter().partition(|node| service.get(node).is_some_and(|i| i.maintained));
+    draft.wait_for_any(Sample::counted(silent.into_iter()), |nodes| Reason::Silent { service: name, nodes });
+    draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
+    draft.wait_for_any(Sample::counted(idle.into_iter()), |nodes| Reason::NotServing { nodes });
+}
+
+/// The last wave has passed: one transaction raises the floor and leaves the roll.
+fn finish(draft: &mut Draft<'_>) {
+    let next = match draft.upgrade.schema.as_ref().map(|s| s.order) {
+        Some(MigrateOrder::AfterRoll) => ApprovalPoint::Migrate,
+        _ => ApprovalPoint::Remove,
+    };
+    if super::enter::approved(draft, next) {
+        let to = draft.spec().to;
+        let extra = draft.window(Commit::new(), to, to);
+        draft.advance(Move::Rolled, extra, |_| (), "every instance is at the new version");
+    }
+}

@@ -1,0 +1,149 @@
+//! Moving instances to a release, forward or back: drain → drained → replace → serving, each step on what was
+//! observed, within the budget. Drain is reversible, stop is not: capacity is checked again between them.
+
+use super::super::Draft;
+use super::super::order::Order;
+use crate::fleet::{Instance, ServiceFleet};
+use crate::reason::{Reason, Sample};
+use crate::wave::budget::Budget;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::{NodeId, Release};
+
+/// Who is moved where.
+pub(super) struct Walk<'a> {
+    pub(super) service: &'a ServiceFleet,
+    pub(super) target: Release,
+    pub(super) releases: Vec<Release>,
+    /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
+    pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
+}
+
+/// What was found of the instances that are under way.
+#[derive(Default)]
+pub(super) struct UnderWay<'a> {
+    draining: Vec<&'a NodeId>,
+    replacing: Vec<&'a NodeId>,
+    returning: Vec<&'a NodeId>,
+    broken: Vec<&'a NodeId>,
+    /// Those that failed under their directive, with why.
+    pub(super) failed: Vec<(&'a Instance, String)>,
+    replace: Vec<Order<'a>>,
+    recall: Vec<Order<'a>>,
+}
+
+impl UnderWay<'_> {
+    /// Whether an instance is on its way, and not by a person's leave.
+    pub(super) fn is_any(&self) -> bool {
+        !(self.draining.is_empty()
+            && self.replacing.is_empty()
+            && self.returning.is_empty()
+            && self.broken.is_empty())
+    }
+}
+
+/// Looks at everyone who is under way, plans what follows for each, begins with others as far as the budget allows,
+/// and says what is waited for.
+pub(super) fn walk<'a>(
+    draft: &mut Draft<'_>,
+    walk: &Walk<'a>,
+    candidates: impl Iterator<Item = &'a NodeId>,
+) -> UnderWay<'a> {
+    let mut budget = Budget::of(walk.service, draft.spec());
+    let mut under_way = under_way(walk, &budget);
+    for instance in already_out(walk) {
+        under_way.replace.push(Order::replace(instance, walk.target.clone()));
+    }
+    draft.order(&under_way.recall, &walk.releases, "recall", "fewer than min_in_service are in service");
+    draft.order(
+        &under_way.replace,
+        &walk.releases,
+        "replace",
+        "it is out of rotation, and capacity still holds",
+    );
+    if !draft.has_commits() {
+        let label = draft.spec().failure_domain.clone();
+        let (begin, held) = begin(walk, &mut budget, label.as_deref(), candidates);
+        draft.order_out(&begin, &walk.releases, "drain", "the budget allows it");
+        if held {
+            draft.wait(budget.reason());
+        }
+    }
+    tell(draft, &under_way);
+    under_way
+}
+
+fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
+    let mut found = UnderWay::default();
+    for instance in walk.service.ordered().iter().filter_map(|node| walk.service.get(node)) {
+        let Some(directive) = &instance.directive else { continue };
+        if let Some(why) = instance.failure() {
+            found.failed.push((instance, why));
+            if matches!(&directive.disposition, Disposition::Replace { release } if *release == walk.target) {
+                continue;
+            }
+        }
+        match &directive.disposition {
+            Disposition::Replace { release } if *release == walk.target && instance.claims_to_serve() => {
+                found.broken.push(&instance.node)
+            }
+            Disposition::Replace { release } if *release == walk.target => {
+                found.replacing.push(&instance.node)
+            }
+            Disposition::Drain if !instance.is_drained() => found.draining.push(&instance.node),
+            Disposition::Drain if budget.is_short() => found.recall.push(Order::serve(instance)),
+            Disposition::Drain | Disposition::Replace { .. } | Disposition::Stop => {
+                found.replace.push(Order::replace(instance, walk.target.clone()))
+            }
+            Disposition::Serve { .. } => found.returning.push(&instance.node),
+        }
+    }
+    found
+}
+
+/// Those that serve nobody anyway, through no order of ours: replacing them costs no budget.
+fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
+    let service = walk.service;
+    let out = service
+        .out()
+        .iter()
+        .filter(|node| !service.ordered().contains(*node) && !service.silent().contains(*node));
+    out.filter_map(|node| service.get(node))
+        .filter(|i| !i.maintained && !i.serves(&walk.target) && (walk.may_begin)(i))
+        .take(super::super::draft::BATCH)
+}
+
+/// Takes from the candidates what the budget allows; tells whether it held back others.
+fn begin<'a>(
+    walk: &Walk<'a>,
+    budget: &mut Budget,
+    label: Option<&str>,
+    candidates: impl Iterator<Item = &'a NodeId>,
+) -> (Vec<Order<'a>>, bool) {
+    let service = walk.service;
+    let fresh =
+        candidates.filter(|node| !service.ordered().contains(*node)).filter_map(|node| service.get(node));
+    let mut orders = Vec::new();
+    for instance in fresh.filter(|i| i.is_in_service() && (walk.may_begin)(i)) {
+        if orders.len() == super::super::draft::BATCH {
+            return (orders, false);
+        }
+        if !budget.take(instance, label) {
+            let held = orders.is_empty();
+            return (orders, held);
+        }
+        orders.push(Order::drain(instance));
+    }
+    (orders, false)
+}
+
+fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
+    let sample = |nodes: &[&NodeId]| Sample::of(nodes.iter().copied(), nodes.len());
+    let (drain, healthy) = (draft.spec().drain.deadline, draft.spec().health.healthy_deadline);
+    draft.wait_for_any(sample(&found.draining), |nodes| Reason::Draining { nodes, deadline: drain });
+    draft.wait_for_any(sample(&found.replacing), |nodes| Reason::Replacing { nodes, deadline: healthy });
+    draft.wait_for_any(sample(&found.returning), |nodes| Reason::Returning { nodes });
+    draft.wait_for_any(sample(&found.broken), |nodes| Reason::NotServing { nodes });
+    for (instance, why) in found.failed.iter().take(Sample::NAMED) {
+        draft.wait(Reason::Failed { node: instance.node.clone(), why: why.clone() });
+    }
+}

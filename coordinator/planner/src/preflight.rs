@@ -1,0 +1,187 @@
+//! Preflight: every check, all findings, each blocking or warning; the whole roll against capacity and domains, so
+//! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
+
+use crate::fleet::{Fleet, ServiceFleet};
+use crate::reason::Sample;
+use std::collections::BTreeMap;
+use tidegate_proto::record::upgrade::Former;
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Digest, NodeId, Release, ReleaseTag, ServiceVersion};
+
+/// One thing that preflight found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Finding {
+    /// Whether the upgrade cannot go on with it.
+    pub blocks: bool,
+    /// What was found, and what is needed.
+    pub what: String,
+}
+
+fn blocker(what: impl Into<String>) -> Finding {
+    Finding { blocks: true, what: what.into() }
+}
+
+fn warning(what: impl Into<String>) -> Finding {
+    Finding { blocks: false, what: what.into() }
+}
+
+/// Everything that preflight finds.
+pub fn findings(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
+    let mut found: Vec<Finding> = spec.flaws().into_iter().map(|flaw| blocker(flaw.to_string())).collect();
+    let Some(service) = fleet.service(&spec.service).filter(|service| !service.is_empty()) else {
+        found.push(blocker(format!(
+            "{} has no instance: no agent has ever been admitted for it",
+            spec.service
+        )));
+        return found;
+    };
+    found.extend(versions(service, spec));
+    found.extend(hop(service, spec));
+    found.extend(abilities(service, spec));
+    found.extend(capacity(service, spec));
+    found.extend(domains(service, spec));
+    found
+}
+
+fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut any = |sample: Sample, text: &str| {
+        if !sample.is_empty() {
+            found.push(blocker(format!("{}: {text}: {sample}", service.name())));
+        }
+    };
+    any(
+        Sample::of(service.silent().iter(), service.silent().len()),
+        "no report from (bring it back, or decommission it)",
+    );
+    any(
+        Sample::of(service.unknown().iter(), service.unknown().len()),
+        "the version that runs is not known on",
+    );
+    any(Sample::counted(service.below(spec.from)), &format!("below `from` ({}) on", spec.from));
+    any(Sample::counted(service.above(spec.from)), &format!("above `from` ({}) on", spec.from));
+    let (maintained, broken): (Vec<_>, Vec<_>) =
+        service.out().iter().partition(|node| service.get(node).is_some_and(|i| i.maintained));
+    any(Sample::counted(maintained.into_iter()), "kept out by a person (uncordon it first)");
+    let broken: Vec<_> = broken.into_iter().filter(|node| !service.silent().contains(*node)).collect();
+    if !broken.is_empty() {
+        found.push(warning(format!(
+            "{}: not in rotation and healthy before the upgrade: {}",
+            service.name(),
+            Sample::of(broken.iter().copied(), broken.len())
+        )));
+    }
+    found
+}
+
+/// One hop: no N → N+1 before (N-1) → N has completed.
+fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
+    let window = service.window()?;
+    let settled = window.floor == spec.from && window.ceiling == spec.from;
+    (!settled).then(|| {
+        blocker(format!(
+            "the window of {} is {}, not [{from}, {from}]: the hop before this one has not completed",
+            service.name(),
+            window.record.body,
+            from = spec.from
+        ))
+    })
+}
+
+fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let lacking = |lacks: &dyn Fn(&crate::fleet::Instance) -> bool| {
+        Sample::counted(service.instances().filter(|i| i.report.is_some() && lacks(i)).map(|i| &i.node))
+    };
+    let watchers = lacking(&|i| i.report.as_ref().is_some_and(|r| r.abilities.replace.is_none()));
+    if !watchers.is_empty() {
+        found.push(blocker(format!("the agent cannot replace code (no driver is configured) on {watchers}")));
+    }
+    let no_artifact =
+        lacking(&|i| i.report.as_ref().is_some_and(|r| !r.abilities.artifacts.contains(&spec.release.tag)));
+    if !no_artifact.is_empty() {
+        found.push(blocker(format!(
+            "the agent's config names no artifact for {} on {no_artifact}",
+            spec.release.tag
+        )));
+    }
+    match former_release(service, spec.from) {
+        Ok(release) => {
+            let no_way_back = lacking(&|i| {
+                i.report.as_ref().is_some_and(|r| !r.abilities.artifacts.contains(&release.tag))
+            });
+            if !no_way_back.is_empty() {
+                found.push(blocker(format!("the agent's config names no artifact for {}, to which a rollback would return, on {no_way_back}", release.tag)));
+            }
+        }
+        Err(why) => found.push(blocker(why)),
+    }
+    found
+}
+
+/// Whether the roll can begin at all with what the spec leaves to take out.
+fn capacity(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
+    let whole = service.len();
+    let (required, in_service) = (spec.min_in_service.rounded_up(whole), service.in_service());
+    if required >= whole {
+        return Some(blocker(format!(
+            "min_in_service {} of {whole} instances leaves none to take out: lower it",
+            spec.min_in_service
+        )));
+    }
+    let broken = whole - in_service;
+    let allowed = spec.max_unavailable.rounded_down(whole).max(1);
+    if in_service <= required {
+        return Some(blocker(format!(
+            "{in_service} of {whole} instances are in service and {required} must stay: none could be taken out"
+        )));
+    }
+    (broken >= allowed && broken > 0).then(|| warning(format!("{broken} instances are out of rotation already and at most {allowed} may be: they are replaced first")))
+}
+
+fn domains(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
+    let label = spec.failure_domain.as_deref()?;
+    let unlabelled =
+        Sample::counted(service.instances().filter(|i| i.label(label).is_none()).map(|i| &i.node));
+    (!unlabelled.is_empty())
+        .then(|| blocker(format!("failure_domain is {label:?}, and there is no such label on {unlabelled}")))
+}
+
+/// What a rollback returns to; none while a finding blocks.
+pub fn former(fleet: &Fleet, spec: &Spec) -> Option<Former> {
+    let service = fleet.service(&spec.service)?;
+    let release = former_release(service, spec.from).ok()?;
+    let window = service.window();
+    Some(Former {
+        release,
+        window: window.map(|w| (w.floor, w.ceiling)),
+        window_set_by: window.map(|w| w.set_by.clone()),
+    })
+}
+
+/// The one release that the instances run, or why there is none to return to.
+fn former_release(service: &ServiceFleet, version: ServiceVersion) -> Result<Release, String> {
+    let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
+    let mut unnamed = Vec::new();
+    for instance in service.instances() {
+        let Some(report) = &instance.report else { continue };
+        match (&report.release, report.release_digest) {
+            (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
+            _ => unnamed.push(&instance.node),
+        }
+    }
+    if !unnamed.is_empty() {
+        return Err(format!(
+            "which release runs, with which digest, is not known on {}: a rollback would not know what to return to",
+            Sample::of(unnamed.iter().copied(), unnamed.len())
+        ));
+    }
+    let tags: Vec<String> = seen.iter().map(|((tag, _), node)| format!("{tag} ({node})")).collect();
+    match seen.into_keys().next().filter(|_| tags.len() == 1) {
+        Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
+        None => Err(format!(
+            "instances run different releases at version {version}: {}: a rollback would not know what to return to",
+            tags.join(", ")
+        )),
+    }
+}

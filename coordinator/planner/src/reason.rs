@@ -1,0 +1,262 @@
+//! Why nothing moves: a value for each reason, so that "not now" cannot be said without one. Every reason can tell
+//! what is waited for, who can end the wait, which command helps, and what happens at a deadline.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use tidegate_proto::record::waiting::WaitingFor;
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{NodeId, ReleaseTag, Revision, ServiceName, ServiceVersion, Span, UpgradeId};
+
+/// A few names out of many, and how many there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The first of them.
+    pub first: Vec<NodeId>,
+    /// How many in all.
+    pub count: usize,
+}
+
+impl Sample {
+    /// How many are named.
+    pub const NAMED: usize = 5;
+
+    /// A sample of `nodes`, of which there are `count`.
+    pub fn of<'a>(nodes: impl Iterator<Item = &'a NodeId>, count: usize) -> Self {
+        Self { first: nodes.take(Self::NAMED).cloned().collect(), count }
+    }
+
+    /// A sample of nodes that have to be counted.
+    pub fn counted<'a>(nodes: impl Iterator<Item = &'a NodeId>) -> Self {
+        let mut sample = Self::default();
+        for node in nodes {
+            if sample.count < Self::NAMED {
+                sample.first.push(node.clone());
+            }
+            sample.count += 1;
+        }
+        sample
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.first.iter().map(NodeId::as_str).collect();
+        f.write_str(&names.join(", "))?;
+        match self.count - self.first.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// A reason for waiting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each says itself, below, what it means; its fields are what it names")]
+pub enum Reason {
+    Silent { service: ServiceName, nodes: Sample },
+    VersionUnknown { service: ServiceName, nodes: Sample },
+    Unreadable { key: String, why: String },
+    Behind { service: ServiceName, nodes: Sample, needs: ServiceVersion },
+    Ahead { service: ServiceName, nodes: Sample, allowed: ServiceVersion },
+    Unacknowledged { service: ServiceName, nodes: Sample, window: Revision },
+    Staging { release: ReleaseTag, nodes: Sample },
+    StageFailed { node: NodeId, release: ReleaseTag, why: String },
+    Removing { nodes: Sample },
+    Draining { nodes: Sample, deadline: Span },
+    Replacing { nodes: Sample, deadline: Span },
+    Returning { nodes: Sample },
+    NotServing { nodes: Sample },
+    Maintained { nodes: Sample },
+    Capacity { in_service: usize, required: usize },
+    Unavailable { out: usize, allowed: usize },
+    Domain { out: String },
+    Failed { node: NodeId, why: String },
+    EmptyWave { wave: u32 },
+    NoInstances { service: ServiceName },
+    Stalled { for_ms: u64, deadline: Span },
+    Preflight { finding: String },
+    Approval { point: ApprovalPoint },
+    Paused { who: String, why: String },
+    Schema { job: String, progress: String },
+    SchemaTrouble { job: String, why: String },
+    Certificate { why: String },
+    NoWayBack { why: String },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent { service, nodes } => {
+                write!(f, "{service}: no report from {nodes}: unknown, not gone")
+            }
+            Self::VersionUnknown { service, nodes } => {
+                write!(f, "{service}: the version that runs is not known on {nodes}")
+            }
+            Self::Unreadable { key, why } => write!(f, "the record {key} {why}"),
+            Self::Behind { service, nodes, needs } => {
+                write!(f, "{service} is below version {needs} on {nodes}")
+            }
+            Self::Ahead { service, nodes, allowed } => {
+                write!(f, "{service} is above version {allowed} on {nodes}")
+            }
+            Self::Unacknowledged { service, nodes, window } => {
+                write!(f, "{service}: the window of revision {window} is not acknowledged by {nodes}")
+            }
+            Self::Staging { release, nodes } => write!(f, "{release} is being staged on {nodes}"),
+            Self::StageFailed { node, release, why } => write!(f, "{node} could not stage {release}: {why}"),
+            Self::Removing { nodes } => write!(f, "old code is being removed from {nodes}"),
+            Self::Draining { nodes, deadline } => write!(f, "draining {nodes} (each within {deadline})"),
+            Self::Replacing { nodes, deadline } => {
+                write!(f, "replacing and verifying {nodes} (each healthy within {deadline})")
+            }
+            Self::Returning { nodes } => write!(f, "going back into rotation: {nodes}"),
+            Self::NotServing { nodes } => write!(f, "not in rotation and healthy: {nodes}"),
+            Self::Maintained { nodes } => write!(f, "kept out by a person: {nodes}"),
+            Self::Capacity { in_service, required } => {
+                write!(f, "{in_service} instances are in service and {required} must stay")
+            }
+            Self::Unavailable { out, allowed } => {
+                write!(f, "{out} instances are out of rotation and at most {allowed} may be")
+            }
+            Self::Domain { out } => write!(f, "failure domain {out} is out, and no second one may be"),
+            Self::Failed { node, why } => write!(f, "{node} failed: {why}"),
+            Self::EmptyWave { wave } => {
+                write!(f, "nobody is left in wave {} who could be seen at the new version", wave + 1)
+            }
+            Self::NoInstances { service } => write!(f, "{service} has no instance"),
+            Self::Stalled { for_ms, deadline } => write!(
+                f,
+                "no instance became healthy for {} (progress deadline {deadline})",
+                Span::from_millis(for_ms / 1000 * 1000)
+            ),
+            Self::Preflight { finding } => f.write_str(finding),
+            Self::Approval { point } => write!(f, "{point} waits for a person's approval"),
+            Self::Paused { who, why } => write!(f, "paused by {who}: {why}"),
+            Self::Schema { job, progress } => write!(f, "schema {job}: {progress}"),
+            Self::SchemaTrouble { job, why } => {
+                write!(f, "schema {job} did not succeed and is tried again: {why}")
+            }
+            Self::Certificate { why } => write!(f, "the certificate cannot be made: {why}"),
+            Self::NoWayBack { why } => f.write_str(why),
+        }
+    }
+}
+
+impl Reason {
+    /// Its kind, in kebab-case, as metrics and JSON have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Silent { .. } => "silent",
+            Self::VersionUnknown { .. } => "version-unknown",
+            Self::Unreadable { .. } => "unreadable",
+            Self::Behind { .. } => "behind",
+            Self::Ahead { .. } => "ahead",
+            Self::Unacknowledged { .. } => "unacknowledged",
+            Self::Staging { .. } => "staging",
+            Self::StageFailed { .. } => "stage-failed",
+            Self::Removing { .. } => "removing",
+            Self::Draining { .. } => "draining",
+            Self::Replacing { .. } => "replacing",
+            Self::Returning { .. } => "returning",
+            Self::NotServing { .. } => "not-serving",
+            Self::Maintained { .. } => "maintained",
+            Self::Capacity { .. } => "capacity",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Domain { .. } => "domain",
+            Self::Failed { .. } => "failed",
+            Self::EmptyWave { .. } => "empty-wave",
+            Self::NoInstances { .. } => "no-instances",
+            Self::Stalled { .. } => "stalled",
+            Self::Preflight { .. } => "preflight",
+            Self::Approval { .. } => "approval",
+            Self::Paused { .. } => "paused",
+            Self::Schema { .. } => "schema",
+            Self::SchemaTrouble { .. } => "schema-trouble",
+            Self::Certificate { .. } => "certificate",
+            Self::NoWayBack { .. } => "no-way-back",
+        }
+    }
+
+    /// Who or what can end the wait.
+    pub fn who(&self) -> &'static str {
+        match self {
+            Self::Silent { .. } => "its agent, by reporting; or a person, by decommissioning it",
+            Self::VersionUnknown { .. } => "its agent, once its probe answers",
+            Self::Unreadable { .. } => "the writer of the record, or a person who removes it",
+            Self::Behind { .. } | Self::Ahead { .. } => {
+                "the instance, once it runs the version; or a person, by decommissioning it"
+            }
+            Self::Unacknowledged { .. }
+            | Self::Staging { .. }
+            | Self::Removing { .. }
+            | Self::Draining { .. }
+            | Self::Replacing { .. }
+            | Self::Returning { .. } => "the agents, by themselves",
+            Self::StageFailed { .. } => "a person: the artifact on that node",
+            Self::NotServing { .. } | Self::Failed { .. } => "a person: the instance on that node",
+            Self::Maintained { .. } => "the person who keeps it out",
+            Self::Capacity { .. } | Self::Unavailable { .. } | Self::Domain { .. } => {
+                "instances that come back into rotation"
+            }
+            Self::EmptyWave { .. }
+            | Self::NoInstances { .. }
+            | Self::Stalled { .. }
+            | Self::Preflight { .. }
+            | Self::Approval { .. }
+            | Self::Paused { .. }
+            | Self::NoWayBack { .. } => "a person",
+            Self::Schema { .. } => "the coordinator, by itself",
+            Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
+                "the database, or a person who looks after it"
+            }
+        }
+    }
+
+    /// The command that helps, where there is one.
+    pub fn command(&self, upgrade: &UpgradeId) -> Option<String> {
+        let decommission = |service: &ServiceName, nodes: &Sample| {
+            nodes.first.first().map(|node| format!("tidegate fleet decommission {service}/{node} --why …"))
+        };
+        match self {
+            Self::Silent { service, nodes } | Self::Behind { service, nodes, .. } => {
+                decommission(service, nodes)
+            }
+            Self::Approval { point } => Some(format!("tidegate upgrade approve {upgrade} {point}")),
+            Self::Paused { .. } => Some(format!("tidegate upgrade resume {upgrade}")),
+            Self::Maintained { nodes } => {
+                nodes.first.first().map(|node| format!("tidegate fleet uncordon {node}"))
+            }
+            Self::Failed { node, .. } => Some(format!("tidegate upgrade retry {upgrade} {node}")),
+            Self::Stalled { .. } => Some(format!("tidegate upgrade rollback {upgrade} --why …")),
+            _ => None,
+        }
+    }
+
+    /// What happens by itself, where anything does.
+    pub fn deadline(&self) -> Option<String> {
+        match self {
+            Self::Draining { deadline, .. } => {
+                Some(format!("after {deadline} the spec's drain.on_deadline decides"))
+            }
+            Self::Replacing { deadline, .. } => Some(format!("after {deadline} the instance has failed")),
+            _ => None,
+        }
+    }
+
+    /// As the store keeps it for people.
+    pub fn for_people(&self, upgrade: &UpgradeId) -> WaitingFor {
+        WaitingFor {
+            kind: self.kind().to_owned(),
+            what: self.to_string(),
+            who: self.who().to_owned(),
+            command: self.command(upgrade),
+            deadline: self.deadline(),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Machine 1: the phases of an upgrade.
+
+pub mod phase;

@@ -1,0 +1,242 @@
+//! The moves of an upgrade. One enum (in the vocabulary), one drawing, one function.
+//!
+//! ```text
+//! preflight ─► stage ─► expand ─► migrate ─► roll ⟲ ─► remove ─► contract ─► completed
+//!     │          │ └──(no schema)──────────► ▲  │         │ └─(no schema)──►  ▲
+//!     │          │        └──(Nova: migrate after)─► roll ─► migrate ─► remove
+//!     ▼          └─────────┴─────────┴────────┴─────────┘
+//!   failed                           ▼ turn back
+//!                  rolling-back: restage ─► walk ─► lower ─► undo ─► rolled-back
+//! ```
+//!
+//! # Invariants
+//! * There is no edge back once contract began, nor once rows were migrated that N-1 cannot read.
+//! * Nothing leaves completed, rolled-back or failed.
+
+use tidegate_proto::Digest;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, SchemaBinding};
+
+/// What happened, and lets an upgrade move on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Move {
+    /// Preflight found no blocker.
+    Cleared,
+    /// Every node has the new release.
+    Staged,
+    /// The history of the database shows every expand step.
+    Expanded,
+    /// The history of the database shows every migrate step, verified.
+    Migrated,
+    /// A wave has passed, and another follows.
+    WavePassed,
+    /// The last wave has passed, and every instance is at the new version.
+    Rolled,
+    /// The old code is gone from every node.
+    Removed,
+    /// The certificate is stored.
+    Certified(Digest),
+    /// The history of the database shows every contract step.
+    Contracted,
+    /// Go back, for this reason.
+    TurnBack(String),
+    /// A step of the way back is done.
+    Retreated,
+}
+
+/// A move that does not exist from where the upgrade stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Contract began, or is done.
+    #[error("what only the old version needs is being dropped: there is no way back from {0}")]
+    NoWayBack(PhaseName),
+    /// Rows were migrated that the old version cannot read.
+    #[error("the old version cannot read migrated rows: there is no way back once {0} began")]
+    RowsMigrated(PhaseName),
+    /// It has ended.
+    #[error("it has ended: {0}")]
+    Over(PhaseName),
+    /// It is on its way back already.
+    #[error("it is rolling back already")]
+    TurnedAlready,
+    /// No such edge.
+    #[error("{happened} does not lead on from {phase}")]
+    NoSuchMove {
+        /// Where it stands.
+        phase: PhaseName,
+        /// What was said to have happened.
+        happened: &'static str,
+    },
+}
+
+/// Where a move leads.
+pub fn transition(phase: &Phase, happened: Move, schema: Option<&SchemaBinding>) -> Result<Phase, Refused> {
+    use MigrateOrder::{AfterRoll, BeforeRoll};
+    let order = schema.map(|s| s.order);
+    Ok(match (phase, happened) {
+        (_, Move::TurnBack(because)) => return turn_back(phase, because, schema),
+        (Phase::Preflight, Move::Cleared) => Phase::Stage,
+        (Phase::Stage, Move::Staged) if order.is_some() => Phase::Expand,
+        (Phase::Stage, Move::Staged) => Phase::Roll { wave: 0 },
+        (Phase::Expand, Move::Expanded) if order == Some(BeforeRoll) => Phase::Migrate,
+        (Phase::Expand, Move::Expanded) => Phase::Roll { wave: 0 },
+        (Phase::Migrate, Move::Migrated) if order == Some(BeforeRoll) => Phase::Roll { wave: 0 },
+        (Phase::Migrate, Move::Migrated) => Phase::Remove,
+        (Phase::Roll { wave }, Move::WavePassed) => Phase::Roll { wave: wave + 1 },
+        (Phase::Roll { .. }, Move::Rolled) if order == Some(AfterRoll) => Phase::Migrate,
+        (Phase::Roll { .. }, Move::Rolled) => Phase::Remove,
+        (Phase::Remove, Move::Removed) if order.is_none() => Phase::Completed,
+        (Phase::Remove, Move::Certified(certificate)) if order.is_some() => Phase::Contract { certificate },
+        (Phase::Contract { .. }, Move::Contracted) => Phase::Completed,
+        (Phase::RollingBack { from, retreat, because }, Move::Retreated) => {
+            retreated(*from, *retreat, because, schema)
+        }
+        (phase, happened) => {
+            return Err(Refused::NoSuchMove { phase: phase.name(), happened: happened.word() });
+        }
+    })
+}
+
+fn turn_back(phase: &Phase, because: String, schema: Option<&SchemaBinding>) -> Result<Phase, Refused> {
+    let reversible = schema.is_none_or(|s| s.old_reads_migrated);
+    let migrates_first = schema.is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
+    match phase {
+        Phase::Preflight => Ok(Phase::Failed { because }),
+        Phase::Contract { .. } => Err(Refused::NoWayBack(PhaseName::Contract)),
+        Phase::Migrate | Phase::Remove if !reversible => Err(Refused::RowsMigrated(PhaseName::Migrate)),
+        Phase::Roll { .. } if !reversible && migrates_first => Err(Refused::RowsMigrated(PhaseName::Migrate)),
+        Phase::Stage | Phase::Expand | Phase::Migrate | Phase::Roll { .. } | Phase::Remove => {
+            Ok(Phase::RollingBack { from: phase.name(), retreat: Retreat::Restage, because })
+        }
+        Phase::RollingBack { .. } => Err(Refused::TurnedAlready),
+        Phase::Completed | Phase::RolledBack { .. } | Phase::Failed { .. } => {
+            Err(Refused::Over(phase.name()))
+        }
+    }
+}
+
+fn retreated(from: PhaseName, retreat: Retreat, because: &str, schema: Option<&SchemaBinding>) -> Phase {
+    let because = because.to_owned();
+    let next = match retreat {
+        Retreat::Restage => Retreat::Walk,
+        Retreat::Walk => Retreat::Lower,
+        Retreat::Lower if schema.is_some() && from != PhaseName::Stage => Retreat::Undo,
+        Retreat::Lower | Retreat::Undo => return Phase::RolledBack { because },
+    };
+    Phase::RollingBack { from, retreat: next, because }
+}
+
+impl Move {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Cleared => "a passed preflight",
+            Self::Staged => "a staged release",
+            Self::Expanded => "an expanded schema",
+            Self::Migrated => "migrated data",
+            Self::WavePassed => "a passed wave",
+            Self::Rolled => "a finished roll",
+            Self::Removed => "removed code",
+            Self::Certified(_) => "a certificate",
+            Self::Contracted => "a contracted schema",
+            Self::TurnBack(_) => "turning back",
+            Self::Retreated => "a step of a rollback",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(order: MigrateOrder, old_reads_migrated: bool) -> SchemaBinding {
+        SchemaBinding { id: "s1".parse().unwrap(), migrations: Digest::of(b"m"), order, old_reads_migrated }
+    }
+
+    fn walk(schema: Option<&SchemaBinding>, moves: Vec<Move>) -> Vec<&'static str> {
+        let mut phase = Phase::Preflight;
+        let mut names = vec![phase.name().word()];
+        for happened in moves {
+            phase = transition(&phase, happened, schema).unwrap();
+            names.push(phase.name().word());
+        }
+        names
+    }
+
+    #[test]
+    fn without_a_schema_the_way_is_short() {
+        let names =
+            walk(None, vec![Move::Cleared, Move::Staged, Move::WavePassed, Move::Rolled, Move::Removed]);
+        assert_eq!(names, ["preflight", "stage", "roll", "roll", "remove", "completed"]);
+    }
+
+    #[test]
+    fn glance_migrates_before_the_roll_and_nova_after_it() {
+        let certificate = Digest::of(b"c");
+        let glance = walk(
+            Some(&binding(MigrateOrder::BeforeRoll, true)),
+            vec![
+                Move::Cleared,
+                Move::Staged,
+                Move::Expanded,
+                Move::Migrated,
+                Move::Rolled,
+                Move::Certified(certificate),
+                Move::Contracted,
+            ],
+        );
+        assert_eq!(
+            glance,
+            ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "completed"]
+        );
+        let nova = walk(
+            Some(&binding(MigrateOrder::AfterRoll, true)),
+            vec![
+                Move::Cleared,
+                Move::Staged,
+                Move::Expanded,
+                Move::Rolled,
+                Move::Migrated,
+                Move::Certified(certificate),
+                Move::Contracted,
+            ],
+        );
+        assert_eq!(
+            nova,
+            ["preflight", "stage", "expand", "roll", "migrate", "remove", "contract", "completed"]
+        );
+    }
+
+    #[test]
+    fn there_is_no_way_back_from_contract() {
+        let schema = binding(MigrateOrder::BeforeRoll, true);
+        let phase = Phase::Contract { certificate: Digest::of(b"c") };
+        let refused = transition(&phase, Move::TurnBack("please".into()), Some(&schema));
+        assert_eq!(refused, Err(Refused::NoWayBack(PhaseName::Contract)));
+    }
+
+    #[test]
+    fn migrating_rows_that_the_old_version_cannot_read_is_the_point_of_no_return() {
+        let schema = binding(MigrateOrder::BeforeRoll, false);
+        assert!(transition(&Phase::Expand, Move::TurnBack("x".into()), Some(&schema)).is_ok());
+        for phase in [Phase::Migrate, Phase::Roll { wave: 0 }, Phase::Remove] {
+            let refused = transition(&phase, Move::TurnBack("x".into()), Some(&schema));
+            assert_eq!(refused, Err(Refused::RowsMigrated(PhaseName::Migrate)), "from {phase}");
+        }
+        let nova = binding(MigrateOrder::AfterRoll, false);
+        assert!(transition(&Phase::Roll { wave: 0 }, Move::TurnBack("x".into()), Some(&nova)).is_ok());
+    }
+
+    #[test]
+    fn a_rollback_walks_its_steps_and_ends() {
+        let schema = binding(MigrateOrder::BeforeRoll, true);
+        let mut phase =
+            transition(&Phase::Roll { wave: 2 }, Move::TurnBack("x".into()), Some(&schema)).unwrap();
+        let mut steps = Vec::new();
+        while let Phase::RollingBack { retreat, .. } = &phase {
+            steps.push(*retreat);
+            phase = transition(&phase, Move::Retreated, Some(&schema)).unwrap();
+        }
+        assert_eq!(steps, [Retreat::Restage, Retreat::Walk, Retreat::Lower, Retreat::Undo]);
+        assert!(phase.is_over());
+        assert!(transition(&phase, Move::TurnBack("x".into()), Some(&schema)).is_err());
+    }
+}

@@ -1,0 +1,11 @@
+//! Who is exposed together: groups by the spec's strategy, of the fleet as it was when the roll began; membership
+//! stable by hash, spread over failure domains.
+//!
+//! Wave size and concurrency are different things: how many are out at once is `budget`'s business.
+
+pub mod budget;
+mod draw;
+mod sizes;
+
+pub use draw::{Drawn, draw, pages};
+pub use sizes::sizes;

@@ -1,0 +1,71 @@
+//! How many instances may be taken out of rotation now: the guard of rule 4.
+//!
+//! # Invariants
+//! * By what is observed, at least `min_in_service` healthy instances stay in rotation.
+//! * At most `max_unavailable` are out, whoever took them out, broken, silent and maintained ones included.
+//! * Where a failure domain is named, nothing is taken from a second one while something of a first is out.
+
+use crate::fleet::{Instance, ServiceFleet};
+use crate::reason::Reason;
+use tidegate_proto::spec::Spec;
+
+/// What may still be taken out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    room: usize,
+    domain: Option<String>,
+    one_domain: bool,
+    out: usize,
+    max_unavailable: usize,
+    in_service: usize,
+    min_in_service: usize,
+}
+
+impl Budget {
+    /// The budget of a service as it is observed.
+    pub fn of(fleet: &ServiceFleet, spec: &Spec) -> Self {
+        let whole = fleet.len();
+        let max_unavailable = spec.max_unavailable.rounded_down(whole).max(1);
+        let min_in_service = spec.min_in_service.rounded_up(whole);
+        let (out, in_service) = (fleet.out().len(), fleet.in_service());
+        let room = max_unavailable.saturating_sub(out).min(in_service.saturating_sub(min_in_service));
+        let mut domains = fleet.domains_out().keys();
+        let domain = domains.next().cloned();
+        let one_domain = spec.failure_domain.is_some();
+        let room = if one_domain && domains.next().is_some() { 0 } else { room };
+        Self { room, domain, one_domain, out, max_unavailable, in_service, min_in_service }
+    }
+
+    /// Takes one instance out of the budget; false where it does not allow that.
+    pub fn take(&mut self, instance: &Instance, label: Option<&str>) -> bool {
+        if self.room == 0 {
+            return false;
+        }
+        if self.one_domain {
+            let domain = label.and_then(|label| instance.label(label)).unwrap_or_default();
+            match &self.domain {
+                Some(out) if out != domain => return false,
+                Some(_) => {}
+                None => self.domain = Some(domain.to_owned()),
+            }
+        }
+        self.room -= 1;
+        true
+    }
+
+    /// Whether fewer than `min_in_service` are in service already.
+    pub fn is_short(&self) -> bool {
+        self.in_service < self.min_in_service
+    }
+
+    /// Why it allows no more.
+    pub fn reason(&self) -> Reason {
+        if self.in_service <= self.min_in_service {
+            return Reason::Capacity { in_service: self.in_service, required: self.min_in_service };
+        }
+        if self.out >= self.max_unavailable || self.room == 0 && !self.one_domain {
+            return Reason::Unavailable { out: self.out, allowed: self.max_unavailable };
+        }
+        Reason::Domain { out: self.domain.clone().unwrap_or_default() }
+    }
+}

@@ -1,0 +1,93 @@
+//! Who is in which wave: ordered by a hash of upgrade and node, so that the same fleet is drawn the same way twice,
+//! then dealt over the failure domains in turn, so that no early wave sits in one of them.
+
+use super::sizes;
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_proto::record::waves::{PAGE_MEMBERS, WavePage};
+use tidegate_proto::spec::Strategy;
+use tidegate_proto::{Digest, NodeId, UpgradeId};
+
+/// A fleet, divided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawn {
+    /// Each node with its wave, in order of waves.
+    pub members: Vec<(NodeId, u32)>,
+    /// The size of each wave.
+    pub sizes: Vec<u32>,
+}
+
+/// Divides the nodes (each with its failure domain, empty where that is not asked) into waves.
+pub fn draw<'a>(
+    upgrade: &UpgradeId,
+    strategy: &Strategy,
+    nodes: impl Iterator<Item = (&'a NodeId, &'a str)>,
+) -> Drawn {
+    let order = dealt(upgrade, nodes);
+    let sizes = sizes(strategy, order.len());
+    let waves = sizes.iter().enumerate().flat_map(|(wave, size)| std::iter::repeat_n(wave as u32, *size));
+    Drawn {
+        members: order.into_iter().zip(waves).collect(),
+        sizes: sizes.iter().map(|size| *size as u32).collect(),
+    }
+}
+
+fn dealt<'a>(upgrade: &UpgradeId, nodes: impl Iterator<Item = (&'a NodeId, &'a str)>) -> Vec<NodeId> {
+    let mut domains: BTreeMap<&str, Vec<(Digest, &NodeId)>> = BTreeMap::new();
+    for (node, domain) in nodes {
+        let hash = Digest::of(format!("{upgrade}/{node}").as_bytes());
+        domains.entry(domain).or_default().push((hash, node));
+    }
+    let mut hands: VecDeque<_> = domains
+        .into_values()
+        .map(|mut hand| {
+            hand.sort_unstable();
+            hand.into_iter()
+        })
+        .collect();
+    let mut order = Vec::new();
+    while let Some(mut hand) = hands.pop_front() {
+        if let Some((_, node)) = hand.next() {
+            order.push(node.clone());
+            hands.push_back(hand);
+        }
+    }
+    order
+}
+
+/// The pages to store.
+pub fn pages(drawn: &Drawn) -> Vec<WavePage> {
+    drawn.members.chunks(PAGE_MEMBERS).map(|members| WavePage { members: members.to_vec() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn membership_is_stable_and_spread_over_domains() {
+        let nodes: Vec<NodeId> = (0..90).map(|n| format!("n{n}").parse().unwrap()).collect();
+        let zone = |n: usize| ["a", "b", "c"][n % 3];
+        let id: UpgradeId = "u1".parse().unwrap();
+        let draw_it = |rev: bool| {
+            let mut with: Vec<(&NodeId, &str)> =
+                nodes.iter().enumerate().map(|(i, n)| (n, zone(i))).collect();
+            if rev {
+                with.reverse();
+            }
+            draw(&id, &Strategy::Rolling { batch: tidegate_proto::Amount::Count(30) }, with.into_iter())
+        };
+        let drawn = draw_it(false);
+        assert_eq!(drawn, draw_it(true), "the order in which nodes are seen does not matter");
+        assert_eq!(drawn.sizes, [30, 30, 30]);
+        for wave in 0..3 {
+            for z in ["a", "b", "c"] {
+                let n = drawn
+                    .members
+                    .iter()
+                    .filter(|(node, w)| *w == wave && zone(node.as_str()[1..].parse().unwrap()) == z)
+                    .count();
+                assert_eq!(n, 10, "wave {wave}, zone {z}");
+            }
+        }
+    }
+}
