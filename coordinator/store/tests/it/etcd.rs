@@ -1,0 +1,91 @@
+//! A private etcd: free loopback ports, a directory of its own, ended with the test.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+pub(crate) struct Etcd {
+    child: Child,
+    dir: TempDir,
+    data: PathBuf,
+    ports: (u16, u16),
+    tls: Option<TlsFiles>,
+}
+
+/// PEM files of a server that speaks TLS only and wants a client certificate.
+#[derive(Clone)]
+pub(crate) struct TlsFiles {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) ca: PathBuf,
+}
+
+impl Etcd {
+    pub(crate) fn start() -> Self {
+        Self::start_in(TempDir::new().unwrap(), None)
+    }
+
+    pub(crate) fn start_in(dir: TempDir, tls: Option<TlsFiles>) -> Self {
+        let data = dir.path().join("data");
+        let ports = (free_port(), free_port());
+        let child = spawn(&data, ports, tls.as_ref());
+        Self { child, dir, data, ports, tls }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.ports.0)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports.0)
+    }
+
+    /// Killed, as by a power cut of the process.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+
+    /// Started again on the same ports and the same data.
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(&self.data, self.ports, self.tls.as_ref());
+    }
+
+    /// Started again on the same ports, with nothing stored: what a lost disk looks like.
+    pub(crate) fn start_blank(&mut self) {
+        self.data = self.dir.path().join("blank");
+        self.start_again();
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(data: &Path, (client, peer): (u16, u16), tls: Option<&TlsFiles>) -> Child {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let mut command = Command::new("etcd");
+    command
+        .args(["--name", "private", "--log-level", "error"])
+        .arg("--data-dir")
+        .arg(data)
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("private={peer}")]);
+    if let Some(TlsFiles { cert, key, ca }) = tls {
+        command.arg("--cert-file").arg(cert).arg("--key-file").arg(key);
+        command.arg("--trusted-ca-file").arg(ca).arg("--client-cert-auth");
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("etcd is needed for these tests: install etcd-server, or leave out `real_etcd`")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,47 @@
+//! What the store promises, shown by one suite on the embedded store and on a real etcd, and what only one of them
+//! can show.
+
+//mod embedded;
+mod etcd;
+mod proxy;
+mod real_etcd;
+mod suite;
+mod world;
+
+/// The suite, once for each store.
+macro_rules! run_suite {
+    ($world:path) => {
+        $crate::run_suite!($world;
+            reading: a_scope_of_20_000_keys_is_listed_at_one_revision,
+            reading: records_of_a_megabyte_are_listed_in_smaller_pages,
+            reading: what_is_no_record_hides_nothing_else,
+            reading: many_keys_are_read_at_one_revision,
+            committing: a_commit_is_all_or_nothing_and_names_what_was_broken,
+            committing: a_put_in_the_kind_refuses_and_a_removal_does_not,
+            committing: what_breaks_a_limit_is_refused_before_it_is_sent,
+            committing: a_commit_whose_answer_is_lost_is_read_back_and_never_sent_twice,
+            committing: a_commit_that_never_arrived_is_read_back_as_not_applied,
+            committing: a_commit_overwritten_since_is_found_in_the_history,
+            watching: all_changes_of_one_revision_come_together,
+            watching: an_agent_is_sent_its_own_keys_only,
+            watching: a_watch_resumes_where_the_connection_was_cut,
+            watching: a_watch_that_fell_behind_a_compaction_lists_anew,
+            watching: a_cancelled_watch_ends,
+            leading: a_lease_is_kept_alive_and_its_loss_is_told,
+            leading: a_paused_lease_lapses_and_takes_its_keys_along,
+            leading: a_lease_outlives_a_cut_connection,
+            leading: the_second_candidate_leads_when_the_first_is_cut_off_and_the_fence_holds,
+            leading: a_leader_whose_key_is_gone_knows_it_and_a_resigned_one_makes_room,
+            leading: a_term_is_used_once,
+        );
+    };
+    ($world:path; $($room:ident: $test:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                $crate::suite::$room::$test(&$world().await).await;
+            }
+        )*
+    };
+}
+pub(crate) use run_suite;

@@ -1,0 +1,188 @@
+//! The suite on a private etcd, and what needs a server of its own: restarts, users, TLS, an empty disk.
+
+use crate::etcd::{Etcd, TlsFiles};
+use crate::world::{LIMIT, Watched, World, budget, budget_key, connect};
+use etcd_client::{Client, Permission};
+use std::path::Path;
+use tidegate_proto::{Commit, Prefix};
+use tidegate_store::{Credentials, Endpoints, Scope, Seen, Store, StoreError, Tls};
+
+async fn world() -> World {
+    let etcd = Etcd::start();
+    connect(&etcd.url()).await;
+    World::new(etcd.address(), etcd)
+}
+
+crate::run_suite!(world);
+
+async fn put(store: &Store, name: &str) -> tidegate_proto::Revision {
+    store.commit(&Commit::new().put(budget_key(name), budget(1))).await.unwrap().revision
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_and_a_lease_outlive_a_restart_of_the_server() {
+    let mut etcd = Etcd::start();
+    let store = connect(&etcd.url()).await;
+    put(&store, "a").await;
+    let lease = store.lease(std::time::Duration::from_secs(5)).await.unwrap();
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    etcd.stop();
+    let lost = watched.until(|seen| matches!(seen, Seen::Lost { .. })).await;
+    assert!(matches!(&lost, Seen::Lost { why, .. } if !why.is_empty()));
+    let refused = store.get(&budget_key("a")).await.unwrap_err();
+    assert!(
+        matches!(&refused, StoreError::Unreachable { endpoints, .. } if *endpoints == etcd.url()),
+        "{refused:?}"
+    );
+    assert!(refused.retryable());
+    etcd.start_again();
+    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    let made = put(&store, "b").await;
+    let next = watched.next().await;
+    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.told);
+    assert!(tokio::time::timeout(2 * lease.ttl(), lease.lost()).await.is_err(), "the lease was lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_fell_back_is_told_as_such() {
+    let mut etcd = Etcd::start();
+    let store = connect(&etcd.url()).await;
+    put(&store, "a").await;
+    let last = put(&store, "b").await;
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    etcd.stop();
+    etcd.start_blank();
+    watched.until(|seen| matches!(seen, Seen::Regained)).await;
+    match watched.next().await {
+        Seen::Restored { seen, found } => assert!(seen == last && found < last, "seen {seen}, found {found}"),
+        other => panic!("{other:?} after {:?}", watched.told),
+    }
+    let listed = watched.next().await;
+    assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.is_empty()), "{listed:?}");
+    let made = put(&store, "c").await;
+    let next = watched.next().await;
+    assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.told);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_server_the_error_names_what_was_tried() {
+    let mut etcd = Etcd::start();
+    etcd.stop();
+    let endpoints = Endpoints::plain([etcd.url()]);
+    let refused = Store::connect(&endpoints, Prefix::default()).await.err().unwrap();
+    assert!(refused.to_string().contains(&etcd.url()), "{refused}");
+    let cause = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(cause.contains("onnect"), "{cause}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_and_their_permissions() {
+    let etcd = Etcd::start();
+    connect(&etcd.url()).await;
+    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    raw.user_add("root", "secret", None).await.unwrap();
+    raw.role_add("root").await.unwrap();
+    raw.user_grant_role("root", "root").await.unwrap();
+    raw.user_add("agent", "word", None).await.unwrap();
+    raw.role_add("agent").await.unwrap();
+    let own = Permission::read_write("/tidegate/budget/mine");
+    raw.role_grant_permission("agent", own).await.unwrap();
+    raw.user_grant_role("agent", "agent").await.unwrap();
+    raw.auth_enable().await.unwrap();
+
+    let with = |user: &str, password: &str| Endpoints {
+        credentials: Some(Credentials { user: user.into(), password: password.into() }),
+        ..Endpoints::plain([etcd.url()])
+    };
+    let wrong = Store::connect(&with("root", "wrong"), Prefix::default()).await.err().unwrap();
+    assert!(matches!(wrong, StoreError::Authentication { .. }) && !wrong.retryable(), "{wrong:?}");
+    let root = Store::connect(&with("root", "secret"), Prefix::default()).await.unwrap();
+    put(&root, "other").await;
+    let agent = Store::connect(&with("agent", "word"), Prefix::default()).await.unwrap();
+    let mut watched = Watched::begin(&agent, vec![Scope::Key(budget_key("mine"))]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    let made = put(&agent, "mine").await;
+    assert!(matches!(watched.next().await, Seen::Changed { revision, .. } if revision == made));
+    let refused = agent.get(&budget_key("other")).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
+    let commit = Commit::new().put(budget_key("other"), budget(2));
+    let refused = agent.commit(&commit).await.unwrap_err();
+    assert!(!refused.retryable() && refused.to_string().contains("refused"), "{refused:?}");
+    let mut forbidden = Watched::begin(&agent, vec![Scope::All]);
+    let told = forbidden.next().await;
+    assert!(matches!(&told, Seen::Lost { why, .. } if why.contains("permission denied")), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_with_a_private_authority_and_client_certificates() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (ours, others) = (Authority::new(), Authority::new());
+    let files = ours.server_files(dir.path());
+    let (cert, key) = ours.issue("agent");
+    let etcd = Etcd::start_in(dir, Some(files));
+    let with = |ca: &Authority, identity: Option<(String, String)>| {
+        let (cert, key) = identity.map(|(c, k)| (c.into_bytes(), k.into_bytes())).unzip();
+        let tls = Tls { ca: ca.pem().into_bytes(), cert, key, domain: None };
+        Endpoints { tls: Some(tls), ..Endpoints::plain([etcd.url()]) }
+    };
+    let good = with(&ours, Some((cert.clone(), key.clone())));
+    let begun = std::time::Instant::now();
+    let store = loop {
+        match Store::connect(&good, Prefix::default()).await {
+            Ok(store) => break store,
+            Err(error) => assert!(begun.elapsed() < LIMIT, "{error:?}"),
+        }
+    };
+    put(&store, "a").await;
+    for bad in [with(&others, Some((cert, key))), with(&ours, None)] {
+        let refused = Store::connect(&bad, Prefix::default()).await.err();
+        assert!(matches!(refused, Some(StoreError::Unreachable { .. })), "{refused:?}");
+    }
+}
+
+/// A private certificate authority.
+struct Authority {
+    issuer: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, "a private authority");
+        let key = rcgen::KeyPair::generate().unwrap();
+        Self { issuer: rcgen::CertifiedIssuer::self_signed(params, key).unwrap() }
+    }
+
+    fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A certificate for `name` and 127.0.0.1, and its key.
+    fn issue(&self, name: &str) -> (String, String) {
+        let names = vec![name.to_owned(), "127.0.0.1".to_owned()];
+        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.extended_key_usages =
+            vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.signed_by(&key, &self.issuer).unwrap();
+        (cert.pem(), key.serialize_pem())
+    }
+
+    fn server_files(&self, dir: &Path) -> TlsFiles {
+        let (cert, key) = self.issue("localhost");
+        let write = |name: &str, text: String| {
+            let path = dir.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        TlsFiles {
+            cert: write("server.crt", cert),
+            key: write("server.key", key),
+            ca: write("ca.crt", self.pem()),
+        }
+    }
+}
