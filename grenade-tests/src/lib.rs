@@ -4,5 +4,7 @@
 //! checked, and a world ends every process that it started.
 
 pub mod balancer;
+pub mod ideal;
 pub mod load;
 pub mod sample;
+pub mod world;

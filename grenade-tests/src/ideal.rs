@@ -1,0 +1,155 @@
+//! How long an upgrade must take at the least: the demo's `ideal_seconds`, term by term. Pure.
+//!
+//! Nothing here is learnt from the upgrade itself. The balancer's settings and the spec are known, stop and
+//! start-to-ready are measured alone before the run, the fill is measured alone; only the slowest request in flight comes
+//! from the load, which the service cannot choose.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What the ideal is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdealTerms {
+    /// How many groups of instances must go one after the other; see [`sequential_slots`].
+    pub slots: u32,
+    /// Failed checks in a row that take a server out of the balancer.
+    pub fall: u32,
+    /// Passed checks in a row that bring it back.
+    pub rise: u32,
+    /// From one check to the next.
+    pub check_interval: Duration,
+    /// The longest time that one request was in flight.
+    pub slowest_request: Duration,
+    /// From SIGTERM to the end of an instance, measured alone.
+    pub stop: Duration,
+    /// From the start of an instance to ready, measured alone.
+    pub start_to_ready: Duration,
+    /// How long the spec wants an instance to be healthy before the next.
+    pub min_healthy_time: Duration,
+    /// The whole fill, measured alone.
+    pub fill: Duration,
+}
+
+/// The ideal, and how it came about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ideal {
+    terms: IdealTerms,
+    /// Each term of one slot with its name, in seconds.
+    pub slot_terms: Vec<(String, f64)>,
+    /// One slot, in seconds.
+    pub slot_seconds: f64,
+    /// All of it, in seconds.
+    pub seconds: f64,
+}
+
+/// How many slots waves of these sizes take when `at_once` instances may be out: a wave ends before the next begins, so
+/// each wave's last slot may be partly empty.
+///
+/// `at_once` of 0 would never finish and is read as 1.
+pub fn sequential_slots(waves: &[u32], at_once: u32) -> u32 {
+    waves.iter().map(|wave| wave.div_ceil(at_once.max(1))).sum()
+}
+
+/// Adds up.
+pub fn ideal(terms: IdealTerms) -> Ideal {
+    let checks = |n: u32| (terms.check_interval * n).as_secs_f64();
+    let ms = terms.check_interval.as_millis();
+    let slot_terms = vec![
+        (format!("fall {} x {ms} ms", terms.fall), checks(terms.fall)),
+        ("slowest request in flight".to_owned(), terms.slowest_request.as_secs_f64()),
+        ("stop, measured alone".to_owned(), terms.stop.as_secs_f64()),
+        ("start to ready, measured alone".to_owned(), terms.start_to_ready.as_secs_f64()),
+        (format!("rise {} x {ms} ms", terms.rise), checks(terms.rise)),
+        ("min_healthy_time".to_owned(), terms.min_healthy_time.as_secs_f64()),
+    ];
+    let slot_seconds: f64 = slot_terms.iter().map(|(_, seconds)| seconds).sum();
+    let seconds = f64::from(terms.slots) * slot_seconds + terms.fill.as_secs_f64();
+    Ideal { terms, slot_terms, slot_seconds, seconds }
+}
+
+impl fmt::Display for Ideal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, seconds) in &self.slot_terms {
+            writeln!(f, "  {name:<32}{seconds:>9.3} s")?;
+        }
+        writeln!(f, "  {:<32}{:>9.3} s", "one slot", self.slot_seconds)?;
+        let slots = f64::from(self.terms.slots) * self.slot_seconds;
+        writeln!(f, "  {:<32}{slots:>9.3} s", format!("{} sequential slots", self.terms.slots))?;
+        writeln!(f, "  {:<32}{:>9.3} s", "fill, measured alone", self.terms.fill.as_secs_f64())?;
+        write!(f, "  {:<32}{:>9.3} s", "ideal", self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{IdealTerms, ideal, sequential_slots};
+
+    fn terms() -> IdealTerms {
+        IdealTerms {
+            slots: 6,
+            fall: 2,
+            rise: 2,
+            check_interval: Duration::from_millis(200),
+            slowest_request: Duration::from_millis(4100),
+            stop: Duration::from_millis(30),
+            start_to_ready: Duration::from_millis(120),
+            min_healthy_time: Duration::from_millis(500),
+            fill: Duration::from_secs(3),
+        }
+    }
+
+    #[test]
+    fn it_is_the_sum_of_its_terms() {
+        // 0.4 + 4.1 + 0.03 + 0.12 + 0.4 + 0.5 = 5.55 for one slot; six of them and the fill are 36.3.
+        let ideal = ideal(terms());
+        assert!((ideal.slot_seconds - 5.55).abs() < 1e-9, "{ideal}");
+        assert!((ideal.seconds - 36.3).abs() < 1e-9, "{ideal}");
+    }
+
+    #[test]
+    fn each_term_counts_once_a_slot_and_the_fill_once() {
+        let base = ideal(terms()).seconds;
+        let second = Duration::from_secs(1);
+        let grown = [
+            (IdealTerms { slowest_request: terms().slowest_request + second, ..terms() }, 6.0),
+            (IdealTerms { stop: terms().stop + second, ..terms() }, 6.0),
+            (IdealTerms { start_to_ready: terms().start_to_ready + second, ..terms() }, 6.0),
+            (IdealTerms { min_healthy_time: terms().min_healthy_time + second, ..terms() }, 6.0),
+            (IdealTerms { fall: 3, ..terms() }, 1.2),
+            (IdealTerms { rise: 3, ..terms() }, 1.2),
+            (IdealTerms { fill: terms().fill + second, ..terms() }, 1.0),
+            (IdealTerms { slots: 7, ..terms() }, 5.55),
+        ];
+        for (grown, by) in grown {
+            let more = ideal(grown).seconds - base;
+            assert!((more - by).abs() < 1e-9, "{grown:?} adds {more}, not {by}");
+        }
+    }
+
+    #[test]
+    fn the_table_names_every_term_and_the_sum() {
+        let table = ideal(terms()).to_string();
+        for name in [
+            "fall 2 x 200 ms",
+            "slowest request",
+            "stop",
+            "start to ready",
+            "rise",
+            "min_healthy_time",
+            "fill",
+        ] {
+            assert!(table.contains(name), "{name} is missing in\n{table}");
+        }
+        assert!(table.ends_with("36.300 s"), "{table}");
+    }
+
+    #[test]
+    fn a_wave_ends_before_the_next_begins() {
+        assert_eq!(sequential_slots(&[1, 1, 4], 1), 6);
+        assert_eq!(sequential_slots(&[1, 1, 4], 2), 4);
+        assert_eq!(sequential_slots(&[3, 3], 2), 4);
+        assert_eq!(sequential_slots(&[], 2), 0);
+    }
+}

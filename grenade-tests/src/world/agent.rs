@@ -1,0 +1,47 @@
+//! An agent, as a process of a world. What it runs outlives it, and is ended by the world.
+
+use std::path::PathBuf;
+
+use crate::world::{Process, Spawn, World, WorldError, program};
+
+/// An agent that runs.
+#[derive(Debug)]
+pub struct Agent {
+    /// Its node.
+    pub node: String,
+    /// Its configuration file.
+    pub config: PathBuf,
+    /// Its process.
+    pub process: Process,
+}
+
+impl Agent {
+    /// Writes `config` (TOML) for `node` and starts `tidegate-agent run` with it.
+    ///
+    /// # Errors
+    /// When the file cannot be written or the agent cannot be started.
+    pub fn start(world: &World, node: &str, config: &str) -> Result<Self, WorldError> {
+        let path = world.path(&format!("agent-{node}.toml"));
+        std::fs::write(&path, config).map_err(|source| WorldError::Files {
+            tried: "write",
+            path: path.clone(),
+            source,
+        })?;
+        let process = Self::spawn(world, node, &path)?;
+        Ok(Self { node: node.to_owned(), config: path, process })
+    }
+
+    /// Starts it again on its own configuration, after it was stopped or killed.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn restart(&mut self, world: &World) -> Result<(), WorldError> {
+        self.process = Self::spawn(world, &self.node, &self.config)?;
+        Ok(())
+    }
+
+    fn spawn(world: &World, node: &str, config: &PathBuf) -> Result<Process, WorldError> {
+        let program = program::own("tidegate-agent")?;
+        world.spawn(Spawn::new(&format!("agent-{node}"), &program).args(["run", "--config"]).arg(config))
+    }
+}

@@ -1,0 +1,65 @@
+//! A coordinator, as a process of a world.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::world::wait::wait_for_200;
+use crate::world::{Process, Spawn, World, WorldError, program};
+
+/// How long a coordinator may take to answer.
+const READY: Duration = Duration::from_secs(30);
+
+/// How a coordinator is run.
+#[derive(Debug, Clone)]
+pub struct CoordinatorPlan {
+    /// Its name in this world.
+    pub name: String,
+    /// `embedded:DIR` or `etcd:URL[,URL…]`.
+    pub store: String,
+    /// Where the embedded store listens for agents.
+    pub store_listen: Option<SocketAddr>,
+    /// Where it answers HTTP.
+    pub http: SocketAddr,
+    /// Where it answers operators.
+    pub grpc: SocketAddr,
+    /// Prefix of its keys.
+    pub prefix: Option<String>,
+    /// Its environment beside ours, such as the databases' URLs.
+    pub env: Vec<(String, String)>,
+    /// Arguments beyond these.
+    pub args: Vec<String>,
+}
+
+/// A coordinator that runs.
+#[derive(Debug)]
+pub struct Coordinator {
+    /// How it is run.
+    pub plan: CoordinatorPlan,
+    /// Its process.
+    pub process: Process,
+}
+
+impl Coordinator {
+    /// Starts it and waits until `/healthz` answers 200.
+    ///
+    /// # Errors
+    /// When it cannot be started or does not answer.
+    pub async fn start(world: &World, plan: CoordinatorPlan) -> Result<Self, WorldError> {
+        let mut spawn = Spawn::new(&plan.name, &program::own("tidegate")?)
+            .args(["coordinator", "--store", &plan.store])
+            .args(["--http", &plan.http.to_string(), "--grpc", &plan.grpc.to_string()]);
+        if let Some(listen) = plan.store_listen {
+            spawn = spawn.args(["--store-listen", &listen.to_string()]);
+        }
+        if let Some(prefix) = &plan.prefix {
+            spawn = spawn.args(["--prefix", prefix]);
+        }
+        spawn = spawn.args(&plan.args);
+        spawn = plan.env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
+        let mut coordinator = Self { process: world.spawn(spawn)?, plan };
+        let what = format!("{} to answer", coordinator.plan.name);
+        let healthy = wait_for_200(&what, READY, coordinator.plan.http, "/healthz").await;
+        coordinator.process.must_run()?;
+        healthy.map(|_| coordinator)
+    }
+}

@@ -1,0 +1,37 @@
+//! A private HAProxy, set as the built-in balancer is: no retries, no redispatch.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+
+use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE, RunningBalancer, answering};
+use crate::world::{Spawn, World, WorldError, port, program};
+
+/// Starts HAProxy before `servers` (name and address), and waits until it answers.
+///
+/// # Errors
+/// When it is not installed, cannot be started or does not answer.
+pub async fn start(world: &World, servers: &[(String, SocketAddr)]) -> Result<RunningBalancer, WorldError> {
+    let (address, stats_socket) = (port::free()?, world.path("haproxy.sock"));
+    let config = world.path("haproxy.cfg");
+    let mut text = format!(
+        "global\n    stats socket {socket} mode 600 level operator\n    stats timeout 30s\n\
+         defaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    timeout server 60s\n    \
+         retries 0\n    no option redispatch\n\
+         listen pantry\n    bind {address}\n    balance roundrobin\n    option httpchk GET /healthcheck\n    \
+         default-server inter {inter}ms fall {FALL} rise {RISE}\n",
+        socket = stats_socket.display(),
+        inter = CHECK_INTERVAL.as_millis(),
+    );
+    for (name, at) in servers {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "    server {name} {at} check");
+    }
+    std::fs::write(&config, text).map_err(|source| WorldError::Files {
+        tried: "write",
+        path: config.clone(),
+        source,
+    })?;
+    let spawn = Spawn::new("haproxy", &program::outside("haproxy")?).arg("-db").arg("-f").arg(&config);
+    let process = world.spawn(spawn)?;
+    answering(RunningBalancer { process, address, stats_socket }).await
+}

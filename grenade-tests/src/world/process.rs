@@ -1,0 +1,230 @@
+//! One process of a world: its own group, its output in a file, ended when dropped.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::world::WorldError;
+use crate::world::wait::wait_for;
+
+/// How much of a log is quoted in an error, in bytes.
+const TAIL: usize = 1500;
+
+/// What is to be started.
+#[derive(Debug, Clone)]
+pub struct Spawn {
+    name: String,
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    user: Option<(u32, u32)>,
+    dir: Option<PathBuf>,
+}
+
+impl Spawn {
+    /// The program, under a name that is this world's own.
+    pub fn new(name: &str, program: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: program.to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+            user: None,
+            dir: None,
+        }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// More arguments.
+    pub fn args<A: AsRef<OsStr>>(self, args: impl IntoIterator<Item = A>) -> Self {
+        args.into_iter().fold(self, Self::arg)
+    }
+
+    /// One variable of its environment, beside those that it inherits.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Another user and group to run as.
+    pub fn user(mut self, user: u32, group: u32) -> Self {
+        self.user = Some((user, group));
+        self
+    }
+
+    /// The directory that it starts in.
+    pub fn dir(mut self, dir: &Path) -> Self {
+        self.dir = Some(dir.to_owned());
+        self
+    }
+}
+
+/// A process of this world.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    pid: Pid,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it with its output appended to `<dir>/<name>.log`.
+    pub(crate) fn start(spawn: Spawn, dir: &Path) -> Result<Self, WorldError> {
+        let log = dir.join(format!("{}.log", spawn.name));
+        let failed = |source| WorldError::Process { tried: "start", name: spawn.name.clone(), source };
+        let out = File::options().create(true).append(true).open(&log).map_err(failed)?;
+        let err = out.try_clone().map_err(failed)?;
+        let mut command = Command::new(&spawn.program);
+        command
+            .args(&spawn.args)
+            .envs(spawn.env.iter().map(|(name, value)| (name, value)))
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err);
+        if let Some((user, group)) = spawn.user {
+            command.uid(user).gid(group);
+        }
+        if let Some(dir) = &spawn.dir {
+            command.current_dir(dir);
+        }
+        let child = command.spawn().map_err(failed)?;
+        let pid = Pid::from_child(&child);
+        Ok(Self { name: spawn.name, child, pid, log })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The file with its output.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The end of its output.
+    pub fn tail(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(TAIL)..]).trim().to_owned()
+    }
+
+    /// How it ended, or `None` while it runs. One that the sweep reaped before us counts as killed.
+    pub fn ended(&mut self) -> Option<String> {
+        match self.child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(status.to_string()),
+            Err(_) => Some("an end that somebody else saw".to_owned()),
+        }
+    }
+
+    /// An error if it has ended: a service that is waited for must not be waited for in vain.
+    ///
+    /// # Errors
+    /// [`WorldError::Ended`].
+    pub fn must_run(&mut self) -> Result<(), WorldError> {
+        match self.ended() {
+            None => Ok(()),
+            Some(status) => Err(WorldError::Ended { name: self.name.clone(), status, tail: self.tail() }),
+        }
+    }
+
+    /// Sends a signal to the process alone, not to its group.
+    ///
+    /// # Errors
+    /// When there is no such process any more.
+    pub fn signal(&self, signal: Signal) -> Result<(), WorldError> {
+        kill_process(self.pid, signal).map_err(|e| WorldError::Process {
+            tried: "signal",
+            name: self.name.clone(),
+            source: e.into(),
+        })
+    }
+
+    /// Freezes it (SIGSTOP).
+    ///
+    /// # Errors
+    /// As [`Process::signal`].
+    pub fn freeze(&self) -> Result<(), WorldError> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    /// As [`Process::signal`].
+    pub fn thaw(&self) -> Result<(), WorldError> {
+        self.signal(Signal::CONT)
+    }
+
+    /// kill -9 of the process alone, as a crash would end it; what it started lives on.
+    ///
+    /// # Errors
+    /// As [`Process::signal`].
+    pub fn crash(&mut self) -> Result<(), WorldError> {
+        self.signal(Signal::KILL)?;
+        // Killed for certain: the wait ends, or the sweep has reaped it.
+        let _ = self.child.wait();
+        Ok(())
+    }
+
+    /// Waits for its end; answers how it ended.
+    ///
+    /// # Errors
+    /// [`WorldError::Late`] if it still runs after `limit`.
+    pub async fn wait(&mut self, limit: Duration) -> Result<ExitStatus, WorldError> {
+        let what = format!("the end of {}", self.name);
+        let child = std::sync::Mutex::new(&mut self.child);
+        wait_for(&what, limit, || async {
+            let mut child = child.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match child.try_wait() {
+                Ok(Some(status)) => Ok(status),
+                Ok(None) => Err("it runs".to_owned()),
+                Err(e) => Err(e.to_string()),
+            }
+        })
+        .await
+    }
+
+    /// Asks it to end with `signal`; kills it after `limit`. Answers how it ended.
+    ///
+    /// # Errors
+    /// When it cannot be signalled or does not even end when killed.
+    pub async fn stop(mut self, signal: Signal, limit: Duration) -> Result<ExitStatus, WorldError> {
+        self.signal(signal)?;
+        match self.wait(limit).await {
+            Err(WorldError::Late { .. }) => {
+                tracing::warn!(name = self.name, "did not end by itself and is killed");
+                self.signal(Signal::KILL)?;
+                self.wait(limit).await
+            }
+            other => other,
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            // Its group too: a shell that was asked for, say, has children.
+            let _ = kill_process_group(self.pid, Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
