@@ -1,0 +1,127 @@
+//! The key column: what it is, where the next batch ends, how far the table reaches.
+
+use super::cursor::{Cursor, Key};
+use crate::database::{Dialect, Session, Value};
+use crate::error::Error;
+use crate::history::Entry;
+use crate::unit::Backfill;
+
+/// A column that orders the rows, each with its own value.
+pub(super) struct KeyColumn {
+    table: String,
+    column: String,
+    /// PostgreSQL's name of its type.
+    cast: Option<String>,
+}
+
+impl KeyColumn {
+    /// Looks the column up.
+    ///
+    /// # Errors
+    /// Unsupported, where it is missing, may be null, or has no unique index of its own: rows would
+    /// be left out, or a batch would be as big as the table.
+    pub async fn find(session: &mut Session, step: &Backfill) -> Result<KeyColumn, Error> {
+        let sql = match session.dialect() {
+            Dialect::Postgres => {
+                "SELECT format_type(a.atttypid, a.atttypmod), a.attnotnull AND EXISTS (SELECT 1 FROM pg_index i \
+                 WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL \
+                 AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum) \
+                 FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attname = $2 AND NOT a.attisdropped"
+            }
+            Dialect::Sqlite => {
+                "SELECT c.type, c.pk = 1 AND (SELECT count(*) FROM pragma_table_info($1) WHERE pk > 0) = 1 \
+                 OR c.\"notnull\" AND EXISTS (SELECT 1 FROM pragma_index_list($1) l WHERE l.\"unique\" AND NOT l.partial \
+                 AND (SELECT count(*) FROM pragma_index_info(l.name)) = 1 \
+                 AND (SELECT name FROM pragma_index_info(l.name)) = $2) \
+                 FROM pragma_table_info($1) c WHERE c.name = $2"
+            }
+        };
+        let name = match session.dialect() {
+            Dialect::Postgres => step.table.to_string(),
+            Dialect::Sqlite => step.table.as_str().to_owned(),
+        };
+        let values = [Value::from(name.as_str()), step.key.as_str().into()];
+        let rows = session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
+        let unsupported = |found: &str| Error::Unsupported {
+            step: format!("backfill {}", step.table.as_str()),
+            found: format!("key {} {found}", step.key.as_str()),
+            needs: "a column without nulls that is the primary key or has a unique index of its own".into(),
+        };
+        match rows.first().map(Vec::as_slice) {
+            Some([Value::Text(kind), Value::Int(1)]) => Ok(KeyColumn {
+                table: step.table.to_string(),
+                column: step.key.to_string(),
+                cast: (session.dialect() == Dialect::Postgres).then(|| kind.clone()),
+            }),
+            Some(_) => Err(unsupported("is not unique by itself, or may be null")),
+            None => Err(unsupported("is no column of it")),
+        }
+    }
+
+    /// `$n` as a value of the key's type.
+    pub fn parameter(&self, n: usize) -> String {
+        match &self.cast {
+            Some(kind) => format!("CAST(${n} AS {kind})"),
+            None => format!("${n}"),
+        }
+    }
+
+    fn out(&self, name: &str) -> String {
+        match &self.cast {
+            Some(_) => format!("CAST({name} AS text)"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The highest key, and how many rows there are.
+    pub async fn extent(&self, session: &mut Session) -> Result<(Option<Key>, i64), Error> {
+        let KeyColumn { table, column, .. } = self;
+        let highest = format!("SELECT {} FROM {table} ORDER BY {column} DESC LIMIT 1", self.out(column));
+        let rows = session.read(&highest, &[]).await.map_err(|f| Error::of(f, &highest))?;
+        let until = rows.first().and_then(|r| r.first()).and_then(Key::of);
+        let count = format!("SELECT count(*) FROM {table}");
+        let rows = session.read(&count, &[]).await.map_err(|f| Error::of(f, &count))?;
+        Ok((until, rows.first().and_then(|r| r.first()).and_then(Value::int).unwrap_or_default()))
+    }
+
+    /// The last key of the next batch of at most `rows`, and how many rows it has; none at the end.
+    pub async fn next(
+        &self,
+        session: &mut Session,
+        cursor: &Cursor,
+        rows: u32,
+    ) -> Result<Option<(Key, i64)>, Error> {
+        let Some(until) = &cursor.until else { return Ok(None) };
+        let KeyColumn { table, column, .. } = self;
+        let mut values = vec![until.value()];
+        let mut span = format!("{column} <= {}", self.parameter(1));
+        if let Some(after) = &cursor.after {
+            values.push(after.value());
+            span += &format!(" AND {column} > {}", self.parameter(2));
+        }
+        let sql = format!(
+            "SELECT {out}, n FROM (SELECT k, count(*) OVER () AS n FROM \
+             (SELECT {column} AS k FROM {table} WHERE {span} ORDER BY {column} LIMIT {rows}) s) w \
+             ORDER BY w.k DESC LIMIT 1",
+            out = self.out("w.k")
+        );
+        let found = session.read(&sql, &values).await.map_err(|f| Error::of(f, &sql))?;
+        Ok(found.first().and_then(|row| Some((Key::of(&row[0])?, row.get(1)?.int()?))))
+    }
+}
+
+/// The cursor in the history now, with rows done and rows in all; none when no batch has run.
+pub(super) async fn kept(session: &mut Session, entry: &Entry) -> Result<Option<(Cursor, i64, i64)>, Error> {
+    let sql = "SELECT cursor, rows_done, rows_total FROM tidegate_history \
+               WHERE migration = $1 AND phase = $2 AND step = $3 AND state = 'running'";
+    let values = [entry.migration.as_str().into(), entry.phase.as_str().into(), entry.step.into()];
+    let rows = session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
+    match rows.first().map(Vec::as_slice) {
+        Some([Value::Null, ..]) => Ok(None),
+        Some([Value::Text(text), Value::Int(done), Value::Int(total)]) => match Cursor::parse(text) {
+            Some(cursor) => Ok(Some((cursor, *done, *total))),
+            None => Err(Error::History { found: format!("a cursor of {} is `{text}`", entry.migration) }),
+        },
+        _ => Err(Error::History { found: format!("no running fill of {}", entry.migration) }),
+    }
+}

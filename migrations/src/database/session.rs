@@ -1,0 +1,172 @@
+//! A session: one connection, its statements, and its end when the caller gives up.
+
+use super::url::Target;
+use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How long a connection attempt may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a statement that is under way may go on after the caller gave up; a short one ends well
+/// inside it, and a connection to a host that is gone is left to itself after it.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// A plain value, to and from a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+}
+
+impl Value {
+    pub fn int(&self) -> Option<i64> {
+        match self {
+            Value::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Value::Text(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Value::Int(n)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(t: &str) -> Self {
+        Value::Text(t.to_owned())
+    }
+}
+
+enum Connection {
+    Postgres(sqlx::PgConnection),
+    Sqlite(sqlx::SqliteConnection),
+}
+
+/// A dedicated connection.
+pub(crate) struct Session {
+    connection: Connection,
+    cancel: CancellationToken,
+}
+
+impl Session {
+    /// Connects under `name`, which the database shows to whoever asks who is connected.
+    pub async fn connect(url: &DatabaseUrl, name: &str, cancel: &CancellationToken) -> Result<Self, Failure> {
+        let attempt = async {
+            Ok(match &url.target {
+                Target::Postgres(options) => Connection::Postgres(postgres::connect(options, name).await?),
+                Target::Sqlite(options) => Connection::Sqlite(sqlite::connect(options).await?),
+            })
+        };
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(CONNECT_LIMIT, attempt) => answer,
+            () = cancel.cancelled() => return Err(Failure::new(Kind::Cancelled, "cancelled while connecting")),
+        };
+        let connection = answer.unwrap_or_else(|_| {
+            Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", CONNECT_LIMIT.as_secs())))
+        })?;
+        Ok(Session { connection, cancel: cancel.clone() })
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        match self.connection {
+            Connection::Postgres(_) => Dialect::Postgres,
+            Connection::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// Runs statements without parameters, several if need be; inside a transaction if one is open.
+    pub async fn run(&mut self, sql: &str) -> Result<(), Failure> {
+        let cancel = self.cancel.clone();
+        let answer = async {
+            match &mut self.connection {
+                Connection::Postgres(c) => postgres::run(c, sql).await,
+                Connection::Sqlite(c) => sqlite::run(c, sql).await,
+            }
+        };
+        within(&cancel, answer).await
+    }
+
+    /// Runs one statement with parameters `$1`…; answers how many rows it changed.
+    pub async fn change(&mut self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
+        let cancel = self.cancel.clone();
+        let answer = async {
+            match &mut self.connection {
+                Connection::Postgres(c) => postgres::change(c, sql, values).await,
+                Connection::Sqlite(c) => sqlite::change(c, sql, values).await,
+            }
+        };
+        within(&cancel, answer).await
+    }
+
+    /// Runs one query with parameters `$1`…; answers its rows.
+    pub async fn read(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, Failure> {
+        let cancel = self.cancel.clone();
+        let answer = async {
+            match &mut self.connection {
+                Connection::Postgres(c) => postgres::read(c, sql, values).await,
+                Connection::Sqlite(c) => sqlite::read(c, sql, values).await,
+            }
+        };
+        within(&cancel, answer).await
+    }
+
+    /// Opens a transaction that may write. SQLite takes its write lock here, so that what is read
+    /// inside is what is written upon.
+    pub async fn begin(&mut self) -> Result<(), Failure> {
+        match self.dialect() {
+            Dialect::Postgres => self.run("BEGIN").await,
+            Dialect::Sqlite => self.run("BEGIN IMMEDIATE").await,
+        }
+    }
+
+    pub async fn commit(&mut self) -> Result<(), Failure> {
+        self.run("COMMIT").await
+    }
+
+    /// Takes back what is open. Its own failure is not passed on: what led here says more, and a
+    /// connection that cannot roll back is rolled back by the database when it ends.
+    pub async fn rollback(&mut self) {
+        if let Err(failure) = self.run("ROLLBACK").await {
+            tracing::debug!(%failure, "rollback was not answered");
+        }
+    }
+
+    /// Says good-bye; locks of the session are free when this returns.
+    pub async fn close(self) {
+        let end = async {
+            match self.connection {
+                Connection::Postgres(c) => postgres::close(c).await,
+                Connection::Sqlite(c) => sqlite::close(c).await,
+            }
+        };
+        if tokio::time::timeout(CANCEL_GRACE, end).await.is_err() {
+            tracing::debug!("the database did not answer the good-bye");
+        }
+    }
+}
+
+async fn within<T>(
+    cancel: &CancellationToken,
+    answer: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let given_up = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(CANCEL_GRACE).await;
+    };
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = given_up => Err(Failure::new(Kind::Unreachable, "no answer after the caller gave up")),
+    }
+}

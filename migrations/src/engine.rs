@@ -1,0 +1,265 @@
+//! The verbs on one database: identity, claim, status, expand, migrate, contract, undo.
+//!
+//! Each verb that changes something opens one session, leads on it, does what the history says is
+//! still to do, and closes it. Each verb that only looks changes nothing and works before the first
+//! claim.
+
+mod entry;
+mod order;
+mod phase;
+mod status;
+
+pub use status::{MigrationStatus, PhaseState, Status};
+
+use crate::database::{DatabaseUrl, Session};
+use crate::error::Error;
+use crate::history;
+use crate::leader::{self, Leader};
+use crate::progress::{PhaseProgress, Teller};
+use crate::sessions::{self, Sessions};
+use crate::term::Term;
+use crate::unit::{MigrationSet, Phase};
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The random id that a schema keeps in its own database.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SchemaId(pub String);
+
+impl std::fmt::Display for SchemaId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who a schema is and whom it obeyed last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaIdentity {
+    /// None until the first claim.
+    pub id: Option<SchemaId>,
+    /// The last term it obeyed; none until the first claim.
+    pub term: Option<Term>,
+}
+
+/// The proof on which contract runs. Kept in the history; made and judged by the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContractProof {
+    /// The certificate's id.
+    pub certificate: String,
+    /// The certificate's digest.
+    pub digest: String,
+}
+
+/// Asked again before each transaction of contract; a text stops it.
+pub type Recheck<'a> = dyn Fn() -> BoxFuture<'a, Result<(), String>> + Send + Sync + 'a;
+
+/// What a verb did. A verb that found all done did nothing, and that is success.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Steps done by this call.
+    pub steps: usize,
+    /// Rows walked by this call's fills.
+    pub rows: u64,
+}
+
+/// The engine of one database.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    url: DatabaseUrl,
+}
+
+impl Engine {
+    /// Sees that the database answers and knows us.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::Authentication`].
+    pub async fn connect(url: &DatabaseUrl) -> Result<Engine, Error> {
+        let engine = Engine { url: url.clone() };
+        let mut session = engine.look().await?;
+        let answer = session.read("SELECT 1", &[]).await.map_err(|f| Error::of(f, "SELECT 1"));
+        session.close().await;
+        answer.map(|_| engine)
+    }
+
+    /// Where it works.
+    pub fn url(&self) -> &DatabaseUrl {
+        &self.url
+    }
+
+    /// The schema's id and last term. Only looks.
+    pub async fn identity(&self) -> Result<SchemaIdentity, Error> {
+        let mut session = self.look().await?;
+        let answer = async {
+            if !history::present(&mut session).await? {
+                return Ok(SchemaIdentity { id: None, term: None });
+            }
+            let stored = history::stored(&mut session).await?;
+            // Revision 0 stands for no term yet.
+            let term = (stored.term.revision > 0).then_some(stored.term);
+            Ok(SchemaIdentity { id: Some(SchemaId(stored.schema_id)), term })
+        }
+        .await;
+        session.close().await;
+        answer
+    }
+
+    /// Raises the term, and makes history and schema id when they are missing: a leader's first act.
+    ///
+    /// # Errors
+    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`].
+    pub async fn claim(&self, term: &Term) -> Result<SchemaId, Error> {
+        let (watch, _) = watch::channel(PhaseProgress::default());
+        let (leader, stored) =
+            Leader::take(&self.url, term, &Teller(&watch), &CancellationToken::new()).await?;
+        leader.session.close().await;
+        Ok(SchemaId(stored.schema_id))
+    }
+
+    /// How far each migration is. Only looks; works when the history is missing.
+    ///
+    /// # Errors
+    /// [`Error::Drift`] names the step that ran with other words.
+    pub async fn status(&self, set: &MigrationSet) -> Result<Status, Error> {
+        let mut session = self.look().await?;
+        let answer = status::status(&mut session, set).await;
+        session.close().await;
+        answer
+    }
+
+    /// Rows that migrate has still to do, over the whole set: the certificate's number.
+    ///
+    /// # Errors
+    /// [`Error::Order`] where a migration is not expanded, so that it cannot be asked.
+    pub async fn pending_rows(&self, set: &MigrationSet) -> Result<u64, Error> {
+        let mut session = self.look().await?;
+        let answer = status::pending_rows(&mut session, set).await;
+        session.close().await;
+        answer
+    }
+
+    /// Who is connected. Only looks.
+    pub async fn sessions(&self) -> Result<Sessions, Error> {
+        sessions::list(&self.url).await
+    }
+
+    /// Adds what the new version needs.
+    pub async fn expand(
+        &self,
+        set: &MigrationSet,
+        term: &Term,
+        watch: &watch::Sender<PhaseProgress>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error> {
+        self.verb(Phase::Expand, set, term, watch, cancel, None).await
+    }
+
+    /// Fills the rows that were there before. Whether the fleet allows it
+    /// ([`Migration::requires`](crate::Migration::requires)) is the caller's question.
+    pub async fn migrate(
+        &self,
+        set: &MigrationSet,
+        term: &Term,
+        watch: &watch::Sender<PhaseProgress>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error> {
+        self.verb(Phase::Migrate, set, term, watch, cancel, None).await
+    }
+
+    /// Removes what only the old version needed. Final: there is no undo once it has begun.
+    ///
+    /// The proof is kept with each step; `recheck` is asked again before each transaction, every try
+    /// of one included, while no lock is held.
+    pub async fn contract(
+        &self,
+        set: &MigrationSet,
+        term: &Term,
+        proof: &ContractProof,
+        recheck: &Recheck<'_>,
+        watch: &watch::Sender<PhaseProgress>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error> {
+        self.verb(Phase::Contract, set, term, watch, cancel, Some((proof, recheck))).await
+    }
+
+    /// Takes expand back, of every migration whose contract has not been. Whether no new program is
+    /// left is the caller's question.
+    pub async fn undo(
+        &self,
+        set: &MigrationSet,
+        term: &Term,
+        watch: &watch::Sender<PhaseProgress>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error> {
+        self.verb(Phase::Undo, set, term, watch, cancel, None).await
+    }
+
+    async fn verb(
+        &self,
+        phase: Phase,
+        set: &MigrationSet,
+        term: &Term,
+        watch: &watch::Sender<PhaseProgress>,
+        cancel: &CancellationToken,
+        contract: Option<(&ContractProof, &Recheck<'_>)>,
+    ) -> Result<Outcome, Error> {
+        let (mut leader, _) = Leader::take(&self.url, term, &Teller(watch), cancel).await?;
+        let mut run =
+            phase::Run { leader: &mut leader, teller: Teller(watch), contract, outcome: Outcome::default() };
+        let answer = run.all(phase, set).await;
+        let outcome = run.outcome;
+        if answer.is_err() {
+            leader.session.rollback().await;
+        }
+        leader.session.close().await;
+        match answer {
+            Ok(()) => Ok(outcome),
+            Err(error) => Err(self.deposed(error, term).await),
+        }
+    }
+
+    /// A session that was lost may have been ended by a newer leader: then that is what is said.
+    async fn deposed(&self, error: Error, term: &Term) -> Error {
+        if !error.lost_session() {
+            return error;
+        }
+        match self.identity().await {
+            Ok(SchemaIdentity { term: Some(stored), .. }) => match leader::compare(term, &stored) {
+                Err(lower) => lower,
+                Ok(()) => error,
+            },
+            _ => error,
+        }
+    }
+
+    async fn look(&self) -> Result<Session, Error> {
+        Session::connect(&self.url, "tidegate/sessions", &CancellationToken::new())
+            .await
+            .map_err(|f| Error::of(f, "connect"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Verbs run in spawned tasks; this does not compile where their futures cannot move.
+    #[test]
+    fn verbs_can_be_spawned() {
+        fn sendable<T: Send>(_: T) {}
+        let url: DatabaseUrl = "sqlite:/nowhere/at/all.db".parse().unwrap();
+        let engine = Engine { url };
+        let set = MigrationSet::load(&std::env::temp_dir().join("no-such-directory-of-migrations"));
+        assert!(set.is_err(), "a directory that is missing is an error, not an empty set");
+        let (watch, _) = watch::channel(PhaseProgress::default());
+        let (term, cancel) = (Term { revision: 1, id: "t".into() }, CancellationToken::new());
+        sendable(engine.claim(&term));
+        let check = |set: &MigrationSet| {
+            let proof = ContractProof { certificate: String::new(), digest: String::new() };
+            let yes = || -> BoxFuture<'static, Result<(), String>> { Box::pin(async { Ok(()) }) };
+            sendable(engine.expand(set, &term, &watch, &cancel));
+            sendable(engine.contract(set, &term, &proof, &yes, &watch, &cancel));
+        };
+        let _ = check;
+    }
+}

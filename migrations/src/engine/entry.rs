@@ -1,0 +1,66 @@
+//! What a phase writes into the history between its steps: short transactions, as values.
+
+use crate::error::Error;
+use crate::history::{self, Entry};
+use crate::ladder::Ladder;
+use crate::leader::Leader;
+use crate::progress::Teller;
+
+/// A change of the history alone.
+pub(super) enum Write<'a> {
+    /// Begins a row, unless it is there.
+    Begin { entry: &'a Entry, summary: &'a str, note: Option<&'a str> },
+    /// Ends a row.
+    Finish(&'a Entry),
+    /// Ends the row of an undo, and lays aside what it undid.
+    FinishUndo(&'a Entry),
+    /// Opens fills again from their beginning.
+    Reopen(&'a [Entry]),
+}
+
+/// Writes, tried until the lock is granted; answers the row of `Begin` if it was there.
+pub(super) async fn write(
+    leader: &mut Leader,
+    teller: &Teller<'_>,
+    write: Write<'_>,
+) -> Result<Option<Entry>, Error> {
+    let cancel = leader.cancel.clone();
+    let mut ladder = Ladder::new(&cancel);
+    loop {
+        match attempt(leader, &write).await {
+            Ok(kept) => return Ok(kept),
+            Err(error) => {
+                leader.session.rollback().await;
+                ladder.rest(error, "the history", teller).await?;
+            }
+        }
+    }
+}
+
+async fn attempt(leader: &mut Leader, write: &Write<'_>) -> Result<Option<Entry>, Error> {
+    leader.begin().await?;
+    let term = leader.term.clone();
+    let session = &mut leader.session;
+    let mut kept = None;
+    match write {
+        Write::Begin { entry, summary, note } => {
+            let entries = history::entries(session).await?;
+            kept = entries.into_iter().find(|e| e.same_place(entry));
+            if kept.is_none() {
+                history::begin_entry(session, entry, summary, *note, &term).await?;
+            }
+        }
+        Write::Finish(entry) => history::finish_entry(session, entry, &term).await?,
+        Write::FinishUndo(entry) => {
+            history::finish_entry(session, entry, &term).await?;
+            history::undo_entries(session, &entry.migration).await?;
+        }
+        Write::Reopen(entries) => {
+            for entry in *entries {
+                history::reopen_entry(session, entry).await?;
+            }
+        }
+    }
+    leader.commit().await?;
+    Ok(kept)
+}

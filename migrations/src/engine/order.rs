@@ -1,0 +1,104 @@
+//! What the history allows: which phase may follow which, and whether what ran is what is written.
+
+use crate::database::Dialect;
+use crate::error::Error;
+use crate::history::{Entry, PHASE, State};
+use crate::unit::{Digest, Migration, MigrationSet, Phase};
+
+/// A migration's rows in the history.
+pub(super) struct Record<'a> {
+    entries: Vec<&'a Entry>,
+}
+
+impl<'a> Record<'a> {
+    pub fn of(entries: &'a [Entry], migration: &str) -> Self {
+        Record { entries: entries.iter().filter(|e| e.migration == migration).collect() }
+    }
+
+    pub fn begun(&self, phase: Phase) -> bool {
+        self.entries.iter().any(|e| e.phase == phase)
+    }
+
+    pub fn done(&self, phase: Phase) -> bool {
+        self.step(phase, PHASE).is_some_and(|e| e.state == State::Done)
+    }
+
+    pub fn step(&self, phase: Phase, step: i64) -> Option<&'a Entry> {
+        self.entries.iter().find(|e| e.phase == phase && e.step == step).copied()
+    }
+
+    /// Whether `phase` has something to do here.
+    ///
+    /// # Errors
+    /// [`Error::Order`] where it may not run now.
+    pub fn wants(&self, migration: &Migration, phase: Phase) -> Result<bool, Error> {
+        let refuse = |found: &str, needs: &str| {
+            let (found, needs) = (found.to_owned(), needs.to_owned());
+            Err(Error::Order { migration: migration.id.clone(), phase, found, needs })
+        };
+        if phase != Phase::Undo && self.begun(Phase::Undo) {
+            return refuse("its undo has begun", "run undo to its end first");
+        }
+        match phase {
+            Phase::Expand => {}
+            Phase::Migrate if !self.done(Phase::Expand) => {
+                return refuse("it is not expanded", "run expand first");
+            }
+            Phase::Contract if !self.done(Phase::Migrate) => {
+                return refuse("it is not migrated", "run migrate first");
+            }
+            Phase::Undo if self.begun(Phase::Contract) && !self.done(Phase::Contract) => {
+                return refuse("its contract has begun", "run contract to its end; there is no way back");
+            }
+            Phase::Undo => return Ok(self.begun(Phase::Expand) && !self.begun(Phase::Contract)),
+            Phase::Migrate | Phase::Contract => {}
+        }
+        Ok(!self.done(phase))
+    }
+}
+
+/// Whether every step that ran is the step that is written now.
+pub(super) fn drift(entries: &[Entry], set: &MigrationSet, dialect: Dialect) -> Result<(), Error> {
+    for entry in entries {
+        let refuse = |now: String| Error::Drift {
+            migration: entry.migration.clone(),
+            phase: entry.phase,
+            step: entry.step + 1,
+            recorded: entry.checksum.clone(),
+            now,
+        };
+        let Some(migration) = set.get(&entry.migration) else {
+            if Record::of(entries, &entry.migration).done(Phase::Contract) {
+                continue;
+            }
+            return Err(refuse("missing, although it is not done".into()));
+        };
+        if entry.step == PHASE {
+            continue;
+        }
+        let now =
+            usize::try_from(entry.step).ok().and_then(|at| migration.steps(entry.phase, dialect).get(at));
+        let now = now.map(Digest::of).ok_or_else(|| refuse("missing".into()))?;
+        if now.as_str() != entry.checksum {
+            return Err(refuse(now.to_string()));
+        }
+    }
+    // A phase that is done has all of its steps; one more step was added since.
+    for migration in set.iter() {
+        for phase in Phase::ALL {
+            let record = Record::of(entries, &migration.id);
+            let steps = migration.steps(phase, dialect);
+            let added = (0..steps.len()).find(|at| record.step(phase, *at as i64).is_none());
+            if let (true, Some(at)) = (record.done(phase), added) {
+                return Err(Error::Drift {
+                    migration: migration.id.clone(),
+                    phase,
+                    step: at as i64 + 1,
+                    recorded: "missing".into(),
+                    now: Digest::of(&steps[at]).to_string(),
+                });
+            }
+        }
+    }
+    Ok(())
+}

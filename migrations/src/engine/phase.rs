@@ -1,0 +1,253 @@
+//! One phase, migration by migration: what the history says is still to do, in order.
+
+use super::entry::{Write, write};
+use super::order::{self, Record};
+use super::{ContractProof, Outcome, Recheck, status};
+use crate::backfill;
+use crate::database::Dialect;
+use crate::error::Error;
+use crate::history::{self, Entry, PHASE, State};
+use crate::ladder::Ladder;
+use crate::leader::Leader;
+use crate::progress::Teller;
+use crate::step::{self, Manner};
+use crate::unit::{Digest, Migration, MigrationSet, Phase, Step};
+
+/// How often a fill is walked again in one call when rows are still to do after it.
+const PASSES: u32 = 3;
+
+/// A verb under way.
+pub(super) struct Run<'a, 'r> {
+    pub leader: &'a mut Leader,
+    pub teller: Teller<'a>,
+    pub contract: Option<(&'a ContractProof, &'a Recheck<'r>)>,
+    pub outcome: Outcome,
+}
+
+impl Run<'_, '_> {
+    /// The phase of every migration that has something to do; undo from the last to the first.
+    pub async fn all(&mut self, phase: Phase, set: &MigrationSet) -> Result<(), Error> {
+        let dialect = self.leader.session.dialect();
+        let mut order: Vec<&Migration> = set.iter().collect();
+        if phase == Phase::Undo {
+            order.reverse();
+        }
+        let entries = history::entries(&mut self.leader.session).await?;
+        order::drift(&entries, set, dialect)?;
+        // All are judged before the first is touched.
+        let mut todo = Vec::new();
+        for migration in order {
+            if Record::of(&entries, &migration.id).wants(migration, phase)? {
+                todo.push(migration);
+            }
+        }
+        for migration in todo {
+            self.one(phase, migration).await?;
+        }
+        Ok(())
+    }
+
+    async fn one(&mut self, phase: Phase, migration: &Migration) -> Result<(), Error> {
+        let dialect = self.leader.session.dialect();
+        let steps = migration.steps(phase, dialect);
+        let fresh = self.begin_phase(phase, migration, steps).await?;
+        if phase == Phase::Contract && fresh {
+            self.verify(migration).await?;
+        }
+        for pass in 1.. {
+            for unit in units(steps, phase, dialect) {
+                match step::manner(&steps[unit.start], dialect) {
+                    Manner::Together => self.together(phase, migration, unit).await?,
+                    Manner::Alone => self.alone(phase, migration, unit.start).await?,
+                }
+            }
+            if phase != Phase::Migrate {
+                break;
+            }
+            match self.verify(migration).await {
+                Err(Error::Unverified { .. }) if pass < PASSES && self.reopen(migration, steps).await? => {}
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+        }
+        self.finish_phase(phase, migration, steps).await
+    }
+
+    async fn verify(&mut self, migration: &Migration) -> Result<(), Error> {
+        match status::pending(&mut self.leader.session, migration).await? {
+            0 => Ok(()),
+            rows => Err(Error::Unverified { migration: migration.id.clone(), rows }),
+        }
+    }
+
+    /// Steps that are one transaction, tried until their locks are granted.
+    async fn together(
+        &mut self,
+        phase: Phase,
+        migration: &Migration,
+        unit: std::ops::Range<usize>,
+    ) -> Result<(), Error> {
+        let steps = migration.steps(phase, self.leader.session.dialect());
+        let first = steps[unit.start].summary();
+        self.teller.step(&migration.id, unit.start + 1, steps.len(), first.clone());
+        let cancel = self.leader.cancel.clone();
+        let mut ladder = Ladder::new(&cancel);
+        loop {
+            if cancel.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            self.recheck().await?;
+            match self.attempt(phase, migration, unit.clone()).await {
+                Ok(done) => {
+                    self.teller.waiting(None);
+                    self.outcome.steps += done;
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.leader.session.rollback().await;
+                    ladder.rest(error, &first, &self.teller).await?;
+                }
+            }
+        }
+    }
+
+    async fn attempt(
+        &mut self,
+        phase: Phase,
+        migration: &Migration,
+        unit: std::ops::Range<usize>,
+    ) -> Result<usize, Error> {
+        let note = self.note();
+        let (leader, mut done) = (&mut *self.leader, 0);
+        leader.begin().await?;
+        // Read under the term's lock: what another process of this term did meanwhile counts.
+        let entries = history::entries(&mut leader.session).await?;
+        let record = Record::of(&entries, &migration.id);
+        let steps = migration.steps(phase, leader.session.dialect());
+        for at in unit {
+            let step = &steps[at];
+            if record.step(phase, at as i64).is_some_and(|e| e.state == State::Done) {
+                continue;
+            }
+            let entry = entry(migration, phase, at as i64, Digest::of(step));
+            let term = leader.term.clone();
+            history::begin_entry(&mut leader.session, &entry, &step.summary(), note.as_deref(), &term)
+                .await?;
+            step::together(&mut leader.session, step).await?;
+            history::finish_entry(&mut leader.session, &entry, &term).await?;
+            done += 1;
+        }
+        leader.commit().await?;
+        Ok(done)
+    }
+
+    /// A step that cannot be one transaction: its intent first, then the effect, then its end.
+    async fn alone(&mut self, phase: Phase, migration: &Migration, at: usize) -> Result<(), Error> {
+        let steps = migration.steps(phase, self.leader.session.dialect());
+        let step = &steps[at];
+        self.teller.step(&migration.id, at + 1, steps.len(), step.summary());
+        self.recheck().await?;
+        let note = self.note();
+        let mut entry = entry(migration, phase, at as i64, Digest::of(step));
+        let summary = step.summary();
+        let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
+        let kept = write(self.leader, &self.teller, begin).await?;
+        match kept {
+            Some(kept) if kept.state == State::Done => return Ok(()),
+            Some(kept) => entry = kept,
+            None => {}
+        }
+        match step {
+            Step::Backfill(fill) => {
+                self.outcome.rows += backfill::fill(self.leader, fill, &mut entry, &self.teller).await?;
+            }
+            other => step::alone(self.leader, other).await?,
+        }
+        write(self.leader, &self.teller, Write::Finish(&entry)).await?;
+        self.outcome.steps += 1;
+        Ok(())
+    }
+
+    /// Begins the phase's own row; answers whether it is new.
+    async fn begin_phase(
+        &mut self,
+        phase: Phase,
+        migration: &Migration,
+        steps: &[Step],
+    ) -> Result<bool, Error> {
+        let entry = entry(migration, phase, PHASE, Digest::of(steps));
+        let note = self.note();
+        let summary = format!("{phase} of {}", migration.id);
+        let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
+        let kept = write(self.leader, &self.teller, begin).await?;
+        Ok(kept.is_none())
+    }
+
+    async fn finish_phase(
+        &mut self,
+        phase: Phase,
+        migration: &Migration,
+        steps: &[Step],
+    ) -> Result<(), Error> {
+        let entry = entry(migration, phase, PHASE, Digest::of(steps));
+        let end = if phase == Phase::Undo { Write::FinishUndo(&entry) } else { Write::Finish(&entry) };
+        write(self.leader, &self.teller, end).await.map(drop)
+    }
+
+    /// Opens the fills again; false where there is none.
+    async fn reopen(&mut self, migration: &Migration, steps: &[Step]) -> Result<bool, Error> {
+        let fills: Vec<Entry> = (0_i64..)
+            .zip(steps)
+            .filter(|(_, step)| matches!(step, Step::Backfill(_)))
+            .map(|(at, step)| entry(migration, Phase::Migrate, at, Digest::of(step)))
+            .collect();
+        write(self.leader, &self.teller, Write::Reopen(&fills)).await?;
+        Ok(!fills.is_empty())
+    }
+
+    async fn recheck(&self) -> Result<(), Error> {
+        match self.contract {
+            Some((_, recheck)) => recheck().await.map_err(|reason| Error::Recheck { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn note(&self) -> Option<String> {
+        self.contract.map(|(proof, _)| {
+            serde_json::json!({"certificate": proof.certificate, "digest": proof.digest}).to_string()
+        })
+    }
+}
+
+fn entry(migration: &Migration, phase: Phase, step: i64, checksum: Digest) -> Entry {
+    Entry {
+        migration: migration.id.clone(),
+        phase,
+        step,
+        checksum: checksum.to_string(),
+        state: State::Running,
+        cursor: None,
+        rows_done: 0,
+        rows_total: 0,
+    }
+}
+
+/// Which steps are one transaction. Neighbours on the same table are: between a column and its sync,
+/// or between the end of a sync and its column, no write may come. On SQLite, where every lock is
+/// the file's one, a whole expand or undo is.
+fn units(steps: &[Step], phase: Phase, dialect: Dialect) -> Vec<std::ops::Range<usize>> {
+    let whole = dialect == Dialect::Sqlite && matches!(phase, Phase::Expand | Phase::Undo);
+    let mut units: Vec<std::ops::Range<usize>> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        let joins = units.last().is_some_and(|unit| {
+            let before = &steps[unit.start];
+            let both = [before, step].iter().all(|s| step::manner(s, dialect) == Manner::Together);
+            both && (whole || (step.table().is_some() && step.table() == before.table()))
+        });
+        match units.last_mut() {
+            Some(unit) if joins => unit.end = at + 1,
+            _ => units.push(at..at + 1),
+        }
+    }
+    units
+}

@@ -1,0 +1,131 @@
+//! How far a schema is: what a person, and the next decision, want to know. Only looks.
+
+use super::order::{self, Record};
+use crate::database::{Session, Value};
+use crate::error::Error;
+use crate::history::{self, Entry};
+use crate::unit::{Migration, MigrationSet, Phase};
+
+/// How far a phase of a migration is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseState {
+    /// Nothing of it.
+    NotStarted,
+    /// Some of it, maybe by a process that is gone.
+    Running,
+    /// All of it.
+    Done,
+}
+
+/// How far one migration is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationStatus {
+    /// Which.
+    pub id: String,
+    /// The first service version that knows it.
+    pub version: u32,
+    /// Expand.
+    pub expand: PhaseState,
+    /// Migrate.
+    pub migrate: PhaseState,
+    /// Contract.
+    pub contract: PhaseState,
+    /// An undo that has begun and not ended; one that ended leaves `NotStarted` behind.
+    pub undo: PhaseState,
+    /// Rows still to fill; none where it cannot be asked, before expand and after contract.
+    pub pending_rows: Option<u64>,
+}
+
+/// How far a schema is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// In order.
+    pub migrations: Vec<MigrationStatus>,
+    /// What is next, over all of them: the earliest phase that is not done everywhere; none when all
+    /// is done. Undo, where one has begun.
+    pub next: Option<Phase>,
+}
+
+pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
+    let entries = live(session).await?;
+    order::drift(&entries, set, session.dialect())?;
+    let mut migrations = Vec::new();
+    for migration in set.iter() {
+        let record = Record::of(&entries, &migration.id);
+        let state = |phase| match (record.done(phase), record.begun(phase)) {
+            (true, _) => PhaseState::Done,
+            (false, true) => PhaseState::Running,
+            (false, false) => PhaseState::NotStarted,
+        };
+        let askable =
+            record.done(Phase::Expand) && !record.begun(Phase::Contract) && !record.begun(Phase::Undo);
+        migrations.push(MigrationStatus {
+            id: migration.id.clone(),
+            version: migration.version,
+            expand: state(Phase::Expand),
+            migrate: state(Phase::Migrate),
+            contract: state(Phase::Contract),
+            undo: state(Phase::Undo),
+            pending_rows: if askable { Some(pending(session, migration).await?) } else { None },
+        });
+    }
+    let next = next(&migrations);
+    Ok(Status { migrations, next })
+}
+
+fn next(migrations: &[MigrationStatus]) -> Option<Phase> {
+    let unfinished =
+        |of: fn(&MigrationStatus) -> PhaseState| migrations.iter().any(|m| of(m) != PhaseState::Done);
+    if migrations.iter().any(|m| m.undo != PhaseState::NotStarted) {
+        Some(Phase::Undo)
+    } else if unfinished(|m| m.expand) {
+        Some(Phase::Expand)
+    } else if unfinished(|m| m.migrate) {
+        Some(Phase::Migrate)
+    } else if unfinished(|m| m.contract) {
+        Some(Phase::Contract)
+    } else {
+        None
+    }
+}
+
+pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> Result<u64, Error> {
+    let entries = live(session).await?;
+    order::drift(&entries, set, session.dialect())?;
+    let mut rows = 0;
+    for migration in set.iter() {
+        let record = Record::of(&entries, &migration.id);
+        if record.begun(Phase::Contract) {
+            continue;
+        }
+        if !record.done(Phase::Expand) {
+            let (found, needs) = ("it is not expanded".to_owned(), "run expand first".to_owned());
+            return Err(Error::Order {
+                migration: migration.id.clone(),
+                phase: Phase::Migrate,
+                found,
+                needs,
+            });
+        }
+        rows += pending(session, migration).await?;
+    }
+    Ok(rows)
+}
+
+/// The number that a migration's verify query answers; 0 where it has none.
+pub(super) async fn pending(session: &mut Session, migration: &Migration) -> Result<u64, Error> {
+    let Some(query) = migration.verify(session.dialect()) else { return Ok(0) };
+    let rows = session.read(query.text(), &[]).await.map_err(|f| Error::of(f, query.text()))?;
+    match rows.first().map(Vec::as_slice) {
+        Some([Value::Int(n)]) if *n >= 0 => Ok(n.unsigned_abs()),
+        _ => Err(Error::Unsupported {
+            step: query.first_line(),
+            found: "an answer that is not one number".into(),
+            needs: "SELECT count(*) of the rows still to do".into(),
+        }),
+    }
+}
+
+async fn live(session: &mut Session) -> Result<Vec<Entry>, Error> {
+    if history::present(session).await? { history::entries(session).await } else { Ok(Vec::new()) }
+}

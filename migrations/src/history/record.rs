@@ -1,0 +1,154 @@
+//! The rows of the history: begun, gone on, ended.
+
+use super::{change, read};
+use crate::database::{Session, Value};
+use crate::error::Error;
+use crate::term::Term;
+use crate::unit::Phase;
+
+/// How far a step or a phase is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    Done,
+}
+
+/// A live row: the step, or the phase itself as step [`super::PHASE`].
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub migration: String,
+    pub phase: Phase,
+    pub step: i64,
+    pub checksum: String,
+    pub state: State,
+    pub cursor: Option<String>,
+    pub rows_done: i64,
+    pub rows_total: i64,
+}
+
+impl Entry {
+    /// Whether both are the same step of the same phase of the same migration.
+    pub fn same_place(&self, other: &Entry) -> bool {
+        (&self.migration, self.phase, self.step) == (&other.migration, other.phase, other.step)
+    }
+}
+
+/// All live rows, in the order in which they began.
+pub(crate) async fn entries(session: &mut Session) -> Result<Vec<Entry>, Error> {
+    let sql = "SELECT migration, phase, step, checksum, state, cursor, rows_done, rows_total FROM tidegate_history \
+               WHERE state <> 'undone' ORDER BY seq";
+    read(session, sql, &[]).await?.iter().map(|row| parse(row)).collect()
+}
+
+fn parse(row: &[Value]) -> Result<Entry, Error> {
+    let unreadable = || Error::History { found: format!("a row of tidegate_history is {row:?}") };
+    let [migration, phase, step, checksum, state, cursor, rows_done, rows_total] = row else {
+        return Err(unreadable());
+    };
+    let text = |v: &Value| v.text().map(str::to_owned).ok_or_else(unreadable);
+    let int = |v: &Value| v.int().ok_or_else(unreadable);
+    let phase = text(phase)?;
+    Ok(Entry {
+        migration: text(migration)?,
+        phase: Phase::ALL.into_iter().find(|p| p.as_str() == phase).ok_or_else(unreadable)?,
+        step: int(step)?,
+        checksum: text(checksum)?,
+        state: match state.text() {
+            Some("running") => State::Running,
+            Some("done") => State::Done,
+            _ => return Err(unreadable()),
+        },
+        cursor: cursor.text().map(str::to_owned),
+        rows_done: int(rows_done)?,
+        rows_total: int(rows_total)?,
+    })
+}
+
+/// Records that a step (or a phase) has begun; one that has already begun is left as it is.
+pub(crate) async fn begin_entry(
+    session: &mut Session,
+    entry: &Entry,
+    summary: &str,
+    note: Option<&str>,
+    term: &Term,
+) -> Result<(), Error> {
+    let sql = format!(
+        "INSERT INTO tidegate_history \
+         (migration, phase, step, summary, checksum, state, term_revision, term_id, note, started) \
+         VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, {}) \
+         ON CONFLICT (migration, phase, step) WHERE state <> 'undone' DO NOTHING",
+        session.dialect().now()
+    );
+    let values = [
+        entry.migration.as_str().into(),
+        entry.phase.as_str().into(),
+        entry.step.into(),
+        summary.into(),
+        entry.checksum.as_str().into(),
+        term.revision.into(),
+        term.id.as_str().into(),
+        note.map_or(Value::Null, Value::from),
+    ];
+    change(session, &sql, &values).await?;
+    Ok(())
+}
+
+/// Records that a step (or a phase) is done, under the term that ended it.
+pub(crate) async fn finish_entry(session: &mut Session, entry: &Entry, term: &Term) -> Result<(), Error> {
+    let sql = format!(
+        "UPDATE tidegate_history SET state = 'done', ended = {}, term_revision = $4, term_id = $5 \
+         WHERE migration = $1 AND phase = $2 AND step = $3 AND state = 'running'",
+        session.dialect().now()
+    );
+    let values = [
+        entry.migration.as_str().into(),
+        entry.phase.as_str().into(),
+        entry.step.into(),
+        term.revision.into(),
+        term.id.as_str().into(),
+    ];
+    match change(session, &sql, &values).await? {
+        1 => Ok(()),
+        rows => Err(Error::History {
+            found: format!("{rows} running rows of {} {}", entry.migration, entry.phase),
+        }),
+    }
+}
+
+/// Keeps where a fill is, in the transaction of its batch.
+pub(crate) async fn save_cursor(session: &mut Session, entry: &Entry, term: &Term) -> Result<(), Error> {
+    let sql = "UPDATE tidegate_history SET cursor = $4, rows_done = $5, rows_total = $6, term_revision = $7, \
+               term_id = $8 WHERE migration = $1 AND phase = $2 AND step = $3 AND state = 'running'";
+    let values = [
+        entry.migration.as_str().into(),
+        entry.phase.as_str().into(),
+        entry.step.into(),
+        entry.cursor.as_deref().map_or(Value::Null, Value::from),
+        entry.rows_done.into(),
+        entry.rows_total.into(),
+        term.revision.into(),
+        term.id.as_str().into(),
+    ];
+    match change(session, sql, &values).await? {
+        1 => Ok(()),
+        rows => Err(Error::History {
+            found: format!("{rows} running rows of {} {}", entry.migration, entry.phase),
+        }),
+    }
+}
+
+/// Lays a migration's rows aside: what they tell was undone.
+pub(crate) async fn undo_entries(session: &mut Session, migration: &str) -> Result<(), Error> {
+    let sql = "UPDATE tidegate_history SET state = 'undone' WHERE migration = $1 AND state <> 'undone'";
+    change(session, sql, &[migration.into()]).await?;
+    Ok(())
+}
+
+/// Opens a fill again from its beginning: rows are still to do although it is done.
+pub(crate) async fn reopen_entry(session: &mut Session, entry: &Entry) -> Result<(), Error> {
+    let sql = "UPDATE tidegate_history SET state = 'running', cursor = NULL, ended = NULL \
+               WHERE migration = $1 AND phase = $2 AND step = $3 AND state = 'done'";
+    let values = [entry.migration.as_str().into(), entry.phase.as_str().into(), entry.step.into()];
+    change(session, sql, &values).await?;
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The one session that may change a schema: it holds the lock, and its term is checked in every
+//! transaction.
+
+use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
+use crate::error::{Error, Holder};
+use crate::history::{self, Stored};
+use crate::ladder::{LOCK_LIMIT, Ladder};
+use crate::progress::Teller;
+use crate::term::Term;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The first half of the advisory lock's key: `tide` in ASCII. The second is the schema's name.
+const LOCK_CLASS: i64 = 0x7469_6465;
+
+/// Polled, never waited for: a session that waits in the database for an advisory lock deadlocks
+/// with a concurrent index build.
+const LOCK_POLL: Duration = Duration::from_millis(250);
+
+/// How long a lock held by an equal or higher term is asked for before the verb answers.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A stopped leader keeps its rows locked no longer than this.
+const IDLE_LIMIT: &str = "SET idle_in_transaction_session_timeout = '5s'";
+
+/// A session that leads.
+pub(crate) struct Leader {
+    pub session: Session,
+    pub term: Term,
+    pub url: DatabaseUrl,
+    pub cancel: CancellationToken,
+    pid: Option<i64>,
+}
+
+impl Leader {
+    /// Connects, takes the lock, makes the tables when they are missing, and raises the term.
+    pub async fn take(
+        url: &DatabaseUrl,
+        term: &Term,
+        teller: &Teller<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<(Leader, Stored), Error> {
+        let session =
+            Session::connect(url, &term.session_name(), cancel).await.map_err(|f| Error::of(f, "connect"))?;
+        let mut leader =
+            Leader { session, term: term.clone(), url: url.clone(), cancel: cancel.clone(), pid: None };
+        if leader.session.dialect() == Dialect::Postgres {
+            leader.lock(teller).await?;
+        }
+        let mut ladder = Ladder::new(cancel);
+        loop {
+            let tried = leader.raise().await;
+            match tried {
+                Ok(stored) => {
+                    teller.waiting(None);
+                    return Ok((leader, stored));
+                }
+                Err(error) => {
+                    leader.session.rollback().await;
+                    ladder.rest(error, "the term", teller).await?;
+                }
+            }
+        }
+    }
+
+    /// Opens a transaction in which the term is seen to be ours until it ends.
+    pub async fn begin(&mut self) -> Result<(), Error> {
+        self.open().await?;
+        let stored = history::stored_locked(&mut self.session).await?;
+        compare(&self.term, &stored.term)?;
+        if stored.term == self.term {
+            Ok(())
+        } else {
+            // Only a restored database forgets a term that was raised.
+            Err(Error::History { found: format!("its term fell from {} to {}", self.term, stored.term) })
+        }
+    }
+
+    /// Commits.
+    pub async fn commit(&mut self) -> Result<(), Error> {
+        self.session.commit().await.map_err(|f| Error::of(f, "commit"))
+    }
+
+    /// A statement that may take long, outside a transaction; ended in the database when the caller
+    /// gives up.
+    pub async fn long(&mut self, sql: &str) -> Result<(), Error> {
+        let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
+        let work = self.session.run(sql);
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => return done.map_err(|f| Error::of(f, sql)),
+            () = cancel.cancelled() => {}
+        }
+        if let Some(pid) = pid {
+            interrupt(&url, pid).await;
+        }
+        work.await.map_err(|f| Error::of(f, sql))
+    }
+
+    async fn open(&mut self) -> Result<(), Error> {
+        self.session.begin().await.map_err(|f| Error::of(f, "begin"))?;
+        if self.session.dialect() == Dialect::Postgres {
+            let limit = format!("SET LOCAL lock_timeout = {}", LOCK_LIMIT.as_millis());
+            self.session.run(&limit).await.map_err(|f| Error::of(f, &limit))?;
+        }
+        Ok(())
+    }
+
+    async fn raise(&mut self) -> Result<Stored, Error> {
+        self.open().await?;
+        if !history::present(&mut self.session).await? {
+            let id = uuid::Uuid::new_v4().to_string();
+            history::create(&mut self.session, &id).await?;
+        }
+        let stored = history::stored_locked(&mut self.session).await?;
+        compare(&self.term, &stored.term)?;
+        if stored.term.revision < self.term.revision {
+            history::raise(&mut self.session, &self.term).await?;
+        }
+        self.commit().await?;
+        Ok(stored)
+    }
+
+    async fn lock(&mut self, teller: &Teller<'_>) -> Result<(), Error> {
+        let say = |sql: &'static str| move |f| Error::of(f, sql);
+        self.session.run(IDLE_LIMIT).await.map_err(say(IDLE_LIMIT))?;
+        let who = "SELECT pg_backend_pid()::bigint, (hashtext(current_schema()) & 2147483647)::bigint";
+        let rows = self.session.read(who, &[]).await.map_err(say(who))?;
+        let (Some(pid), Some(object)) = (int(&rows, 0), int(&rows, 1)) else {
+            return Err(Error::History { found: "no schema is current; the search_path names none".into() });
+        };
+        self.pid = Some(pid);
+        let since = Instant::now();
+        let ask = "SELECT pg_try_advisory_lock($1::int, $2::int)";
+        loop {
+            let rows = self.session.read(ask, &[LOCK_CLASS.into(), object.into()]).await.map_err(say(ask))?;
+            if int(&rows, 0) == Some(1) {
+                return Ok(());
+            }
+            let holder = self.holder(object).await?;
+            self.end_lower(holder.as_ref()).await?;
+            if since.elapsed() > LOCK_PATIENCE {
+                return Err(Error::LockBusy { holder });
+            }
+            teller.waiting(holder.map(|h| format!("the schema's lock, held by {h}")));
+            tokio::select! {
+                () = tokio::time::sleep(LOCK_POLL) => {}
+                () = self.cancel.cancelled() => return Err(Error::Cancelled),
+            }
+        }
+    }
+
+    async fn holder(&mut self, object: i64) -> Result<Option<Holder>, Error> {
+        let sql = "SELECT a.pid::bigint, a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid \
+                   WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 \
+                   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                   AND l.classid::bigint = $1 AND l.objid::bigint = $2";
+        let rows = self
+            .session
+            .read(sql, &[LOCK_CLASS.into(), object.into()])
+            .await
+            .map_err(|f| Error::of(f, sql))?;
+        Ok(rows.first().map(|row| Holder {
+            pid: row[0].int().unwrap_or_default(),
+            application_name: row[1].text().unwrap_or_default().to_owned(),
+        }))
+    }
+
+    /// Ends a session that a lower term left behind. It may hold the lock in the name of a process
+    /// that is stopped or gone; one of an equal or higher term is let be.
+    async fn end_lower(&mut self, holder: Option<&Holder>) -> Result<(), Error> {
+        let Some(holder) = holder else { return Ok(()) };
+        match Term::revision_of_session(&holder.application_name) {
+            Some(revision) if revision < self.term.revision => {}
+            _ => return Ok(()),
+        }
+        tracing::warn!(%holder, term = %self.term, "ending a session of a lower term that holds the lock");
+        // The name is compared again where it ends: the number may by now be another's.
+        let sql =
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2";
+        let values = [holder.pid.into(), Value::from(holder.application_name.as_str())];
+        self.session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
+        Ok(())
+    }
+}
+
+/// Whether `ours` may act where `stored` is obeyed.
+pub(crate) fn compare(ours: &Term, stored: &Term) -> Result<(), Error> {
+    let (ours, stored) = (ours.clone(), stored.clone());
+    if stored.revision > ours.revision {
+        Err(Error::LowerTerm { ours, stored })
+    } else if stored.revision == ours.revision && stored.id != ours.id {
+        Err(Error::RestoredStore { ours, stored })
+    } else {
+        Ok(())
+    }
+}
+
+fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {
+    rows.first()?.get(at)?.int()
+}
+
+/// Cancels another session's statement, from a session of its own.
+async fn interrupt(url: &DatabaseUrl, pid: i64) {
+    let patient = CancellationToken::new();
+    let sql = "SELECT pg_cancel_backend($1::int)";
+    let asked = match Session::connect(url, "tidegate/cancel", &patient).await {
+        Ok(mut session) => {
+            let asked = session.read(sql, &[pid.into()]).await;
+            session.close().await;
+            asked.map(|_| ())
+        }
+        Err(failure) => Err(failure),
+    };
+    match asked {
+        Err(failure) if failure.kind != Kind::Statement => {
+            tracing::warn!(%failure, pid, "could not cancel a long statement");
+        }
+        _ => {}
+    }
+}

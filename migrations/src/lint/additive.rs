@@ -1,0 +1,148 @@
+//! Expand only adds: the forms that an old program cannot notice.
+
+use super::{Broken, Rule, alter_actions, begins, changes_rows};
+use crate::database::Dialect;
+use crate::unit::{AddColumn, Migration, Phase, Statement, Step, Token};
+
+/// Statements that add something new beside what is there.
+const ADDS: [&[&str]; 9] = [
+    &["CREATE", "TABLE"],
+    &["CREATE", "SEQUENCE"],
+    &["CREATE", "TYPE"],
+    &["CREATE", "SCHEMA"],
+    &["CREATE", "VIEW"],
+    &["CREATE", "FUNCTION"],
+    &["CREATE", "TRIGGER"],
+    &["COMMENT", "ON"],
+    &["GRANT"],
+];
+
+const ALLOWED: &str = "create table, sequence, type, schema, view, function, trigger; alter table add column (nullable \
+                       or with a constant default) or add constraint … not valid; grant; comment; insert into a \
+                       table that this expand creates";
+
+/// What breaks the rule in one statement of expand.
+pub(super) fn broken(migration: &Migration, dialect: Dialect, statement: &Statement) -> Option<Broken> {
+    let tokens = statement.tokens();
+    let found = statement.first_line();
+    if changes_rows(tokens) {
+        let allowed = "a backfill step in migrate, which changes rows in batches";
+        return Some((Rule::WholeTable, found, allowed.into()));
+    }
+    let own_table = statement.table().is_some_and(|t| creates_table(migration, dialect, &t));
+    if begins(tokens, &["CREATE", "INDEX"]) || begins(tokens, &["CREATE", "UNIQUE", "INDEX"]) {
+        let allowed = "an index step, which does not stop writers of a table that is in use";
+        return (!own_table).then(|| (Rule::SafeForm, found, allowed.into()));
+    }
+    if begins(tokens, &["INSERT", "INTO"]) {
+        let into = tokens.get(2).and_then(Token::name);
+        let fresh = into.is_some_and(|t| creates_table(migration, dialect, &t));
+        return (!fresh).then(|| (Rule::ExpandAdds, found, ALLOWED.into()));
+    }
+    if begins(tokens, &["CREATE", "TABLE"])
+        && tokens.iter().any(|t| t.is("AS"))
+        && tokens.iter().any(|t| t.is("SELECT"))
+    {
+        let allowed = "an empty table, and a backfill step in migrate";
+        return Some((Rule::WholeTable, found, allowed.into()));
+    }
+    if ADDS.iter().any(|form| begins(tokens, form)) {
+        return None;
+    }
+    let Some(actions) = alter_actions(tokens) else {
+        return Some((Rule::ExpandAdds, found, ALLOWED.into()));
+    };
+    let bad =
+        actions.into_iter().find_map(|action| action_broken(action).map(|why| (Rule::ExpandAdds, why)))?;
+    Some((bad.0, format!("{found} ({})", bad.1), ALLOWED.into()))
+}
+
+/// What breaks the rule in a typed new column.
+pub(super) fn column(column: &AddColumn) -> Option<Broken> {
+    let text = match &column.default {
+        Some(default) => format!("{} DEFAULT {default}", column.kind),
+        None => column.kind.clone(),
+    };
+    let refuse = |why: String| {
+        let found = format!("{} {text} ({why})", column.column.as_str());
+        Some((Rule::ExpandAdds, found, "a type, and a constant default or none".into()))
+    };
+    match Statement::single(&text) {
+        Err(why) => refuse(why),
+        Ok(parsed) if split_commas(parsed.tokens()) => refuse("a second column".into()),
+        Ok(parsed) => definition_broken(parsed.tokens()).map_or_else(|| None, |why| refuse(why.to_owned())),
+    }
+}
+
+fn split_commas(tokens: &[Token]) -> bool {
+    super::split_top(tokens).len() > 1
+}
+
+fn creates_table(migration: &Migration, dialect: Dialect, table: &str) -> bool {
+    migration.steps(Phase::Expand, dialect).iter().any(|step| match step {
+        Step::Sql(statements) => statements
+            .iter()
+            .any(|s| begins(s.tokens(), &["CREATE", "TABLE"]) && s.table().as_deref() == Some(table)),
+        _ => false,
+    })
+}
+
+/// One action of an `ALTER TABLE`.
+fn action_broken(action: &[Token]) -> Option<&'static str> {
+    if begins(action, &["ADD", "CONSTRAINT"]) {
+        let late = action.windows(2).any(|w| w[0].is("NOT") && w[1].is("VALID"));
+        return (!late).then_some("a constraint without NOT VALID reads the whole table under a lock");
+    }
+    if !begins(action, &["ADD"]) {
+        return Some("it does not add");
+    }
+    let table_level = ["PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "EXCLUDE"];
+    if action.get(1).is_some_and(|t| table_level.iter().any(|w| t.is(w))) {
+        return Some("a constraint on rows that are there");
+    }
+    let mut at = 1;
+    while action.get(at).is_some_and(|t| ["COLUMN", "IF", "NOT", "EXISTS"].iter().any(|w| t.is(w))) {
+        at += 1;
+    }
+    // The column's name, then its definition.
+    definition_broken(action.get(at + 1..).unwrap_or_default())
+}
+
+/// The definition of a new column, after its name.
+fn definition_broken(definition: &[Token]) -> Option<&'static str> {
+    let has = |word: &str| definition.iter().any(|t| t.is(word));
+    let volatile = ["SERIAL", "BIGSERIAL", "SMALLSERIAL", "GENERATED"];
+    if definition.is_empty() {
+        return Some("no type");
+    }
+    if volatile.iter().any(|w| has(w)) {
+        return Some("a computed column rewrites the table");
+    }
+    if ["PRIMARY", "UNIQUE", "REFERENCES", "CHECK"].iter().any(|w| has(w)) {
+        return Some("a constraint on rows that are there");
+    }
+    let default = definition.iter().position(|t| t.is("DEFAULT"));
+    let not_null = definition.windows(2).any(|w| w[0].is("NOT") && w[1].is("NULL"));
+    match default {
+        None if not_null => Some("not null without a default: the old version's inserts would fail"),
+        None => None,
+        Some(at) => {
+            let value: Vec<&Token> = definition[at + 1..].iter().take_while(|t| !t.is("NOT")).collect();
+            (!constant(&value)).then_some("a default that is no constant rewrites the table")
+        }
+    }
+}
+
+/// A literal, maybe signed, maybe cast.
+fn constant(value: &[&Token]) -> bool {
+    let literal = |t: &&Token| {
+        matches!(t, Token::Text(_) | Token::Number(_))
+            || ["TRUE", "FALSE", "NULL", "CURRENT_TIMESTAMP"].iter().any(|w| t.is(w))
+    };
+    let rest = match value {
+        [Token::Mark('-' | '+'), Token::Number(_), rest @ ..] => rest,
+        [first, rest @ ..] if literal(first) => rest,
+        _ => return false,
+    };
+    rest.is_empty() || matches!(rest, [Token::Mark(':'), Token::Mark(':'), Token::Word(_), ..])
+}

@@ -1,0 +1,64 @@
+//! Indexes: on PostgreSQL built while others write, on SQLite in one go.
+
+use crate::database::{Session, Value};
+use crate::error::Error;
+use crate::leader::Leader;
+use crate::unit::{Index, Name};
+
+/// How long a concurrent build may wait for others' transactions. Its lock lets readers and writers
+/// pass, so that nobody stalls behind it; each try that fails leaves an invalid index to clean up.
+const BUILD_LOCK_LIMIT: &str = "SET lock_timeout = '10min'";
+
+/// Tries of a build that ends with an invalid index.
+const TRIES: u32 = 3;
+
+/// SQLite: the file has one writer anyway.
+pub(super) async fn plain(session: &mut Session, index: &Index) -> Result<(), Error> {
+    let sql = definition(index, "", "IF NOT EXISTS ");
+    session.run(&sql).await.map_err(|f| Error::of(f, &sql))
+}
+
+/// PostgreSQL: an invalid leftover goes first, then the build, then it is seen to be valid.
+pub(super) async fn concurrently(leader: &mut Leader, index: &Index) -> Result<(), Error> {
+    leader.long(BUILD_LOCK_LIMIT).await?;
+    for tried in 1.. {
+        match validity(leader, &index.name).await? {
+            Some(true) => break,
+            Some(false) => leader.long(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", index.name)).await?,
+            None => {}
+        }
+        let built = leader.long(&definition(index, "CONCURRENTLY ", "")).await;
+        match built {
+            Err(error) if tried < TRIES && error.lock_refused() => {
+                tracing::warn!(%error, index = index.name.as_str(), "a concurrent build is tried again");
+            }
+            Err(error) => return Err(error),
+            Ok(()) if tried >= TRIES && validity(leader, &index.name).await? != Some(true) => {
+                return Err(Error::Unsupported {
+                    step: format!("index {}", index.name.as_str()),
+                    found: format!("still invalid after {TRIES} builds"),
+                    needs: "rows that the index allows".into(),
+                });
+            }
+            Ok(()) => {}
+        }
+    }
+    leader.long("RESET lock_timeout").await
+}
+
+/// Whether the index is there, and valid.
+async fn validity(leader: &mut Leader, name: &Name) -> Result<Option<bool>, Error> {
+    let sql = "SELECT i.indisvalid AND i.indisready FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid \
+               JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = $1 AND n.nspname = current_schema()";
+    let rows =
+        leader.session.read(sql, &[Value::from(name.as_str())]).await.map_err(|f| Error::of(f, sql))?;
+    Ok(rows.first().and_then(|r| r.first()).map(|v| *v == Value::Int(1)))
+}
+
+fn definition(index: &Index, concurrently: &str, if_not_exists: &str) -> String {
+    let unique = if index.unique { "UNIQUE " } else { "" };
+    let columns = index.on.iter().map(Name::to_string).collect::<Vec<_>>().join(", ");
+    let only = index.only.as_ref().map(|w| format!(" WHERE {}", w.text())).unwrap_or_default();
+    let (name, table) = (&index.name, &index.table);
+    format!("CREATE {unique}INDEX {concurrently}{if_not_exists}{name} ON {table} ({columns}){only}")
+}

@@ -1,0 +1,122 @@
+//! No more nulls in a column, without a long lock.
+//!
+//! PostgreSQL: a check that is not yet valid, validated while others write, then the column's own
+//! NOT NULL, which finds its proof in the check and reads no rows. SQLite has no such change of a
+//! column: triggers refuse nulls.
+
+use crate::database::{Session, Value};
+use crate::error::Error;
+use crate::ladder::Ladder;
+use crate::leader::Leader;
+use crate::progress::{PhaseProgress, Teller};
+use crate::unit::{Name, NotNull};
+
+/// PostgreSQL, three transactions, each of which can be repeated.
+pub(super) async fn by_constraint(leader: &mut Leader, forbids: &NotNull) -> Result<(), Error> {
+    let NotNull { table, column } = forbids;
+    let check = format!("\"{}\"", shortened("tidegate_nn", table, column));
+    let state = "SELECT a.attnotnull, EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conrelid = a.attrelid \
+                 AND c.conname = $3) FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attname = $2";
+    let name = check.trim_matches('"').to_owned();
+    let values = [table.to_string().as_str().into(), column.as_str().into(), name.as_str().into()];
+    let rows = leader.session.read(state, &values).await.map_err(|f| Error::of(f, state))?;
+    let Some([Value::Int(done), Value::Int(checked)]) = rows.first().map(Vec::as_slice) else {
+        return Err(Error::Unsupported {
+            step: format!("not null {}.{}", table.as_str(), column.as_str()),
+            found: "no such column".into(),
+            needs: "a column that expand added".into(),
+        });
+    };
+    if *done == 1 && *checked == 0 {
+        return Ok(());
+    }
+    if *done == 0 && *checked == 0 {
+        let sql =
+            format!("ALTER TABLE {table} ADD CONSTRAINT {check} CHECK ({column} IS NOT NULL) NOT VALID");
+        short(leader, &sql).await?;
+    }
+    if *done == 0 {
+        leader.long("SET lock_timeout = '100ms'").await?;
+        let sql = format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}");
+        laddered(leader, &sql).await?;
+        leader.long("RESET lock_timeout").await?;
+    }
+    // Two statements: within one, the check would go before it could serve as the proof.
+    let set = if *done == 0 {
+        format!("ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL; ")
+    } else {
+        String::new()
+    };
+    let sql = format!("{set}ALTER TABLE {table} DROP CONSTRAINT {check}");
+    short(leader, &sql).await
+}
+
+/// A short statement in a transaction of ours, tried until the lock is granted.
+async fn short(leader: &mut Leader, sql: &str) -> Result<(), Error> {
+    let (nobody, _) = tokio::sync::watch::channel(PhaseProgress::default());
+    let cancel = leader.cancel.clone();
+    let mut ladder = Ladder::new(&cancel);
+    loop {
+        let tried = async {
+            leader.begin().await?;
+            leader.session.run(sql).await.map_err(|f| Error::of(f, sql))?;
+            leader.commit().await
+        };
+        let Err(error) = tried.await else { return Ok(()) };
+        leader.session.rollback().await;
+        ladder.rest(error, sql, &Teller(&nobody)).await?;
+    }
+}
+
+/// A long statement outside a transaction, tried until the lock is granted.
+async fn laddered(leader: &mut Leader, sql: &str) -> Result<(), Error> {
+    let (nobody, _) = tokio::sync::watch::channel(PhaseProgress::default());
+    let cancel = leader.cancel.clone();
+    let mut ladder = Ladder::new(&cancel);
+    while let Err(error) = leader.long(sql).await {
+        ladder.rest(error, sql, &Teller(&nobody)).await?;
+    }
+    Ok(())
+}
+
+/// SQLite, in one transaction: no null is there, and none can come.
+pub(super) async fn by_triggers(session: &mut Session, forbids: &NotNull) -> Result<(), Error> {
+    let NotNull { table, column } = forbids;
+    let count = format!("SELECT count(*) FROM {table} WHERE {column} IS NULL");
+    let rows = session.read(&count, &[]).await.map_err(|f| Error::of(f, &count))?;
+    let nulls = rows.first().and_then(|r| r.first()).and_then(Value::int).unwrap_or_default();
+    if nulls > 0 {
+        return Err(Error::Unsupported {
+            step: format!("not null {}.{}", table.as_str(), column.as_str()),
+            found: format!("{nulls} rows with null"),
+            needs: "a backfill before it".into(),
+        });
+    }
+    let text = format!("NOT NULL constraint failed: {}.{}", table.as_str(), column.as_str());
+    for (trigger, event) in
+        trigger_names(table, column).iter().zip(["INSERT", &format!("UPDATE OF {column}")])
+    {
+        let sql = format!(
+            "CREATE TRIGGER IF NOT EXISTS {trigger} BEFORE {event} ON {table} WHEN NEW.{column} IS NULL \
+             BEGIN SELECT RAISE(ABORT, '{text}'); END"
+        );
+        session.run(&sql).await.map_err(|f| Error::of(f, &sql))?;
+    }
+    Ok(())
+}
+
+/// The triggers that refuse nulls on SQLite, quoted.
+pub(super) fn trigger_names(table: &Name, column: &Name) -> [String; 2] {
+    ["insert", "update"]
+        .map(|event| format!("\"tidegate_nn_{}_{}_{event}\"", table.as_str(), column.as_str()))
+}
+
+/// A name of at most 63 bytes that differs where table or column differ.
+fn shortened(prefix: &str, table: &Name, column: &Name) -> String {
+    use sha2::{Digest as _, Sha256};
+    let plain = format!("{prefix}_{}_{}", table.as_str(), column.as_str());
+    if plain.len() <= 63 {
+        return plain;
+    }
+    format!("{}_{}", &plain[..50], &hex::encode(Sha256::digest(plain.as_bytes()))[..8])
+}

@@ -1,0 +1,89 @@
+//! Two-way sync of an old and a new column by triggers: what one version writes, the other reads.
+//!
+//! Neither version has to co-operate: who wrote is seen from *which column changed*. The rules, on
+//! both engines:
+//!
+//! | a row is | with | then |
+//! |---|---|---|
+//! | inserted | `new` given | `old` := down |
+//! | inserted or updated | `new` null | `new` := up |
+//! | updated | `new` changed | `old` := down |
+//! | updated | only `old` changed, and `new` does not say the same | `new` := up |
+//!
+//! so that whoever writes `new` wins, and a value that `old` cannot express is not lost by a write
+//! that does not concern it. All names of one sync begin alike, so that its end finds them.
+
+mod postgres;
+mod sqlite;
+
+use crate::database::{Dialect, Session};
+use crate::error::Error;
+use crate::unit::{DropSync, Name, Sync};
+use sha2::{Digest as _, Sha256};
+
+/// The setting that tells PostgreSQL's triggers that a row is only being filled.
+pub(crate) const FILL_SETTING: &str = "tidegate.fill";
+
+/// Makes the triggers, inside a transaction, after a check that both expressions fit the table.
+pub(crate) async fn create(session: &mut Session, sync: &Sync) -> Result<(), Error> {
+    let base = base(&sync.table, &sync.new);
+    run(session, &check(sync)).await?;
+    match session.dialect() {
+        Dialect::Postgres => run(session, &postgres::create(&base, sync)).await,
+        Dialect::Sqlite => {
+            sqlite::fits(session, sync).await?;
+            run(session, &sqlite::create(&base, sync)).await
+        }
+    }
+}
+
+/// Removes them, if they are there, inside a transaction.
+pub(crate) async fn drop(session: &mut Session, sync: &DropSync) -> Result<(), Error> {
+    let base = base(&sync.table, &sync.new);
+    let names = match session.dialect() {
+        Dialect::Postgres => postgres::drop(session, &base).await?,
+        Dialect::Sqlite => sqlite::drop(session, &base).await?,
+    };
+    if names.is_empty() { Ok(()) } else { run(session, &names.join(";\n")).await }
+}
+
+/// A statement that changes nothing, and fails where the expressions do not fit.
+fn check(sync: &Sync) -> String {
+    format!(
+        "UPDATE {table} SET {new} = ({up}), {old} = ({down}) WHERE 1 = 0",
+        table = sync.table,
+        new = sync.new,
+        old = sync.old,
+        up = sync.up.text(),
+        down = sync.down.text()
+    )
+}
+
+/// How every trigger and function of this sync begins; at most 45 bytes, so that the longest name
+/// stays below PostgreSQL's 63.
+fn base(table: &Name, new: &Name) -> String {
+    let plain = format!("tidegate_{}_{}", table.as_str(), new.as_str());
+    if plain.len() <= 45 {
+        return plain;
+    }
+    let digest = hex::encode(Sha256::digest(plain.as_bytes()));
+    format!("{}_{}", &plain[..36], &digest[..8])
+}
+
+async fn run(session: &mut Session, sql: &str) -> Result<(), Error> {
+    session.run(sql).await.map_err(|f| Error::of(f, sql))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_stay_apart_and_short_enough() {
+        let name = |t: &str| Name::try_from(t.to_owned()).unwrap();
+        let long = name(&"t".repeat(63));
+        let (a, b) = (base(&long, &name("visibility_a")), base(&long, &name("visibility_b")));
+        assert!(a.len() <= 45 && a != b, "{a} {b}");
+        assert_eq!(base(&name("images"), &name("visibility")), "tidegate_images_visibility");
+    }
+}

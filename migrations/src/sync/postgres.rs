@@ -1,0 +1,95 @@
+//! PostgreSQL's form: BEFORE triggers guarded by WHEN, so that rows that do not concern the sync,
+//! and the fill's own updates, call no function. Fired in the order of their names.
+
+use super::FILL_SETTING;
+use crate::database::{Session, Value};
+use crate::error::Error;
+use crate::unit::{Refresh, Sync};
+
+pub(super) fn create(base: &str, sync: &Sync) -> String {
+    let Sync { table, old, new, up, down, refresh } = sync;
+    let (up, down) = (up.text(), down.text());
+    // The expressions see the new row under the table's own name.
+    let over_row = |expression: &str| format!("(SELECT ({expression}) FROM (SELECT NEW.*) AS {table})");
+    let (up_row, down_row) = (over_row(up), over_row(down));
+    let mut sql = [
+        function(base, "up", &format!("NEW.{new} := {up_row}; RETURN NEW;")),
+        function(base, "down", &format!("NEW.{old} := {down_row}; RETURN NEW;")),
+        function(
+            base,
+            "carry",
+            &format!(
+                "IF NEW.{old} IS DISTINCT FROM {down_row} THEN NEW.{new} := {up_row}; END IF; RETURN NEW;"
+            ),
+        ),
+        trigger(base, "1_down_insert", "BEFORE INSERT", sync, &format!("NEW.{new} IS NOT NULL"), "down"),
+        trigger(
+            base,
+            "2_down",
+            &format!("BEFORE UPDATE OF {new}"),
+            sync,
+            &format!(
+                "NEW.{new} IS NOT NULL AND NEW.{new} IS DISTINCT FROM OLD.{new} \
+                 AND current_setting('{FILL_SETTING}', true) IS DISTINCT FROM 'on'"
+            ),
+            "down",
+        ),
+        trigger(
+            base,
+            "3_carry",
+            &format!("BEFORE UPDATE OF {old}"),
+            sync,
+            &format!(
+                "NEW.{old} IS DISTINCT FROM OLD.{old} AND NEW.{new} IS NOT DISTINCT FROM OLD.{new} \
+                 AND NEW.{new} IS NOT NULL"
+            ),
+            "carry",
+        ),
+        trigger(base, "4_fill", "BEFORE INSERT OR UPDATE", sync, &format!("NEW.{new} IS NULL"), "up"),
+    ]
+    .concat();
+    for (index, Refresh { table: other, key, of }) in refresh.iter().enumerate() {
+        let role = format!("refresh_{index}");
+        let body = format!(
+            "UPDATE {table} SET {new} = ({up}) WHERE {table}.{of} = NEW.{key} AND {table}.{new} IS DISTINCT FROM ({up}); \
+             RETURN NULL;"
+        );
+        sql += &function(base, &role, &body);
+        sql += &format!(
+            "DROP TRIGGER IF EXISTS \"{base}_{role}\" ON {other};\n\
+             CREATE TRIGGER \"{base}_{role}\" AFTER INSERT ON {other} FOR EACH ROW EXECUTE FUNCTION \"{base}_{role}\"();\n"
+        );
+    }
+    sql
+}
+
+/// Functions go with the triggers that call them; both are this sync's own.
+pub(super) async fn drop(session: &mut Session, base: &str) -> Result<Vec<String>, Error> {
+    let sql = "SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+               WHERE n.nspname = current_schema() AND p.pronargs = 0 \
+               AND p.proname = ANY (string_to_array($1, ','))";
+    let roles = ["up", "down", "carry"].into_iter().map(str::to_owned);
+    // More tables than this are not refreshed from; the linter's limit.
+    let refreshes = (0..crate::unit::Sync::MAX_REFRESH).map(|index| format!("refresh_{index}"));
+    let names: Vec<String> = roles.chain(refreshes).map(|role| format!("{base}_{role}")).collect();
+    let values = [Value::from(names.join(",").as_str())];
+    let rows = session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
+    let function = |row: &Vec<Value>| Some(format!("DROP FUNCTION {} CASCADE", row.first()?.text()?));
+    Ok(rows.iter().filter_map(function).collect())
+}
+
+fn function(base: &str, role: &str, body: &str) -> String {
+    format!(
+        "CREATE OR REPLACE FUNCTION \"{base}_{role}\"() RETURNS trigger LANGUAGE plpgsql \
+         SET search_path FROM CURRENT AS $tidegate$\n#variable_conflict use_column\nBEGIN {body} END $tidegate$;\n"
+    )
+}
+
+fn trigger(base: &str, role: &str, event: &str, sync: &Sync, when: &str, function: &str) -> String {
+    let table = &sync.table;
+    format!(
+        "DROP TRIGGER IF EXISTS \"{base}_{role}\" ON {table};\n\
+         CREATE TRIGGER \"{base}_{role}\" {event} ON {table} FOR EACH ROW WHEN ({when}) \
+         EXECUTE FUNCTION \"{base}_{function}\"();\n"
+    )
+}

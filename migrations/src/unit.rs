@@ -1,0 +1,111 @@
+//! Migrations as they are written: one TOML file each, parsed and linted at the door.
+//!
+//! Inside this crate nothing is malformed: names are [`Name`]s, SQL is split into [`Statement`]s, and
+//! each phase has its steps for each engine. Never talks to a database.
+
+mod digest;
+mod file;
+mod load;
+mod name;
+mod phase;
+mod statement;
+mod step;
+
+pub use digest::Digest;
+pub use load::LoadError;
+pub use name::{InvalidName, Name};
+pub use phase::{Phase, Requires};
+pub use statement::Statement;
+pub(crate) use statement::Token;
+pub use step::{AddColumn, Backfill, DropColumn, DropSync, Index, NotNull, Refresh, Step, Sync};
+
+use crate::database::Dialect;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One migration: what each phase does, on each engine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Migration {
+    /// The file's name without its ending, such as `0002_image_visibility`.
+    pub id: String,
+    /// The first service version that knows the new shape.
+    pub version: u32,
+    /// Whether version N-1 can read migrated rows; if not, entering migrate is the point of no return.
+    pub old_reads_migrated: bool,
+    /// What migrate asks of the fleet.
+    pub requires: Requires,
+    #[serde(skip)]
+    file: std::path::PathBuf,
+    steps: BTreeMap<Phase, BTreeMap<String, Vec<Step>>>,
+    verify: BTreeMap<String, Statement>,
+}
+
+impl Migration {
+    /// The steps of a phase, in order.
+    pub fn steps(&self, phase: Phase, dialect: Dialect) -> &[Step] {
+        self.steps.get(&phase).and_then(|by| by.get(&dialect.to_string())).map_or(&[], Vec::as_slice)
+    }
+
+    /// The query that counts the rows that migrate has still to do; none when it has nothing to fill.
+    pub fn verify(&self, dialect: Dialect) -> Option<&Statement> {
+        self.verify.get(&dialect.to_string())
+    }
+
+    /// The file it was read from.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// The migrations of a directory, in the order of their numbers.
+#[derive(Debug, Clone)]
+pub struct MigrationSet {
+    migrations: Vec<Migration>,
+}
+
+impl MigrationSet {
+    /// Reads, parses and lints every `NNNN_name.toml` of a directory.
+    ///
+    /// # Errors
+    /// Every finding at once, each with its file and step; or the path that cannot be read.
+    pub fn load(directory: &Path) -> Result<Self, LoadError> {
+        load::load(directory)
+    }
+
+    /// In the order in which they run.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Migration> {
+        self.migrations.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.migrations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.migrations.is_empty()
+    }
+
+    /// Those that a service version of at most `version` knows: what an upgrade to it may run.
+    #[must_use]
+    pub fn up_to(&self, version: u32) -> MigrationSet {
+        let known = self.migrations.iter().filter(|m| m.version <= version);
+        MigrationSet { migrations: known.cloned().collect() }
+    }
+
+    /// Whether an old reader understands every migrated row; if not, entering migrate is final.
+    pub fn old_reads_migrated(&self) -> bool {
+        self.migrations.iter().all(|m| m.old_reads_migrated)
+    }
+
+    /// The digest of all contents, comments and spacing left out: equal for equal meaning.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.migrations)
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&Migration> {
+        self.migrations.iter().find(|m| m.id == id)
+    }
+}

@@ -1,0 +1,219 @@
+//! The form of a migration file, and its way into a [`Migration`].
+
+use super::{
+    AddColumn, Backfill, DropColumn, DropSync, Index, Migration, NotNull, Phase, Requires, Statement, Step,
+    Sync,
+};
+use crate::database::Dialect;
+use crate::lint::{Finding, Place, Rule};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    id: String,
+    version: u32,
+    old_reads_migrated: bool,
+    expand: Option<Steps>,
+    migrate: Option<Migrate>,
+    contract: Option<Steps>,
+    undo: Option<Steps>,
+    #[serde(default)]
+    postgres: Override,
+    #[serde(default)]
+    sqlite: Override,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Steps {
+    steps: Vec<StepFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Migrate {
+    requires: Requires,
+    steps: Vec<StepFile>,
+    verify: Option<Statement>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MigrateOverride {
+    steps: Vec<StepFile>,
+    verify: Option<Statement>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Override {
+    expand: Option<Steps>,
+    migrate: Option<MigrateOverride>,
+    contract: Option<Steps>,
+    undo: Option<Steps>,
+}
+
+impl Override {
+    fn take(&mut self, phase: Phase) -> Option<Vec<StepFile>> {
+        match phase {
+            Phase::Expand => self.expand.take().map(|p| p.steps),
+            Phase::Migrate => self.migrate.take().map(|p| p.steps),
+            Phase::Contract => self.contract.take().map(|p| p.steps),
+            Phase::Undo => self.undo.take().map(|p| p.steps),
+        }
+    }
+}
+
+#[derive(Deserialize, Clone)]
+#[serde(rename_all = "snake_case")]
+enum StepFile {
+    Sql(String),
+    File(String),
+    AddColumn(AddColumn),
+    DropColumn(DropColumn),
+    Sync(Sync),
+    DropSync(DropSync),
+    Backfill(Backfill),
+    Index(Index),
+    NotNull(NotNull),
+}
+
+impl File {
+    /// Parses one file's text. A finding names the line.
+    pub fn parse(path: &Path, text: &str) -> Result<File, Box<Finding>> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
+            Box::new(Finding::of_file(
+                path,
+                line,
+                Rule::Form,
+                error.message().trim().replace('\n', "; "),
+                "the fields of a migration: id, version, old_reads_migrated, expand, migrate, contract, undo, \
+                 postgres, sqlite",
+            ))
+        })
+    }
+
+    /// Resolves files and overrides.
+    pub fn into_migration(mut self, path: &Path, findings: &mut Vec<Finding>) -> Migration {
+        self.check_head(path, findings);
+        let mut verify = BTreeMap::new();
+        let mut plain: BTreeMap<Phase, Vec<StepFile>> = BTreeMap::new();
+        let requires = self.migrate.as_ref().map_or(Requires::Expanded, |m| m.requires);
+        for (dialect, over) in [(Dialect::Postgres, &self.postgres), (Dialect::Sqlite, &self.sqlite)] {
+            let own = over.migrate.as_ref().and_then(|m| m.verify.clone());
+            if let Some(query) = own.or_else(|| self.migrate.as_ref().and_then(|m| m.verify.clone())) {
+                verify.insert(dialect.to_string(), query);
+            }
+        }
+        for (phase, steps) in [
+            (Phase::Expand, self.expand.take().map(|p| p.steps)),
+            (Phase::Migrate, self.migrate.take().map(|p| p.steps)),
+            (Phase::Contract, self.contract.take().map(|p| p.steps)),
+            (Phase::Undo, self.undo.take().map(|p| p.steps)),
+        ] {
+            plain.insert(phase, steps.unwrap_or_default());
+        }
+        let mut steps = BTreeMap::new();
+        for phase in Phase::ALL {
+            let mut by_dialect = BTreeMap::new();
+            for (dialect, over) in
+                [(Dialect::Postgres, &mut self.postgres), (Dialect::Sqlite, &mut self.sqlite)]
+            {
+                let own = over.take(phase).unwrap_or_else(|| plain[&phase].clone());
+                let resolved = own.into_iter().enumerate().filter_map(|(index, step)| {
+                    let place = Place { phase, step: index, dialect };
+                    resolve(path, place, step).map_err(|finding| findings.push(*finding)).ok()
+                });
+                by_dialect.insert(dialect.to_string(), resolved.collect());
+            }
+            steps.insert(phase, by_dialect);
+        }
+        Migration {
+            id: self.id,
+            version: self.version,
+            old_reads_migrated: self.old_reads_migrated,
+            requires,
+            file: path.to_owned(),
+            steps,
+            verify,
+        }
+    }
+
+    fn check_head(&self, path: &Path, findings: &mut Vec<Finding>) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        if self.id != stem {
+            let found = format!("id `{}`", self.id);
+            findings.push(Finding::of_file(
+                path,
+                None,
+                Rule::Form,
+                found,
+                format!("the file's own name, `{stem}`"),
+            ));
+        }
+        // The range of a service version (the words of the design).
+        if self.version == 0 || self.version > 2_147_483_647 {
+            let found = format!("version {}", self.version);
+            findings.push(Finding::of_file(path, None, Rule::Form, found, "1 to 2147483647"));
+        }
+        if let Some(Migrate { requires: Requires::Floor(floor), .. }) = &self.migrate
+            && (*floor == 0 || *floor > 2_147_483_647)
+        {
+            let found = format!("floor {floor}");
+            findings.push(Finding::of_file(path, None, Rule::Form, found, "1 to 2147483647"));
+        }
+    }
+}
+
+fn resolve(path: &Path, place: Place, step: StepFile) -> Result<Step, Box<Finding>> {
+    let refuse =
+        |rule, found: String, allowed: &str| Box::new(Finding::of_step(path, place, rule, found, allowed));
+    let script = |text: &str| {
+        let statements =
+            Statement::script(text).map_err(|why| refuse(Rule::Form, why, "whole statements"))?;
+        if statements.is_empty() {
+            return Err(refuse(Rule::Form, "no statement".into(), "at least one statement"));
+        }
+        Ok(Step::Sql(statements))
+    };
+    Ok(match step {
+        StepFile::Sql(text) => script(&text)?,
+        StepFile::File(name) => {
+            let text = beside(path, &name).map_err(|found| {
+                refuse(
+                    Rule::Path,
+                    found,
+                    "a file in the migration's own directory or below, at most 1 MiB of UTF-8",
+                )
+            })?;
+            script(&text)?
+        }
+        StepFile::AddColumn(s) => Step::AddColumn(s),
+        StepFile::DropColumn(s) => Step::DropColumn(s),
+        StepFile::Sync(s) => Step::Sync(s),
+        StepFile::DropSync(s) => Step::DropSync(s),
+        StepFile::Backfill(s) => Step::Backfill(s),
+        StepFile::Index(s) => Step::Index(s),
+        StepFile::NotNull(s) => Step::NotNull(s),
+    })
+}
+
+/// The text of a file beside the migration; it may not lie elsewhere, also not through a link.
+fn beside(migration: &Path, name: &str) -> Result<String, String> {
+    let plain = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
+    if name.is_empty() || !plain {
+        return Err(format!("the path `{name}` leads out of the directory"));
+    }
+    let directory = migration.parent().unwrap_or(Path::new("."));
+    let unreadable = |e: std::io::Error| format!("`{name}` cannot be read: {e}");
+    let home = directory.canonicalize().map_err(unreadable)?;
+    let real = directory.join(name).canonicalize().map_err(unreadable)?;
+    if !real.starts_with(&home) {
+        return Err(format!("the path `{name}` leads out of the directory through a link"));
+    }
+    super::load::read_bounded(&real).map_err(unreadable)
+}
