@@ -12,6 +12,7 @@ pub mod descendants;
 pub mod error;
 pub mod etcd;
 pub mod haproxy;
+pub mod hold;
 pub mod interrupt;
 pub mod pantry;
 pub mod port;

@@ -1,0 +1,128 @@
+//! The load must see what goes wrong: a load that finds nothing proves nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::response::{IntoResponse, Json};
+use grenade_tests::load::{Load, LoadHandle};
+use grenade_tests::world::balancer;
+use grenade_tests::world::wait::wait_for;
+
+use crate::rig::{LIMIT, Rig, all_up, servers};
+
+async fn until(load: &LoadHandle, ok: u64) {
+    wait_for("good answers", LIMIT, || async {
+        let progress = load.progress();
+        if progress.ok >= ok { Ok(()) } else { Err(format!("{progress:?}")) }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_backend_is_counted_and_the_ledger_agrees() {
+    let rig = Rig::new();
+    let database = rig.sqlite(100).await;
+    let (mut one, other) = (rig.pantry(1, "n1", &database).await, rig.pantry(1, "n2", &database).await);
+    let balancer = balancer::start(&rig.world, &servers(&[&one, &other])).await.unwrap();
+    all_up(&balancer, &[&one, &other]).await;
+    let load = Load::start(rig.load(balancer.address, 100, 100)).unwrap();
+    until(&load, 150).await;
+    one.process.crash().unwrap();
+    let before = load.progress().ok;
+    until(&load, before + 100).await;
+    let report = load.stop().await.unwrap();
+    assert!(report.failed > 0, "a backend was killed under load and nothing failed: {report:#?}");
+    assert_eq!(report.sent, report.ok + report.failed);
+    assert_eq!(report.failures.values().sum::<u64>(), report.failed);
+    let ledger = std::fs::read_to_string(rig.world.path("requests.csv")).unwrap();
+    let count =
+        |outcome: &str| ledger.lines().filter(|line| line.split(',').nth(6) == Some(outcome)).count() as u64;
+    assert_eq!((count("ok"), count("failed")), (report.ok, report.failed));
+}
+
+#[tokio::test]
+async fn it_is_an_open_loop_with_every_kind_and_keeps_its_rate() {
+    let rig = Rig::new();
+    let database = rig.sqlite(100).await;
+    let pantry = rig.pantry(1, "n1", &database).await;
+    let load = Load::start(rig.load(pantry.plan.address, 150, 100)).unwrap();
+    until(&load, 450).await;
+    let report = load.stop().await.unwrap();
+    assert_eq!(report.failed, 0, "{report:#?}");
+    assert!(report.slowest_in_flight_ms > 1900.0, "an upload takes 2 to 4 s: {report:#?}");
+    assert!(report.latency_ms.p50 > 0.0 && report.latency_ms.p50 <= report.latency_ms.p999, "{report:#?}");
+    let ledger = std::fs::read_to_string(rig.world.path("requests.csv")).unwrap();
+    for kind in ["create", "read", "list", "update", "share", "upload"] {
+        assert!(ledger.lines().any(|line| line.split(',').nth(4) == Some(kind)), "no {kind} in the ledger");
+    }
+    let mut due: Vec<(u64, f64)> = ledger
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .map(|fields| (fields[0].parse().unwrap(), fields[1].parse().unwrap()))
+        .collect();
+    due.sort_by_key(|(seq, _)| *seq);
+    for (seq, at) in due {
+        let right = seq as f64 * 1000.0 / 150.0;
+        assert!((at - right).abs() < 1.0, "request {seq} was due at {at} ms, not {right} ms");
+    }
+}
+
+/// A service that answers well-formed lies: only the content tells.
+#[tokio::test]
+async fn wrong_content_is_a_failure() {
+    let rig = Rig::new();
+    let lie = || async {
+        let image = serde_json::json!({"id": "seed-00000000", "name": "image 0", "public": true, "shared": false,
+            "size": 1, "checksum": "", "written_by": 1, "is_public": true, "images": []});
+        ([("x-pantry-version", "1"), ("x-pantry-node", "liar")], Json(image)).into_response()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move { axum::serve(listener, Router::new().fallback(lie)).await });
+    let load = Load::start(rig.load(at, 100, 100)).unwrap();
+    wait_for("20 outcomes", LIMIT, || async {
+        let progress = load.progress();
+        if progress.failed >= 20 { Ok(()) } else { Err(format!("{progress:?}")) }
+    })
+    .await
+    .unwrap();
+    let report = load.stop().await.unwrap();
+    server.abort();
+    assert_eq!(report.ok, 0, "{report:#?}");
+    assert!(report.failures.contains_key("wrong content"), "{report:#?}");
+    assert!(report.failures.contains_key("status 200"), "a create must answer 201: {report:#?}");
+}
+
+/// A connection that is accepted and closed is a reset, and is not tried again.
+#[tokio::test]
+async fn a_reset_is_a_failure_and_nothing_is_retried() {
+    let rig = Rig::new();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (at, open) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(true)));
+    let going = Arc::clone(&open);
+    let server = tokio::spawn(async move {
+        let mut accepted = 0_u64;
+        while going.load(Ordering::SeqCst) {
+            if let Ok(Ok(_)) =
+                tokio::time::timeout(std::time::Duration::from_millis(200), listener.accept()).await
+            {
+                accepted += 1;
+            }
+        }
+        accepted
+    });
+    let load = Load::start(rig.load(at, 50, 100)).unwrap();
+    wait_for("20 outcomes", LIMIT, || async {
+        let progress = load.progress();
+        if progress.failed >= 20 { Ok(()) } else { Err(format!("{progress:?}")) }
+    })
+    .await
+    .unwrap();
+    let report = load.stop().await.unwrap();
+    open.store(false, Ordering::SeqCst);
+    assert_eq!(report.failures.get("reset"), Some(&report.sent), "{report:#?}");
+    assert_eq!(server.await.unwrap(), report.sent, "one connection for each request");
+}

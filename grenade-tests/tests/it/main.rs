@@ -1,0 +1,13 @@
+//! Real processes, each test in a world of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test says what it expects in one word")]
+
+mod balancer;
+mod load;
+mod pantry;
+mod real_etcd;
+mod real_haproxy;
+mod real_postgres;
+mod rig;
+mod versions;
+mod world;
