@@ -1,0 +1,97 @@
+//! The facts, held against each form of the embedded store.
+
+use std::time::Duration;
+
+use etcd_client::Client;
+use tidegate_embedded_etcd::{Embedded, OpenError};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::facts;
+
+#[tokio::test(start_paused = true)]
+async fn in_memory_in_paused_time() {
+    let store = Embedded::in_memory();
+    facts::hold(&mut store.client().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Embedded::open(dir.path(), "a test").await.unwrap();
+    facts::hold(&mut store.client().await.unwrap()).await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn over_tcp() {
+    let store = Embedded::in_memory();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let server = tokio::spawn({
+        let (store, shutdown) = (store.clone(), shutdown.clone());
+        async move { store.serve(listener, shutdown).await }
+    });
+    let mut client = Client::connect([format!("http://{address}")], None).await.unwrap();
+    facts::hold(&mut client).await;
+
+    let member = client.member_list().await.unwrap().members()[0].clone();
+    assert_eq!(member.client_urls(), [format!("http://{address}")]);
+    let mut watch = client.watch("open", None).await.unwrap();
+    assert!(watch.message().await.unwrap().unwrap().created());
+    shutdown.cancel();
+    assert!(watch.message().await.is_err(), "a stream ends with the server");
+    tokio::time::timeout(Duration::from_secs(10), server).await.unwrap().unwrap().unwrap();
+    assert!(store.client().await.unwrap().get("x", None).await.is_ok(), "the store itself goes on");
+}
+
+#[tokio::test]
+async fn a_second_opener_is_told_of_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Embedded::open(dir.path(), "coordinator at 127.0.0.1:7400").await.unwrap();
+    let refused = Embedded::open(dir.path(), "another").await.expect_err("it is open");
+    assert!(matches!(refused, OpenError::Lock(_)), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains("coordinator at 127.0.0.1:7400"), "{text}");
+    assert!(text.contains(&std::process::id().to_string()), "{text}");
+    first.close().await;
+    first.close().await;
+    let second = Embedded::open(dir.path(), "another").await.unwrap();
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_closed_store_refuses_and_ends_its_streams() {
+    let store = Embedded::in_memory();
+    let mut client = store.client().await.unwrap();
+    let mut watch = client.watch("x", None).await.unwrap();
+    assert!(watch.message().await.unwrap().unwrap().created());
+    store.close().await;
+    assert!(watch.message().await.is_err());
+    let (code, text) = facts::refusal(client.get("x", None).await);
+    assert_eq!((code, text.as_str()), (tonic::Code::Unavailable, "etcdserver: server stopped"));
+}
+
+#[tokio::test]
+async fn what_it_does_not_offer_it_says() {
+    let store = Embedded::in_memory();
+    let mut client = store.client().await.unwrap();
+    let refused = [
+        facts::refusal(client.user_list().await),
+        facts::refusal(client.lock("x", None).await),
+        facts::refusal(client.leader("x").await),
+        facts::refusal(client.hash().await),
+        facts::refusal(client.snapshot().await),
+        facts::refusal(client.move_leader(1).await),
+    ];
+    for (code, text) in refused {
+        assert_eq!(code, tonic::Code::Unimplemented, "{text}");
+        assert!(text.contains("is not offered; it needs a real etcd"), "{text}");
+    }
+    let status = client.status().await.unwrap();
+    assert_eq!(status.leader(), status.header().unwrap().member_id());
+    assert!(status.version().starts_with("3.5.99-embedded"), "{}", status.version());
+    assert!(client.alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None).await.is_ok());
+    client.defragment().await.unwrap();
+}
