@@ -1,7 +1,7 @@
 //! What the store promises, shown by one suite on the embedded store and on a real etcd, and what only one of them
 //! can show.
 
-//mod embedded;
+mod embedded;
 mod etcd;
 mod proxy;
 mod real_etcd;
