@@ -9,6 +9,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tonic_prost_build::configure()
         // So that `--json` of the command line is the message itself, in a steady order.
         .type_attribute(".", "#[derive(serde::Serialize, serde::Deserialize)]")
+        .enum_attribute("UpgradeSeen.seen", "#[serde(rename_all = \"snake_case\")]")
+        .field_attribute("UpgradeSeen.seen", "#[serde(flatten)]")
         .btree_map(".")
         .compile_fds(files)?;
     Ok(())

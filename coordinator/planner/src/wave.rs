@@ -7,5 +7,5 @@ pub mod budget;
 mod draw;
 mod sizes;
 
-pub use draw::{Drawn, draw, pages};
+pub use draw::{Drawn, draw, pages, redraw};
 pub use sizes::sizes;

@@ -32,7 +32,7 @@ pub struct Upgrade {
     #[serde(default)]
     pub former: Option<Former>,
     /// The schema change that goes with it.
-    #[serde(default)]
+    #[serde(default, rename = "schema_change")]
     pub schema: Option<SchemaBinding>,
     /// How the fleet was divided; known once the roll begins.
     #[serde(default)]

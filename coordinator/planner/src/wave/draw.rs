@@ -54,6 +54,19 @@ fn dealt<'a>(upgrade: &UpgradeId, nodes: impl Iterator<Item = (&'a NodeId, &'a s
     order
 }
 
+/// Divides anew what is left after a wave was emptied: who is done stays where it was drawn, the others fill the
+/// waves from the emptied one on, in their old order and the old sizes.
+pub fn redraw(settled: Vec<(NodeId, u32)>, left: Vec<NodeId>, sizes: &[u32], from: u32) -> Drawn {
+    let open = sizes.iter().enumerate().skip(from as usize);
+    let last = (sizes.len() as u32).saturating_sub(1);
+    let places = open.flat_map(|(wave, size)| std::iter::repeat_n(wave as u32, *size as usize));
+    let placed = left.into_iter().zip(places.chain(std::iter::repeat(last)));
+    let members: Vec<(NodeId, u32)> = settled.into_iter().chain(placed).collect();
+    let waves = members.iter().map(|(_, wave)| wave + 1).max().unwrap_or(0);
+    let size = |wave: u32| members.iter().filter(|(_, w)| *w == wave).count() as u32;
+    Drawn { sizes: (0..waves).map(size).collect(), members }
+}
+
 /// The pages to store.
 pub fn pages(drawn: &Drawn) -> Vec<WavePage> {
     drawn.members.chunks(PAGE_MEMBERS).map(|members| WavePage { members: members.to_vec() }).collect()
@@ -62,6 +75,14 @@ pub fn pages(drawn: &Drawn) -> Vec<WavePage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_emptied_wave_is_filled_from_the_next_ones() {
+        let n = |i: usize| -> NodeId { format!("n{i}").parse().unwrap() };
+        let drawn = redraw(vec![(n(0), 0)], vec![n(2), n(3), n(4)], &[1, 1, 2, 4], 1);
+        assert_eq!(drawn.members, [(n(0), 0), (n(2), 1), (n(3), 2), (n(4), 2)]);
+        assert_eq!(drawn.sizes, [1, 1, 2]);
+    }
 
     #[test]
     fn membership_is_stable_and_spread_over_domains() {

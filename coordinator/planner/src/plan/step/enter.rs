@@ -5,7 +5,7 @@ use super::super::Draft;
 use crate::fleet::ServiceFleet;
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
-use crate::wave::{Drawn, draw, pages};
+use crate::wave::{Drawn, draw, pages, redraw};
 use tidegate_proto::Key;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::Division;
@@ -37,6 +37,36 @@ pub(super) fn roll(draft: &mut Draft<'_>, happened: Move, because: &str) {
     let extra = draft.window(Commit::new(), spec.from, spec.to);
     let division = Division { pages: wanted.len() as u32, sizes: drawn.sizes };
     draft.advance(happened, extra, move |body| body.waves = Some(division), because);
+}
+
+/// A wave that nobody is left in is drawn again from those that are not done.
+pub(super) fn roll_again(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32) {
+    let Some(division) = &draft.upgrade.waves else { return };
+    let last = (division.sizes.len() as u32).saturating_sub(1);
+    let mut left: Vec<(u32, tidegate_proto::NodeId)> = Vec::new();
+    let mut settled = Vec::new();
+    for instance in service.instances() {
+        let drawn = instance.wave.unwrap_or(last);
+        if drawn > wave {
+            left.push((drawn, instance.node.clone()))
+        } else {
+            settled.push((instance.node.clone(), drawn))
+        }
+    }
+    left.sort_unstable();
+    let drawn = redraw(settled, left.into_iter().map(|(_, node)| node).collect(), &division.sizes, wave);
+    let wanted = pages(&drawn);
+    if store_pages(draft, &wanted) {
+        let division = Division { pages: wanted.len() as u32, sizes: drawn.sizes };
+        let because = format!("nobody was left in wave {}", wave + 1);
+        draft.rewrite(
+            Commit::new(),
+            move |body| body.waves = Some(division),
+            "draw again".to_owned(),
+            "roll, waves drawn again",
+            &because,
+        );
+    }
 }
 
 /// The fleet as it is now, divided.

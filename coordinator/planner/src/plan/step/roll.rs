@@ -138,7 +138,10 @@ fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
         }
         return;
     }
-    if service.in_wave(wave) == service.todo_in(wave) {
+    if service.in_wave(wave) == 0 && service.todo_up_to(u32::MAX).next().is_some() {
+        return super::enter::roll_again(draft, service, wave);
+    }
+    if service.in_wave(wave) > 0 && service.in_wave(wave) == service.todo_in(wave) {
         return draft.wait(Reason::EmptyWave { wave });
     }
     if wave < last {

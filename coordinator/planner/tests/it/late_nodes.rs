@@ -1,0 +1,97 @@
+//! Nodes that are silent, late, too old or too new close gates; they are never assumed gone.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::Reason;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::InstanceId;
+use tidegate_proto::record::upgrade::Phase;
+
+fn asker(why: &str) -> Asker {
+    Asker { who: "op".into(), why: why.into() }
+}
+
+#[test]
+fn a_silent_instance_closes_the_gate_until_a_person_decommissions_it() {
+    let mut world = World::at_version_1(4);
+    world.start(spec(json!({"min_in_service": 1, "max_unavailable": 2}))).unwrap();
+    while !matches!(world.phase(), Phase::Roll { .. }) {
+        world.turn();
+        world.agents_step();
+    }
+    world.fall_silent(3);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Roll { .. }));
+    let reasons = &last.waiting[&upgrade_id()];
+    assert!(
+        reasons.iter().any(|r| matches!(r, Reason::Silent { nodes, .. } if nodes.first == [node(3)])),
+        "{reasons:?}"
+    );
+
+    let id = InstanceId::new(service(), node(3));
+    let refused =
+        ask::decommission(world.store.fleet(), &world.moment(), &id, None, &asker("burnt down")).unwrap_err();
+    assert!(refused.message.contains("--stopped-how"), "{refused}");
+    let commit = ask::decommission(
+        world.store.fleet(),
+        &world.moment(),
+        &id,
+        Some("power is off".into()),
+        &asker("burnt down"),
+    )
+    .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn decommissioning_one_that_reports_is_refused() {
+    let world = World::at_version_1(2);
+    let id = InstanceId::new(service(), node(1));
+    let refused = ask::decommission(world.store.fleet(), &world.moment(), &id, Some("x".into()), &asker("x"))
+        .unwrap_err();
+    assert!(refused.message.contains("reports: it is not gone"), "{refused}");
+}
+
+#[test]
+fn a_later_admission_voids_the_tombstone() {
+    let mut world = World::at_version_1(2);
+    world.fall_silent(1);
+    let id = InstanceId::new(service(), node(1));
+    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, None, &asker("gone")).unwrap();
+    assert!(world.store.commit(&commit));
+    assert_eq!(world.store.fleet().service(&service()).unwrap().len(), 1);
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    assert!(world.admit(&node(1)));
+    let fleet = world.store.fleet();
+    assert_eq!(fleet.service(&service()).unwrap().len(), 2);
+    assert_eq!(fleet.service(&service()).unwrap().spread().silent, 1);
+}
+
+#[test]
+fn one_that_joins_below_during_the_roll_is_rolled_with_the_last_wave() {
+    let mut world = World::at_version_1(4);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    while !matches!(world.phase(), Phase::Roll { .. }) {
+        world.turn();
+        world.agents_step();
+    }
+    world.join(9, 1);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.versions(), [2; 5]);
+}
+
+#[test]
+fn one_that_returns_old_after_the_end_is_refused_admission() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    world.agents.get_mut(&node(0)).unwrap().release = crate::sim::release(1);
+    assert!(!world.admit(&node(0)), "floor 2 refuses version 1");
+    world.agents.get_mut(&node(0)).unwrap().release = crate::sim::release(3);
+    assert!(!world.admit(&node(0)), "ceiling 2 refuses version 3");
+}

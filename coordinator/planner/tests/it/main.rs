@@ -1,0 +1,11 @@
+//! The planner, told as stories of a fleet: a store and agents that are nothing but data, and the product's own
+//! decisions between them.
+
+#![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
+
+mod late_nodes;
+mod operations;
+mod properties;
+mod rollback;
+mod rolling;
+mod sim;

@@ -1,0 +1,170 @@
+//! What operators ask, at the right and at the wrong time.
+
+use crate::sim::{World, node, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::Reason;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::spec::ApprovalPoint;
+
+fn asker(why: &str) -> Asker {
+    Asker { who: "op".into(), why: why.into() }
+}
+
+#[test]
+fn a_second_upgrade_of_the_same_service_is_refused() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let refused = world.start(spec(json!({}))).unwrap_err();
+    assert!(refused.message.contains("upgrade u1 of pantry-api is active"), "{refused}");
+}
+
+#[test]
+fn what_preflight_would_stop_is_not_even_started() {
+    let cases = [
+        (json!({"min_in_service": 3}), "leaves none to take out"),
+        (json!({"from": 2, "to": 3}), "below `from` (2)"),
+        (json!({"failure_domain": "rack"}), "no such label"),
+        (json!({"service": "nobody"}), "nobody has no instance"),
+        (json!({"release": {"tag": "unheard-of", "sha256": "0".repeat(64)}}), "no artifact for unheard-of"),
+        (json!({"to": 1}), "to: 1 is not above"),
+    ];
+    for (change, expected) in cases {
+        let mut world = World::at_version_1(3);
+        let revision = world.store.revision;
+        let refused = world.start(spec(change.clone())).unwrap_err();
+        assert!(refused.message.contains(expected), "{change}: {refused}");
+        assert_eq!(world.store.revision, revision, "nothing changed");
+    }
+}
+
+#[test]
+fn an_approval_is_waited_for_and_taken_only_then() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"approvals": ["roll"]}))).unwrap();
+    let early =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker(""))
+            .unwrap_err();
+    assert!(early.message.contains("it waits for no approval now"), "{early}");
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [Reason::Approval { point: ApprovalPoint::Roll }]);
+    assert_eq!(world.versions(), [1; 3]);
+    let wrong =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Remove, &asker(""))
+            .unwrap_err();
+    assert!(wrong.message.contains("it waits for approval of roll"), "{wrong}");
+    let commit =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker("go"))
+            .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn a_pause_beats_a_turn_already_planned() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let pause =
+        ask::pause(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("wait a moment")).unwrap();
+    assert!(world.store.commit(&pause));
+    world.events += 1;
+    for action in planned.actions {
+        if let tidegate_planner::Action::Commit(planned) = action {
+            assert!(!world.store.commit(&planned.commit), "{} was carried out after the pause", planned.what);
+        }
+    }
+    world.run();
+    assert_eq!(world.phase(), Phase::Preflight);
+    let resume = ask::resume(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("")).unwrap();
+    assert!(world.store.commit(&resume));
+    world.events += 1;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn a_deposed_leaders_commits_fail() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    world.elect(2);
+    for action in planned.actions {
+        if let tidegate_planner::Action::Commit(planned) = action {
+            assert!(
+                !world.store.commit(&planned.commit),
+                "{} was carried out for a deposed leader",
+                planned.what
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cordoned_node_is_left_alone_and_named() {
+    let mut world = World::at_version_1(4);
+    world.start(spec(json!({"max_unavailable": 2, "min_in_service": 1, "approvals": ["roll"]}))).unwrap();
+    world.run();
+    let commit = ask::cordon(world.store.fleet(), &world.moment(), &node(2), &asker("disk swap")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let commit =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker(""))
+            .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let last = world.run();
+    assert!(
+        last.waiting[&upgrade_id()].contains(&Reason::Maintained {
+            nodes: tidegate_planner::Sample { first: vec![node(2)], count: 1 }
+        }),
+        "{:?}",
+        last.waiting
+    );
+    assert_eq!(world.agents[&node(2)].release.version.get(), 1);
+    let commit = ask::uncordon(world.store.fleet(), &world.moment(), &node(2), &asker("")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn a_rollback_on_a_persons_word_and_none_after_the_end() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
+    world.run();
+    assert_eq!(world.versions(), [2; 3]);
+    let commit =
+        ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("customers complain"))
+            .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(world.versions(), [1; 3]);
+    let refused =
+        ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("again")).unwrap_err();
+    assert!(refused.message.contains("it has ended"), "{refused}");
+}
+
+#[test]
+fn a_failed_instance_is_retried_under_a_new_generation() {
+    let mut world = World::at_version_1(3);
+    world.agents.values_mut().for_each(|a| a.broken_at = Some(2));
+    world.start(spec(json!({"failures": {"then": "pause"}, "min_in_service": 1}))).unwrap();
+    world.run();
+    let failed = world.upgrade().unwrap().failed.keys().next().unwrap().clone();
+    world.agents.values_mut().for_each(|a| a.broken_at = None);
+    let commit =
+        ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &failed, &asker("fixed")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let commit = ask::resume(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
