@@ -1,1 +1,29 @@
 //! Who decides and acts: the tidegate daemon and the operator's commands.
+//!
+//! ```text
+//!            ┌────────┬────────┬──────┬───────┬──────┬────────┐
+//!   watch ──►│ report │ spread │ gate │ plan  │ act  │ record │──► store        (turn, driven by wheel)
+//!            └────────┴────────┴──────┴───────┴──────┴────────┘
+//!   cli ──► grpc ──► operation ──► the planner's `ask` ──► store
+//! ```
+//!
+//! # Invariants
+//! * Nothing is decided here: what may happen is the planner's word, carried out with no choice left.
+//! * Only the leader writes, and every write of it carries its fence.
+//! * Doors (`cli`, `grpc`, `api`) translate; operations act.
+
+pub mod act;
+pub mod api;
+pub mod cli;
+pub mod config;
+pub mod daemon;
+pub mod grpc;
+pub mod operation;
+pub mod record;
+pub mod report;
+pub mod room;
+pub mod seat;
+pub mod stopwatch;
+pub mod telemetry;
+pub mod turn;
+pub mod wheel;

@@ -1,1 +1,9 @@
-fn main() {}
+//! `tidegate`: the daemon and the operator's commands.
+
+use clap::Parser;
+use std::process::ExitCode;
+use tidegate_coordinator::cli::Cli;
+
+fn main() -> ExitCode {
+    Cli::parse().run()
+}

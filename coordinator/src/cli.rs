@@ -1,0 +1,78 @@
+//! The command line. Only translates: asks a coordinator, shows what it answers. Data goes to stdout, everything else
+//! to stderr; exit codes are documented in `--help` and nowhere else decided than in `exit`.
+
+mod completion;
+mod coordinator;
+mod exit;
+mod fleet;
+mod reach;
+mod show;
+mod spec;
+mod upgrade;
+
+use clap::{Parser, Subcommand};
+use exit::{Failure, Outcome};
+use reach::Reach;
+use std::process::ExitCode;
+
+/// Upgrades a fleet of stateful services one wave at a time, and never lets a step run before the versions that are
+/// really out there allow it.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, propagate_version = true, max_term_width = 110, after_help = AFTER)]
+pub struct Cli {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const AFTER: &str = "\
+Examples:
+  tidegate coordinator --store embedded:/var/lib/tidegate     run a coordinator with the embedded store
+  tidegate spec new > pantry.yaml                             a commented spec to begin with
+  tidegate upgrade start pantry.yaml --dry-run                what would happen, and what stands in the way
+  tidegate upgrade start pantry.yaml --wait                   do it, and watch
+  tidegate upgrade explain ID                                 why does it not move?
+  tidegate fleet spread                                       which versions are really out there
+
+Exit codes:
+  0  done, or the answer is yes
+  1  failed, or the answer is no (a watched upgrade did not complete, a certificate is not true)
+  2  the command line, a spec or a name is wrong; nothing was changed
+  3  refused: a gate is closed, or the state does not allow it; nothing was changed
+  4  no coordinator could be reached, or none leads
+`upgrade start --dry-run` exits 3 when a finding blocks.";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a coordinator: the daemon that decides and acts.
+    Coordinator(Box<coordinator::Args>),
+    /// Start, watch, explain, steer and undo upgrades.
+    Upgrade(upgrade::Args),
+    /// See which versions are really out there; decommission and cordon.
+    Fleet(fleet::Args),
+    /// Write a spec to begin with.
+    Spec(spec::Args),
+    /// Print completions for a shell.
+    Completion(completion::Args),
+}
+
+impl Cli {
+    /// Does what was asked.
+    pub fn run(self) -> ExitCode {
+        let done = match self.verb {
+            Verb::Coordinator(args) => return args.run(&self.reach),
+            Verb::Upgrade(args) => asking(args.run(&self.reach)),
+            Verb::Fleet(args) => asking(args.run(&self.reach)),
+            Verb::Spec(args) => args.run(),
+            Verb::Completion(args) => args.run(),
+        };
+        exit::exit(done)
+    }
+}
+
+/// Runs a command that asks a coordinator.
+fn asking(command: impl Future<Output = Result<Outcome, Failure>>) -> Result<Outcome, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|e| Failure::failed(format!("could not start: {e}")))?.block_on(command)
+}

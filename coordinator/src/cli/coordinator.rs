@@ -1,0 +1,61 @@
+//! `tidegate coordinator`: the daemon, until SIGINT or SIGTERM.
+
+use super::reach::Reach;
+use crate::config::Settings;
+use crate::{daemon, telemetry};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+const AFTER: &str = "\
+Examples:
+  tidegate coordinator --store embedded:/var/lib/tidegate --store-listen 127.0.0.1:7402
+  tidegate coordinator --store etcd:http://etcd-1:2379,http://etcd-2:2379 --advertise http://control-1:7400
+
+Several coordinators side by side on one etcd cluster are fine: one leads, the others answer questions, forward
+wishes, and take over within --leader-ttl. SIGINT and SIGTERM finish the action under way and give the leadership up.
+RUST_LOG chooses what is logged (default: info).";
+
+/// Flags of the daemon.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+impl Args {
+    /// Runs until told to end.
+    pub fn run(self, reach: &Reach) -> ExitCode {
+        telemetry::begin("info");
+        let settings = Settings { token_file: reach.token_file.clone(), ..self.settings };
+        if let Err(contradiction) = settings.check() {
+            eprintln!("tidegate: {contradiction}");
+            return ExitCode::from(2);
+        }
+        let ran =
+            tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(anyhow::Error::from);
+        match ran.and_then(|runtime| runtime.block_on(until_told(settings))) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("tidegate: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+async fn until_told(settings: Settings) -> anyhow::Result<()> {
+    let cancel = CancellationToken::new();
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let told = cancel.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        tracing::info!("told to end");
+        told.cancel();
+    });
+    daemon::run(settings, cancel).await
+}

@@ -1,0 +1,94 @@
+//! What a command's end means to a script.
+
+use crate::grpc::client::Unreachable;
+use crate::operation::OperationError;
+use crate::telemetry::Chain;
+use std::io;
+use std::process::ExitCode;
+use tonic::{Code, Status};
+
+/// How a command ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, or yes.
+    Good,
+    /// No.
+    Negative,
+    /// A gate is closed.
+    Refused,
+}
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// It was tried and did not succeed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { code: 1, message: message.into() }
+    }
+
+    /// What was typed is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: 2, message: message.into() }
+    }
+
+    /// Whether asking again may help: the coordinator is away, or none leads.
+    pub fn is_away(&self) -> bool {
+        self.code == 4
+    }
+}
+
+impl From<Unreachable> for Failure {
+    fn from(error: Unreachable) -> Self {
+        let code = match error {
+            Unreachable::Connect { .. } => 4,
+            Unreachable::Url(_) | Unreachable::NothingTrusted(_) | Unreachable::Authority { .. } => 2,
+        };
+        Self { code, message: Chain(&error).to_string() }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        let code = match status.code() {
+            Code::InvalidArgument | Code::NotFound | Code::Unauthenticated => 2,
+            Code::FailedPrecondition => 3,
+            // A connection that breaks in mid-call is told as any of these.
+            Code::Unavailable | Code::Unknown | Code::Cancelled => 4,
+            _ => 1,
+        };
+        Self { code, message: status.message().to_owned() }
+    }
+}
+
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Self {
+        Status::from(error).into()
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        // Whoever read our output has seen enough: `tidegate … | head`.
+        let code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 1 };
+        Self { code, message: format!("could not write the output: {error}") }
+    }
+}
+
+/// Tells a failure on stderr and ends with the code that belongs to it.
+pub fn exit(done: Result<Outcome, Failure>) -> ExitCode {
+    match done {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Negative) => ExitCode::from(1),
+        Ok(Outcome::Refused) => ExitCode::from(3),
+        Err(Failure { code: 0, .. }) => ExitCode::SUCCESS,
+        Err(Failure { code, message }) => {
+            eprintln!("tidegate: {message}");
+            ExitCode::from(code)
+        }
+    }
+}

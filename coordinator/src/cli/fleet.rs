@@ -1,0 +1,169 @@
+//! `tidegate fleet …`: what is out there.
+
+use super::exit::{Failure, Outcome};
+use super::reach::Reach;
+use super::show;
+use clap::Subcommand;
+use tidegate_proto::wire::v1::{
+    CordonNodeRequest, DecommissionInstanceRequest, Done, FleetSpreadRequest, Instance, ListInstancesRequest,
+    UncordonNodeRequest,
+};
+
+/// Verbs on the fleet.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// How many instances are at each version, and how many are silent.
+    Spread {
+        /// Only this service.
+        service: Option<String>,
+    },
+    /// Every instance: version, release, rotation, health, step.
+    List {
+        /// Only this service.
+        service: Option<String>,
+        /// Decommissioned ones too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// State that an instance is gone, so that it no longer closes gates. Refused while it reports.
+    Decommission {
+        /// Which: service/node.
+        instance: String,
+        /// Why, for the history.
+        #[arg(long)]
+        why: String,
+        /// How it was stopped or fenced; demanded for one below the version that an upgrade requires.
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        stopped_how: String,
+    },
+    /// Keep a node out of rotation and out of upgrades.
+    Cordon {
+        /// Which.
+        node: String,
+        /// Why, for the history.
+        #[arg(long)]
+        why: String,
+    },
+    /// Let a node take part again.
+    Uncordon {
+        /// Which.
+        node: String,
+        /// A remark, for the history.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        why: String,
+    },
+}
+
+impl Args {
+    /// Asks and shows.
+    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+        let mut client = reach.client().await?;
+        let who = reach.who();
+        let done = match self.verb {
+            Verb::Spread { service } => return spread(reach, service.unwrap_or_default()).await,
+            Verb::List { service, all } => return list(reach, service.unwrap_or_default(), all).await,
+            Verb::Decommission { instance, why, stopped_how } => {
+                client
+                    .decommission_instance(DecommissionInstanceRequest { instance, why, stopped_how, who })
+                    .await?
+            }
+            Verb::Cordon { node, why } => client.cordon_node(CordonNodeRequest { node, why, who }).await?,
+            Verb::Uncordon { node, why } => {
+                client.uncordon_node(UncordonNodeRequest { node, why, who }).await?
+            }
+        };
+        told(reach, &done.into_inner())
+    }
+}
+
+/// Shows that a wish was granted.
+pub fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
+    if reach.json {
+        show::json(done)?
+    } else {
+        show::text(&done.what)?
+    }
+    Ok(Outcome::Good)
+}
+
+async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
+    let reply = reach.client().await?.fleet_spread(FleetSpreadRequest { service }).await?.into_inner();
+    if reach.json {
+        show::json(&reply)?;
+        return Ok(Outcome::Good);
+    }
+    let rows = reply.services.iter().map(|spread| {
+        let window = match (spread.floor, spread.ceiling) {
+            (Some(floor), Some(ceiling)) => format!("[{floor}, {ceiling}]"),
+            _ => "any".to_owned(),
+        };
+        vec![spread.service.clone(), show::spread(spread), spread.in_service.to_string(), window]
+    });
+    let mut text = show::table(&["SERVICE", "VERSIONS", "IN SERVICE", "ADMITTED"], rows);
+    for unreadable in reply.services.iter().flat_map(|spread| &spread.unreadable) {
+        text.push_str(&format!("\nunreadable: {unreadable}"));
+    }
+    show::text(&text)?;
+    Ok(Outcome::Good)
+}
+
+/// Rows are shown in pages, so that the first of 20,000 need not wait for the last.
+const PAGE: usize = 500;
+
+async fn list(reach: &Reach, service: String, all: bool) -> Result<Outcome, Failure> {
+    let mut stream =
+        reach.client().await?.list_instances(ListInstancesRequest { service, all }).await?.into_inner();
+    let mut page = Vec::new();
+    let mut first = true;
+    while let Some(instance) = stream.message().await? {
+        if reach.json {
+            show::json(&instance)?;
+            continue;
+        }
+        page.push(row(&instance));
+        if page.len() == PAGE {
+            show_page(&mut page, &mut first)?;
+        }
+    }
+    if !reach.json && (first || !page.is_empty()) {
+        show_page(&mut page, &mut first)?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn show_page(page: &mut Vec<Vec<String>>, first: &mut bool) -> Result<(), Failure> {
+    let header = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
+    let table = show::table(&header, page.drain(..));
+    let shown = if *first { table } else { table.lines().skip(1).collect::<Vec<_>>().join("\n") };
+    *first = false;
+    show::text(&shown)
+}
+
+/// One instance, as in every table of instances.
+pub fn row(instance: &Instance) -> Vec<String> {
+    let step = match &instance.because {
+        Some(because) => format!("{}: {because}", instance.step),
+        None => instance.step.clone(),
+    };
+    let rotation = match (instance.decommissioned, instance.silent, instance.cordoned) {
+        (true, ..) => "decommissioned".to_owned(),
+        (_, true, _) => "silent".to_owned(),
+        (.., true) => format!("{} (cordoned)", instance.rotation),
+        _ => instance.rotation.clone(),
+    };
+    vec![
+        format!("{}/{}", instance.service, instance.node),
+        show::or_dash(instance.version),
+        show::or_dash(instance.release.as_ref()),
+        rotation,
+        instance.health.clone(),
+        step,
+        show::or_dash(instance.wave),
+    ]
+}

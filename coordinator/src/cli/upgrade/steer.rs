@@ -1,0 +1,44 @@
+//! The verbs that steer an upgrade.
+
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::fleet::told;
+use crate::cli::reach::Reach;
+use tidegate_proto::wire::v1::{
+    ApproveUpgradeRequest, PauseUpgradeRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RollBackUpgradeRequest, SkipInstanceRequest,
+};
+
+macro_rules! steer {
+    ($(#[$doc:meta])* $name:ident($method:ident, $request:ident { $($field:ident),* })) => {
+        $(#[$doc])*
+        pub async fn $name(reach: &Reach, $($field: String),*) -> Result<Outcome, Failure> {
+            let who = reach.who();
+            told(reach, reach.client().await?.$method($request { $($field,)* who }).await?.get_ref())
+        }
+    };
+}
+
+steer!(
+    /// `tidegate upgrade approve`.
+    approve(approve_upgrade, ApproveUpgradeRequest { id, phase, note })
+);
+steer!(
+    /// `tidegate upgrade pause`.
+    pause(pause_upgrade, PauseUpgradeRequest { id, why })
+);
+steer!(
+    /// `tidegate upgrade resume`.
+    resume(resume_upgrade, ResumeUpgradeRequest { id, why })
+);
+steer!(
+    /// `tidegate upgrade rollback`.
+    roll_back(roll_back_upgrade, RollBackUpgradeRequest { id, why })
+);
+steer!(
+    /// `tidegate upgrade skip`.
+    skip(skip_instance, SkipInstanceRequest { id, node, why })
+);
+steer!(
+    /// `tidegate upgrade retry`.
+    retry(retry_instance, RetryInstanceRequest { id, node, why })
+);

@@ -1,0 +1,188 @@
+//! What a coordinator is told when it starts: flags, each with an environment variable, checked here once. Nothing
+//! else reads the environment, except for the database URLs that specs name.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use tidegate_proto::{Prefix, Span};
+
+/// Flags of `tidegate coordinator`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Settings {
+    /// Where the truth is kept: `embedded:DIR` (in this process, single node) or `etcd:URL[,URL…]`.
+    #[arg(long, env = "TIDEGATE_STORE", value_name = "embedded:DIR|etcd:URL,…")]
+    pub store: StoreChoice,
+    /// Serve the embedded store to agents (and etcdctl) on this address; port 0 takes a free one.
+    #[arg(long, env = "TIDEGATE_STORE_LISTEN", value_name = "ADDR")]
+    pub store_listen: Option<SocketAddr>,
+    /// User of the etcd cluster.
+    #[arg(long, env = "TIDEGATE_STORE_USER", value_name = "NAME", requires = "store_password_file")]
+    pub store_user: Option<String>,
+    /// File with that user's password.
+    #[arg(long, env = "TIDEGATE_STORE_PASSWORD_FILE", value_name = "PATH", requires = "store_user")]
+    pub store_password_file: Option<PathBuf>,
+    /// Certificate authority of the etcd cluster (PEM).
+    #[arg(long, env = "TIDEGATE_STORE_CA", value_name = "PATH")]
+    pub store_ca: Option<PathBuf>,
+    /// Client certificate for the etcd cluster (PEM).
+    #[arg(long, env = "TIDEGATE_STORE_CERT", value_name = "PATH", requires = "store_key")]
+    pub store_cert: Option<PathBuf>,
+    /// Key of that certificate (PEM).
+    #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "PATH", requires = "store_cert")]
+    pub store_key: Option<PathBuf>,
+    /// Where /healthz, /readyz and /metrics are served; port 0 takes a free one.
+    #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:7401")]
+    pub http: SocketAddr,
+    /// Where operators' calls are served; port 0 takes a free one.
+    #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:7400")]
+    pub grpc: SocketAddr,
+    /// URL under which other coordinators reach this one's gRPC. Default: the address that --grpc bound.
+    #[arg(long, env = "TIDEGATE_ADVERTISE", value_name = "URL")]
+    pub advertise: Option<String>,
+    /// What separates regions or environments that share a store.
+    #[arg(long, env = "TIDEGATE_PREFIX", value_name = "PREFIX", default_value_t = Prefix::default())]
+    pub prefix: Prefix,
+    /// Directory below which the migrations of every spec lie.
+    #[arg(long, env = "TIDEGATE_MIGRATIONS", value_name = "DIR")]
+    pub migrations: Option<PathBuf>,
+    /// How long a leader may be unheard before another takes over: 1s to 5m.
+    #[arg(long, env = "TIDEGATE_LEADER_TTL", value_name = "SPAN", default_value = "5s", value_parser = leader_ttl)]
+    pub leader_ttl: Duration,
+    /// Write the bound addresses here, as JSON, once everything is bound.
+    #[arg(long, env = "TIDEGATE_READY_FILE", value_name = "PATH")]
+    pub ready_file: Option<PathBuf>,
+    /// Certificate of this coordinator (PEM); with it gRPC and HTTP speak TLS.
+    #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "PATH", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of that certificate (PEM).
+    #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "PATH", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Certificate authority of the other coordinators (PEM), for forwarding to a leader that speaks TLS.
+    #[arg(long, env = "TIDEGATE_PEER_CA", value_name = "PATH")]
+    pub peer_ca: Option<PathBuf>,
+    /// File with the token that every operator's call must bear: the option that every command has.
+    #[arg(skip)]
+    pub token_file: Option<PathBuf>,
+    /// Allow addresses that are not loopback without TLS and token: anyone who reaches them rules the fleet.
+    #[arg(long, env = "TIDEGATE_INSECURE")]
+    pub insecure: bool,
+}
+
+/// Where the truth is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreChoice {
+    /// In this process, in a directory.
+    Embedded(PathBuf),
+    /// In an etcd cluster.
+    Etcd(Vec<String>),
+}
+
+/// A text that names no store.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0:?} names no store: embedded:DIR or etcd:URL[,URL…] is allowed, each URL beginning with http:// or https://"
+)]
+pub struct NotAStore(String);
+
+impl FromStr for StoreChoice {
+    type Err = NotAStore;
+    fn from_str(text: &str) -> Result<Self, NotAStore> {
+        let refused = || NotAStore(text.to_owned());
+        match text.split_once(':') {
+            Some(("embedded", dir)) if !dir.is_empty() => Ok(Self::Embedded(dir.into())),
+            Some(("etcd", urls)) => {
+                let urls: Vec<String> = urls.split(',').map(str::to_owned).collect();
+                let good = |url: &String| {
+                    ["http://", "https://"]
+                        .iter()
+                        .any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
+                };
+                if urls.iter().all(good) { Ok(Self::Etcd(urls)) } else { Err(refused()) }
+            }
+            _ => Err(refused()),
+        }
+    }
+}
+
+fn leader_ttl(text: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|e| format!("{e}"))?;
+    // etcd grants leases in whole seconds; above five minutes nobody would notice a dead leader in time.
+    if (1_000..=300_000).contains(&span.as_millis()) {
+        Ok(span.into())
+    } else {
+        Err(format!("{span} is out of range: 1s to 5m is allowed"))
+    }
+}
+
+/// Settings that contradict each other.
+#[derive(Debug, thiserror::Error)]
+pub enum Contradiction {
+    /// An open door.
+    #[error(
+        "{flag} {addr} is not a loopback address: give --tls-cert, --tls-key and --token-file, or --insecure to allow anyone who reaches it"
+    )]
+    Open {
+        /// The flag.
+        flag: &'static str,
+        /// The address that it names.
+        addr: SocketAddr,
+    },
+    /// The embedded store speaks no TLS.
+    #[error(
+        "--store-listen {0} is not a loopback address, and the embedded store speaks no TLS: use etcd for more than one machine, or --insecure"
+    )]
+    OpenStore(SocketAddr),
+    /// Nothing to serve.
+    #[error(
+        "--store-listen serves the embedded store, but --store names an etcd cluster: agents connect to etcd itself"
+    )]
+    NothingToServe,
+}
+
+impl Settings {
+    /// Whether what was asked for fits together.
+    pub fn check(&self) -> Result<(), Contradiction> {
+        let guarded = self.insecure || (self.tls_cert.is_some() && self.token_file.is_some());
+        for (flag, addr) in [("--http", self.http), ("--grpc", self.grpc)] {
+            if !addr.ip().is_loopback() && !guarded {
+                return Err(Contradiction::Open { flag, addr });
+            }
+        }
+        match (self.store_listen, &self.store) {
+            (Some(_), StoreChoice::Etcd(_)) => Err(Contradiction::NothingToServe),
+            (Some(addr), _) if !addr.ip().is_loopback() && !self.insecure => {
+                Err(Contradiction::OpenStore(addr))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_embedded_or_etcd() {
+        assert_eq!(
+            "embedded:/var/lib/x".parse::<StoreChoice>().unwrap(),
+            StoreChoice::Embedded("/var/lib/x".into())
+        );
+        let two = StoreChoice::Etcd(vec!["http://a:2379".to_owned(), "https://b:2379".to_owned()]);
+        assert_eq!("etcd:http://a:2379,https://b:2379".parse::<StoreChoice>().unwrap(), two);
+        for bad in
+            ["", "embedded:", "etcd:", "etcd:a:2379", "etcd:http://", "etcd:http://a,", "redis:x", "/dir"]
+        {
+            assert!(bad.parse::<StoreChoice>().is_err(), "{bad:?} was taken for a store");
+        }
+    }
+
+    #[test]
+    fn a_leader_lives_between_a_second_and_five_minutes() {
+        assert!(leader_ttl("5s").is_ok());
+        for bad in ["0s", "999ms", "6m", "5", "-1s"] {
+            assert!(leader_ttl(bad).is_err(), "{bad} was allowed");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The daemon: everything is built first, sockets bound, so that what cannot work is said before anything is
+//! driven; then it runs until it is told to end, finishes the action under way and gives the leadership up.
+
+mod listen;
+
+pub(crate) use listen::{Identity, with_grace};
+
+use crate::api;
+use crate::config::{Settings, StoreChoice};
+use crate::grpc::{OperatorService, Peers, Token};
+use crate::record::metrics::Metrics;
+use crate::report::Mirror;
+use crate::room::Room;
+use crate::telemetry::Chain;
+use crate::wheel;
+use anyhow::{Context, Result};
+use listen::bind;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::wire::v1::operator_server::OperatorServer;
+use tidegate_store::{Credentials, Endpoints, Store, Tls};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+/// Builds a coordinator and runs it until `cancel`.
+pub async fn run(settings: Settings, cancel: CancellationToken) -> Result<()> {
+    let built = Built::new(&settings).await?;
+    built.announce(&settings)?;
+    built.run(settings, cancel).await
+}
+
+/// Where a coordinator can be reached: what the ready file holds.
+#[derive(Debug, Clone)]
+struct Addresses {
+    grpc: SocketAddr,
+    http: SocketAddr,
+    store: Option<SocketAddr>,
+}
+
+struct Built {
+    store: Store,
+    embedded: Option<Embedded>,
+    grpc: TcpListener,
+    http: TcpListener,
+    store_listener: Option<TcpListener>,
+    addresses: Addresses,
+    advertise: String,
+    identity: Option<Identity>,
+    token: Option<Token>,
+}
+
+impl Built {
+    async fn new(settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let token = settings.token_file.as_deref().map(Token::read).transpose()?;
+        let identity = Identity::read(settings)?;
+        let grpc = bind("--grpc", settings.grpc).await?;
+        let http = bind("--http", settings.http).await?;
+        let store_listener = match settings.store_listen {
+            Some(addr) => Some(bind("--store-listen", addr).await?),
+            None => None,
+        };
+        let addresses = Addresses {
+            grpc: grpc.local_addr()?,
+            http: http.local_addr()?,
+            store: store_listener.as_ref().map(TcpListener::local_addr).transpose()?,
+        };
+        let scheme = if identity.is_some() { "https" } else { "http" };
+        let advertise =
+            settings.advertise.clone().unwrap_or_else(|| format!("{scheme}://{}", addresses.grpc));
+        let (store, embedded) = open_store(settings, &advertise).await?;
+        Ok(Self { store, embedded, grpc, http, store_listener, addresses, advertise, identity, token })
+    }
+
+    /// Says where it can be reached, once everything is bound.
+    fn announce(&self, settings: &Settings) -> Result<()> {
+        let Addresses { grpc, http, store } = &self.addresses;
+        tracing::info!(%grpc, %http, store = store.map(tracing::field::display), advertise = self.advertise, "bound");
+        let Some(path) = &settings.ready_file else { return Ok(()) };
+        let text = json!({
+            "pid": std::process::id(),
+            "grpc": grpc.to_string(),
+            "http": http.to_string(),
+            "store": store.map(|store| store.to_string()),
+            "advertise": self.advertise,
+        });
+        write_whole(path, &format!("{text}\n"))
+            .with_context(|| format!("could not write the ready file {}", path.display()))
+    }
+
+    async fn run(self, settings: Settings, cancel: CancellationToken) -> Result<()> {
+        let mirror = Mirror::new();
+        let (seats, seat) = watch::channel(None);
+        let room = Room {
+            store: self.store.clone(),
+            mirror: Arc::clone(&mirror),
+            seat,
+            metrics: Arc::new(Metrics::new()),
+            migrations: settings.migrations.clone(),
+            address: self.advertise.into(),
+        };
+        // Doors end first, so that no wish comes after the leadership is given up; the store last.
+        let (doors, sight) = (cancel.clone(), CancellationToken::new());
+        let tasks = TaskTracker::new();
+        tasks.spawn(mirror.follow(self.store, sight.clone()));
+        if let (Some(embedded), Some(listener)) = (self.embedded.clone(), self.store_listener) {
+            let shutdown = sight.clone();
+            tasks.spawn(async move {
+                if let Err(error) = embedded.serve(listener, shutdown).await {
+                    tracing::error!(error = %Chain(&error), "the store is no longer served to agents");
+                }
+            });
+        }
+        let peers = Peers { token: self.token.clone(), ca: settings.peer_ca.clone() };
+        let service = OperatorService::new(room.clone(), peers, self.token.clone());
+        let grpc = serve_grpc(self.grpc, service, self.identity.as_ref(), doors.clone())?;
+        let http =
+            api::serve(self.http, api::router(room.clone(), self.token), self.identity.as_ref(), doors)?;
+        let wheel = tokio::spawn(wheel::run(room, seats, settings.leader_ttl, cancel.clone()));
+        let served = tokio::try_join!(grpc, http);
+        // A door that ended by an error ends the coordinator: another takes over.
+        cancel.cancel();
+        wheel.await.context("the wheel broke")?;
+        sight.cancel();
+        tasks.close();
+        tasks.wait().await;
+        if let Some(embedded) = self.embedded {
+            embedded.close().await;
+        }
+        served.map(|_| ())
+    }
+}
+
+fn serve_grpc(
+    listener: TcpListener,
+    service: OperatorService,
+    identity: Option<&Identity>,
+    shutdown: CancellationToken,
+) -> Result<impl Future<Output = Result<()>> + use<>> {
+    let mut server = Server::builder();
+    if let Some(identity) = identity {
+        server =
+            server.tls_config(identity.for_grpc()).context("could not use the TLS certificate and key")?;
+    }
+    let router = server.add_service(OperatorServer::new(service));
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Ok(async move {
+        let ended =
+            listen::with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(incoming, stop)).await;
+        ended.unwrap_or(Ok(())).context("gRPC is no longer served")
+    })
+}
+
+async fn open_store(settings: &Settings, advertise: &str) -> Result<(Store, Option<Embedded>)> {
+    match &settings.store {
+        StoreChoice::Embedded(dir) => {
+            let embedded =
+                Embedded::open(dir, advertise).await.context("could not open the embedded store")?;
+            let client = embedded.client().await.context("could not connect to the embedded store")?;
+            Ok((Store::over(client, settings.prefix.clone()), Some(embedded)))
+        }
+        StoreChoice::Etcd(urls) => {
+            let endpoints =
+                Endpoints { urls: urls.clone(), credentials: credentials(settings)?, tls: tls(settings)? };
+            let store = Store::connect(&endpoints, settings.prefix.clone()).await?;
+            Ok((store, None))
+        }
+    }
+}
+
+fn credentials(settings: &Settings) -> Result<Option<Credentials>> {
+    let (Some(user), Some(path)) = (&settings.store_user, &settings.store_password_file) else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("could not read the password file {}", path.display()))?;
+    Ok(Some(Credentials { user: user.clone(), password: text.trim_end_matches(['\r', '\n']).to_owned() }))
+}
+
+fn tls(settings: &Settings) -> Result<Option<Tls>> {
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("could not read {}", path.display()));
+    let Some(ca) = &settings.store_ca else { return Ok(None) };
+    Ok(Some(Tls {
+        ca: read(ca)?,
+        cert: settings.store_cert.as_deref().map(read).transpose()?,
+        key: settings.store_key.as_deref().map(read).transpose()?,
+        domain: None,
+    }))
+}
+
+/// A file that is there whole or not at all: whoever waits for it never reads half of it.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let beside = path.with_extension(format!("{}.new", std::process::id()));
+    std::fs::write(&beside, text)?;
+    std::fs::rename(&beside, path)
+}

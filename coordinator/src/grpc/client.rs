@@ -1,0 +1,84 @@
+//! A connection to a coordinator: what the command line and a forwarding follower use.
+
+use super::guard::Token;
+use std::path::Path;
+use std::time::Duration;
+use tidegate_proto::wire::v1::operator_client::OperatorClient;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::{Request, Status};
+
+/// How long a connection may take to come about.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connected client.
+pub type Client = OperatorClient<InterceptedService<Channel, Bearer>>;
+
+/// Puts the token into every call.
+#[derive(Clone)]
+pub struct Bearer(Option<Token>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.header());
+        }
+        Ok(request)
+    }
+}
+
+/// A coordinator that cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreachable {
+    /// The URL is none.
+    #[error("{0:?} is no URL of a coordinator: http://HOST:PORT or https://HOST:PORT is allowed")]
+    Url(String),
+    /// TLS without anything to trust.
+    #[error(
+        "{0} speaks TLS: give the certificate authority that signed its certificate with --ca (a coordinator: --peer-ca)"
+    )]
+    NothingTrusted(String),
+    /// The file cannot be read.
+    #[error("could not read the certificate authority {path}")]
+    Authority {
+        /// Which.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Nobody answers.
+    #[error("no coordinator answers at {url}")]
+    Connect {
+        /// Where.
+        url: String,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
+/// Connects to a coordinator.
+pub async fn connect(url: &str, token: Option<Token>, ca: Option<&Path>) -> Result<Client, Unreachable> {
+    let malformed = || Unreachable::Url(url.to_owned());
+    let scheme = url.split_once("://").filter(|(_, rest)| !rest.is_empty()).map(|(scheme, _)| scheme);
+    let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| malformed())?;
+    match scheme {
+        Some("http") => {}
+        Some("https") => {
+            let path = ca.ok_or_else(|| Unreachable::NothingTrusted(url.to_owned()))?;
+            let pem = std::fs::read(path)
+                .map_err(|source| Unreachable::Authority { path: path.display().to_string(), source })?;
+            let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+            endpoint = endpoint
+                .tls_config(tls)
+                .map_err(|source| Unreachable::Connect { url: url.to_owned(), source })?;
+        }
+        _ => return Err(malformed()),
+    }
+    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
+    let channel =
+        endpoint.connect().await.map_err(|source| Unreachable::Connect { url: url.to_owned(), source })?;
+    Ok(OperatorClient::with_interceptor(channel, Bearer(token)))
+}

@@ -1,0 +1,176 @@
+//! The methods: ten lines each would be many; most are two.
+
+use super::forward::{Peers, Route, forwarded};
+use super::guard::Token;
+use crate::operation::{self, OperationError};
+use crate::room::Room;
+use futures::stream::{self, BoxStream, StreamExt};
+use tidegate_proto::wire::v1::operator_server::Operator;
+use tidegate_proto::wire::v1::{
+    ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, DecommissionInstanceRequest, Done, Event,
+    ExplainUpgradeReply, ExplainUpgradeRequest, FleetSpreadReply, FleetSpreadRequest, Instance, LeaderReply,
+    LeaderRequest, ListInstancesRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest,
+    ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, SkipInstanceRequest,
+    StartUpgradeReply, StartUpgradeRequest, UncordonNodeRequest, UpgradeCertificateRequest,
+    UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+/// The operators' service of one coordinator.
+#[derive(Clone)]
+pub struct OperatorService {
+    room: Room,
+    peers: Peers,
+    token: Option<Token>,
+}
+
+impl OperatorService {
+    /// The service in a room; every call must bear `token`, where there is one.
+    pub fn new(room: Room, peers: Peers, token: Option<Token>) -> Self {
+        Self { room, peers, token }
+    }
+
+    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        self.token.as_ref().map_or(Ok(()), |token| token.check(request))
+    }
+
+    fn ask<T, R>(
+        &self,
+        request: &Request<T>,
+        answer: impl FnOnce(&Room, &T) -> Result<R, OperationError>,
+    ) -> Result<Response<R>, Status> {
+        self.admit(request)?;
+        if let Some(trouble @ crate::report::Trouble::Unread) = self.room.mirror.trouble() {
+            return Err(Status::unavailable(trouble.to_string()));
+        }
+        Ok(Response::new(answer(&self.room, request.get_ref())?))
+    }
+}
+
+type Streamed<T> = Result<Response<BoxStream<'static, Result<T, Status>>>, Status>;
+
+fn all<T: Send + 'static>(items: Vec<T>) -> Streamed<T> {
+    Ok(Response::new(stream::iter(items.into_iter().map(Ok)).boxed()))
+}
+
+/// A wish: done here by `$operation`, or forwarded to the leader's method of the same name.
+macro_rules! wish {
+    ($self:ident, $request:ident, $operation:path, $method:ident) => {{
+        $self.admit(&$request)?;
+        match $self.peers.route(&$self.room, &$request).await? {
+            Route::Here(seat) => {
+                Ok(Response::new($operation(&$self.room, &seat, $request.into_inner()).await?))
+            }
+            Route::There(mut leader) => leader.$method(forwarded($request)).await,
+        }
+    }};
+}
+
+#[tonic::async_trait]
+impl Operator for OperatorService {
+    type WatchUpgradeStream = BoxStream<'static, Result<UpgradeSeen, Status>>;
+    type UpgradeHistoryStream = BoxStream<'static, Result<Event, Status>>;
+    type UpgradeCertificateStream = BoxStream<'static, Result<CertificatePart, Status>>;
+    type ListInstancesStream = BoxStream<'static, Result<Instance, Status>>;
+
+    async fn leader(&self, r: Request<LeaderRequest>) -> Result<Response<LeaderReply>, Status> {
+        self.admit(&r)?;
+        Ok(Response::new(operation::leader(&self.room)))
+    }
+
+    async fn start_upgrade(
+        &self,
+        r: Request<StartUpgradeRequest>,
+    ) -> Result<Response<StartUpgradeReply>, Status> {
+        wish!(self, r, operation::start, start_upgrade)
+    }
+
+    async fn list_upgrades(
+        &self,
+        r: Request<ListUpgradesRequest>,
+    ) -> Result<Response<ListUpgradesReply>, Status> {
+        self.ask(&r, operation::list)
+    }
+
+    async fn upgrade_status(
+        &self,
+        r: Request<UpgradeStatusRequest>,
+    ) -> Result<Response<UpgradeStatusReply>, Status> {
+        self.ask(&r, operation::status)
+    }
+
+    async fn watch_upgrade(&self, r: Request<WatchUpgradeRequest>) -> Streamed<UpgradeSeen> {
+        let told = self.ask(&r, operation::watch)?.into_inner();
+        Ok(Response::new(ReceiverStream::new(told).map(Ok).boxed()))
+    }
+
+    async fn explain_upgrade(
+        &self,
+        r: Request<ExplainUpgradeRequest>,
+    ) -> Result<Response<ExplainUpgradeReply>, Status> {
+        self.ask(&r, operation::explain)
+    }
+
+    async fn upgrade_history(&self, r: Request<UpgradeHistoryRequest>) -> Streamed<Event> {
+        self.admit(&r)?;
+        all(operation::history(&self.room, r.get_ref()).await?)
+    }
+
+    async fn upgrade_certificate(&self, r: Request<UpgradeCertificateRequest>) -> Streamed<CertificatePart> {
+        self.admit(&r)?;
+        let parts = operation::certificate(&self.room, r.get_ref()).await?;
+        all(parts.into_iter().map(|text| CertificatePart { text }).collect())
+    }
+
+    async fn approve_upgrade(&self, r: Request<ApproveUpgradeRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::approve, approve_upgrade)
+    }
+
+    async fn pause_upgrade(&self, r: Request<PauseUpgradeRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::pause, pause_upgrade)
+    }
+
+    async fn resume_upgrade(&self, r: Request<ResumeUpgradeRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::resume, resume_upgrade)
+    }
+
+    async fn roll_back_upgrade(&self, r: Request<RollBackUpgradeRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::roll_back, roll_back_upgrade)
+    }
+
+    async fn skip_instance(&self, r: Request<SkipInstanceRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::skip, skip_instance)
+    }
+
+    async fn retry_instance(&self, r: Request<RetryInstanceRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::retry, retry_instance)
+    }
+
+    async fn fleet_spread(
+        &self,
+        r: Request<FleetSpreadRequest>,
+    ) -> Result<Response<FleetSpreadReply>, Status> {
+        self.ask(&r, operation::spread)
+    }
+
+    async fn list_instances(&self, r: Request<ListInstancesRequest>) -> Streamed<Instance> {
+        let handfuls = self.ask(&r, operation::instances)?.into_inner();
+        Ok(Response::new(handfuls.flat_map(|handful| stream::iter(handful.into_iter().map(Ok))).boxed()))
+    }
+
+    async fn decommission_instance(
+        &self,
+        r: Request<DecommissionInstanceRequest>,
+    ) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::decommission, decommission_instance)
+    }
+
+    async fn cordon_node(&self, r: Request<CordonNodeRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::cordon, cordon_node)
+    }
+
+    async fn uncordon_node(&self, r: Request<UncordonNodeRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::uncordon, uncordon_node)
+    }
+}

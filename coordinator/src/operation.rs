@@ -1,0 +1,128 @@
+//! What operators may ask for: one file per verb, called by every door alike. Questions are answered from what this
+//! coordinator sees; wishes are asked of the planner, which either makes a commit of them or says why not.
+//!
+//! Doors only translate: whatever is checked is checked here or in the planner.
+
+mod answer;
+mod approve;
+mod certificate;
+mod cordon;
+mod decommission;
+mod explain;
+mod history;
+mod instances;
+mod leader;
+mod list;
+mod pause;
+mod resume;
+mod retry;
+mod roll_back;
+mod skip;
+pub mod spec;
+mod spread;
+mod start;
+mod status;
+mod watch;
+mod wish;
+
+pub use approve::approve;
+pub use certificate::certificate;
+pub use cordon::{cordon, uncordon};
+pub use decommission::decommission;
+pub use explain::explain;
+pub use history::history;
+pub use instances::instances;
+pub use leader::leader;
+pub use list::list;
+pub use pause::pause;
+pub use resume::resume;
+pub use retry::retry;
+pub use roll_back::roll_back;
+pub use skip::skip;
+pub use spread::spread;
+pub use start::start;
+pub use status::status;
+pub use watch::watch;
+
+use tidegate_planner::ask::Asker;
+use tidegate_planner::{Fleet, Stored};
+use tidegate_proto::UpgradeId;
+use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_store::StoreError;
+
+/// Why an operation did not do what was asked. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// What was said makes no sense by itself.
+    #[error("{0}")]
+    BadInput(String),
+    /// What was named is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// A gate is closed, or the state does not allow it.
+    #[error("{0}")]
+    Refused(String),
+    /// Nobody could do it now.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The store could not be asked, or its answer could not be had.
+    #[error("could not {attempt}")]
+    Store {
+        /// What was tried.
+        attempt: String,
+        /// Why it did not succeed.
+        #[source]
+        source: StoreError,
+    },
+}
+
+fn store_error(attempt: &str) -> impl FnOnce(StoreError) -> OperationError {
+    let attempt = attempt.to_owned();
+    move |source| OperationError::Store { attempt, source }
+}
+
+/// Reads an id that an operator typed.
+fn upgrade_id(text: &str) -> Result<UpgradeId, OperationError> {
+    text.parse().map_err(|e| OperationError::BadInput(format!("{e}")))
+}
+
+/// Finds an upgrade.
+fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, OperationError> {
+    fleet.upgrade(id).ok_or_else(|| {
+        OperationError::NotFound(format!(
+            "there is no upgrade {id}: `tidegate upgrade list` shows those that there are"
+        ))
+    })
+}
+
+/// Who asks, and why, as kept in records: one line each, of a length that a person writes.
+fn said(field: &str, text: &str) -> Result<String, OperationError> {
+    let text = text.trim();
+    let flaw = if text.is_empty() {
+        "is empty"
+    } else if text.len() > 500 {
+        "is longer than 500 bytes"
+    } else if text.chars().any(char::is_control) {
+        "holds control characters"
+    } else {
+        return Ok(text.to_owned());
+    };
+    Err(OperationError::BadInput(format!(
+        "{field} {flaw}: one line of 1 to 500 bytes is needed, because it is kept in the history"
+    )))
+}
+
+/// Someone who must say why.
+fn explaining(who: &str, why: &str) -> Result<Asker, OperationError> {
+    Ok(Asker { who: said("who", who)?, why: said("why", why)? })
+}
+
+/// Someone who may leave a remark.
+fn remarking(who: &str, field: &str, remark: &str) -> Result<Asker, OperationError> {
+    Ok(Asker { who: said("who", who)?, why: maybe_said(field, remark)? })
+}
+
+/// What may be left out.
+fn maybe_said(field: &str, text: &str) -> Result<String, OperationError> {
+    if text.trim().is_empty() { Ok(String::new()) } else { said(field, text) }
+}

@@ -1,0 +1,148 @@
+//! What is seen, put into the messages that answers are made of.
+
+use tidegate_planner::fleet::Known;
+use tidegate_planner::{Fleet, Instance, ServiceFleet, Stored};
+use tidegate_proto::UpgradeId;
+use tidegate_proto::key::Key;
+use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::wire::v1;
+
+/// Where an upgrade stands, in a line.
+pub fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::UpgradeSummary {
+    let service = fleet.service(&upgrade.spec.service);
+    let active = fleet.active_upgrade(&upgrade.spec.service).is_some_and(|(active, _)| active == id);
+    let done = match (&upgrade.phase, service) {
+        (Phase::Completed, _) => total(upgrade),
+        (_, Some(service)) if active => service.done(),
+        _ => 0,
+    };
+    v1::UpgradeSummary {
+        id: id.to_string(),
+        service: upgrade.spec.service.to_string(),
+        from: upgrade.spec.from.get(),
+        to: upgrade.spec.to.get(),
+        release: upgrade.spec.release.tag.to_string(),
+        phase: upgrade.phase.name().word().to_owned(),
+        over: upgrade.phase.is_over(),
+        paused: upgrade.paused.is_some(),
+        by: upgrade.by.clone(),
+        at: upgrade.at.0,
+        wave: match &upgrade.phase {
+            Phase::Roll { wave } => Some(wave + 1),
+            _ => None,
+        },
+        waves: upgrade.waves.as_ref().map_or(0, |division| short(division.sizes.len())),
+        done: short(done),
+        instances: short(if active { service.map_or(0, ServiceFleet::len) } else { total(upgrade) }),
+    }
+}
+
+fn total(upgrade: &Upgrade) -> usize {
+    upgrade.waves.as_ref().map_or(0, |division| division.sizes.iter().map(|size| *size as usize).sum())
+}
+
+/// Why an upgrade is held, turned or failed, where it is.
+pub fn because(upgrade: &Upgrade) -> Option<String> {
+    if let Some(pause) = &upgrade.paused {
+        return Some(format!("paused by {}: {}", pause.who, pause.why));
+    }
+    match &upgrade.phase {
+        Phase::RollingBack { because, .. } | Phase::RolledBack { because } | Phase::Failed { because } => {
+            Some(because.clone())
+        }
+        _ => None,
+    }
+}
+
+/// How many instances of a service are at each version.
+pub fn spread(fleet: &Fleet, service: &ServiceFleet) -> v1::Spread {
+    let spread = service.spread();
+    let unreadable = fleet.unreadable().filter(|(key, ..)| is_of(key, service)).take(100);
+    v1::Spread {
+        service: service.name().to_string(),
+        by_version: spread.by_version.iter().map(|(version, count)| (version.get(), short(*count))).collect(),
+        silent: short(spread.silent),
+        unknown: short(spread.unknown),
+        in_service: short(service.in_service()),
+        floor: service.window().map(|window| window.floor.get()),
+        ceiling: service.window().map(|window| window.ceiling.get()),
+        unreadable: unreadable.map(|(key, why, _)| format!("{key} {why}")).collect(),
+    }
+}
+
+fn is_of(key: &Key, of: &ServiceFleet) -> bool {
+    match key {
+        Key::Report(service, _)
+        | Key::Inventory(service, _)
+        | Key::Decommission(service, _)
+        | Key::Directive(service, _)
+        | Key::Window(service)
+        | Key::Active(service)
+        | Key::Budget(service) => service == of.name(),
+        _ => false,
+    }
+}
+
+/// One instance.
+pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
+    let report = instance.report.as_ref();
+    let known = instance.known();
+    v1::Instance {
+        service: of.name().to_string(),
+        node: instance.node.to_string(),
+        version: match known {
+            Known::At(version) => Some(version.get()),
+            Known::Silent | Known::Unknown => None,
+        },
+        release: report.and_then(|report| report.release.as_ref()).map(ToString::to_string),
+        rotation: rotation(report.map_or(Rotation::Unknown, |report| report.rotation)).to_owned(),
+        health: health(report.map_or(Health::Unknown, |report| report.health)).to_owned(),
+        step: report.map_or("unknown", |report| report.step.word()).to_owned(),
+        because: because_of(instance),
+        wave: instance.wave.map(|wave| wave + 1),
+        silent: known == Known::Silent,
+        in_service: instance.is_in_service(),
+        cordoned: instance.maintained,
+        directive: instance.directive.as_ref().map(|directive| directive.disposition.word().to_owned()),
+        admitted: instance.inventory.as_ref().map(|inventory| inventory.version.get()),
+        labels: instance.inventory.as_ref().map(|inventory| inventory.labels.clone()).unwrap_or_default(),
+        in_flight: report.and_then(|report| report.in_flight),
+        decommissioned: instance.is_decommissioned(),
+    }
+}
+
+fn because_of(instance: &Instance) -> Option<String> {
+    if let Some((kind, why)) = instance.unreadable.iter().next() {
+        return Some(format!("its record in {} {why}", kind.word()));
+    }
+    match &instance.report.as_ref()?.step {
+        Step::Failed { at, reason } => Some(format!("{at}: {reason}")),
+        Step::Refused { reason } => Some(reason.clone()),
+        _ => None,
+    }
+}
+
+fn rotation(rotation: Rotation) -> &'static str {
+    match rotation {
+        Rotation::In => "in",
+        Rotation::Leaving => "leaving",
+        Rotation::Out => "out",
+        Rotation::Returning => "returning",
+        Rotation::Maintenance => "maintenance",
+        Rotation::Unknown => "unknown",
+    }
+}
+
+fn health(health: Health) -> &'static str {
+    match health {
+        Health::Healthy => "healthy",
+        Health::Unhealthy => "unhealthy",
+        Health::Unknown => "unknown",
+    }
+}
+
+/// A count as messages have it; no fleet is larger.
+pub fn short(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}

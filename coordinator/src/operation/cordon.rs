@@ -1,0 +1,33 @@
+//! A person keeps a node out of rotation and out of upgrades, and lets it back.
+
+use super::{OperationError, explaining, remarking, wish};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::NodeId;
+use tidegate_proto::name::NotAName;
+use tidegate_proto::wire::v1::{CordonNodeRequest, Done, UncordonNodeRequest};
+
+/// Keeps a node out.
+pub async fn cordon(room: &Room, seat: &Seat, asked: CordonNodeRequest) -> Result<Done, OperationError> {
+    let node = node(&asked.node)?;
+    let asker = explaining(&asked.who, &asked.why)?;
+    let revision = wish::grant(room, seat, |fleet, moment| ask::cordon(fleet, moment, &node, &asker)).await?;
+    Ok(Done {
+        what: format!("{node} is cordoned: upgrades leave it alone and count it as out"),
+        revision: revision.0,
+    })
+}
+
+/// Lets a node back.
+pub async fn uncordon(room: &Room, seat: &Seat, asked: UncordonNodeRequest) -> Result<Done, OperationError> {
+    let node = node(&asked.node)?;
+    let asker = remarking(&asked.who, "why", &asked.why)?;
+    let revision =
+        wish::grant(room, seat, |fleet, moment| ask::uncordon(fleet, moment, &node, &asker)).await?;
+    Ok(Done { what: format!("{node} takes part again"), revision: revision.0 })
+}
+
+fn node(text: &str) -> Result<NodeId, OperationError> {
+    text.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))
+}

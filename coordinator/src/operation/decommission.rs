@@ -1,0 +1,28 @@
+//! A person states that an instance is gone.
+
+use super::{OperationError, explaining, maybe_said, wish};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::InstanceId;
+use tidegate_proto::name::NotAnInstance;
+use tidegate_proto::wire::v1::{DecommissionInstanceRequest, Done};
+
+/// Decommissions an instance that no longer reports.
+pub async fn decommission(
+    room: &Room,
+    seat: &Seat,
+    asked: DecommissionInstanceRequest,
+) -> Result<Done, OperationError> {
+    let instance: InstanceId =
+        asked.instance.parse().map_err(|e: NotAnInstance| OperationError::BadInput(e.to_string()))?;
+    let asker = explaining(&asked.who, &asked.why)?;
+    let how = maybe_said("stopped-how", &asked.stopped_how)?;
+    let how = Some(how).filter(|how| !how.is_empty());
+    let revision = wish::grant(room, seat, |fleet, moment| {
+        ask::decommission(fleet, moment, &instance, how.clone(), &asker)
+    })
+    .await?;
+    let what = format!("{instance} is decommissioned: it counts no more, until it is admitted again");
+    Ok(Done { what, revision: revision.0 })
+}

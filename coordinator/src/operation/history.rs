@@ -1,0 +1,26 @@
+//! Everything that happened to an upgrade, in order.
+
+use super::{OperationError, store_error, upgrade_id};
+use crate::room::Room;
+use tidegate_proto::Value;
+use tidegate_proto::key::{Kind, Subject};
+use tidegate_proto::wire::v1::{Event, UpgradeHistoryRequest};
+use tidegate_store::Scope;
+
+/// Lists the events of an upgrade, those that cannot be read among them.
+pub async fn history(room: &Room, asked: &UpgradeHistoryRequest) -> Result<Vec<Event>, OperationError> {
+    let id = upgrade_id(&asked.id)?;
+    super::find(&room.mirror.picture().fleet, &id)?;
+    let scope = Scope::Within(Kind::Event, Subject::Upgrade(id).to_string());
+    let found = room.store.list(&scope).await.map_err(store_error("list the events of the upgrade"))?;
+    let events = found.entries.into_iter().map(|entry| match entry.value {
+        Ok(Value::Event(record)) => record.body.into(),
+        Ok(_) => unreadable(&entry.key, "is no event"),
+        Err(why) => unreadable(&entry.key, &why.to_string()),
+    });
+    Ok(events.collect())
+}
+
+fn unreadable(key: &tidegate_proto::Key, why: &str) -> Event {
+    Event { because: format!("the record {key} {why}"), ..Event::default() }
+}

@@ -1,0 +1,72 @@
+//! Every instance of a service, a handful at a time, so that a fleet of 20,000 neither fills a message nor holds
+//! the picture.
+
+use super::{OperationError, answer, spread};
+use crate::room::Room;
+use futures::Stream;
+use tidegate_proto::name::NotAName;
+use tidegate_proto::wire::v1::{Instance, ListInstancesRequest};
+use tidegate_proto::{NodeId, ServiceName};
+
+/// So many are read while the picture is held.
+const HANDFUL: usize = 500;
+
+struct Reading {
+    room: Room,
+    left: Vec<ServiceName>,
+    after: Option<NodeId>,
+    decommissioned_too: bool,
+}
+
+/// Lists instances, by service and node. Each handful is of one revision; who comes or goes between two of them may
+/// be missed or shown as it was.
+pub fn instances(
+    room: &Room,
+    asked: &ListInstancesRequest,
+) -> Result<impl Stream<Item = Vec<Instance>> + Send + use<>, OperationError> {
+    let left = {
+        let picture = room.mirror.picture();
+        if asked.service.is_empty() {
+            let mut names: Vec<_> = picture.fleet.services().map(|service| service.name().clone()).collect();
+            names.reverse();
+            names
+        } else {
+            let name: ServiceName =
+                asked.service.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+            spread::known(&picture.fleet, &name)?;
+            vec![name]
+        }
+    };
+    let reading = Reading { room: room.clone(), left, after: None, decommissioned_too: asked.all };
+    Ok(futures::stream::unfold(reading, |mut reading| async move {
+        let handful = reading.next()?;
+        Some((handful, reading))
+    }))
+}
+
+impl Reading {
+    fn next(&mut self) -> Option<Vec<Instance>> {
+        let service = self.left.last()?.clone();
+        let room = self.room.clone();
+        let picture = room.mirror.picture();
+        let after = self.after.take();
+        let mut handful = Vec::new();
+        let mut last = None;
+        if let Some(fleet) = picture.fleet.service(&service) {
+            let seen = |instance: &&tidegate_planner::Instance| {
+                after.as_ref().is_some_and(|node| instance.node <= *node)
+            };
+            for instance in fleet.every_instance().skip_while(seen).take(HANDFUL) {
+                last = Some(instance.node.clone());
+                if instance.counts() || self.decommissioned_too {
+                    handful.push(answer::instance(fleet, instance));
+                }
+            }
+        }
+        if last.is_none() {
+            self.left.pop();
+        }
+        self.after = last;
+        Some(handful)
+    }
+}

@@ -1,0 +1,33 @@
+//! Which upgrades there are.
+
+use super::{OperationError, answer};
+use crate::room::Room;
+use tidegate_proto::name::NotAName;
+use tidegate_proto::wire::v1::{ListUpgradesReply, ListUpgradesRequest};
+use tidegate_proto::{ServiceName, UpgradeId};
+
+/// The most on one page.
+const MOST: usize = 1000;
+
+/// Lists upgrades by id, a page at a time.
+pub fn list(room: &Room, asked: &ListUpgradesRequest) -> Result<ListUpgradesReply, OperationError> {
+    let bad = |e: NotAName| OperationError::BadInput(e.to_string());
+    let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let service: Option<ServiceName> = named(&asked.service).map(|s| s.parse()).transpose().map_err(bad)?;
+    let after: Option<UpgradeId> = named(&asked.after).map(|s| s.parse()).transpose().map_err(bad)?;
+    let limit = match asked.limit {
+        0 => 100,
+        limit => (limit as usize).min(MOST),
+    };
+    let picture = room.mirror.picture();
+    let wanted = picture.fleet.upgrades().filter(|(id, upgrade)| {
+        after.as_ref().is_none_or(|after| *id > after)
+            && service.as_ref().is_none_or(|service| upgrade.spec.service == *service)
+            && !(asked.active && upgrade.phase.is_over())
+    });
+    let mut upgrades: Vec<_> =
+        wanted.take(limit + 1).map(|(id, upgrade)| answer::summary(&picture.fleet, id, upgrade)).collect();
+    let more = upgrades.len() > limit;
+    upgrades.truncate(limit);
+    Ok(ListUpgradesReply { upgrades, more })
+}

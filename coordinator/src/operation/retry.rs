@@ -1,0 +1,20 @@
+//! A person has an instance that failed tried again.
+
+use super::{OperationError, remarking, upgrade_id, wish};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::NodeId;
+use tidegate_proto::name::NotAName;
+use tidegate_proto::wire::v1::{Done, RetryInstanceRequest};
+
+/// Has an instance that failed tried once more, under a new directive.
+pub async fn retry(room: &Room, seat: &Seat, asked: RetryInstanceRequest) -> Result<Done, OperationError> {
+    let id = upgrade_id(&asked.id)?;
+    let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+    let asker = remarking(&asked.who, "why", &asked.why)?;
+    let revision =
+        wish::grant(room, seat, |fleet, moment| ask::retry(fleet, moment, &id, &node, &asker)).await?;
+    let what = format!("upgrade {id}: {node} is tried again");
+    Ok(Done { what, revision: revision.0 })
+}

@@ -1,0 +1,20 @@
+//! A person excuses an instance from its wave.
+
+use super::{OperationError, explaining, upgrade_id, wish};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::NodeId;
+use tidegate_proto::name::NotAName;
+use tidegate_proto::wire::v1::{Done, SkipInstanceRequest};
+
+/// Excuses an instance from its wave; never from remove or contract.
+pub async fn skip(room: &Room, seat: &Seat, asked: SkipInstanceRequest) -> Result<Done, OperationError> {
+    let id = upgrade_id(&asked.id)?;
+    let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+    let asker = explaining(&asked.who, &asked.why)?;
+    let revision =
+        wish::grant(room, seat, |fleet, moment| ask::skip(fleet, moment, &id, &node, &asker)).await?;
+    let what = format!("upgrade {id}: {node} is excused from its wave, not from remove or contract");
+    Ok(Done { what, revision: revision.0 })
+}

@@ -1,0 +1,37 @@
+//! How many instances of a service are at each version.
+
+use super::{OperationError, answer};
+use crate::room::Room;
+use tidegate_proto::ServiceName;
+use tidegate_proto::name::NotAName;
+use tidegate_proto::wire::v1::{FleetSpreadReply, FleetSpreadRequest};
+
+/// The spread of one service, or of all.
+pub fn spread(room: &Room, asked: &FleetSpreadRequest) -> Result<FleetSpreadReply, OperationError> {
+    let picture = room.mirror.picture();
+    let fleet = &picture.fleet;
+    let services = if asked.service.is_empty() {
+        fleet.services().map(|service| answer::spread(fleet, service)).collect()
+    } else {
+        let name: ServiceName =
+            asked.service.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+        vec![answer::spread(fleet, known(fleet, &name)?)]
+    };
+    Ok(FleetSpreadReply { services, revision: fleet.revision().0 })
+}
+
+/// Finds a service that has left any trace.
+pub(super) fn known<'a>(
+    fleet: &'a tidegate_planner::Fleet,
+    name: &ServiceName,
+) -> Result<&'a tidegate_planner::ServiceFleet, OperationError> {
+    fleet.service(name).ok_or_else(|| {
+        let names: Vec<_> = fleet.services().map(|service| service.name().to_string()).collect();
+        let known = if names.is_empty() {
+            "no service is known yet".to_owned()
+        } else {
+            format!("known are {}", names.join(", "))
+        };
+        OperationError::NotFound(format!("no agent has ever reported a service {name}: {known}"))
+    })
+}

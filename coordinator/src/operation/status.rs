@@ -1,0 +1,60 @@
+//! Where an upgrade stands, with what a live picture of it needs.
+
+use super::{OperationError, answer, find, upgrade_id};
+use crate::room::Room;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::wire::v1::{Failure, PhaseTime, UpgradeStatusReply, UpgradeStatusRequest};
+
+/// Unless told otherwise; `fleet list` streams them all.
+const INSTANCES: usize = 1000;
+
+/// Tells where an upgrade stands.
+pub fn status(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
+    let id = upgrade_id(&asked.id)?;
+    let most = match asked.max_instances {
+        0 => INSTANCES,
+        most => most as usize,
+    };
+    let picture = room.mirror.picture();
+    let upgrade = find(&picture.fleet, &id)?;
+    let service = picture.fleet.service(&upgrade.spec.service);
+    let instances: Vec<_> = service
+        .map(|service| {
+            service.instances().take(most).map(|instance| answer::instance(service, instance)).collect()
+        })
+        .unwrap_or_default();
+    let waiting = picture.waiting.get(&id).map(|stored| stored.record.body.clone()).unwrap_or_default();
+    Ok(UpgradeStatusReply {
+        upgrade: Some(answer::summary(&picture.fleet, &id, upgrade)),
+        because: answer::because(upgrade),
+        spread: service.map(|service| answer::spread(&picture.fleet, service)),
+        more_instances: answer::short(service.map_or(0, |service| service.len()) - instances.len()),
+        instances,
+        waiting: waiting.reasons.into_iter().map(Into::into).collect(),
+        more_waiting: waiting.more,
+        timetable: upgrade
+            .timetable
+            .iter()
+            .map(|time| PhaseTime { phase: time.phase.word().to_owned(), ms: time.ms })
+            .collect(),
+        phase_ms: upgrade.phase_ms,
+        stalled_ms: upgrade.stalled_ms,
+        failed: upgrade
+            .failed
+            .iter()
+            .map(|(node, failure)| Failure {
+                node: node.to_string(),
+                wave: failure.wave + 1,
+                reason: failure.reason.clone(),
+            })
+            .collect(),
+        skipped: upgrade.skipped.keys().map(ToString::to_string).collect(),
+        approved: upgrade.approvals.keys().map(ToString::to_string).collect(),
+        schema: upgrade.schema.as_ref().map(|schema| schema.id.to_string()),
+        certificate: match &upgrade.phase {
+            Phase::Contract { certificate } => Some(certificate.to_string()),
+            _ => None,
+        },
+        revision: picture.fleet.revision().0,
+    })
+}

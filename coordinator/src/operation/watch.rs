@@ -1,0 +1,157 @@
+//! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, where it
+//! stands; and, last, how it ended.
+
+use super::{OperationError, answer, find, upgrade_id};
+use crate::room::Room;
+use std::time::Duration;
+use tidegate_proto::key::{EventSeq, Kind, Subject};
+use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::wire::v1::upgrade_seen::Seen as Message;
+use tidegate_proto::wire::v1::{self, Over, Reasons, UpgradeSeen, WatchUpgradeRequest};
+use tidegate_proto::{Key, UpgradeId, Value};
+use tidegate_store::{Change, Entry, Scope, Seen};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Where it stands is told at most so often: a large wave changes it with every report.
+const SPACING: Duration = Duration::from_millis(200);
+
+/// A reader that is slower than this many messages holds its own stream back, and nothing else.
+const BUFFERED: usize = 64;
+
+/// Watches an upgrade until it is over, or the receiver is dropped.
+pub fn watch(
+    room: &Room,
+    asked: &WatchUpgradeRequest,
+) -> Result<mpsc::Receiver<UpgradeSeen>, OperationError> {
+    let id = upgrade_id(&asked.id)?;
+    find(&room.mirror.picture().fleet, &id)?;
+    let (tell, told) = mpsc::channel(BUFFERED);
+    let watcher =
+        Watcher { room: room.clone(), id, tell, last_event: None, last_progress: None, last_reasons: None };
+    tokio::spawn(watcher.run());
+    Ok(told)
+}
+
+struct Watcher {
+    room: Room,
+    id: UpgradeId,
+    tell: mpsc::Sender<UpgradeSeen>,
+    last_event: Option<EventSeq>,
+    last_progress: Option<v1::UpgradeSummary>,
+    last_reasons: Option<Reasons>,
+}
+
+/// The receiver is gone, or everything was told.
+struct Ended;
+
+impl Watcher {
+    async fn run(mut self) {
+        let cancel = CancellationToken::new();
+        let _ended = cancel.clone().drop_guard();
+        let events = Subject::Upgrade(self.id.clone()).to_string();
+        let scopes = vec![
+            Scope::Within(Kind::Event, events),
+            Scope::Key(Key::Upgrade(self.id.clone())),
+            Scope::Key(Key::Waiting(self.id.clone())),
+        ];
+        let mut seen = self.room.store.watch(scopes, cancel);
+        let mut sight = self.room.mirror.sight();
+        let mut due = None;
+        loop {
+            let later = due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+            let went_on = tokio::select! {
+                () = self.tell.closed() => break,
+                next = seen.recv() => match next {
+                    Some(next) => self.take_in(next).await,
+                    None => break,
+                },
+                Ok(()) = sight.changed(), if due.is_none() => {
+                    due = Some(Instant::now() + SPACING);
+                    Ok(())
+                }
+                () = tokio::time::sleep_until(later), if due.is_some() => {
+                    due = None;
+                    self.progress().await
+                }
+            };
+            if went_on.is_err() {
+                break;
+            }
+        }
+    }
+
+    async fn take_in(&mut self, seen: Seen) -> Result<(), Ended> {
+        let entries = match seen {
+            Seen::Listed(snapshot) => snapshot.entries,
+            Seen::Changed { changes, .. } => {
+                changes.into_iter().filter_map(|change| self.put(change)).collect()
+            }
+            _ => return Ok(()),
+        };
+        let mut over = None;
+        for Entry { key, value, .. } in entries {
+            match (key, value) {
+                (Key::Event(_, seq), Ok(Value::Event(record)))
+                    if self.last_event.is_none_or(|last| last < seq) =>
+                {
+                    self.last_event = Some(seq);
+                    self.send(Message::Event(record.body.into())).await?;
+                }
+                (Key::Waiting(_), Ok(Value::Waiting(record))) => {
+                    let reasons = record.body.reasons.into_iter().map(Into::into).collect();
+                    self.reasons(Reasons { reasons, more: record.body.more }).await?;
+                }
+                (Key::Upgrade(_), Ok(Value::Upgrade(record))) if record.body.phase.is_over() => {
+                    over = Some(record.body);
+                }
+                _ => {}
+            }
+        }
+        match over {
+            Some(upgrade) => self.over(&upgrade).await,
+            None => Ok(()),
+        }
+    }
+
+    fn put(&mut self, change: Change) -> Option<Entry> {
+        match change {
+            Change::Put(entry) => Some(entry),
+            Change::Gone { .. } | Change::Foreign { .. } => None,
+        }
+    }
+
+    async fn reasons(&mut self, reasons: Reasons) -> Result<(), Ended> {
+        if self.last_reasons.as_ref() == Some(&reasons) {
+            return Ok(());
+        }
+        self.last_reasons = Some(reasons.clone());
+        self.send(Message::Waiting(reasons)).await
+    }
+
+    async fn progress(&mut self) -> Result<(), Ended> {
+        let summary = {
+            let picture = self.room.mirror.picture();
+            picture.fleet.upgrade(&self.id).map(|upgrade| answer::summary(&picture.fleet, &self.id, upgrade))
+        };
+        if summary.is_none() || summary == self.last_progress {
+            return Ok(());
+        }
+        self.last_progress.clone_from(&summary);
+        match summary {
+            Some(summary) => self.send(Message::Progress(summary)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn over(&mut self, upgrade: &Upgrade) -> Result<(), Ended> {
+        let phase = upgrade.phase.name().word().to_owned();
+        self.send(Message::Over(Over { phase, because: answer::because(upgrade) })).await?;
+        Err(Ended)
+    }
+
+    async fn send(&self, seen: Message) -> Result<(), Ended> {
+        self.tell.send(UpgradeSeen { seen: Some(seen) }).await.map_err(|_| Ended)
+    }
+}

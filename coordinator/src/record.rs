@@ -1,0 +1,5 @@
+//! Record: what people are told of a turn. Events are part of the commits that they tell of; here are only the
+//! reasons for waiting and the counts.
+
+pub mod metrics;
+pub mod waiting;

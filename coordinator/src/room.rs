@@ -1,0 +1,45 @@
+//! What every door and every operation stands in: the store, the picture of it, who leads here, the counts. Made
+//! once by the daemon.
+
+use crate::record::metrics::Metrics;
+use crate::report::Mirror;
+use crate::seat::Seat;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tidegate_store::Store;
+use tokio::sync::watch;
+
+/// The room.
+#[derive(Clone)]
+pub struct Room {
+    /// The one connection to the store.
+    pub store: Store,
+    /// What the store shows.
+    pub mirror: Arc<Mirror>,
+    /// The leader's seat, while this coordinator leads.
+    pub seat: watch::Receiver<Option<Arc<Seat>>>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Directory below which migrations lie.
+    pub migrations: Option<PathBuf>,
+    /// URL under which this coordinator is reached by the others.
+    pub address: Arc<str>,
+}
+
+impl Room {
+    /// The seat, if this coordinator leads now.
+    pub fn led_here(&self) -> Option<Arc<Seat>> {
+        self.seat.borrow().clone().filter(|seat| seat.is_held())
+    }
+
+    /// Why nothing acts, where nothing does.
+    pub fn trouble(&self) -> Option<String> {
+        if let Some(trouble) = self.mirror.trouble() {
+            return Some(trouble.to_string());
+        }
+        let nobody = self.mirror.picture().leader.is_none();
+        nobody.then(|| {
+            "no coordinator leads at the moment; one of them takes over within the leader's TTL".to_owned()
+        })
+    }
+}

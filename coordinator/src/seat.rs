@@ -1,0 +1,112 @@
+//! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
+//! everything that matters from the store.
+
+use crate::stopwatch::Stopwatches;
+use crate::telemetry::Chain;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tidegate_planner::{Fleet, Leading, Moment, SchemaFacts};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write};
+use tidegate_store::Leadership;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// One leadership.
+pub struct Seat {
+    /// Under which term, with which fence.
+    pub leading: Leading,
+    /// Cancelled when the leadership is lost or given up: nothing acts any more.
+    pub lost: CancellationToken,
+    leadership: Mutex<Option<Leadership>>,
+    next_event: Mutex<u64>,
+    watches: Mutex<Stopwatches>,
+    committed: AtomicI64,
+    schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
+}
+
+impl Seat {
+    /// A seat that was just taken.
+    pub fn new(leadership: Leadership) -> Self {
+        let committed = AtomicI64::new(leadership.create_revision.0);
+        Self {
+            leading: Leading { term: leadership.term.clone(), revision: leadership.create_revision },
+            lost: leadership.lost.clone(),
+            leadership: Mutex::new(Some(leadership)),
+            next_event: Mutex::new(0),
+            watches: Mutex::default(),
+            committed,
+            schemas: watch::Sender::default(),
+        }
+    }
+
+    /// Whether this coordinator still leads, by the clock too: asked before each act, so that a process that was
+    /// stopped for longer than its TTL does nothing more.
+    pub fn is_held(&self) -> bool {
+        held(&self.leadership).as_ref().is_some_and(Leadership::stands)
+    }
+
+    /// Gives the leadership up, so that another need not wait for the TTL. Doing it again does nothing.
+    pub async fn give_up(&self) {
+        let leadership = held(&self.leadership).take();
+        if let Some(Err(error)) =
+            futures::future::OptionFuture::from(leadership.map(Leadership::resign)).await
+        {
+            tracing::warn!(error = %Chain(&error), "could not give the leadership up; it lapses by itself");
+        }
+    }
+
+    /// Plans under this moment. The numbers of the events that the plan holds are taken before another may plan, so
+    /// that no two plans ever share one; a plan that fails leaves a gap.
+    pub fn plan<T>(
+        &self,
+        fleet: &Fleet,
+        plan: impl FnOnce(&Moment) -> T,
+        events: impl FnOnce(&T) -> u64,
+    ) -> T {
+        let mut next_event = held(&self.next_event);
+        let moment = Moment {
+            leader: self.leading.clone(),
+            wall: now(),
+            elapsed: held(&self.watches).read(fleet),
+            next_event: *next_event,
+            schemas: self.schemas.borrow().clone(),
+        };
+        let planned = plan(&moment);
+        *next_event += events(&planned);
+        planned
+    }
+
+    /// The last revision that this leader wrote: no turn starts from a state before it.
+    pub fn committed(&self) -> Revision {
+        Revision(self.committed.load(Ordering::Acquire))
+    }
+
+    /// It wrote `revision`.
+    pub fn has_committed(&self, revision: Revision) {
+        self.committed.fetch_max(revision.0, Ordering::AcqRel);
+    }
+
+    /// What the schema worker sees in the databases.
+    pub fn schemas(&self) -> &watch::Sender<BTreeMap<UpgradeId, SchemaFacts>> {
+        &self.schemas
+    }
+}
+
+/// How many events a commit writes.
+pub fn events_in(commit: &Commit) -> u64 {
+    commit.writes.iter().filter(|write| matches!(write, Write::Put(Key::Event(..), _))).count() as u64
+}
+
+/// This machine's clock, for records that people read; never for a decision.
+pub fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A lock is held for a computation only; one that panicked leaves values that are whole.
+pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

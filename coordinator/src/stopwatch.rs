@@ -1,0 +1,69 @@
+//! How long each upgrade has waited: what its record says plus what this leader counted since it saw the record.
+//! Clocks of two machines are never compared; what is lost between two leaders makes waits longer, never shorter.
+
+use std::collections::BTreeMap;
+use tidegate_planner::{Elapsed, Fleet};
+use tidegate_proto::UpgradeId;
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tokio::time::Instant;
+
+/// A stopwatch for each active upgrade.
+#[derive(Debug, Default)]
+pub struct Stopwatches(BTreeMap<UpgradeId, Stopwatch>);
+
+#[derive(Debug)]
+struct Stopwatch {
+    phase: Phase,
+    done: u32,
+    held: bool,
+    elapsed: Elapsed,
+    at: Instant,
+}
+
+impl Stopwatches {
+    /// Reads them all, after starting those that are new and dropping those of upgrades that are over.
+    pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<UpgradeId, Elapsed> {
+        let now = Instant::now();
+        let mut kept = BTreeMap::new();
+        let mut shown = BTreeMap::new();
+        for (id, upgrade) in fleet.active_upgrades() {
+            let watch = match self.0.remove(id) {
+                Some(watch) => watch.carried_on(upgrade, now),
+                None => Stopwatch::begun(upgrade, now),
+            };
+            shown.insert(id.clone(), watch.elapsed);
+            kept.insert(id.clone(), watch);
+        }
+        self.0 = kept;
+        shown
+    }
+}
+
+impl Stopwatch {
+    fn begun(upgrade: &Upgrade, at: Instant) -> Self {
+        Self {
+            phase: upgrade.phase.clone(),
+            done: upgrade.done,
+            held: upgrade.paused.is_some(),
+            elapsed: Elapsed { stalled_ms: upgrade.stalled_ms, phase_ms: upgrade.phase_ms },
+            at,
+        }
+    }
+
+    /// The record is the truth about where a count began; within one stretch the higher of both counts.
+    fn carried_on(self, upgrade: &Upgrade, now: Instant) -> Self {
+        let mut next = Self::begun(upgrade, now);
+        let passed = u64::try_from(now.duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
+        // Whole milliseconds only: what is less stays for the next reading.
+        next.at = self.at + std::time::Duration::from_millis(passed);
+        if self.phase.name() == next.phase.name() {
+            next.elapsed.phase_ms = next.elapsed.phase_ms.max(self.elapsed.phase_ms + passed);
+        }
+        if self.phase == next.phase && self.done == next.done {
+            // Waiting for a person never counts as failure.
+            let counted = if self.held || next.held { 0 } else { passed };
+            next.elapsed.stalled_ms = next.elapsed.stalled_ms.max(self.elapsed.stalled_ms + counted);
+        }
+        next
+    }
+}

@@ -1,0 +1,94 @@
+//! When to turn: only the leader does; woken by what the store shows and by the schema worker, backed by a timer.
+//! Leads as soon as it can, and stops at once when it no longer does.
+
+use crate::act::Workers;
+use crate::record::waiting::Notes;
+use crate::room::Room;
+use crate::seat::Seat;
+use crate::turn::turn;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_proto::TermId;
+use tidegate_store::Leadership;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A turn at least this often: elapsed waits grow without any change in the store.
+const TIMER: Duration = Duration::from_secs(1);
+
+/// Turns until cancelled: stands for leader, leads, and stands again when the leadership is lost. The action under
+/// way is finished before it returns, and the leadership given up.
+pub async fn run(
+    room: Room,
+    seats: watch::Sender<Option<Arc<Seat>>>,
+    ttl: Duration,
+    cancel: CancellationToken,
+) {
+    while let Some(leadership) = stand(&room, ttl, &cancel).await {
+        let seat = Arc::new(Seat::new(leadership));
+        tracing::info!(term = %seat.leading.term, revision = %seat.leading.revision, "leads");
+        seats.send_replace(Some(Arc::clone(&seat)));
+        room.metrics.leader.set(1);
+        lead(&room, &seat, &cancel).await;
+        seats.send_replace(None);
+        room.metrics.leader.set(0);
+        seat.give_up().await;
+        if !cancel.is_cancelled() {
+            tracing::warn!("no longer leads");
+        }
+    }
+}
+
+/// Campaigns until elected; none = cancelled.
+async fn stand(room: &Room, ttl: Duration, cancel: &CancellationToken) -> Option<Leadership> {
+    loop {
+        // A term's id is random: a store that does not know it was restored from a backup.
+        let term: TermId = uuid::Uuid::new_v4().to_string().parse().expect("a UUID is a name");
+        match room.store.campaign(term, room.address.to_string(), ttl, cancel.clone()).await {
+            Ok(leadership) => return Some(leadership),
+            Err(_) if cancel.is_cancelled() => return None,
+            Err(error) => {
+                tracing::warn!(error = %crate::telemetry::Chain(&error), "could not stand for leader; tries again");
+                tokio::select! {
+                    () = cancel.cancelled() => return None,
+                    () = tokio::time::sleep(TIMER) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Turns while the leadership lasts.
+async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
+    let mut sight = room.mirror.sight();
+    let mut schemas = seat.schemas().subscribe();
+    let mut notes = Notes::default();
+    let workers = Workers::new(room.clone(), Arc::clone(seat));
+    loop {
+        // Never from a state before the leader's own last commit.
+        tokio::select! {
+            biased;
+            () = seat.lost.cancelled() => break,
+            () = cancel.cancelled() => break,
+            () = room.mirror.reaches(seat.committed()) => {}
+        }
+        sight.mark_unchanged();
+        schemas.mark_unchanged();
+        let began = Instant::now();
+        let acted = turn(room, seat, &mut notes, &workers).await;
+        room.metrics.turned(began.elapsed());
+        if acted.any {
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = seat.lost.cancelled() => break,
+            () = cancel.cancelled() => break,
+            Ok(()) = sight.changed() => {}
+            Ok(()) = schemas.changed() => {}
+            () = tokio::time::sleep(TIMER) => {}
+        }
+    }
+    workers.stop().await;
+}
