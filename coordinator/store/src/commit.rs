@@ -94,7 +94,11 @@ impl Store {
         let floor = self.floor_for(&sent).await?;
         match self.send(&sent).await {
             Ok(answer) if answer.succeeded() => {
-                Ok(Committed { revision: self.revision_of("commit", answer.header())? })
+                let found = || "the store says yes, but not at which revision".to_owned();
+                let revision = self.revision_of("commit", answer.header());
+                revision
+                    .map(|revision| Committed { revision })
+                    .map_err(|cause| CommitError::Unknown { found: found(), cause })
             }
             Ok(answer) => Err(CommitError::Conflict {
                 at: self.revision_of("commit", answer.header())?,

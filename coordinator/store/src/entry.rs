@@ -33,7 +33,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The entry of a key.
+    /// The entry of a key, looked for among all.
     pub fn get(&self, key: &Key) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == *key)
     }

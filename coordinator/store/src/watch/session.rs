@@ -89,7 +89,6 @@ impl Watcher {
     async fn run_session(&mut self, retry: &mut Retry) -> Result<std::convert::Infallible, End> {
         self.find_place().await?;
         let mut stream = self.open().await?;
-        retry.reset();
         let mut asked = false;
         loop {
             let message = match timeout(SILENCE, stream.message()).await {
@@ -104,6 +103,8 @@ impl Watcher {
             asked = false;
             let message = message.ok_or_else(|| End::Broken("the store ended the stream".to_owned()))?;
             self.take_in(&message).await?;
+            // Not before: a watch that is refused is opened first and cancelled then.
+            retry.reset();
         }
     }
 
@@ -111,8 +112,10 @@ impl Watcher {
     async fn find_place(&mut self) -> Result<(), End> {
         let attempt = "see how far the store is";
         if self.resumable {
-            // Linearizable, so no member that lags behind can look like a restored store.
-            let answer = self.store.get_raw(&self.store.prefix().all(), None).await;
+            // Linearizable, so no member that lags behind can look like a restored store; and of a key that the reader
+            // may read, whatever little that is.
+            let key = self.position.watched.first().map_or("", |(range, _)| range.start());
+            let answer = self.store.get_raw(key, None).await;
             let (_, found) = answer.map_err(|error| broken(attempt, &error))?;
             self.regain().await?;
             let seen = self.position.seen();

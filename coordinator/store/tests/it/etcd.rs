@@ -10,7 +10,15 @@ pub(crate) struct Etcd {
     dir: TempDir,
     data: PathBuf,
     ports: (u16, u16),
-    tls: Option<TlsFiles>,
+    how: How,
+}
+
+/// How a server is started.
+#[derive(Default)]
+pub(crate) struct How {
+    pub(crate) tls: Option<TlsFiles>,
+    /// How long a token lives without being used, in seconds (etcd: 300).
+    pub(crate) token_ttl: Option<u32>,
 }
 
 /// PEM files of a server that speaks TLS only and wants a client certificate.
@@ -23,18 +31,18 @@ pub(crate) struct TlsFiles {
 
 impl Etcd {
     pub(crate) fn start() -> Self {
-        Self::start_in(TempDir::new().unwrap(), None)
+        Self::start_in(TempDir::new().unwrap(), How::default())
     }
 
-    pub(crate) fn start_in(dir: TempDir, tls: Option<TlsFiles>) -> Self {
+    pub(crate) fn start_in(dir: TempDir, how: How) -> Self {
         let data = dir.path().join("data");
         let ports = (free_port(), free_port());
-        let child = spawn(&data, ports, tls.as_ref());
-        Self { child, dir, data, ports, tls }
+        let child = spawn(&data, ports, &how);
+        Self { child, dir, data, ports, how }
     }
 
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.how.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://127.0.0.1:{}", self.ports.0)
     }
 
@@ -50,7 +58,7 @@ impl Etcd {
 
     /// Started again on the same ports and the same data.
     pub(crate) fn start_again(&mut self) {
-        self.child = spawn(&self.data, self.ports, self.tls.as_ref());
+        self.child = spawn(&self.data, self.ports, &self.how);
     }
 
     /// Started again on the same ports, with nothing stored: what a lost disk looks like.
@@ -67,8 +75,8 @@ impl Drop for Etcd {
     }
 }
 
-fn spawn(data: &Path, (client, peer): (u16, u16), tls: Option<&TlsFiles>) -> Child {
-    let scheme = if tls.is_some() { "https" } else { "http" };
+fn spawn(data: &Path, (client, peer): (u16, u16), how: &How) -> Child {
+    let scheme = if how.tls.is_some() { "https" } else { "http" };
     let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     let mut command = Command::new("etcd");
     command
@@ -78,9 +86,12 @@ fn spawn(data: &Path, (client, peer): (u16, u16), tls: Option<&TlsFiles>) -> Chi
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
         .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
         .args(["--initial-cluster", &format!("private={peer}")]);
-    if let Some(TlsFiles { cert, key, ca }) = tls {
+    if let Some(TlsFiles { cert, key, ca }) = &how.tls {
         command.arg("--cert-file").arg(cert).arg("--key-file").arg(key);
         command.arg("--trusted-ca-file").arg(ca).arg("--client-cert-auth");
+    }
+    if let Some(seconds) = how.token_ttl {
+        command.args(["--auth-token-ttl", &seconds.to_string()]);
     }
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("etcd is needed for these tests: install etcd-server, or leave out `real_etcd`")

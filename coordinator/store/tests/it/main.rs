@@ -26,6 +26,8 @@ macro_rules! run_suite {
             watching: an_agent_is_sent_its_own_keys_only,
             watching: a_watch_resumes_where_the_connection_was_cut,
             watching: a_watch_that_fell_behind_a_compaction_lists_anew,
+            watching: a_slow_reader_loses_nothing,
+            watching: a_line_that_hangs_is_noticed,
             watching: a_cancelled_watch_ends,
             leading: a_lease_is_kept_alive_and_its_loss_is_told,
             leading: a_paused_lease_lapses_and_takes_its_keys_along,

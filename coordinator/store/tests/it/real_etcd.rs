@@ -1,11 +1,12 @@
 //! The suite on a private etcd, and what needs a server of its own: restarts, users, TLS, an empty disk.
 
-use crate::etcd::{Etcd, TlsFiles};
+use crate::etcd::{Etcd, How, TlsFiles};
+use crate::proxy::{Line, Proxy};
 use crate::world::{LIMIT, Watched, World, budget, budget_key, connect};
 use etcd_client::{Client, Permission};
 use std::path::Path;
 use tidegate_proto::{Commit, Prefix};
-use tidegate_store::{Credentials, Endpoints, Scope, Seen, Store, StoreError, Tls};
+use tidegate_store::{Credentials, Endpoints, LeaseState, Scope, Seen, Store, StoreError, Tls};
 
 async fn world() -> World {
     let etcd = Etcd::start();
@@ -78,10 +79,24 @@ async fn without_a_server_the_error_names_what_was_tried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn users_and_their_permissions() {
-    let etcd = Etcd::start();
+async fn a_member_that_is_down_costs_no_call() {
+    let (etcd, mut down) = (Etcd::start(), Etcd::start());
     connect(&etcd.url()).await;
-    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    down.stop();
+    let endpoints = Endpoints::plain([down.url(), etcd.url()]);
+    let store = Store::connect(&endpoints, Prefix::default()).await.unwrap();
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    for round in 0..100 {
+        let made = put(&store, &format!("s{round}")).await;
+        let entry = store.get(&budget_key(&format!("s{round}"))).await.unwrap().unwrap();
+        assert_eq!((entry.mod_revision, entry.create_revision), (made, made));
+        watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == made)).await;
+    }
+}
+
+/// A root, and an agent that may read and write one key; then nobody may without a password.
+async fn enable_users(raw: &mut Client) {
     raw.user_add("root", "secret", None).await.unwrap();
     raw.role_add("root").await.unwrap();
     raw.user_grant_role("root", "root").await.unwrap();
@@ -91,20 +106,24 @@ async fn users_and_their_permissions() {
     raw.role_grant_permission("agent", own).await.unwrap();
     raw.user_grant_role("agent", "agent").await.unwrap();
     raw.auth_enable().await.unwrap();
+}
 
-    let with = |user: &str, password: &str| Endpoints {
-        credentials: Some(Credentials { user: user.into(), password: password.into() }),
-        ..Endpoints::plain([etcd.url()])
-    };
-    let wrong = Store::connect(&with("root", "wrong"), Prefix::default()).await.err().unwrap();
+fn as_user(url: String, user: &str, password: &str) -> Endpoints {
+    let credentials = Some(Credentials { user: user.into(), password: password.into() });
+    Endpoints { credentials, ..Endpoints::plain([url]) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_does_what_it_may_and_is_told_what_it_may_not() {
+    let etcd = Etcd::start();
+    connect(&etcd.url()).await;
+    enable_users(&mut Client::connect([etcd.url()], None).await.unwrap()).await;
+    let wrong = Store::connect(&as_user(etcd.url(), "root", "wrong"), Prefix::default()).await.err().unwrap();
     assert!(matches!(wrong, StoreError::Authentication { .. }) && !wrong.retryable(), "{wrong:?}");
-    let root = Store::connect(&with("root", "secret"), Prefix::default()).await.unwrap();
+    let root = Store::connect(&as_user(etcd.url(), "root", "secret"), Prefix::default()).await.unwrap();
     put(&root, "other").await;
-    let agent = Store::connect(&with("agent", "word"), Prefix::default()).await.unwrap();
-    let mut watched = Watched::begin(&agent, vec![Scope::Key(budget_key("mine"))]);
-    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
-    let made = put(&agent, "mine").await;
-    assert!(matches!(watched.next().await, Seen::Changed { revision, .. } if revision == made));
+    let agent = Store::connect(&as_user(etcd.url(), "agent", "word"), Prefix::default()).await.unwrap();
+    put(&agent, "mine").await;
     let refused = agent.get(&budget_key("other")).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
     let commit = Commit::new().put(budget_key("other"), budget(2));
@@ -116,12 +135,38 @@ async fn users_and_their_permissions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_ran_out_is_renewed_and_a_cut_watch_of_one_key_resumes() {
+    let how = How { token_ttl: Some(1), ..How::default() };
+    let etcd = Etcd::start_in(tempfile::TempDir::new().unwrap(), how);
+    connect(&etcd.url()).await;
+    enable_users(&mut Client::connect([etcd.url()], None).await.unwrap()).await;
+    let proxy = Proxy::before(etcd.address()).await;
+    let agent = Store::connect(&as_user(proxy.url(), "agent", "word"), Prefix::default()).await.unwrap();
+    let lease = agent.lease(std::time::Duration::from_secs(2)).await.unwrap();
+    let mut watched = Watched::begin(&agent, vec![Scope::Key(budget_key("mine"))]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    for _ in 0..2 {
+        // Three lives of a token without a use of it.
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        proxy.set(Line::Closed);
+        proxy.cut();
+        watched.until(|seen| matches!(seen, Seen::Lost { .. })).await;
+        proxy.set(Line::Open);
+        assert!(matches!(watched.next().await, Seen::Regained), "{:?}", watched.told);
+        let made = put(&agent, "mine").await;
+        let next = watched.next().await;
+        assert!(matches!(next, Seen::Changed { revision, .. } if revision == made), "{:?}", watched.told);
+    }
+    assert_eq!(lease.state(), LeaseState::Held);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_with_a_private_authority_and_client_certificates() {
     let dir = tempfile::TempDir::new().unwrap();
     let (ours, others) = (Authority::new(), Authority::new());
     let files = ours.server_files(dir.path());
     let (cert, key) = ours.issue("agent");
-    let etcd = Etcd::start_in(dir, Some(files));
+    let etcd = Etcd::start_in(dir, How { tls: Some(files), ..How::default() });
     let with = |ca: &Authority, identity: Option<(String, String)>| {
         let (cert, key) = identity.map(|(c, k)| (c.into_bytes(), k.into_bytes())).unzip();
         let tls = Tls { ca: ca.pem().into_bytes(), cert, key, domain: None };

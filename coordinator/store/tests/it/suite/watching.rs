@@ -5,6 +5,7 @@ use crate::world::{LIMIT, Watched, World, brief_change, budget, budget_key, even
 use tidegate_proto::key::Kind;
 use tidegate_proto::{Commit, Key, Revision};
 use tidegate_store::{Change, Scope, Seen, Store};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 async fn put(store: &Store, name: &str, taken: u32) -> Revision {
@@ -149,6 +150,46 @@ pub(crate) async fn a_cancelled_watch_ends(world: &World) {
     let mut stream = store.watch(vec![Scope::All], cancel.clone());
     assert!(matches!(stream.recv().await, Some(Seen::Listed(_))));
     cancel.cancel();
-    let end = tokio::time::timeout(LIMIT, async { while stream.recv().await.is_some() {} }).await;
+    let end = timeout(LIMIT, async { while stream.recv().await.is_some() {} }).await;
     assert!(end.is_ok(), "it went on");
+}
+
+pub(crate) async fn a_slow_reader_loses_nothing(world: &World) {
+    let store = world.store().await;
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    // More than waits between the task and its reader.
+    let mut expected = Vec::new();
+    for round in 0..1_000 {
+        expected.push(put(&store, "a", round).await);
+    }
+    for revision in expected {
+        let seen = watched.next().await;
+        assert!(matches!(&seen, Seen::Changed { revision: at, .. } if *at == revision), "{seen:?}");
+    }
+}
+
+pub(crate) async fn a_line_that_hangs_is_noticed(world: &World) {
+    let direct = world.store().await;
+    let (store, proxy) = world.over_proxy().await;
+    let mut watched = Watched::begin(&store, vec![Scope::All]);
+    watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    proxy.set(Line::DeafToAnswers);
+    let made = put(&direct, "a", 1).await;
+    watched.until(|seen| matches!(seen, Seen::Lost { .. })).await;
+    proxy.set(Line::Open);
+    proxy.cut();
+    watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == made)).await;
+}
+
+pub(crate) async fn a_silent_watch_tells_how_far_the_store_is_where_that_is_sure(world: &World) {
+    let (store, mut raw) = (world.store().await, world.raw().await);
+    let mut stream = store.watch(vec![Scope::All], CancellationToken::new());
+    assert!(matches!(stream.recv().await, Some(Seen::Listed(_))));
+    let elsewhere = raw.put("/elsewhere", "", None).await.unwrap();
+    let far = Revision(elsewhere.header().unwrap().revision());
+    match timeout(LIMIT, stream.recv()).await.expect("nothing is told") {
+        Some(Seen::Progress { revision }) => assert_eq!(revision, far),
+        other => panic!("{other:?}"),
+    }
 }
