@@ -66,6 +66,7 @@ async fn schedule(
 ) {
     let idle = Arc::new(Idle::default());
     let mut dice = StdRng::seed_from_u64(plan.seed);
+    let run = uuid::Uuid::new_v4().simple().to_string();
     let mut due = began;
     for seq in 0.. {
         tokio::select! {
@@ -73,7 +74,7 @@ async fn schedule(
             () = stop.cancelled() => return,
             () = tokio::time::sleep_until(due) => {}
         }
-        let step = Step::draw(seq, &plan, &idle, &mut dice);
+        let step = Step::draw(seq, &run, &plan, &idle, &mut dice);
         let (idle, outcomes, target, scheduled) = (Arc::clone(&idle), outcomes.clone(), plan.target, due);
         counts.sent.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {

@@ -113,8 +113,8 @@ impl Step {
     }
 
     /// Draws the step of request `seq`: 20 % create, 40 % read, 10 % list, 20 % update, 5 % share, 5 % upload. Where
-    /// there is no image to work on yet, one is made instead.
-    pub fn draw(seq: u64, plan: &LoadPlan, idle: &Idle, dice: &mut StdRng) -> Self {
+    /// there is no image to work on yet, one is made instead. `run` keeps the images of two loads apart.
+    pub fn draw(seq: u64, run: &str, plan: &LoadPlan, idle: &Idle, dice: &mut StdRng) -> Self {
         let rows = plan.seeded_rows;
         let drawn = match dice.random_range(0..100_u32) {
             0..20 => None,
@@ -132,7 +132,7 @@ impl Step {
         drawn.unwrap_or_else(|| Self::Create {
             after: Facts {
                 // `z` sorts these behind every seeded id.
-                id: format!("z-{}-{seq}", plan.seed),
+                id: format!("z-{run}-{seq}"),
                 name: format!("made by {seq}"),
                 public: dice.random_bool(0.5),
                 members: false,

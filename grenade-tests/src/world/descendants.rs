@@ -121,9 +121,22 @@ fn parse_stat(stat: &str) -> Option<Seen> {
 fn in_scope(pid: i32, scope: &Scope) -> bool {
     match scope {
         Scope::Every => true,
-        Scope::Marked(mark) => std::fs::read(format!("/proc/{pid}/environ"))
-            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())),
+        Scope::Marked(mark) => environ(pid)
+            .is_some_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())),
     }
+}
+
+/// The environment of a process. A process that is just being started shows an empty one for a moment, and every process
+/// of a world has at least its mark: so an empty one is looked at again, for a while.
+fn environ(pid: i32) -> Option<Vec<u8>> {
+    for _ in 0..20 {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+        if !environ.is_empty() {
+            return Some(environ);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
 }
 
 #[cfg(test)]

@@ -21,10 +21,16 @@ fn with_mark(mark: &str) -> Vec<u32> {
         .collect()
 }
 
-fn mark_of(process: &Process) -> String {
-    let environ = std::fs::read(format!("/proc/{}/environ", process.pid())).unwrap();
-    let entry = environ.split(|b| *b == 0).find(|entry| entry.starts_with(b"TIDEGATE_WORLD="));
-    String::from_utf8(entry.expect("the world's mark").to_vec()).unwrap()
+/// The mark of a process. Its environment shows up a moment after it was started.
+async fn mark_of(pid: u32) -> String {
+    let path = format!("/proc/{pid}/environ");
+    wait_for("the world's mark", LIMIT, || async {
+        let environ = std::fs::read(&path).map_err(|e| e.to_string())?;
+        let entry = environ.split(|b| *b == 0).find(|entry| entry.starts_with(b"TIDEGATE_WORLD="));
+        entry.map_or(Err(format!("{} bytes", environ.len())), |e| Ok(String::from_utf8_lossy(e).into_owned()))
+    })
+    .await
+    .unwrap()
 }
 
 /// A shell whose child outlives it, in a session of its own, and ignores every polite signal.
@@ -51,13 +57,13 @@ async fn a_panic_leaves_nothing() {
     let thread = std::thread::spawn(move || {
         let world = World::beside(&path).unwrap();
         let mut daemon = daemon(&world);
-        tell.send(mark_of(&daemon)).unwrap();
+        tell.send(daemon.pid()).unwrap();
         gone_on.recv().unwrap();
         // Its children come to us as orphans.
         daemon.crash().unwrap();
         panic!("a test panics here on purpose");
     });
-    let mark = told.recv().unwrap();
+    let mark = mark_of(told.recv().unwrap()).await;
     three_of_them(&mark).await;
     go_on.send(()).unwrap();
     assert!(thread.join().is_err());
@@ -81,7 +87,7 @@ async fn sigint_leaves_nothing() {
     .await;
     held.must_run().unwrap();
     ready.unwrap();
-    let inner: Vec<i32> = living(&Scope::Marked(mark_of(&held)));
+    let inner: Vec<i32> = living(&Scope::Marked(mark_of(held.pid()).await));
     let below = children_of(held.pid());
     assert!(below.len() >= 3, "two instances and a balancer, not {below:?}");
     assert!(inner.iter().any(|pid| *pid as u32 == held.pid()));
@@ -111,7 +117,7 @@ async fn a_frozen_process_is_ended_too() {
     let rig = Rig::new();
     let process =
         rig.world.spawn(Spawn::new("sleeper", &program::outside("sleep").unwrap()).arg("600")).unwrap();
-    let mark = mark_of(&process);
+    let mark = mark_of(process.pid()).await;
     process.freeze().unwrap();
     assert_eq!(rig.world.sweep(), 1);
     assert_eq!(with_mark(&mark), Vec::<u32>::new());
