@@ -210,13 +210,17 @@ impl Fleet {
             domain: upgrade.spec.failure_domain.clone(),
             last_wave: upgrade.waves.as_ref().map_or(0, |w| (w.sizes.len() as u32).saturating_sub(1)),
         });
-        let assigned: Vec<(NodeId, u32)> = view
-            .iter()
-            .filter_map(|v| self.waves.get(&v.upgrade))
-            .flat_map(BTreeMap::values)
-            .flat_map(|page| page.members.iter().cloned())
-            .collect();
-        self.of(service.clone()).set_view(view, &assigned);
+        let waves = &self.waves;
+        let fleet =
+            self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service.clone()));
+        fleet.set_view(view, |id| {
+            waves
+                .get(id)
+                .into_iter()
+                .flat_map(BTreeMap::values)
+                .flat_map(|page| page.members.iter().cloned())
+                .collect()
+        });
     }
 
     /// A service that has left any trace.

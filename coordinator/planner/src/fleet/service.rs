@@ -184,7 +184,11 @@ impl ServiceFleet {
         }
     }
 
-    pub(super) fn set_view(&mut self, view: Option<View>, assigned: &[(NodeId, u32)]) {
+    pub(super) fn set_view(
+        &mut self,
+        view: Option<View>,
+        assigned: impl Fn(&UpgradeId) -> Vec<(NodeId, u32)>,
+    ) {
         let upgrade = |view: &Option<View>| view.as_ref().map(|v| v.upgrade.clone());
         if self.view == view {
             return;
@@ -193,9 +197,8 @@ impl ServiceFleet {
             for instance in self.instances.values_mut() {
                 instance.wave = None;
             }
-            for (node, wave) in assigned {
-                self.instances.entry(node.clone()).or_insert_with(|| Instance::new(node.clone())).wave =
-                    Some(*wave);
+            for (node, wave) in view.iter().flat_map(|v| assigned(&v.upgrade)) {
+                self.instances.entry(node.clone()).or_insert_with(|| Instance::new(node)).wave = Some(wave);
             }
         }
         self.view = view;

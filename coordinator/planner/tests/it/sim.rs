@@ -443,8 +443,10 @@ impl World {
             let nodes: Vec<NodeId> = self.agents.keys().cloned().collect();
             let mut moved = false;
             for n in nodes {
-                moved |= self.agent_step(&n);
-                self.check_capacity();
+                if self.agent_step(&n) {
+                    moved = true;
+                    self.check_capacity();
+                }
             }
             if !changed && !moved {
                 return last;
