@@ -1,0 +1,28 @@
+# The two commands of this project are `make demo` and `make test`; the rest serves those who change it.
+
+.PHONY: help demo test test-long bench rules deps fmt
+
+help: ## What there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: ## A whole upgrade of six instances under load; ARGS=--break-at=3, ARGS=--real, ARGS=--help
+	@cargo build --quiet --workspace --bins
+	@target/debug/tidegate-demo $(ARGS)
+
+test: ## Everything that must hold before a change lands; installs what it needs
+	@tools/test
+
+test-long: ## The longer forms: every crash point, more random cases
+	@tools/test --long
+
+bench: ## The figures, as ratios in one run (release build)
+	@tools/bench
+
+rules: ## Each rule that must never break, the test that tries, and whether its mutant was caught
+	@tools/rules
+
+deps: ## Installs the servers and cargo tools that tests and `make demo ARGS=--real` use
+	@tools/deps
+
+fmt: ## Formats everything
+	@cargo fmt --all
