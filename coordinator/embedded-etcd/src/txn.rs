@@ -65,22 +65,31 @@ impl<'a> Writer<'a> {
         Ok(response)
     }
 
-    /// Whether a put can be carried out: its lease exists, and so does what it asks to keep.
+    /// Whether a put on its own can be carried out: its lease exists, and so does what it asks to keep.
     pub(crate) fn check_put(&self, request: &PbPutRequest) -> Result<(), Refusal> {
-        if request.lease != 0 && !self.leases.contains(request.lease) {
-            return Err(Refusal::LeaseNotFound);
-        }
-        if (request.ignore_value || request.ignore_lease) && self.kv.latest(&request.key).is_none() {
-            return Err(Refusal::KeyNotFound);
-        }
-        Ok(())
+        self.check_lease(request)?;
+        self.check_kept(request)
     }
 
+    fn check_lease(&self, request: &PbPutRequest) -> Result<(), Refusal> {
+        let unknown = request.lease != 0 && !self.leases.contains(request.lease);
+        if unknown { Err(Refusal::LeaseNotFound) } else { Ok(()) }
+    }
+
+    fn check_kept(&self, request: &PbPutRequest) -> Result<(), Refusal> {
+        let keeps = request.ignore_value || request.ignore_lease;
+        if keeps && self.kv.latest(&request.key).is_none() { Err(Refusal::KeyNotFound) } else { Ok(()) }
+    }
+
+    /// As [`Writer::check_put`] for every put of a transaction, in the order in which etcd looks there.
     fn check_puts(&self, path: &Path<'_>) -> Result<(), Refusal> {
         let mut nested = path.nested.iter();
         for op in path.ops {
             match &op.request {
-                Some(PbTxnOpRequest::RequestPut(put)) => self.check_put(put)?,
+                Some(PbTxnOpRequest::RequestPut(put)) => {
+                    self.check_kept(put)?;
+                    self.check_lease(put)?;
+                }
                 Some(PbTxnOpRequest::RequestTxn(_)) => {
                     nested.next().map_or(Ok(()), |p| self.check_puts(p))?
                 }

@@ -75,7 +75,12 @@ impl Writes {
         let mut writes = Self::default();
         for op in ops {
             if let Some(PbTxnOpRequest::RequestDeleteRange(delete)) = &op.request {
-                writes.deletes.push(KeyRange::new(&delete.key, &delete.range_end));
+                let range = KeyRange::new(&delete.key, &delete.range_end);
+                // etcd takes the zero byte literally here, as an end below every key, and so lets such a delete
+                // stand beside any put. The operations are then carried out in their order.
+                if !range.is_unbounded() {
+                    writes.deletes.push(range);
+                }
             }
         }
         for op in ops {

@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub struct Etcd {
     child: Child,
     url: String,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 /// A port that was free a moment ago.
@@ -43,7 +43,7 @@ impl Etcd {
             .stderr(log)
             .spawn()
             .expect("start etcd (the package etcd-server has it)");
-        let etcd = Self { child, url, _dir: dir };
+        let etcd = Self { child, url, dir };
         etcd.wait_until_it_answers().await;
         etcd
     }
@@ -67,6 +67,12 @@ impl Etcd {
 
 impl Drop for Etcd {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+            let telling = |line: &&str| line.contains("panic") || line.contains("fatal");
+            let told: Vec<&str> = log.lines().filter(telling).collect();
+            eprintln!("what etcd said of its own end:\n{}", told.join("\n"));
+        }
         // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
