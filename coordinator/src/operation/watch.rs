@@ -5,6 +5,7 @@ use super::{OperationError, answer, find, upgrade_id};
 use crate::room::Room;
 use std::time::Duration;
 use tidegate_proto::key::{EventSeq, Kind, Subject};
+use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::wire::v1::upgrade_seen::Seen as Message;
 use tidegate_proto::wire::v1::{self, Over, Reasons, UpgradeSeen, WatchUpgradeRequest};
@@ -122,6 +123,14 @@ impl Watcher {
         }
     }
 
+    async fn event(&mut self, seq: EventSeq, event: Event) -> Result<(), Ended> {
+        if self.last_event.is_some_and(|last| seq <= last) {
+            return Ok(());
+        }
+        self.last_event = Some(seq);
+        self.send(Message::Event(event.into())).await
+    }
+
     async fn reasons(&mut self, reasons: Reasons) -> Result<(), Ended> {
         if self.last_reasons.as_ref() == Some(&reasons) {
             return Ok(());
@@ -145,7 +154,15 @@ impl Watcher {
         }
     }
 
+    /// The end: the last events first, because each scope of the watch may be a little ahead of another.
     async fn over(&mut self, upgrade: &Upgrade) -> Result<(), Ended> {
+        let events = Scope::Within(Kind::Event, Subject::Upgrade(self.id.clone()).to_string());
+        let listed = self.room.store.list(&events).await.map_err(|_| Ended)?;
+        for entry in listed.entries {
+            if let (Key::Event(_, seq), Ok(Value::Event(record))) = (entry.key, entry.value) {
+                self.event(seq, record.body).await?;
+            }
+        }
         let phase = upgrade.phase.name().word().to_owned();
         self.send(Message::Over(Over { phase, because: answer::because(upgrade) })).await?;
         Err(Ended)

@@ -1,0 +1,7 @@
+//! The coordinator, driven as its users drive it: in process over the embedded store, and as a real process.
+
+#![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
+
+mod herd;
+mod upgrades;
+mod world;

@@ -1,0 +1,97 @@
+//! Whole upgrades over agents that obey at once.
+
+use crate::world::{Coordinator, spec, store, world};
+use tidegate_coordinator::operation;
+use tidegate_proto::wire::v1::{UpgradeHistoryRequest, WatchUpgradeRequest, upgrade_seen::Seen};
+use tokio_util::sync::CancellationToken;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
+    let (_embedded, coordinator, herd) = world(6).await;
+    let least = herd.least.clone();
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let started =
+        coordinator.start_upgrade(&spec("strategy: {canary: {}}\nmin_in_service: 4"), "u1").await.unwrap();
+    assert_eq!(started.id, "u1");
+    let mut told = operation::watch(&coordinator.room, &WatchUpgradeRequest { id: "u1".to_owned() }).unwrap();
+    let status = coordinator.reaches("u1", "completed").await;
+    assert_eq!(status.spread.unwrap().by_version, [(2, 6)].into());
+    assert!(
+        *least.lock().unwrap() >= 5,
+        "one at a time, and {} were in rotation at the least",
+        least.lock().unwrap()
+    );
+
+    let (mut events, mut last) = (0, None);
+    while let Some(seen) = told.recv().await {
+        events += usize::from(matches!(seen.seen, Some(Seen::Event(_))));
+        last = seen.seen;
+    }
+    assert!(matches!(last, Some(Seen::Over(over)) if over.phase == "completed"), "the last word is the end");
+    let history =
+        operation::history(&coordinator.room, &UpgradeHistoryRequest { id: "u1".to_owned() }).await.unwrap();
+    assert_eq!(history.len(), events, "a watcher is told every event once");
+    end.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_never_becomes_healthy_is_rolled_back() {
+    let (_embedded, coordinator, herd) = world(6).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.break_at_2(2).run(end.clone()));
+    coordinator.start_upgrade(&spec("min_in_service: 4"), "u1").await.unwrap();
+    let status = coordinator.reaches("u1", "rolled-back").await;
+    assert_eq!(status.spread.unwrap().by_version, [(1, 6)].into());
+    assert!(status.because.unwrap().contains("n00002"), "the instance that failed is named");
+    end.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_coordinator_completes_what_one_began() {
+    let (embedded, first, herd) = world(5).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let second = Coordinator::start(&embedded, "two").await;
+    first.start_upgrade(&spec("approvals: [remove]"), "u1").await.unwrap();
+    first.reaches("u1", "roll").await;
+    first.stop().await;
+    second.leads().await;
+    let seat = second.room.led_here().unwrap();
+    second.reaches("u1", "roll").await;
+    let asked = |phase: &str| tidegate_proto::wire::v1::ApproveUpgradeRequest {
+        id: "u1".to_owned(),
+        phase: phase.to_owned(),
+        note: "seen".to_owned(),
+        who: "op".to_owned(),
+    };
+    // The approval is refused until it is waited for: the roll comes first.
+    let mut sight = second.room.mirror.sight();
+    let approved = async {
+        while operation::approve(&second.room, &seat, asked("remove")).await.is_err() {
+            sight.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(crate::world::LIMIT, approved).await.expect("remove waits for a person");
+    second.reaches("u1", "completed").await;
+    end.cancel();
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_thousand_instances_in_waves_of_hundreds() {
+    let (embedded, coordinator, herd) = world(2000).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let strategy = "strategy: {rolling: {batch: \"20%\"}}\nmin_in_service: \"50%\"\nmax_unavailable: \"20%\"";
+    coordinator.start_upgrade(&spec(strategy), "u1").await.unwrap();
+    let status = coordinator.reaches("u1", "completed").await;
+    assert_eq!(status.upgrade.unwrap().waves, 5);
+    assert_eq!(status.spread.unwrap().by_version, [(2, 2000)].into());
+    assert_eq!((status.instances.len(), status.more_instances), (1000, 1000));
+    end.cancel();
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}

@@ -1,0 +1,121 @@
+//! Coordinators in process, over an embedded store in memory.
+
+use crate::herd::{Herd, release};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_coordinator::operation;
+use tidegate_coordinator::record::metrics::Metrics;
+use tidegate_coordinator::report::Mirror;
+use tidegate_coordinator::room::Room;
+use tidegate_coordinator::wheel;
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::Prefix;
+use tidegate_proto::wire::v1::{
+    StartUpgradeReply, StartUpgradeRequest, UpgradeStatusReply, UpgradeStatusRequest,
+};
+use tidegate_store::Store;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long anything may take that is waited for.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// One coordinator.
+pub struct Coordinator {
+    pub room: Room,
+    cancel: CancellationToken,
+    wheel: JoinHandle<()>,
+}
+
+impl Coordinator {
+    pub async fn start(embedded: &Embedded, name: &str) -> Self {
+        let store = store(embedded).await;
+        let mirror = Mirror::new();
+        let (seats, seat) = watch::channel(None);
+        let cancel = CancellationToken::new();
+        tokio::spawn(Arc::clone(&mirror).follow(store.clone(), cancel.clone()));
+        let room = Room {
+            store,
+            mirror,
+            seat,
+            metrics: Arc::new(Metrics::new()),
+            migrations: None,
+            address: format!("http://{name}.invalid:7400").into(),
+        };
+        let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));
+        Self { room, cancel, wheel }
+    }
+
+    /// Waits until it leads.
+    pub async fn leads(&self) {
+        let mut seat = self.room.seat.clone();
+        let led = tokio::time::timeout(LIMIT, seat.wait_for(Option::is_some)).await;
+        led.expect("it leads within the limit").unwrap();
+    }
+
+    /// Ends it as SIGTERM would: the action under way is finished, the leadership given up.
+    pub async fn stop(self) {
+        self.cancel.cancel();
+        self.wheel.await.unwrap();
+    }
+
+    pub async fn start_upgrade(
+        &self,
+        spec: &str,
+        id: &str,
+    ) -> Result<StartUpgradeReply, operation::OperationError> {
+        let seat = self.room.led_here().expect("it leads");
+        let asked = StartUpgradeRequest {
+            spec: spec.to_owned(),
+            id: id.to_owned(),
+            who: "op".to_owned(),
+            dry_run: false,
+        };
+        operation::start(&self.room, &seat, asked).await
+    }
+
+    pub fn status(&self, id: &str) -> UpgradeStatusReply {
+        operation::status(&self.room, &UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 }).unwrap()
+    }
+
+    /// Waits until an upgrade stands in this phase.
+    pub async fn reaches(&self, id: &str, phase: &str) -> UpgradeStatusReply {
+        let mut sight = self.room.mirror.sight();
+        let there = async {
+            loop {
+                let status = self.status(id);
+                if status.upgrade.as_ref().unwrap().phase == phase {
+                    return status;
+                }
+                sight.changed().await.unwrap();
+            }
+        };
+        match tokio::time::timeout(LIMIT, there).await {
+            Ok(status) => status,
+            Err(_) => panic!("upgrade {id} did not reach {phase} in time; it is {:#?}", self.status(id)),
+        }
+    }
+}
+
+/// A connection to an embedded store.
+pub async fn store(embedded: &Embedded) -> Store {
+    Store::over(embedded.client().await.unwrap(), Prefix::default())
+}
+
+/// One coordinator that leads, and a herd at version 1.
+pub async fn world(count: usize) -> (Embedded, Coordinator, Herd) {
+    let embedded = Embedded::in_memory();
+    let herd = Herd::at_version_1(store(&embedded).await, count).await;
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    (embedded, coordinator, herd)
+}
+
+/// A spec from 1 to 2.
+pub fn spec(more: &str) -> String {
+    format!(
+        "service: pantry-api\nfrom: 1\nto: 2\nrelease: {{tag: pantry-2.0.0, sha256: {}}}\n{more}\n",
+        release(2).sha256
+    )
+}
