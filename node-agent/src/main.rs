@@ -1,1 +1,5 @@
-fn main() {}
+//! Who obeys and reports: the daemon on each node.
+
+fn main() -> std::process::ExitCode {
+    tidegate_agent::cli::main()
+}

@@ -1,0 +1,185 @@
+//! May this version run here? One transaction, with the window that was read; never a minimum that includes the
+//! node's own row. Its answer is the admission that reports name.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::report::Identity;
+use tidegate_proto::{Commit, InstanceId, Key, Precondition, ReleaseTag, Revision, ServiceVersion, Value};
+use tidegate_store::{CommitError, Snapshot, Store, StoreError};
+
+/// How often it is tried anew when what was read has changed meanwhile.
+const ATTEMPTS: u32 = 5;
+
+/// What is to be admitted.
+#[derive(Debug, Clone)]
+pub struct Candidate<'a> {
+    /// The instance.
+    pub instance: &'a InstanceId,
+    /// Its version.
+    pub version: ServiceVersion,
+    /// Its release, where it is known.
+    pub release: Option<ReleaseTag>,
+    /// The labels of its node.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Who asks.
+    pub identity: &'a Identity,
+    /// The admission that the asker holds: where it stands as it was and the report never lapsed, nothing is written.
+    pub known: Revision,
+}
+
+/// Why a version was not admitted.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAdmitted {
+    /// The window does not admit it.
+    #[error("{0}")]
+    Refused(Refused),
+    /// Another agent reports this instance.
+    #[error(
+        "{instance} is reported by another agent (nonce {}, boot {}): two agents have the node name {}; give one another name, or wait for its lease",
+        holder.nonce, holder.boot, instance.node
+    )]
+    Held {
+        /// The instance.
+        instance: InstanceId,
+        /// Who reports it.
+        holder: Identity,
+    },
+    /// The same agent reported it before its machine was started anew; that lease has not run out yet.
+    #[error(
+        "{0} is still reported from before this machine was started anew: waiting until that lease runs out"
+    )]
+    EarlierBoot(InstanceId),
+    /// What authorises it cannot be read.
+    #[error("the record {key} cannot be read ({found}), so nothing is admitted by it")]
+    Unreadable {
+        /// Its key.
+        key: Key,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// The store did not answer, or others wrote at the same time again and again.
+    #[error("the store could not be asked")]
+    Store(#[source] StoreError),
+    /// The transaction was not carried out.
+    #[error("the admission was not written")]
+    Commit(#[source] CommitError),
+}
+
+/// A window that does not admit a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// For people.
+    pub reason: String,
+    /// The mod_revision of the window.
+    pub window: Revision,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+/// Admits `candidate`; returns the mod_revision of its inventory record.
+pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        match once(store, candidate).await {
+            Err(NotAdmitted::Commit(CommitError::Conflict { .. })) if attempt < ATTEMPTS => {}
+            answer => return answer,
+        }
+    }
+}
+
+async fn once(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+    let InstanceId { service, node } = candidate.instance.clone();
+    let window_key = Key::Window(service.clone());
+    let report_key = Key::Report(service.clone(), node.clone());
+    let inventory_key = Key::Inventory(service, node);
+    let keys = [window_key.clone(), report_key.clone(), inventory_key.clone()];
+    let read = store.get_many(&keys).await.map_err(NotAdmitted::Store)?;
+    let window = window_admits(&read, &window_key, candidate)?;
+    let report = report_allows(&read, &report_key, candidate)?;
+    if report.exists() && stands(&read, &inventory_key, candidate) {
+        return Ok(candidate.known);
+    }
+    let inventory = Inventory {
+        version: candidate.version,
+        release: candidate.release.clone(),
+        labels: candidate.labels.clone(),
+        identity: candidate.identity.clone(),
+        at: now(),
+    };
+    let commit = Commit::new()
+        .when(Precondition::At(window_key, window))
+        .when(Precondition::At(report_key, report))
+        .put(inventory_key, inventory);
+    let committed = store.commit(&commit).await.map_err(NotAdmitted::Commit)?;
+    Ok(committed.revision)
+}
+
+fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+    let Some(entry) = read.get(key) else { return Ok(Revision::ABSENT) };
+    let window = match &entry.value {
+        Ok(Value::Window(record)) => &record.body,
+        Ok(_) => return Err(unreadable(key, "it is of another kind")),
+        Err(e) => return Err(unreadable(key, &e.to_string())),
+    };
+    if window.admits(candidate.version) {
+        return Ok(entry.mod_revision);
+    }
+    let (side, bound) = match candidate.version < window.floor {
+        true => ("below the floor", window.floor),
+        false => ("above the ceiling", window.ceiling),
+    };
+    let reason = format!(
+        "version {} of {} is {side} {bound}: the window {window} was set by upgrade {}",
+        candidate.version, candidate.instance, window.set_by
+    );
+    Err(NotAdmitted::Refused(Refused { reason, window: entry.mod_revision }))
+}
+
+fn report_allows(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+    let Some(entry) = read.get(key) else { return Ok(Revision::ABSENT) };
+    match &entry.value {
+        Ok(Value::Report(report)) => {
+            check_holder(candidate.instance, &report.body.identity, candidate.identity)?;
+            Ok(entry.mod_revision)
+        }
+        Ok(_) => Err(unreadable(key, "it is of another kind")),
+        Err(e) => Err(unreadable(key, &e.to_string())),
+    }
+}
+
+/// Whether `own` may take over what `holder` reports.
+pub fn check_holder(instance: &InstanceId, holder: &Identity, own: &Identity) -> Result<(), NotAdmitted> {
+    match (holder.nonce == own.nonce, holder.boot == own.boot) {
+        (true, true) => Ok(()),
+        (true, false) => Err(NotAdmitted::EarlierBoot(instance.clone())),
+        (false, _) => Err(NotAdmitted::Held { instance: instance.clone(), holder: holder.clone() }),
+    }
+}
+
+fn stands(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> bool {
+    let Some(entry) = read.get(key).filter(|entry| entry.mod_revision == candidate.known) else {
+        return false;
+    };
+    let Ok(Value::Inventory(record)) = &entry.value else { return false };
+    let have = &record.body;
+    have.version == candidate.version
+        && have.release == candidate.release
+        && have.labels == *candidate.labels
+        && have.identity == *candidate.identity
+}
+
+fn unreadable(key: &Key, found: &str) -> NotAdmitted {
+    NotAdmitted::Unreadable { key: key.clone(), found: found.to_owned() }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

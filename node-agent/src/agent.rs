@@ -1,0 +1,57 @@
+//! The agent of one node: takes its state directory, opens its link, looks after each service in a task of its own.
+
+use crate::config::Node;
+use crate::health;
+use crate::identity;
+use crate::instance::{Fatal, Instance};
+use crate::link::Link;
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Runs until a signal asks it to end, or until it must not go on. Services outlive it.
+pub async fn run(node: Node) -> anyhow::Result<()> {
+    let held = identity::hold(&node.state_dir)?;
+    std::fs::create_dir_all(&node.runtime_dir)
+        .with_context(|| format!("could not make the runtime directory {}", node.runtime_dir.display()))?;
+    tracing::info!(node = %node.name, nonce = held.identity.nonce, services = node.services.len(), "agent begins");
+    let cancel = CancellationToken::new();
+    end_on_signals(&cancel)?;
+    let mut servers = health::serve(&node, &cancel).await?;
+    let link = Link::open(&node, &cancel);
+    let mut tasks: JoinSet<Result<(), Fatal>> = JoinSet::new();
+    for service in node.services.values() {
+        let instance = Instance::open(&node, service, &held.identity, &link)?;
+        tasks.spawn(instance.run(cancel.clone()));
+    }
+    if node.services.is_empty() {
+        tracing::warn!("the configuration names no service: nothing to look after");
+        cancel.cancelled().await;
+    }
+    let mut first = None;
+    while let Some(ended) = tasks.join_next().await {
+        let ended = ended.context("a service's task ended by a fault of the agent")?;
+        // One that must not go on takes the whole agent with it: half an agent is no agent. Services go on.
+        if let Err(fatal) = ended {
+            first.get_or_insert(fatal);
+        }
+        cancel.cancel();
+    }
+    while servers.join_next().await.is_some() {}
+    first.map_or(Ok(()), |fatal| Err(fatal.into()))
+}
+
+fn end_on_signals(cancel: &CancellationToken) -> anyhow::Result<()> {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let mut signals = signal(kind).context("could not listen for signals")?;
+        let cancel = cancel.clone();
+        tokio::spawn(async move {
+            if signals.recv().await.is_some() {
+                tracing::info!("asked to end; the act that has begun is finished first");
+                cancel.cancel();
+            }
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! The command line: `init`, `check`, `run`, `admit`, `completion`.
+
+mod check;
+
+use crate::admit::{Candidate, NotAdmitted, admit};
+use crate::config::{self, example};
+use crate::instance::Fatal;
+use crate::link::Chain;
+use crate::replace::launch;
+use crate::{agent, identity};
+use anyhow::Context;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tidegate_proto::{InstanceId, Revision, ServiceName, ServiceVersion};
+
+/// The daemon on each node: reports the version that really runs, takes the node out of rotation and back, replaces
+/// the code, and refuses what is too old or too new. The services that it looks after outlive it.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate-agent", version, after_help = EXIT_CODES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done, or ended on a signal
+  1  could not go on; the message says why
+  2  the configuration has findings, or the arguments are wrong
+  3  admission refused: the version is outside the window
+  4  another agent has this node's name, or this state directory
+
+A first use:
+  tidegate-agent init --node node-1 > agent.toml    # then edit it
+  tidegate-agent check --config agent.toml
+  tidegate-agent run --config agent.toml
+
+An instance that runs already is adopted: probed, admitted, reported; it is not taken out of rotation for that.";
+
+const CONFIG: &str = "/etc/tidegate/agent.toml";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print a commented configuration to begin with.
+    Init {
+        /// The node's name.
+        #[arg(long, default_value = "node-1")]
+        node: tidegate_proto::NodeId,
+        /// Write it to this file instead; one that exists is kept.
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Say whether this node is able to do what its configuration asks for. Lists every finding.
+    Check(Configured),
+    /// Look after the services of this node, until SIGTERM or Ctrl-C.
+    Run(Configured),
+    /// Ask whether a version of a service may start here, and have it admitted. For `ExecStartPre=`; needs no
+    /// running agent.
+    Admit {
+        #[command(flatten)]
+        configured: Configured,
+        /// The service.
+        #[arg(long)]
+        service: ServiceName,
+        /// Its service version, a whole number.
+        #[arg(long)]
+        version: ServiceVersion,
+    },
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// How the agent calls itself to start a service.
+    #[command(name = launch::WORD, hide = true)]
+    Launch {
+        /// What to become.
+        #[arg(last = true)]
+        argv: Vec<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Configured {
+    /// The configuration.
+    #[arg(long, short, env = "TIDEGATE_AGENT_CONFIG", default_value = CONFIG, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Does what the command line asks for.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Verb::Launch { argv } = &arguments.command {
+        let error = launch::become_service(argv);
+        eprintln!("tidegate-agent: could not become {argv:?}: {error}");
+        return ExitCode::from(127);
+    }
+    match dispatch(arguments.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("tidegate-agent: {error:#}");
+            ExitCode::from(code_of(&error))
+        }
+    }
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<config::NotAConfig>().is_some() {
+        return 2;
+    }
+    let refused = matches!(error.downcast_ref(), Some(NotAdmitted::Refused(_)));
+    let held = matches!(error.downcast_ref(), Some(NotAdmitted::Held { .. }))
+        || matches!(error.downcast_ref(), Some(Fatal::Held(_)))
+        || matches!(error.downcast_ref(), Some(identity::NotHeld::Busy { .. }));
+    match (refused, held) {
+        (true, _) => 3,
+        (_, true) => 4,
+        _ => 1,
+    }
+}
+
+fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
+    match command {
+        Verb::Init { node, output } => init(node.as_str(), output.as_deref()),
+        Verb::Check(configured) => {
+            let node = config::load(&configured.config)?;
+            runtime()?.block_on(check::check(&node))
+        }
+        Verb::Run(configured) => {
+            let node = config::load(&configured.config)?;
+            trace();
+            runtime()?.block_on(agent::run(node))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Admit { configured, service, version } => {
+            runtime()?.block_on(admit_one(&configured.config, service, version))
+        }
+        Verb::Completion { shell } => {
+            let mut command = Arguments::command();
+            clap_complete::generate(shell, &mut command, "tidegate-agent", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Launch { .. } => Ok(ExitCode::FAILURE),
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    // Two workers: an agent waits nearly always, and each thread costs memory on every node.
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("could not start the runtime")
+}
+
+fn trace() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+fn init(node: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let text = example::text(node);
+    match output {
+        None => print!("{text}"),
+        Some(path) => {
+            crate::durable::create(path, text.as_bytes())
+                .with_context(|| format!("could not write {}", path.display()))?;
+            println!(
+                "wrote {}: edit it, then run `tidegate-agent check --config {}`",
+                path.display(),
+                path.display()
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -> anyhow::Result<ExitCode> {
+    let node = config::load(path)?;
+    let known: Vec<_> = node.services.keys().map(ToString::to_string).collect();
+    let settings = node.services.get(&service).with_context(|| {
+        format!("the configuration names no service {service}; it names {}", known.join(", "))
+    })?;
+    let release = settings.release_of(version);
+    std::fs::create_dir_all(&node.state_dir)
+        .with_context(|| format!("could not make {}", node.state_dir.display()))?;
+    let identity = identity::read(&node.state_dir)?;
+    let store = tidegate_store::Store::connect(&node.store, node.prefix.clone()).await?;
+    let instance = InstanceId::new(service, node.name.clone());
+    let candidate = Candidate {
+        instance: &instance,
+        version,
+        release,
+        labels: &node.labels,
+        identity: &identity,
+        known: Revision::ABSENT,
+    };
+    match admit(&store, &candidate).await {
+        Ok(revision) => {
+            println!("{instance} admitted at version {version} (admission {revision})");
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            let text = Chain(&error).to_string();
+            Err(anyhow::Error::new(error).context(format!("{instance} may not start: {text}")))
+        }
+    }
+}

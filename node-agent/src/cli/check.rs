@@ -1,0 +1,128 @@
+//! Whether this node is able to do what its configuration asks for: tried, not guessed. Nothing is changed.
+
+use crate::config::Service;
+use crate::config::settings::{Driver, Node};
+use crate::directive::seen::Probed;
+use crate::drain::balancer;
+use crate::drain::disable_file::Hand;
+use crate::fetch;
+use crate::report::probe;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What was found: what keeps the agent from its work, and what may be as it should.
+#[derive(Debug, Default)]
+struct Findings {
+    blocking: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Tries everything, prints every finding; exit code 2 where one keeps the agent from its work.
+pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
+    let mut findings = Findings::default();
+    for (field, directory) in [("state_dir", &node.state_dir), ("runtime_dir", &node.runtime_dir)] {
+        if let Err(why) = writable(directory) {
+            findings.blocking.push(format!("{field} {}: {why}", directory.display()));
+        }
+    }
+    if let Err(error) = tidegate_store::Store::connect(&node.store, node.prefix.clone()).await {
+        findings.notes.push(format!("store: {}", crate::link::Chain(&error)));
+    }
+    for service in node.services.values() {
+        look_at(node, service, &mut findings).await;
+    }
+    let mut text = String::new();
+    for finding in &findings.blocking {
+        writeln!(text, "error: {finding}")?;
+    }
+    for note in &findings.notes {
+        writeln!(text, "note:  {note}")?;
+    }
+    print!("{text}");
+    if findings.blocking.is_empty() {
+        println!(
+            "node {}: {} services, nothing keeps the agent from its work",
+            node.name,
+            node.services.len()
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(ExitCode::from(2))
+}
+
+async fn look_at(node: &Node, service: &Service, findings: &mut Findings) {
+    let name = &service.name;
+    let hand = Hand::new(&service.disable_file, node.name.clone(), String::new());
+    if let Err(error) = hand.try_directory() {
+        let path = service.disable_file.display();
+        findings.blocking.push(format!(
+            "service {name}: the directory of disable_file {path} cannot be written ({error}): no drain could begin"
+        ));
+    }
+    for (tag, artifact) in &service.artifacts {
+        let source = artifact.source.as_path();
+        if !source.is_file() {
+            findings.blocking.push(format!(
+                "service {name}: the artifact of release {tag} is not there: {}",
+                source.display()
+            ));
+        }
+    }
+    hooks(service, findings);
+    match probe::ask(&service.probe, service.timeout).await {
+        Probed::Version(version) => findings.notes.push(format!("service {name}: runs at version {version}")),
+        Probed::Failed(why) => {
+            findings.notes.push(format!("service {name}: its probe fails ({why}): version unknown"))
+        }
+        Probed::Late => findings.blocking.push(format!(
+            "service {name}: its probe does not answer within {} ms: the whole node would fall silent",
+            service.timeout.as_millis()
+        )),
+    }
+    for url in [&service.ready_url, &service.health_url] {
+        if let Err(error) = fetch::get(url, service.timeout).await {
+            findings.notes.push(format!("service {name}: {error}"));
+        }
+    }
+    for one in &service.balancers {
+        match balancer::ask(one, service.timeout).await {
+            Ok(word) => findings.notes.push(format!("service {name}: balancer {one} says {}", word.status)),
+            Err(why) => findings.blocking.push(format!("service {name}: balancer {one}: {why}")),
+        }
+    }
+    if service.balancers.is_empty() && service.in_flight.is_none() {
+        findings.notes.push(format!(
+            "service {name}: neither balancers nor in_flight are configured, so that nobody can tell when it is idle: each drain lasts until its deadline"
+        ));
+    }
+}
+
+/// Programs that are named by a path must be there.
+fn hooks(service: &Service, findings: &mut Findings) {
+    let Some(Driver::Command(hooks)) = &service.driver else { return };
+    let named = [
+        ("stage", hooks.stage.as_ref()),
+        ("stop", Some(&hooks.stop)),
+        ("start", Some(&hooks.start)),
+        ("remove", hooks.remove.as_ref()),
+    ];
+    for (hook, argv) in named {
+        let Some(program) = argv.and_then(|argv| argv.first()) else { continue };
+        if program.contains('/') && !program.contains('{') && !Path::new(program).is_file() {
+            findings
+                .blocking
+                .push(format!("service {}: the {hook} hook is not there: {program}", service.name));
+        }
+    }
+}
+
+fn writable(directory: &Path) -> Result<(), String> {
+    let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    if !existing.is_dir() {
+        return Err(format!("{} is not a directory", existing.display()));
+    }
+    let trial = existing.join(format!(".tidegate-trial-{}", std::process::id()));
+    std::fs::write(&trial, b"trial").map_err(|e| format!("{} cannot be written: {e}", existing.display()))?;
+    std::fs::remove_file(&trial).map_err(|e| format!("{} cannot be written: {e}", existing.display()))
+}

@@ -1,0 +1,112 @@
+//! The node's one TOML file: read as it is written (`fragment`), checked, and turned into settings in which nothing
+//! is left to doubt. Only this room reads files of configuration or the environment.
+
+pub mod address;
+pub mod example;
+pub mod fragment;
+pub mod settings;
+
+use std::path::{Path, PathBuf};
+
+pub use settings::{Node, Service};
+
+/// Why a configuration is not one. Every finding of one reading is listed.
+#[derive(Debug, thiserror::Error)]
+pub enum NotAConfig {
+    /// The file could not be read.
+    #[error("could not read the configuration {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Not TOML, an unknown field, or a value of the wrong kind: the text names line and column.
+    #[error("{}: {found}", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What was found, where, and what is allowed.
+        found: String,
+    },
+    /// Each field is well formed, together they are not.
+    #[error("{}: {}", path.display(), findings.join("; "))]
+    Sense {
+        /// The file.
+        path: PathBuf,
+        /// Everything that was found.
+        findings: Vec<String>,
+    },
+}
+
+/// Reads and checks the configuration at `path`. Nothing of the system is touched but the files it names as
+/// holding a password.
+pub fn load(path: &Path) -> Result<Node, NotAConfig> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| NotAConfig::Unreadable { path: path.to_owned(), source })?;
+    parse(&text, path)
+}
+
+/// Checks the text of a configuration; `path` is for messages.
+pub fn parse(text: &str, path: &Path) -> Result<Node, NotAConfig> {
+    let written: fragment::Node = toml::from_str(text).map_err(|e| NotAConfig::Form {
+        path: path.to_owned(),
+        found: e.to_string().trim_end().to_owned(),
+    })?;
+    settings::settle(written).map_err(|findings| NotAConfig::Sense { path: path.to_owned(), findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        parse(text, Path::new("agent.toml")).expect_err("it was taken").to_string()
+    }
+
+    #[test]
+    fn the_example_is_a_configuration() {
+        let node = parse(&example::text("node-1"), Path::new("agent.toml")).unwrap();
+        assert_eq!(node.name.as_str(), "node-1");
+        assert_eq!(node.services.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_line() {
+        let text = example::text("node-1").replace("health_url", "helth_url");
+        let refused = refusal(&text);
+        assert!(refused.contains("agent.toml") && refused.contains("helth_url"), "{refused}");
+        assert!(refused.contains("line "), "{refused}");
+    }
+
+    #[test]
+    fn a_wrong_value_says_what_is_allowed() {
+        for (from, to, told) in [
+            ("node = \"node-1\"", "node = \"no/de\"", "is not a name"),
+            ("lease_ttl = \"10s\"", "lease_ttl = \"1s\"", "at least 2s"),
+            ("lease_ttl = \"10s\"", "lease_ttl = \"-1s\"", "is not a duration"),
+            ("version = 1", "version = 0", "is not a service version"),
+            ("state_dir = \"/", "state_dir = \"", "absolute"),
+            ("http://127.0.0.1:8080/ready", "https://127.0.0.1/ready", "http://"),
+            ("initial_release = \"pantry-1.0.0\"", "initial_release = \"other\"", "no artifact"),
+        ] {
+            let text = example::text("node-1");
+            assert!(text.contains(from), "the example has no {from}");
+            let refused = refusal(&text.replacen(from, to, 1));
+            assert!(refused.contains(told), "{to}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_missing_hook_is_named() {
+        let (head, rest) = example::text("node-1")
+            .split_once("[service.pantry-api.driver.process]")
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .unwrap();
+        let rest = rest.split_once("[service.pantry-api.artifact").unwrap().1.to_owned();
+        let hooks = "[service.pantry-api.driver.command]\nstart = [\"/bin/true\"]\n";
+        let refused = refusal(&format!("{head}{hooks}[service.pantry-api.artifact{rest}"));
+        assert!(refused.contains("stop"), "{refused}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The configuration that `init` writes: every field with what it is for, the common ones set.
+
+/// A commented configuration for `node`.
+pub fn text(node: &str) -> String {
+    TEMPLATE.replace("@NODE@", node)
+}
+
+const TEMPLATE: &str = r#"# What the agent of one node does. `tidegate-agent check` says whether it is able to do it.
+
+node = "@NODE@"                     # one agent a node
+labels = { zone = "a" }             # failure domains are told apart by these
+state_dir = "/var/lib/tidegate"     # outlives a reboot: journal, identity, staged releases
+runtime_dir = "/run/tidegate"       # need not: logs of the processes that the agent starts
+lease_ttl = "10s"                   # how long the store waits for this agent; at least 2s
+
+[store]
+endpoints = ["http://127.0.0.1:2379"]
+prefix = "/tidegate"
+# user = "agent"
+# password_file = "/etc/tidegate/password"          # or password_env = "TIDEGATE_PASSWORD"
+# tls = { ca = "/etc/tidegate/ca.pem", cert = "/etc/tidegate/agent.pem", key = "/etc/tidegate/agent.key" }
+
+[service.pantry-api]
+# How the version that really runs is learned: a file, an HTTP answer (whole, or a JSON pointer), or a command.
+probe = { http = "http://127.0.0.1:8080/version", pointer = "/version" }
+ready_url = "http://127.0.0.1:8080/ready"           # answers 200 when the service can serve
+health_url = "http://127.0.0.1:8080/healthcheck"    # what the balancers ask
+disable_file = "/var/lib/tidegate/pantry-api.disable"    # makes health_url answer 503
+interval = "1s"                     # between two looks at rest
+fast_interval = "100ms"             # between two looks while something moves
+timeout = "2s"                      # a probe that takes longer pauses the keep-alives of the whole node
+debounce = 2                        # so many equal answers change the reported health
+# How requests in flight are counted: an HTTP counter, or established connections of a port (keep-alive
+# connections of balancers and clients count too).
+in_flight = { url = "http://127.0.0.1:8080/in-flight", pointer = "/in_flight" }    # or { tcp_port = 8080 }
+check = { interval = "2s", fall = 3, rise = 2 }     # the balancers' own check, where they cannot be asked
+initial_release = "pantry-1.0.0"    # started when nothing runs and nothing was ever admitted
+start_without_store = false         # whether what was last admitted here may start while the store is away
+
+# Each balancer that can be asked whether it still sends requests here.
+# [[service.pantry-api.balancer]]
+# stats = "unix:/run/haproxy/admin.sock"            # or "tcp:127.0.0.1:9999"
+# backend = "pantry"
+# server = "@NODE@"
+
+# How code is replaced: a process of the agent ...
+[service.pantry-api.driver.process]
+argv = ["{release_dir}/pantry-api", "--port", "8080"]    # {release_dir} {tag} {node} {service}
+env = { RUST_LOG = "info" }
+# cwd = "/srv/pantry"               # absent: the release's directory
+stop_timeout = "30s"                # from SIGTERM to SIGKILL
+
+# ... or hooks, whose effect is verified by the probe and not by their exit code:
+# [service.pantry-api.driver.command]
+# stop = ["/usr/bin/systemctl", "stop", "pantry"]
+# start = ["/usr/local/sbin/start-pantry", "{tag}"]
+# stage = ["/usr/local/sbin/fetch-pantry", "{tag}", "{release_dir}"]    # absent: the artifact is copied
+# remove = ["/usr/local/sbin/drop-pantry", "{tag}"]
+# timeout = "60s"
+
+# Where the artifact of each release is. A directive names a tag and a sha256; nothing else.
+[service.pantry-api.artifact."pantry-1.0.0"]
+source = "/srv/artifacts/pantry-1.0.0/pantry-api"
+version = 1
+# sha256 = "…"                      # pins it here too
+
+# For a service without a health check of its own:
+# [service.pantry-api.healthcheck]
+# listen = "127.0.0.1:9700"         # GET /healthcheck, by disable_file
+# files = { "127.0.0.1:9701" = "/var/lib/tidegate/admin.disable" }      # the per-port form
+# agent_check = "127.0.0.1:9702"    # HAProxy's agent-check
+"#;

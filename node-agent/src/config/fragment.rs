@@ -1,0 +1,291 @@
+//! The configuration as it is written. Every field has its type, unknown ones are refused; what fields mean
+//! together is settled in `settings`.
+
+use super::address::{AbsolutePath, Listen, Stats, Url};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tidegate_proto::{Digest, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// The node's name; one agent a node.
+    pub node: NodeId,
+    /// Labels of the node: `zone` and the like.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// What must outlive a reboot: journal, nonce, staged releases.
+    pub state_dir: AbsolutePath,
+    /// What need not: logs of processes that the agent starts.
+    pub runtime_dir: AbsolutePath,
+    /// How long the store waits for the agent before its reports lapse.
+    #[serde(default = "ten_seconds")]
+    pub lease_ttl: Span,
+    /// Where the store is.
+    pub store: Store,
+    /// The services of this node.
+    #[serde(default)]
+    pub service: BTreeMap<ServiceName, Service>,
+}
+
+fn ten_seconds() -> Span {
+    Span::from_secs(10)
+}
+
+/// Where the store is and who asks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// etcd's client URLs.
+    pub endpoints: Vec<String>,
+    /// What every key begins with.
+    #[serde(default)]
+    pub prefix: Option<String>,
+    /// The user, where the store asks for one.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// A file that holds the password.
+    #[serde(default)]
+    pub password_file: Option<AbsolutePath>,
+    /// A variable of the environment that holds it.
+    #[serde(default)]
+    pub password_env: Option<String>,
+    /// TLS, where the store speaks it.
+    #[serde(default)]
+    pub tls: Option<Tls>,
+}
+
+/// TLS towards the store.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The authority that signed the store's certificate.
+    pub ca: AbsolutePath,
+    /// This client's certificate.
+    #[serde(default)]
+    pub cert: Option<AbsolutePath>,
+    /// Its key.
+    #[serde(default)]
+    pub key: Option<AbsolutePath>,
+    /// The name in the store's certificate, where it is not the host of its URL.
+    #[serde(default)]
+    pub domain: Option<String>,
+}
+
+/// One service.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// How the version that runs is learned.
+    pub probe: Probe,
+    /// Answers 200 when the service can serve.
+    pub ready_url: Url,
+    /// What the balancers ask.
+    pub health_url: Url,
+    /// The file that makes `health_url` answer 503.
+    pub disable_file: AbsolutePath,
+    /// Between two looks at a service at rest.
+    #[serde(default = "one_second")]
+    pub interval: Span,
+    /// Between two looks while something moves.
+    #[serde(default = "a_tenth")]
+    pub fast_interval: Span,
+    /// How long a question to the service may take.
+    #[serde(default = "two_seconds")]
+    pub timeout: Span,
+    /// How many equal answers change the reported health.
+    #[serde(default = "two")]
+    pub debounce: u32,
+    /// The balancers that can be asked.
+    #[serde(default)]
+    pub balancer: Vec<Balancer>,
+    /// The balancers' own check, where they cannot be asked.
+    #[serde(default)]
+    pub check: Check,
+    /// How requests in flight are counted.
+    #[serde(default)]
+    pub in_flight: Option<InFlight>,
+    /// How code is replaced; absent: the agent only watches, and drains.
+    #[serde(default)]
+    pub driver: Option<Driver>,
+    /// What to start when nothing runs and nothing was ever admitted.
+    #[serde(default)]
+    pub initial_release: Option<ReleaseTag>,
+    /// Whether the release last admitted here may be started while the store is away.
+    #[serde(default)]
+    pub start_without_store: bool,
+    /// Where the artifact of each release is.
+    #[serde(default)]
+    pub artifact: BTreeMap<ReleaseTag, Artifact>,
+    /// Serve the health check here, for a service that has none.
+    #[serde(default)]
+    pub healthcheck: Option<Healthcheck>,
+}
+
+fn one_second() -> Span {
+    Span::from_secs(1)
+}
+fn two_seconds() -> Span {
+    Span::from_secs(2)
+}
+fn a_tenth() -> Span {
+    Span::from_millis(100)
+}
+fn two() -> u32 {
+    2
+}
+
+/// How a version is learned: `{file = …}`, `{http = …}` or `{command = […]}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// A file that holds the number.
+    #[serde(default)]
+    pub file: Option<AbsolutePath>,
+    /// An address that answers it.
+    #[serde(default)]
+    pub http: Option<Url>,
+    /// Where in a JSON answer it is (RFC 6901); absent: the whole answer is the number.
+    #[serde(default)]
+    pub pointer: Option<String>,
+    /// A command that prints it.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
+}
+
+/// A balancer that can be asked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Balancer {
+    /// Its runtime socket.
+    pub stats: Stats,
+    /// Its name for the service.
+    pub backend: String,
+    /// Its name for this instance.
+    pub server: String,
+}
+
+/// The balancers' check, by HAProxy's words and defaults.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Check {
+    /// Between two checks (HAProxy: 2 s).
+    #[serde(default = "two_seconds")]
+    pub interval: Span,
+    /// Failures before DOWN (HAProxy: 3).
+    #[serde(default = "three")]
+    pub fall: u32,
+    /// Successes before UP (HAProxy: 2).
+    #[serde(default = "two")]
+    pub rise: u32,
+}
+
+fn three() -> u32 {
+    3
+}
+
+impl Default for Check {
+    fn default() -> Self {
+        Self { interval: two_seconds(), fall: three(), rise: two() }
+    }
+}
+
+/// How requests in flight are counted: `{url = …, pointer = …}` or `{tcp_port = …}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InFlight {
+    /// An address that answers the number.
+    #[serde(default)]
+    pub url: Option<Url>,
+    /// Where in a JSON answer it is.
+    #[serde(default)]
+    pub pointer: Option<String>,
+    /// A port of this machine whose established connections are counted.
+    #[serde(default)]
+    pub tcp_port: Option<u16>,
+}
+
+/// How code is replaced.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    /// The agent starts the process itself.
+    Process(Process),
+    /// Hooks do it.
+    Command(Hooks),
+}
+
+/// A process of the agent.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Program and arguments, with `{release_dir}`, `{tag}`, `{node}`, `{service}`.
+    pub argv: Vec<String>,
+    /// Its environment, besides the agent's own.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Where it runs; absent: its release's directory.
+    #[serde(default)]
+    pub cwd: Option<AbsolutePath>,
+    /// How long it may take to end after SIGTERM, before SIGKILL.
+    #[serde(default = "thirty_seconds")]
+    pub stop_timeout: Span,
+}
+
+fn thirty_seconds() -> Span {
+    Span::from_secs(30)
+}
+
+/// Hooks, each a program with arguments, with `{release_dir}`, `{tag}`, `{node}`, `{service}`, `{version}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hooks {
+    /// Brings the new code onto the node; absent: the artifact is copied to `{release_dir}`.
+    #[serde(default)]
+    pub stage: Option<Vec<String>>,
+    /// Stops what runs.
+    #[serde(default)]
+    pub stop: Option<Vec<String>>,
+    /// Starts the release.
+    #[serde(default)]
+    pub start: Option<Vec<String>>,
+    /// Removes a release's code.
+    #[serde(default)]
+    pub remove: Option<Vec<String>>,
+    /// How long each may take.
+    #[serde(default = "one_minute")]
+    pub timeout: Span,
+}
+
+fn one_minute() -> Span {
+    Span::from_secs(60)
+}
+
+/// The artifact of a release.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// The file.
+    pub source: AbsolutePath,
+    /// Its sha256, where it is pinned here too; a directive always carries one.
+    #[serde(default)]
+    pub sha256: Option<Digest>,
+    /// The service version that it carries.
+    pub version: ServiceVersion,
+}
+
+/// The health check served by the agent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Healthcheck {
+    /// Answers `GET /healthcheck` by the service's disable-file.
+    #[serde(default)]
+    pub listen: Option<Listen>,
+    /// Further sockets, each with a file of its own (the per-port form).
+    #[serde(default)]
+    pub files: BTreeMap<Listen, AbsolutePath>,
+    /// Answers HAProxy's agent-check.
+    #[serde(default)]
+    pub agent_check: Option<Listen>,
+}

@@ -1,0 +1,392 @@
+//! The configuration settled: alternatives are enums, defaults are filled in, what must hold between fields holds.
+
+use super::address::{AbsolutePath, Stats, Url};
+use super::fragment::{self, Balancer, Check, Healthcheck};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use tidegate_proto::{NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
+
+pub use super::fragment::Artifact;
+
+/// What a node's agent is to do.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The node's name.
+    pub name: NodeId,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What must outlive a reboot.
+    pub state_dir: PathBuf,
+    /// What need not.
+    pub runtime_dir: PathBuf,
+    /// How long the store waits for the agent.
+    pub lease_ttl: Duration,
+    /// Where the store is.
+    pub store: tidegate_store::Endpoints,
+    /// What every key begins with.
+    pub prefix: Prefix,
+    /// The services, by name.
+    pub services: BTreeMap<ServiceName, Service>,
+}
+
+/// What it is to do for one service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    /// Its name.
+    pub name: ServiceName,
+    /// How its version is learned.
+    pub probe: Probe,
+    /// Answers 200 when it can serve.
+    pub ready_url: Url,
+    /// What balancers ask.
+    pub health_url: Url,
+    /// What makes that answer 503.
+    pub disable_file: PathBuf,
+    /// Between two looks at rest.
+    pub interval: Duration,
+    /// Between two looks while something moves.
+    pub fast_interval: Duration,
+    /// How long a question may take.
+    pub timeout: Duration,
+    /// How many equal answers change the reported health.
+    pub debounce: u32,
+    /// Balancers that can be asked.
+    pub balancers: Vec<Balancer>,
+    /// The balancers' own check.
+    pub check: Check,
+    /// How requests in flight are counted.
+    pub in_flight: Option<InFlight>,
+    /// How code is replaced.
+    pub driver: Option<Driver>,
+    /// What to start when nothing runs and nothing was ever admitted.
+    pub initial_release: Option<ReleaseTag>,
+    /// Whether what was last admitted here may start while the store is away.
+    pub start_without_store: bool,
+    /// Artifacts by tag.
+    pub artifacts: BTreeMap<ReleaseTag, Artifact>,
+    /// The health check served here.
+    pub healthcheck: Option<Healthcheck>,
+}
+
+impl Service {
+    /// How long balancers need to see that an instance is back: interval × rise.
+    pub fn rise_time(&self) -> Duration {
+        Duration::from(self.check.interval) * self.check.rise
+    }
+
+    /// The release that carries `version`, where exactly one of the configured ones does.
+    pub fn release_of(&self, version: ServiceVersion) -> Option<ReleaseTag> {
+        let mut carrying = self.artifacts.iter().filter(|(_, artifact)| artifact.version == version);
+        carrying.next().filter(|_| carrying.next().is_none()).map(|(tag, _)| tag.clone())
+    }
+
+    /// How long they need to see that it is gone: interval × fall.
+    pub fn fall_time(&self) -> Duration {
+        Duration::from(self.check.interval) * self.check.fall
+    }
+}
+
+/// How a version is learned.
+#[derive(Debug, Clone)]
+pub enum Probe {
+    /// A file holds the number.
+    File(PathBuf),
+    /// An address answers it, whole or at a JSON pointer.
+    Http(Url, Option<String>),
+    /// A command prints it.
+    Command(Vec<String>),
+}
+
+/// How requests in flight are counted.
+#[derive(Debug, Clone)]
+pub enum InFlight {
+    /// An address answers the number, whole or at a JSON pointer.
+    Http(Url, Option<String>),
+    /// Established connections of a local port.
+    Tcp(u16),
+}
+
+/// How code is replaced.
+#[derive(Debug, Clone)]
+pub enum Driver {
+    /// The agent starts the process itself.
+    Process(Process),
+    /// Hooks do it.
+    Command(Hooks),
+}
+
+impl Driver {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Process(_) => "process",
+            Self::Command(_) => "command",
+        }
+    }
+}
+
+/// A process of the agent.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Program and arguments; at least one.
+    pub argv: Vec<String>,
+    /// Its environment besides the agent's own.
+    pub env: BTreeMap<String, String>,
+    /// Where it runs; absent: its release's directory.
+    pub cwd: Option<PathBuf>,
+    /// From SIGTERM to SIGKILL.
+    pub stop_timeout: Duration,
+}
+
+/// Hooks.
+#[derive(Debug, Clone)]
+pub struct Hooks {
+    /// Brings new code; absent: the artifact is copied.
+    pub stage: Option<Vec<String>>,
+    /// Stops what runs.
+    pub stop: Vec<String>,
+    /// Starts a release.
+    pub start: Vec<String>,
+    /// Removes a release's code, besides the agent's own copy.
+    pub remove: Option<Vec<String>>,
+    /// How long each may take.
+    pub timeout: Duration,
+}
+
+/// etcd grants no lease shorter than this (measured: one of 1 s is granted 2 s).
+const SHORTEST_LEASE: Duration = Duration::from_secs(2);
+
+/// Settles what was written, or lists everything that does not go together.
+pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
+    let mut findings = Vec::new();
+    let lease_ttl = Duration::from(written.lease_ttl);
+    if lease_ttl < SHORTEST_LEASE {
+        findings.push(format!("lease_ttl is {}: at least 2s is allowed", written.lease_ttl));
+    }
+    let prefix = match written.store.prefix.as_deref().map(str::parse).transpose() {
+        Ok(prefix) => prefix.unwrap_or_default(),
+        Err(e) => {
+            findings.push(format!("store.prefix: {e}"));
+            Prefix::default()
+        }
+    };
+    let store = endpoints(written.store, &mut findings);
+    let services: BTreeMap<_, _> = written
+        .service
+        .into_iter()
+        .filter_map(|(name, s)| Some((name.clone(), service(name, s, &mut findings)?)))
+        .collect();
+    shared_files(&services, &mut findings);
+    if !findings.is_empty() {
+        return Err(findings);
+    }
+    Ok(Node {
+        name: written.node,
+        labels: written.labels,
+        state_dir: written.state_dir.0,
+        runtime_dir: written.runtime_dir.0,
+        lease_ttl,
+        store,
+        prefix,
+        services,
+    })
+}
+
+fn endpoints(written: fragment::Store, findings: &mut Vec<String>) -> tidegate_store::Endpoints {
+    if written.endpoints.is_empty() {
+        findings
+            .push("store.endpoints is empty: name at least one, such as http://127.0.0.1:2379".to_owned());
+    }
+    let password = match (&written.password_file, &written.password_env) {
+        (Some(_), Some(_)) => {
+            findings.push("store has both password_file and password_env: keep one".to_owned());
+            None
+        }
+        (Some(file), None) => std::fs::read_to_string(file.as_path())
+            .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
+            .map_err(|e| {
+                findings.push(format!("could not read store.password_file {}: {e}", file.as_path().display()))
+            })
+            .ok(),
+        (None, Some(name)) => std::env::var(name)
+            .map_err(|_| {
+                findings.push(format!("store.password_env names {name}, which the environment does not have"))
+            })
+            .ok(),
+        (None, None) => None,
+    };
+    let credentials = match (written.user, password) {
+        (Some(user), Some(password)) => Some(tidegate_store::Credentials { user, password }),
+        (None, Some(_)) => {
+            findings.push("store has a password and no user: name the user".to_owned());
+            None
+        }
+        (Some(_), None) if written.password_file.is_none() && written.password_env.is_none() => {
+            findings.push("store has a user and no password: add password_file or password_env".to_owned());
+            None
+        }
+        _ => None,
+    };
+    let tls = written.tls.map(|written| tls(written, findings));
+    tidegate_store::Endpoints { urls: written.endpoints, credentials, tls }
+}
+
+fn tls(written: fragment::Tls, findings: &mut Vec<String>) -> tidegate_store::Tls {
+    if written.cert.is_some() != written.key.is_some() {
+        findings.push("store.tls needs both cert and key, or neither".to_owned());
+    }
+    let mut pem = |field: &str, path: Option<AbsolutePath>| {
+        let path = path?;
+        std::fs::read(path.as_path())
+            .map_err(|e| {
+                findings.push(format!("could not read store.tls.{field} {}: {e}", path.as_path().display()))
+            })
+            .ok()
+    };
+    let ca = pem("ca", Some(written.ca)).unwrap_or_default();
+    let (cert, key) = (pem("cert", written.cert), pem("key", written.key));
+    tidegate_store::Tls { ca, cert, key, domain: written.domain }
+}
+
+fn service(name: ServiceName, s: fragment::Service, findings: &mut Vec<String>) -> Option<Service> {
+    let before = findings.len();
+    let mut find = |what: String| findings.push(format!("service.{name}: {what}"));
+    let probe = probe(s.probe, &mut find);
+    let in_flight = s.in_flight.and_then(|counted| in_flight(counted, &mut find));
+    let driver = s.driver.and_then(|written| driver(written, &mut find));
+    for (field, span) in
+        [("interval", s.interval), ("fast_interval", s.fast_interval), ("timeout", s.timeout)]
+    {
+        if span.as_millis() < 10 {
+            find(format!("{field} is {span}: at least 10ms is allowed"));
+        }
+    }
+    for (field, count) in
+        [("debounce", s.debounce), ("check.fall", s.check.fall), ("check.rise", s.check.rise)]
+    {
+        if !(1..=1000).contains(&count) {
+            find(format!("{field} is {count}: 1 to 1000 is allowed"));
+        }
+    }
+    if let Some(tag) = s.initial_release.as_ref() {
+        if s.artifact.get(tag).is_none() {
+            find(format!("initial_release {tag} has no artifact: add [service.{name}.artifact.\"{tag}\"]"));
+        }
+        if driver.is_none() {
+            find("initial_release needs a driver that can start it".to_owned());
+        }
+    }
+    if s.disable_file.as_path().file_name().is_none() {
+        find(format!("disable_file {} is not a file's path", s.disable_file.as_path().display()));
+    }
+    if findings.len() > before {
+        return None;
+    }
+    Some(Service {
+        name,
+        probe: probe?,
+        ready_url: s.ready_url,
+        health_url: s.health_url,
+        disable_file: s.disable_file.0,
+        interval: s.interval.into(),
+        fast_interval: s.fast_interval.into(),
+        timeout: s.timeout.into(),
+        debounce: s.debounce,
+        balancers: s.balancer,
+        check: s.check,
+        in_flight,
+        driver,
+        initial_release: s.initial_release,
+        start_without_store: s.start_without_store,
+        artifacts: s.artifact,
+        healthcheck: s.healthcheck,
+    })
+}
+
+fn probe(written: fragment::Probe, find: &mut impl FnMut(String)) -> Option<Probe> {
+    let pointer = pointer("probe", written.pointer, find);
+    match (written.file, written.http, written.command) {
+        (Some(file), None, None) => Some(Probe::File(file.0)),
+        (None, Some(url), None) => Some(Probe::Http(url, pointer)),
+        (None, None, Some(argv)) if !argv.is_empty() => Some(Probe::Command(argv)),
+        _ => {
+            find("probe needs exactly one of file, http or command (with at least a program)".to_owned());
+            None
+        }
+    }
+}
+
+fn in_flight(written: fragment::InFlight, find: &mut impl FnMut(String)) -> Option<InFlight> {
+    let pointer = pointer("in_flight", written.pointer, find);
+    match (written.url, written.tcp_port) {
+        (Some(url), None) => Some(InFlight::Http(url, pointer)),
+        (None, Some(port)) => Some(InFlight::Tcp(port)),
+        _ => {
+            find("in_flight needs exactly one of url or tcp_port".to_owned());
+            None
+        }
+    }
+}
+
+fn pointer(field: &str, written: Option<String>, find: &mut impl FnMut(String)) -> Option<String> {
+    if let Some(bad) = written.as_ref().filter(|p| !p.is_empty() && !p.starts_with('/')) {
+        find(format!(
+            "{field}.pointer {bad:?} is not a JSON pointer: it begins with a slash, such as /version"
+        ));
+    }
+    written
+}
+
+fn driver(written: fragment::Driver, find: &mut impl FnMut(String)) -> Option<Driver> {
+    match written {
+        fragment::Driver::Process(p) if p.argv.is_empty() => {
+            find("driver.process.argv is empty: name the program to start".to_owned());
+            None
+        }
+        fragment::Driver::Process(p) => Some(Driver::Process(Process {
+            argv: p.argv,
+            env: p.env,
+            cwd: p.cwd.map(|p| p.0),
+            stop_timeout: p.stop_timeout.into(),
+        })),
+        fragment::Driver::Command(h) => {
+            let mut hook = |name: &str, argv: Option<Vec<String>>| {
+                let argv = argv.filter(|a| !a.is_empty());
+                if argv.is_none() {
+                    find(format!("driver.command has no {name} hook: name a program with its arguments"));
+                }
+                argv
+            };
+            let (stop, start) = (hook("stop", h.stop), hook("start", h.start));
+            Some(Driver::Command(Hooks {
+                stage: h.stage.filter(|a| !a.is_empty()),
+                stop: stop?,
+                start: start?,
+                remove: h.remove.filter(|a| !a.is_empty()),
+                timeout: h.timeout.into(),
+            }))
+        }
+    }
+}
+
+/// Two services with one disable-file would take each other out.
+fn shared_files(services: &BTreeMap<ServiceName, Service>, findings: &mut Vec<String>) {
+    let mut owners: BTreeMap<&PathBuf, &ServiceName> = BTreeMap::new();
+    for service in services.values() {
+        if let Some(other) = owners.insert(&service.disable_file, &service.name) {
+            findings.push(format!(
+                "services {other} and {} share the disable_file {}: give each its own",
+                service.name,
+                service.disable_file.display()
+            ));
+        }
+    }
+}
+
+impl std::fmt::Display for Balancer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let at: &Stats = &self.stats;
+        write!(f, "{}/{} at {at}", self.backend, self.server)
+    }
+}

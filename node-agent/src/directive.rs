@@ -1,0 +1,24 @@
+//! What the coordinator wants, and the next act towards it. The decision is a pure function of the journal, of what
+//! was seen, and of the time; whoever carries it out has no choice left.
+//!
+//! ```text
+//!             nothing runs                      admitted, hidden
+//!   fresh ──────────────────► stopped ─────────────────────────────► starting
+//!     │                          ▲                                      │ runs
+//!     │ runs, admitted           │ lock free                            ▼
+//!     └──────────────────────────┼────────────────────────────────► verifying ──► serving
+//!                                │                                      ▲           │
+//!                             stopping ◄── drained ◄── draining ◄───────┼───────────┘
+//!                                      replace, stop   │   │            │ serve
+//!                                                      └───┴────────────┘
+//!   refused: the window does not admit it.   failed: tried under this generation, and not again.
+//! ```
+
+pub mod accept;
+pub mod decide;
+pub mod phase;
+pub mod seen;
+pub mod timers;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Taking a directive on: what the instance goes into when it does. Journalled together, generation and phase, so
+//! that a report never shows one without the other.
+
+use super::phase::Phase;
+use super::seen::{Alive, Seen};
+use super::timers::Timers;
+use crate::journal::{Journal, Order};
+use std::time::Duration;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Rotation};
+
+/// What is to be done with the directive that the store has.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reading {
+    /// It is the one that is being obeyed, or there is none.
+    Known,
+    /// It is newer.
+    Newer(Box<Order>),
+    /// It is older than one that was accepted: the store was restored, or is another one.
+    Older,
+    /// It has the generation that was accepted and says something else: that cannot be.
+    Different,
+}
+
+/// Compares the directive that the store has with the one that was accepted.
+pub fn read(journal: &Journal, seen: &Seen) -> Reading {
+    let Some(wanted) = &seen.wanted else { return Reading::Known };
+    match wanted.generation.cmp(&journal.generation()) {
+        std::cmp::Ordering::Greater => Reading::Newer(Box::new(wanted.clone())),
+        std::cmp::Ordering::Less => Reading::Older,
+        std::cmp::Ordering::Equal if journal.order.as_ref() == Some(wanted) => Reading::Known,
+        std::cmp::Ordering::Equal => Reading::Different,
+    }
+}
+
+/// The phase that an instance goes into with a newer order.
+pub fn phase_for(order: &Order, journal: &Journal, seen: &Seen, timers: &Timers, rise: Duration) -> Phase {
+    let runs = seen.alive != Alive::No;
+    let true_now =
+        runs && seen.health == Health::Healthy && seen.rotation(timers, rise) == Rotation::In && seen.ready;
+    match &order.directive.disposition {
+        // From here on there is no way back before it has ended.
+        _ if journal.phase == Phase::Stopping => Phase::Stopping,
+        Disposition::Serve { .. } => serve(journal, runs, true_now),
+        Disposition::Drain => match journal.phase {
+            Phase::Drained { .. } => journal.phase.clone(),
+            _ => Phase::Draining,
+        },
+        Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
+        Disposition::Stop => out_of_rotation(journal),
+        Disposition::Replace { release } => {
+            let same = journal.release.as_ref() == Some(&release.tag)
+                && seen.probe.version().is_none_or(|v| v == release.version);
+            let being_verified = journal.phase == Phase::Verifying;
+            match same {
+                true if true_now && journal.phase == Phase::Serving => Phase::Serving,
+                true if seen.health == Health::Healthy || being_verified => Phase::Verifying,
+                _ => out_of_rotation(journal),
+            }
+        }
+    }
+}
+
+fn serve(journal: &Journal, runs: bool, true_now: bool) -> Phase {
+    match &journal.phase {
+        Phase::Serving if true_now => Phase::Serving,
+        Phase::Starting { .. } | Phase::Refused { .. } | Phase::Fresh => journal.phase.clone(),
+        _ if runs => Phase::Verifying,
+        _ => Phase::Stopped,
+    }
+}
+
+fn out_of_rotation(journal: &Journal) -> Phase {
+    match journal.phase {
+        Phase::Drained { .. } => journal.phase.clone(),
+        _ => Phase::Draining,
+    }
+}

@@ -1,0 +1,374 @@
+//! The next act: one, or none. Pure; called after every look, and again after every act.
+
+use super::accept::{self, Reading};
+use super::phase::{Phase, Target};
+use super::seen::{Alive, Balancers, DisableFile, Seen, Staging};
+use super::timers::Timers;
+use crate::config::Service;
+use crate::journal::{Journal, Known, Order};
+use std::time::Duration;
+use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, OnDeadline};
+use tidegate_proto::record::report::Rotation;
+use tidegate_proto::{ReleaseTag, ServiceVersion};
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Act {
+    /// Nothing, for now.
+    Wait,
+    /// Journal the window; the next look then acknowledges it.
+    Acknowledge(Option<Known>),
+    /// Journal the directive and the phase that it brings.
+    Accept(Box<Order>, Phase),
+    /// Journal another phase.
+    Enter(Phase),
+    /// Put the disable-file.
+    Hide,
+    /// Remove the agent's own disable-file.
+    Show,
+    /// Have the version that runs admitted.
+    AdmitRunning(ServiceVersion, Option<ReleaseTag>),
+    /// Have a release admitted, then journal that it is being started.
+    AdmitTarget(Target),
+    /// Verify what is to be started once more, then journal that what runs is being stopped.
+    BeginStop(Option<Target>),
+    /// Stop what runs.
+    Stop,
+    /// Start the release.
+    Start(Target),
+}
+
+/// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.
+pub fn backoff(falls: u32) -> Duration {
+    Duration::from_secs(1 << falls.saturating_sub(1).min(6)).min(Duration::from_secs(60))
+}
+
+/// The next act.
+pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
+    if let Some(window) = seen.window.as_ref().filter(|window| **window != journal.window) {
+        return Act::Acknowledge(window.clone());
+    }
+    if let Some(act) = admission(service, journal, seen) {
+        return act;
+    }
+    if let Reading::Newer(order) = accept::read(journal, seen) {
+        let phase = accept::phase_for(&order, journal, seen, timers, service.rise_time());
+        return Act::Accept(order, phase);
+    }
+    let at = Place { service, journal, timers, seen };
+    match &journal.phase {
+        Phase::Fresh => at.fresh(),
+        Phase::Verifying => at.verifying(),
+        Phase::Serving => at.serving(),
+        Phase::Draining => at.draining(),
+        Phase::Drained { .. } => at.drained(),
+        Phase::Stopping => at.stopping(),
+        Phase::Stopped => at.stopped(),
+        Phase::Starting { target } => at.starting(target),
+        Phase::Refused { .. } => at.refused(),
+        Phase::Failed { hidden, .. } => at.failed(*hidden),
+    }
+}
+
+/// A version that runs and is not the one that was admitted goes to the inventory before anything else, and so
+/// before the report.
+fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
+    let version = seen.probe.version().filter(|_| seen.alive != Alive::No && seen.store)?;
+    if matches!(journal.phase, Phase::Stopping | Phase::Stopped | Phase::Starting { .. }) {
+        return None;
+    }
+    let admitted = journal.admitted.as_ref().is_some_and(|a| a.version == version);
+    let refused = journal
+        .refusal
+        .as_ref()
+        .is_some_and(|r| r.version == version && r.window == journal.window_revision());
+    if admitted && !seen.readmit && journal.refusal.is_none() || refused {
+        return None;
+    }
+    // Where another version came behind the agent's back, the configuration may say which release that is.
+    let same = journal.admitted.as_ref().is_none_or(|a| a.version == version);
+    let release = journal.release.clone().filter(|_| same);
+    Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
+}
+
+struct Place<'a> {
+    service: &'a Service,
+    journal: &'a Journal,
+    timers: &'a Timers,
+    seen: &'a Seen,
+}
+
+impl Place<'_> {
+    fn directive(&self) -> Option<&Directive> {
+        self.journal.order.as_ref().map(|order| &order.directive)
+    }
+
+    fn disposition(&self) -> Option<&Disposition> {
+        self.directive().map(|directive| &directive.disposition)
+    }
+
+    fn in_phase_for(&self) -> Duration {
+        self.seen.now.saturating_duration_since(self.timers.phase_since)
+    }
+
+    fn has_driver(&self) -> bool {
+        self.service.driver.is_some()
+    }
+
+    fn fresh(&self) -> Act {
+        match self.seen.alive {
+            // Its version was admitted above; where it was refused, it is hidden.
+            Alive::Yes | Alive::Unknown => match (&self.journal.refusal, self.seen.probe.version()) {
+                (Some(refusal), Some(_)) => Act::Enter(Phase::Refused { reason: refusal.reason.clone() }),
+                (None, Some(_)) if self.journal.admitted.is_some() && !self.seen.readmit => {
+                    Act::Enter(Phase::Verifying)
+                }
+                _ => Act::Wait,
+            },
+            Alive::No if self.has_driver() && self.target().is_some() => Act::Enter(Phase::Stopped),
+            Alive::No => Act::Wait,
+        }
+    }
+
+    fn refused(&self) -> Act {
+        let runs = self.seen.alive != Alive::No;
+        match &self.journal.refusal {
+            None if runs && !self.seen.readmit => Act::Enter(Phase::Verifying),
+            Some(refusal) if !runs && refusal.window != self.journal.window_revision() => {
+                Act::Enter(Phase::Stopped)
+            }
+            None if !runs => Act::Enter(Phase::Stopped),
+            _ => self.keep_hidden(),
+        }
+    }
+
+    fn keep_hidden(&self) -> Act {
+        if self.seen.file == DisableFile::Absent { Act::Hide } else { Act::Wait }
+    }
+
+    fn failed(&self, hidden: bool) -> Act {
+        let asked = matches!(self.disposition(), Some(Disposition::Replace { .. } | Disposition::Stop));
+        let again = self.timers.restart_at.is_some_and(|at| self.seen.now >= at);
+        match (hidden, self.seen.file) {
+            (true, DisableFile::Absent) => Act::Hide,
+            (false, DisableFile::Own) => Act::Show,
+            // A service that nobody asked to replace is started again, ever more slowly.
+            _ if self.seen.alive == Alive::No && !asked && again => Act::Enter(Phase::Stopped),
+            _ => Act::Wait,
+        }
+    }
+
+    fn serving(&self) -> Act {
+        match self.seen.file {
+            _ if self.seen.alive == Alive::No && self.has_driver() => Act::Enter(Phase::Stopped),
+            DisableFile::Own | DisableFile::Foreign => Act::Enter(Phase::Verifying),
+            DisableFile::Absent => Act::Wait,
+        }
+    }
+
+    fn verifying(&self) -> Act {
+        if let Some(refusal) = &self.journal.refusal {
+            return Act::Enter(Phase::Refused { reason: refusal.reason.clone() });
+        }
+        if let Some(failure) = self.broken() {
+            return Act::Enter(failure);
+        }
+        if self.seen.alive == Alive::No && self.has_driver() {
+            return Act::Enter(Phase::Stopped);
+        }
+        let healthy = self.timers.healthy_for(self.seen.now);
+        match self.seen.file {
+            DisableFile::Own if healthy.is_some() && !self.seen.readmit => return Act::Show,
+            // A person keeps it out, and waiting for a person is no failure.
+            DisableFile::Foreign => return Act::Wait,
+            _ => {}
+        }
+        let health = self.directive().map(|d| d.health.clone());
+        let enough = health.as_ref().map_or(Duration::ZERO, |h| h.min_healthy_time.into());
+        let back = self.seen.rotation(self.timers, self.service.rise_time()) == Rotation::In;
+        if back && healthy.is_some_and(|time| time >= enough) {
+            return Act::Enter(Phase::Serving);
+        }
+        let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
+        match deadline {
+            Some(deadline) if self.in_phase_for() >= deadline => {
+                let found = if healthy.is_some() {
+                    "healthy, but not for long enough in rotation"
+                } else {
+                    "not healthy"
+                };
+                let reason = format!("{found} within {} s of its start", deadline.as_secs_f64());
+                Act::Enter(Phase::failed("verifying", reason, true))
+            }
+            _ => Act::Wait,
+        }
+    }
+
+    /// What no waiting will mend, of an instance that was replaced.
+    fn broken(&self) -> Option<Phase> {
+        let Some(Disposition::Replace { release }) = self.disposition() else { return None };
+        if self.seen.alive == Alive::No {
+            let reason = format!("release {} ended by itself after its start", release.tag);
+            return Some(Phase::failed("verifying", reason, true));
+        }
+        let runs = self.seen.probe.version().filter(|version| *version != release.version)?;
+        let reason =
+            format!("release {} should carry version {}, it answers {runs}", release.tag, release.version);
+        Some(Phase::failed("verifying", reason, true))
+    }
+
+    fn draining(&self) -> Act {
+        let drain = self.directive().map(|d| d.drain.clone()).unwrap_or_default();
+        let replace = matches!(self.disposition(), Some(Disposition::Replace { .. }));
+        match &self.seen.staging {
+            // Nothing is taken out for a release that is not there.
+            Staging::Pending if replace => return Act::Wait,
+            Staging::Failed(reason) if replace => {
+                let hidden = self.seen.file == DisableFile::Own;
+                return Act::Enter(Phase::failed("staging", reason.clone(), hidden));
+            }
+            _ => {}
+        }
+        if drain.evidence == Evidence::Haproxy && self.service.balancers.is_empty() {
+            let reason =
+                "the drain asks for a balancer's word, and this agent's configuration names no balancer";
+            return Act::Enter(Phase::failed("draining", reason, false));
+        }
+        if self.seen.file == DisableFile::Absent {
+            return if self.seen.store { Act::Hide } else { Act::Wait };
+        }
+        let let_go = self.let_go(&drain);
+        match &let_go {
+            Ok(()) if self.timers.idle() => return Act::Enter(Phase::Drained { forced: false }),
+            _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
+            _ => {}
+        }
+        Act::Enter(match (let_go, drain.on_deadline) {
+            // Only what is in flight may be cut off; an instance that still gets requests is never stopped.
+            (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
+            (Ok(()), OnDeadline::Fail) => {
+                let reason = format!("{} after {}", self.in_flight_words(), drain.deadline);
+                Phase::failed("draining", reason, false)
+            }
+            (Err(lacks), _) => Phase::failed("draining", format!("{lacks} after {}", drain.deadline), false),
+        })
+    }
+
+    /// Whether nobody sends requests any more; else what is missing.
+    fn let_go(&self, drain: &Drain) -> Result<(), String> {
+        let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
+            return Err(format!("{} was not seen to answer 503", self.service.health_url));
+        };
+        let settled = match drain.evidence {
+            Evidence::Haproxy => Duration::ZERO,
+            Evidence::Settle => Duration::from(drain.settle).max(self.service.fall_time()),
+        };
+        // Balancers that can be asked are asked; the settle time stands for those that cannot.
+        if self.service.balancers.is_empty() || drain.evidence == Evidence::Settle {
+            if unavailable < settled {
+                return Err(format!("the settle time of {} s has not passed", settled.as_secs_f64()));
+            }
+        }
+        match &self.seen.balancers {
+            _ if self.timers.let_go() => Ok(()),
+            Balancers::Said { words, .. } => Err(format!("a balancer has not let go ({words})")),
+            Balancers::Unreadable(why) => Err(format!("a balancer could not be asked ({why})")),
+            Balancers::None | Balancers::NotAsked => Err("the balancers have not been asked".to_owned()),
+        }
+    }
+
+    fn in_flight_words(&self) -> String {
+        match (&self.seen.in_flight, &self.seen.balancers) {
+            (Some(count), _) if *count > 0 => format!("{count} requests are in flight"),
+            (_, Balancers::Said { sessions, .. }) if *sessions > 0 => {
+                format!("the balancers have {sessions} sessions open")
+            }
+            _ => "requests in flight could not be counted".to_owned(),
+        }
+    }
+
+    fn drained(&self) -> Act {
+        match self.disposition() {
+            _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            // It is asked again whether it may serve: what was seen is no longer so.
+            _ if self.seen.url == super::seen::Url::Good => Act::Enter(Phase::Draining),
+            Some(Disposition::Replace { .. } | Disposition::Stop) if !self.has_driver() => {
+                let reason =
+                    "this agent's configuration has no driver for the service: it only watches and drains";
+                Act::Enter(Phase::failed("replacing", reason, true))
+            }
+            Some(Disposition::Replace { release }) => match &self.seen.staging {
+                Staging::Pending => Act::Wait,
+                Staging::Failed(reason) => Act::Enter(Phase::failed("staging", reason.clone(), true)),
+                Staging::Ready if self.seen.store => Act::BeginStop(Some(release.into())),
+                Staging::Ready => Act::Wait,
+            },
+            Some(Disposition::Stop) if self.seen.store => Act::BeginStop(None),
+            _ => Act::Wait,
+        }
+    }
+
+    fn stopping(&self) -> Act {
+        if self.seen.alive == Alive::No { Act::Enter(Phase::Stopped) } else { Act::Stop }
+    }
+
+    /// What is to be started when nothing runs.
+    fn target(&self) -> Option<Target> {
+        if let Some(Disposition::Replace { release }) = self.disposition() {
+            return Some(release.into());
+        }
+        let initial = self.service.initial_release.as_ref().filter(|_| self.journal.admitted.is_none());
+        let tag = self.journal.release.as_ref().or(initial)?;
+        let known = self.service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact));
+        let listed = self.directive().and_then(|d| d.releases.iter().find(|release| release.tag == *tag));
+        listed.map(Target::from).or(known)
+    }
+
+    fn stopped(&self) -> Act {
+        if self.seen.alive == Alive::Yes {
+            // Somebody started it behind the agent's back: looked at anew, and hidden until it is admitted.
+            return if self.seen.file == DisableFile::Absent { Act::Hide } else { Act::Enter(Phase::Fresh) };
+        }
+        match self.disposition() {
+            _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            Some(Disposition::Stop) => Act::Wait,
+            Some(Disposition::Drain) => Act::Enter(Phase::Draining),
+            Some(Disposition::Replace { .. }) => match &self.seen.staging {
+                Staging::Pending => Act::Wait,
+                Staging::Failed(reason) => Act::Enter(Phase::failed("staging", reason.clone(), true)),
+                Staging::Ready => self.admit_target(),
+            },
+            Some(Disposition::Serve { .. }) | None => self.admit_target(),
+        }
+    }
+
+    fn admit_target(&self) -> Act {
+        let Some(target) = self.target().filter(|_| self.has_driver()) else { return Act::Wait };
+        if self.seen.alive != Alive::No || self.timers.restart_at.is_some_and(|at| self.seen.now < at) {
+            return Act::Wait;
+        }
+        if self.seen.store {
+            return Act::AdmitTarget(target);
+        }
+        // Without the store nobody can admit it; what was admitted here before may start where that is allowed.
+        let floor = self.journal.witness.floor;
+        let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
+            a.version == target.version && a.release.as_ref().is_none_or(|tag| *tag == target.tag)
+        });
+        let allowed =
+            self.service.start_without_store && admitted && floor.is_none_or(|f| target.version >= f);
+        if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
+    }
+
+    fn starting(&self, target: &Target) -> Act {
+        match self.seen.alive {
+            // It runs already: the agent ended between starting it and journalling that.
+            Alive::Yes => Act::Enter(Phase::Verifying),
+            _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            // The agent ended before it started it: the window may have moved since.
+            _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
+            _ if self.seen.readmit && !self.service.start_without_store => Act::Wait,
+            _ => Act::Start(target.clone()),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Where an instance stands, as it is journalled.
+
+use crate::config::settings::Artifact;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::record::report::Step;
+use tidegate_proto::{Digest, Release, ReleaseTag, ServiceVersion};
+
+/// Where an instance stands; see the drawing in `directive`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Phase {
+    /// The agent knows nothing yet.
+    Fresh,
+    /// It runs; not yet seen healthy and in rotation for long enough.
+    Verifying,
+    /// In rotation, healthy.
+    Serving,
+    /// On its way out of rotation.
+    Draining,
+    /// Out, with the evidence for it.
+    Drained {
+        /// The deadline passed with requests in flight.
+        forced: bool,
+    },
+    /// Being stopped: there is no way back from here.
+    Stopping,
+    /// Nothing runs, and that was confirmed.
+    Stopped,
+    /// Admitted and hidden; being started.
+    Starting {
+        /// What is started.
+        target: Target,
+    },
+    /// The window does not admit it: it runs hidden, or does not run.
+    Refused {
+        /// Why, for people.
+        reason: String,
+    },
+    /// Not tried again under this generation.
+    Failed {
+        /// The step that failed.
+        at: String,
+        /// What was tried and found.
+        reason: String,
+        /// Whether the instance is kept out of rotation.
+        hidden: bool,
+    },
+}
+
+impl Phase {
+    /// A failure of `at`.
+    pub fn failed(at: &str, reason: impl Into<String>, hidden: bool) -> Self {
+        Self::Failed { at: at.to_owned(), reason: reason.into(), hidden }
+    }
+
+    /// The step that a report names. `replacing`: whether a directive wants a release to be started.
+    pub fn step(&self, replacing: bool) -> Step {
+        match self {
+            Self::Fresh => Step::Starting,
+            Self::Verifying => Step::Verifying,
+            Self::Serving => Step::Serving,
+            Self::Draining => Step::Draining,
+            Self::Drained { forced } => Step::Drained { forced: *forced },
+            Self::Stopping | Self::Starting { .. } => Step::Replacing,
+            Self::Stopped if replacing => Step::Replacing,
+            Self::Stopped => Step::Stopped,
+            Self::Refused { reason } => Step::Refused { reason: reason.clone() },
+            Self::Failed { at, reason, .. } => Step::Failed { at: at.clone(), reason: reason.clone() },
+        }
+    }
+}
+
+/// What is to be started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Its tag.
+    pub tag: ReleaseTag,
+    /// The version that it carries.
+    pub version: ServiceVersion,
+    /// The digest that its artifact must have; absent for a release that only this node's own configuration names.
+    #[serde(default)]
+    pub sha256: Option<Digest>,
+}
+
+impl From<&Release> for Target {
+    fn from(release: &Release) -> Self {
+        Self { tag: release.tag.clone(), version: release.version, sha256: Some(release.sha256) }
+    }
+}
+
+impl Target {
+    /// A release that the configuration knows.
+    pub fn of_artifact(tag: &ReleaseTag, artifact: &Artifact) -> Self {
+        Self { tag: tag.clone(), version: artifact.version, sha256: artifact.sha256 }
+    }
+}

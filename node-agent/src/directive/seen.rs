@@ -1,0 +1,141 @@
+//! What was seen in one look at an instance, as plain values.
+
+use crate::journal::{Known, Order};
+use std::time::Instant;
+use tidegate_proto::ServiceVersion;
+use tidegate_proto::record::report::{Health, Rotation};
+
+/// One look.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// When.
+    pub now: Instant,
+    /// Whether the store can be reached.
+    pub store: bool,
+    /// Whether the service's process runs.
+    pub alive: Alive,
+    /// What its probe answered.
+    pub probe: Probed,
+    /// What its readiness URL answered, undebounced.
+    pub ready: bool,
+    /// The same, debounced.
+    pub health: Health,
+    /// The disable-file.
+    pub file: DisableFile,
+    /// What its health URL answered.
+    pub url: Url,
+    /// What the balancers say, where they were asked.
+    pub balancers: Balancers,
+    /// Requests in flight, where they were counted.
+    pub in_flight: Option<u32>,
+    /// The window that the store has; outer: whether that is known.
+    pub window: Option<Option<Known>>,
+    /// The newest directive that was read.
+    pub wanted: Option<Order>,
+    /// The running version must be admitted again: the agent has just begun, or its lease was lost.
+    pub readmit: bool,
+    /// How staging stands.
+    pub staging: Staging,
+}
+
+/// Whether the service's process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alive {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// What a probe answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probed {
+    /// The version that runs.
+    Version(ServiceVersion),
+    /// None, and why.
+    Failed(String),
+    /// No answer in its time.
+    Late,
+}
+
+impl Probed {
+    /// The version, if it was learned.
+    pub fn version(&self) -> Option<ServiceVersion> {
+        match self {
+            Self::Version(version) => Some(*version),
+            _ => None,
+        }
+    }
+}
+
+/// The disable-file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DisableFile {
+    /// There is none.
+    Absent,
+    /// The agent's own.
+    Own,
+    /// A person's: made or changed by one.
+    Foreign,
+}
+
+/// What the health URL answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Url {
+    /// 200.
+    Good,
+    /// 503.
+    Unavailable,
+    /// Something else, or nothing.
+    Other,
+}
+
+/// What the balancers say together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Balancers {
+    /// None is configured.
+    None,
+    /// Not asked in this look.
+    NotAsked,
+    /// Each has answered.
+    Said {
+        /// Every one sends new requests.
+        up: bool,
+        /// No one does.
+        down: bool,
+        /// Sessions that they still have open.
+        sessions: u32,
+        /// The first that says otherwise, for people.
+        words: String,
+    },
+    /// One could not be asked.
+    Unreadable(String),
+}
+
+/// How staging stands for the release that a directive wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Staging {
+    /// Not needed, or present and verified.
+    Ready,
+    /// Under way.
+    Pending,
+    /// It failed, and why.
+    Failed(String),
+}
+
+impl Seen {
+    /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.
+    pub fn rotation(&self, timers: &super::timers::Timers, rise: std::time::Duration) -> Rotation {
+        match (self.file, self.url) {
+            (DisableFile::Foreign, _) => Rotation::Maintenance,
+            (DisableFile::Own, Url::Good) => Rotation::Leaving,
+            (DisableFile::Own, _) if timers.is_out() => Rotation::Out,
+            (DisableFile::Own, _) => Rotation::Leaving,
+            (DisableFile::Absent, Url::Good) if timers.is_in(self.now, rise) => Rotation::In,
+            (DisableFile::Absent, Url::Good) => Rotation::Returning,
+            (DisableFile::Absent, _) => Rotation::Unknown,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How long what is seen has been so. Fed with each look, forgotten with the process: only durations that this
+//! agent measured itself count, never a clock of another machine.
+
+use super::seen::{Alive, Balancers, DisableFile, Seen, Url};
+use std::time::{Duration, Instant};
+
+/// How long what is seen has been so.
+#[derive(Debug, Clone)]
+pub struct Timers {
+    /// Since when the journal's phase is what it is.
+    pub phase_since: Instant,
+    /// When it may be started again after it ended by itself.
+    pub restart_at: Option<Instant>,
+    /// How often it ended by itself without having been healthy for long.
+    pub falls: u32,
+    file: DisableFile,
+    unavailable_since: Option<Instant>,
+    good_since: Option<Instant>,
+    healthy_since: Option<Instant>,
+    let_go_since: Option<Instant>,
+    idle: bool,
+    balancers_up: Option<bool>,
+    asks_balancers: bool,
+}
+
+impl Timers {
+    /// At the start of the agent. `asks_balancers`: whether any is configured.
+    pub fn new(now: Instant, asks_balancers: bool) -> Self {
+        Self {
+            phase_since: now,
+            restart_at: None,
+            falls: 0,
+            file: DisableFile::Absent,
+            unavailable_since: None,
+            good_since: None,
+            healthy_since: None,
+            let_go_since: None,
+            idle: false,
+            balancers_up: None,
+            asks_balancers,
+        }
+    }
+
+    /// Takes a look in.
+    pub fn take_in(&mut self, seen: &Seen) {
+        let hidden = seen.file != DisableFile::Absent;
+        if seen.file != self.file {
+            self.file = seen.file;
+            self.unavailable_since = None;
+            self.good_since = None;
+            self.let_go_since = None;
+            self.balancers_up = None;
+        }
+        // A process that has ended answers no check either.
+        let unavailable =
+            hidden && (seen.url == Url::Unavailable || seen.alive == Alive::No && seen.url == Url::Other);
+        since(&mut self.unavailable_since, unavailable, seen.now);
+        since(&mut self.good_since, !hidden && seen.url == Url::Good, seen.now);
+        match &seen.balancers {
+            Balancers::Said { up, down, .. } => {
+                self.balancers_up = Some(*up);
+                // Their word counts from the moment at which the health URL was seen to refuse.
+                since(&mut self.let_go_since, *down && self.unavailable_since.is_some(), seen.now);
+            }
+            Balancers::Unreadable(_) => {
+                self.balancers_up = None;
+                self.let_go_since = None;
+            }
+            Balancers::NotAsked => {}
+            Balancers::None => since(&mut self.let_go_since, self.unavailable_since.is_some(), seen.now),
+        }
+        self.idle = idle(seen);
+        let healthy = seen.ready && seen.probe.version().is_some() && seen.alive != Alive::No;
+        since(&mut self.healthy_since, healthy, seen.now);
+    }
+
+    /// Notes that the phase has changed.
+    pub fn entered(&mut self, now: Instant) {
+        self.phase_since = now;
+    }
+
+    /// Notes that the service ended by itself: it is started again after a while that grows with each fall, unless
+    /// it had stood for a minute.
+    pub fn fell(&mut self, now: Instant) {
+        let stood = now.saturating_duration_since(self.phase_since) >= Duration::from_secs(60);
+        self.falls = if stood { 1 } else { self.falls.saturating_add(1) };
+        self.restart_at = Some(now + super::decide::backoff(self.falls));
+    }
+
+    /// How long the health URL has been seen to refuse, with the disable-file there.
+    pub fn unavailable_for(&self, now: Instant) -> Option<Duration> {
+        self.unavailable_since.map(|since| now.saturating_duration_since(since))
+    }
+
+    /// Whether every balancer that can be asked has let go, after the health URL was seen to refuse.
+    pub fn let_go(&self) -> bool {
+        self.let_go_since.is_some()
+    }
+
+    /// Whether nothing was in flight in the last look.
+    pub fn idle(&self) -> bool {
+        self.idle
+    }
+
+    /// Out of rotation: refused, and let go.
+    pub fn is_out(&self) -> bool {
+        self.unavailable_since.is_some() && self.let_go()
+    }
+
+    /// In rotation: the balancers say so, or their checks had time to see it.
+    pub fn is_in(&self, now: Instant, rise: Duration) -> bool {
+        match self.good_since {
+            None => false,
+            Some(_) if self.asks_balancers => self.balancers_up == Some(true),
+            Some(since) => now.saturating_duration_since(since) >= rise,
+        }
+    }
+
+    /// How long it has been healthy without a break.
+    pub fn healthy_for(&self, now: Instant) -> Option<Duration> {
+        self.healthy_since.map(|since| now.saturating_duration_since(since))
+    }
+}
+
+fn since(slot: &mut Option<Instant>, holds: bool, now: Instant) {
+    match (holds, slot.is_some()) {
+        (true, false) => *slot = Some(now),
+        (false, true) => *slot = None,
+        _ => {}
+    }
+}
+
+/// Nothing in flight: by the counter where there is one, by the balancers' sessions where they were asked. With
+/// neither, it is not known, and not known is not idle; nothing at all is in flight in a process that has ended.
+fn idle(seen: &Seen) -> bool {
+    let sessions = match &seen.balancers {
+        Balancers::Said { sessions, .. } => Some(*sessions),
+        _ => None,
+    };
+    match (seen.in_flight, sessions) {
+        _ if seen.alive == Alive::No => true,
+        (None, None) => false,
+        (counted, sessions) => counted.unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
+    }
+}

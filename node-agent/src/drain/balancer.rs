@@ -1,0 +1,145 @@
+//! What a balancer says of an instance on its runtime socket: HAProxy's `show stat`, a CSV whose first line names
+//! the columns. One client for HAProxy and for every balancer that answers alike.
+
+use crate::config::address::Stats;
+use crate::config::fragment::Balancer;
+use crate::directive::seen::Balancers;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+/// The largest answer that is read, in bytes: some 10,000 servers.
+const MAX_ANSWER: u64 = 8 * 1024 * 1024;
+
+/// What one balancer says of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Its status, as it was printed.
+    pub status: String,
+    /// Sessions open now.
+    pub sessions: u32,
+}
+
+impl Word {
+    /// It gets new requests, without any doubt of the balancer's.
+    pub fn is_up(&self) -> bool {
+        // "UP 1/3" is on its way down; "no check" is always used.
+        self.status == "UP" || self.status == "no check"
+    }
+
+    /// It gets no new requests. "DOWN 1/2" is on its way up, and not there yet.
+    pub fn is_down(&self) -> bool {
+        ["DOWN", "MAINT", "NOLB", "DRAIN"].iter().any(|word| self.status.starts_with(word))
+    }
+}
+
+/// Asks every balancer, at the same time.
+pub async fn ask_all(balancers: &[Balancer], limit: Duration) -> Balancers {
+    if balancers.is_empty() {
+        return Balancers::None;
+    }
+    let words = futures::future::join_all(balancers.iter().map(|one| ask(one, limit))).await;
+    let (mut up, mut down, mut sessions, mut said) = (true, true, 0u32, Vec::new());
+    for (balancer, word) in balancers.iter().zip(words) {
+        match word {
+            Ok(word) => {
+                up &= word.is_up();
+                down &= word.is_down();
+                sessions = sessions.saturating_add(word.sessions);
+                said.push(format!("{balancer}: {}, {} sessions", word.status, word.sessions));
+            }
+            Err(why) => return Balancers::Unreadable(format!("{balancer}: {why}")),
+        }
+    }
+    Balancers::Said { up, down, sessions, words: said.join("; ") }
+}
+
+/// Asks one.
+pub async fn ask(balancer: &Balancer, limit: Duration) -> Result<Word, String> {
+    let answer = tokio::time::timeout(limit, show_stat(&balancer.stats)).await;
+    let csv = match answer {
+        Ok(Ok(csv)) => csv,
+        Ok(Err(e)) => return Err(format!("could not ask it: {e}")),
+        Err(_) => return Err(format!("no answer within {} ms", limit.as_millis())),
+    };
+    find(&csv, &balancer.backend, &balancer.server)
+}
+
+async fn show_stat(stats: &Stats) -> std::io::Result<String> {
+    match stats {
+        Stats::Unix(path) => exchange(UnixStream::connect(path).await?).await,
+        Stats::Tcp(address) => exchange(TcpStream::connect(address).await?).await,
+    }
+}
+
+async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::Result<String> {
+    stream.write_all(b"show stat\n").await?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Finds the line of a server. Columns are found by their names: their order differs between versions.
+pub fn find(csv: &str, backend: &str, server: &str) -> Result<Word, String> {
+    let mut lines = csv.lines().skip_while(|line| !line.starts_with("# pxname,"));
+    let header = lines.next().ok_or_else(|| {
+        format!("its answer is not a `show stat` table: {:?}", csv.chars().take(60).collect::<String>())
+    })?;
+    let names: Vec<&str> = header.trim_start_matches("# ").split(',').collect();
+    let column = |name: &str| {
+        names.iter().position(|n| *n == name).ok_or_else(|| format!("its table has no column {name}"))
+    };
+    let (proxy, name, status, sessions) =
+        (column("pxname")?, column("svname")?, column("status")?, column("scur")?);
+    for line in lines {
+        // Only the last columns are ever quoted, far behind these.
+        let fields: Vec<&str> = line.split(',').collect();
+        if fields.get(proxy) == Some(&backend) && fields.get(name) == Some(&server) {
+            let field = |at: usize| fields.get(at).copied().unwrap_or_default();
+            let sessions = field(sessions);
+            return Ok(Word {
+                status: field(status).to_owned(),
+                sessions: sessions
+                    .parse()
+                    .map_err(|_| format!("scur of {backend}/{server} is {sessions:?}"))?,
+            });
+        }
+    }
+    Err(format!("it knows no server {server} in backend {backend}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "# pxname,svname,qcur,qmax,scur,smax,slim,stot,bin,bout,dreq,dresp,ereq,econ,eresp,wretr,wredis,status,weight\n\
+        front,FRONTEND,,,3,4,2000,9,0,0,0,0,0,,,,,OPEN,\n\
+        pantry,n1,0,0,2,3,,9,0,0,,0,,0,0,0,0,UP,1\n\
+        pantry,n2,0,0,0,3,,9,0,0,,0,,0,0,0,0,DOWN,1\n\
+        pantry,n3,0,0,0,3,,9,0,0,,0,,0,0,0,0,UP 1/3,1\n\
+        pantry,n4,0,0,0,3,,9,0,0,,0,,0,0,0,0,DOWN 1/2,1\n\
+        pantry,n5,0,0,0,3,,9,0,0,,0,,0,0,0,0,MAINT (via x),1\n";
+
+    #[test]
+    fn a_servers_line_is_found_by_the_names_of_the_columns() {
+        let word = find(TABLE, "pantry", "n1").unwrap();
+        assert_eq!(word, Word { status: "UP".to_owned(), sessions: 2 });
+        for (server, up, down) in [
+            ("n1", true, false),
+            ("n2", false, true),
+            ("n3", false, false),
+            ("n4", false, true),
+            ("n5", false, true),
+        ] {
+            let word = find(TABLE, "pantry", server).unwrap();
+            assert_eq!((word.is_up(), word.is_down()), (up, down), "{word:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_table_or_has_no_such_server_is_said() {
+        assert!(find("Unknown command\n", "pantry", "n1").unwrap_err().contains("not a `show stat` table"));
+        assert!(find(TABLE, "pantry", "n9").unwrap_err().contains("no server n9"));
+        assert!(find(TABLE, "other", "n1").unwrap_err().contains("backend other"));
+    }
+}

@@ -1,0 +1,104 @@
+//! The file whose presence makes the health check refuse. Only this file puts it or takes it away; one that a
+//! person made, or changed, is never touched. It survives the agent and a reboot: it *is* the state.
+
+use crate::directive::seen::DisableFile;
+use crate::durable;
+use std::io;
+use std::path::{Path, PathBuf};
+use tidegate_proto::{Generation, NodeId};
+
+/// The largest file that can be the agent's own, in bytes.
+const MAX_OWN: usize = 512;
+
+/// The disable-file of one service.
+#[derive(Debug, Clone)]
+pub struct Hand {
+    path: PathBuf,
+    node: NodeId,
+    nonce: String,
+}
+
+impl Hand {
+    /// The file at `path`, as the agent of `node` with `nonce` puts it.
+    pub fn new(path: &Path, node: NodeId, nonce: String) -> Self {
+        Self { path: path.to_owned(), node, nonce }
+    }
+
+    /// Whose it is. What is there and cannot be read is a person's.
+    pub fn look(&self) -> DisableFile {
+        match std::fs::read(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match self.path.symlink_metadata() {
+                // A dangling link: health checks follow it and find nothing.
+                Ok(_) | Err(_) => DisableFile::Absent,
+            },
+            Ok(bytes) if bytes.len() <= MAX_OWN && self.is_own(&bytes) => DisableFile::Own,
+            _ => DisableFile::Foreign,
+        }
+    }
+
+    /// Puts it, whole and flushed; one that is there already stays as it is.
+    pub fn put(&self, generation: Generation) -> io::Result<()> {
+        match durable::create(&self.path, self.content(&generation.to_string()).as_bytes()) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Takes it away, if it is the agent's own.
+    pub fn take_away(&self) -> io::Result<()> {
+        if self.look() == DisableFile::Own { durable::remove(&self.path) } else { Ok(()) }
+    }
+
+    /// Whether its directory can be written, by making and removing a file beside it.
+    pub fn try_directory(&self) -> io::Result<()> {
+        let trial = self.path.with_file_name(format!(".tidegate-trial-{}", std::process::id()));
+        std::fs::write(&trial, b"trial")?;
+        std::fs::remove_file(&trial)
+    }
+
+    fn content(&self, generation: &str) -> String {
+        format!(
+            "put by tidegate-agent on {}, generation {generation}, mark {}\nTo keep this instance out by hand, change this text.\n",
+            self.node, self.nonce
+        )
+    }
+
+    fn is_own(&self, bytes: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(bytes) else { return false };
+        let generation = text.split_once("generation ").and_then(|(_, rest)| rest.split_once(','));
+        generation.is_some_and(|(number, _)| number.parse::<u64>().is_ok() && text == self.content(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::Revision;
+
+    #[test]
+    fn a_persons_file_is_neither_replaced_nor_removed() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("disable");
+        let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
+        assert_eq!(hand.look(), DisableFile::Absent);
+        hand.put(Revision(7)).unwrap();
+        assert_eq!(hand.look(), DisableFile::Own);
+        hand.put(Revision(8)).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("generation 7"), "it was written over");
+
+        let changed = std::fs::read_to_string(&path).unwrap() + "kept out for a disk test\n";
+        for foreign in ["", "mine\n", changed.as_str()] {
+            std::fs::write(&path, foreign).unwrap();
+            assert_eq!(hand.look(), DisableFile::Foreign, "{foreign:?}");
+            hand.put(Revision(9)).unwrap();
+            hand.take_away().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
+        }
+        let other = Hand::new(&path, "n1".parse().unwrap(), "another".to_owned());
+        std::fs::remove_file(&path).unwrap();
+        other.put(Revision(1)).unwrap();
+        assert_eq!(hand.look(), DisableFile::Foreign, "another agent's file was taken for its own");
+        other.take_away().unwrap();
+        assert_eq!(hand.look(), DisableFile::Absent);
+    }
+}

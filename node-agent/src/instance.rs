@@ -1,0 +1,279 @@
+//! One service of the node, looked after: look, decide, report, act; again and again, until the agent is asked to
+//! end. The service itself goes on.
+
+mod act;
+
+use crate::admit::{self, NotAdmitted};
+use crate::config::{Node, Service};
+use crate::directive::accept::{self, Reading};
+use crate::directive::decide::{Act, decide};
+use crate::directive::phase::Phase;
+use crate::directive::seen::{Probed, Seen};
+use crate::directive::timers::Timers;
+use crate::drain::disable_file::Hand;
+use crate::journal::{Journal, JournalError, JournalFile};
+use crate::link::inputs::Inputs;
+use crate::link::{Chain, Link};
+use crate::replace::driver::Driver;
+use crate::report::compose::compose;
+use crate::report::observe::Observer;
+use crate::report::publish::{NotPublished, Published};
+use crate::staging::Stager;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tidegate_proto::record::report::{Identity, Rotation};
+use tidegate_proto::{Generation, InstanceId, Revision};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// What ends the agent, not the service.
+#[derive(Debug, thiserror::Error)]
+pub enum Fatal {
+    /// Another agent has this node's name.
+    #[error(transparent)]
+    Held(NotAdmitted),
+    /// The journal cannot be read or written: without it nothing may be done.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A directory of the service could not be made.
+    #[error("could not make the directory {}", path.display())]
+    Home {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// One service of the node.
+pub struct Instance {
+    id: InstanceId,
+    service: Service,
+    node: Node,
+    identity: Identity,
+    link: Link,
+    inputs: watch::Receiver<Inputs>,
+    file: JournalFile,
+    journal: Journal,
+    timers: Timers,
+    observer: Observer,
+    hand: Hand,
+    driver: Option<Driver>,
+    stager: Stager,
+    published: Published,
+    /// The lease under which the running version was admitted or found admitted; none: not yet.
+    admitted_under: Option<u64>,
+    alarmed: Option<Generation>,
+    troubled: Option<String>,
+}
+
+impl Instance {
+    /// Picks up where the journal ends.
+    pub fn open(node: &Node, service: &Service, identity: &Identity, link: &Link) -> Result<Self, Fatal> {
+        let home = node.state_dir.join(service.name.as_str());
+        std::fs::create_dir_all(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
+        let file = JournalFile::within(&home);
+        let mut journal = file.read()?;
+        let driver = Driver::of(node, service, &home);
+        if let (None, Some(process)) = (&journal.release, driver.as_ref().and_then(Driver::process)) {
+            // The journal was lost: the lock that the service holds knows what was started.
+            journal.release =
+                process.lock().is_held().unwrap_or(false).then(|| process.lock().tag()).flatten();
+        }
+        let hand = Hand::new(&service.disable_file, node.name.clone(), identity.nonce.clone());
+        let id = InstanceId::new(service.name.clone(), node.name.clone());
+        let inputs = link.inputs(&service.name).unwrap_or_else(|| watch::channel(Inputs::default()).1);
+        Ok(Self {
+            observer: Observer::new(service.clone(), hand.clone(), driver.clone()),
+            stager: Stager::new(driver.clone()),
+            published: Published::nothing(id.clone()),
+            timers: Timers::new(Instant::now(), !service.balancers.is_empty()),
+            id,
+            service: service.clone(),
+            node: node.clone(),
+            identity: identity.clone(),
+            link: link.clone(),
+            inputs,
+            file,
+            journal,
+            hand,
+            driver,
+            admitted_under: None,
+            alarmed: None,
+            troubled: None,
+        })
+    }
+
+    /// Looks after it until `cancel`; an act that has begun is carried out.
+    pub async fn run(mut self, cancel: CancellationToken) -> Result<(), Fatal> {
+        tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "looking after the service");
+        let mut leases = self.link.leases();
+        while !cancel.is_cancelled() {
+            let seen = self.look().await?;
+            let act = decide(&self.service, &self.journal, &self.timers, &seen);
+            // A version is said only after the inventory has it.
+            if !matches!(act, Act::AdmitRunning(..)) {
+                self.report(&seen).await?;
+            }
+            let waits = act == Act::Wait;
+            let calm = self.carry_out(act, &seen).await?;
+            if !waits && calm {
+                continue;
+            }
+            let pause = self.pause(&seen);
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                changed = self.inputs.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
+                changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "the agent ends, the service goes on");
+        Ok(())
+    }
+
+    async fn look(&mut self) -> Result<Seen, Fatal> {
+        let inputs = self.inputs.borrow_and_update().clone();
+        self.published.seen_gone(inputs.no_report_at);
+        if self.stager.collect(&mut self.journal).await {
+            self.write()?;
+        }
+        self.stager.begin(&self.journal);
+        let store = inputs.reachable() && self.may_speak(&inputs)?;
+        let look = self.observer.look(&self.journal.phase, Instant::now()).await;
+        self.note_hanging(&look.probe);
+        let seen = Seen {
+            now: look.now,
+            store,
+            alive: look.alive,
+            probe: look.probe,
+            ready: look.ready,
+            health: look.health,
+            file: look.file,
+            url: look.url,
+            balancers: look.balancers,
+            in_flight: look.in_flight,
+            window: inputs.known.then(|| inputs.window.clone()),
+            wanted: inputs.directive.clone(),
+            readmit: self.must_readmit(&inputs),
+            staging: self.stager.state(&self.journal),
+        };
+        self.timers.take_in(&seen);
+        self.raise_alarm(&seen);
+        Ok(seen)
+    }
+
+    /// Whether the report's key is ours to write: absent, or of this agent in this boot.
+    fn may_speak(&mut self, inputs: &Inputs) -> Result<bool, Fatal> {
+        let Some((_, Some(holder))) = &inputs.report else { return Ok(true) };
+        match admit::check_holder(&self.id, holder, &self.identity) {
+            Ok(()) => Ok(true),
+            Err(held @ NotAdmitted::Held { .. }) => Err(Fatal::Held(held)),
+            Err(earlier) => {
+                self.trouble(&earlier);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The running version is admitted anew when the agent begins, after its lease was lost, and when somebody else
+    /// (`admit` on the command line) has written the inventory since.
+    fn must_readmit(&self, inputs: &Inputs) -> bool {
+        let epoch = self.link.lease().map(|leased| leased.epoch);
+        let under = self.admitted_under;
+        under.is_none() || under != epoch || inputs.inventory > self.journal.admission()
+    }
+
+    fn note_hanging(&self, probe: &Probed) {
+        // While it starts up, nothing is expected of it yet.
+        let expected = !matches!(
+            self.journal.phase,
+            Phase::Fresh | Phase::Verifying | Phase::Stopping | Phase::Stopped | Phase::Starting { .. }
+        );
+        self.link.hangs(&self.service.name, expected && *probe == Probed::Late);
+    }
+
+    fn raise_alarm(&mut self, seen: &Seen) {
+        let generation = seen.wanted.as_ref().map(|order| order.generation);
+        let reading = accept::read(&self.journal, seen);
+        let text = match reading {
+            Reading::Older => {
+                "the store has an older directive than the one that was accepted: it was restored or replaced; the accepted one stands"
+            }
+            Reading::Different => {
+                "the store has another directive under the generation that was accepted; the accepted one stands"
+            }
+            Reading::Known | Reading::Newer(_) => {
+                self.alarmed = None;
+                return;
+            }
+        };
+        if self.alarmed != generation {
+            tracing::error!(service = %self.service.name, ?generation, accepted = %self.journal.generation(), "{text}");
+            self.alarmed = generation;
+        }
+    }
+
+    async fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
+        if !seen.store {
+            return Ok(());
+        }
+        let failures = self.stager.failures();
+        let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
+        match self.published.publish(&self.link, &self.identity, report, seen.now).await {
+            Ok(()) => Ok(()),
+            Err(NotPublished::Holder(held @ NotAdmitted::Held { .. })) => Err(Fatal::Held(held)),
+            Err(error) => {
+                self.trouble(&error);
+                Ok(())
+            }
+        }
+    }
+
+    /// How long until the next look.
+    fn pause(&self, seen: &Seen) -> Duration {
+        let (rest, fast) = (self.service.interval, self.service.fast_interval);
+        if self.stager.is_busy() {
+            return fast;
+        }
+        match &self.journal.phase {
+            Phase::Verifying => {
+                // Healthy and back: what is missing is time, and a look now and then that it is still so.
+                let back = seen.rotation(&self.timers, self.service.rise_time()) == Rotation::In;
+                let enough = self.journal.order.as_ref().map(|o| o.directive.health.min_healthy_time.into());
+                match self.timers.healthy_for(seen.now).filter(|_| back).zip(enough) {
+                    Some((time, enough)) => {
+                        rest.min(Duration::saturating_sub(enough, time)).max(fast.min(rest))
+                    }
+                    None => fast,
+                }
+            }
+            Phase::Fresh | Phase::Draining | Phase::Stopping | Phase::Stopped | Phase::Starting { .. } => {
+                fast
+            }
+            Phase::Serving | Phase::Drained { .. } | Phase::Refused { .. } | Phase::Failed { .. } => rest,
+        }
+    }
+
+    fn write(&self) -> Result<(), Fatal> {
+        Ok(self.file.write(&self.journal)?)
+    }
+
+    /// Says what stands in the way, once for as long as it stays the same.
+    fn trouble(&mut self, error: &dyn std::error::Error) {
+        let text = Chain(error).to_string();
+        if self.troubled.as_ref() != Some(&text) {
+            tracing::warn!(service = %self.service.name, error = %text, "not now");
+            self.troubled = Some(text);
+        }
+    }
+
+    fn lease_epoch(&self) -> Option<u64> {
+        self.link.lease().map(|leased| leased.epoch)
+    }
+
+    fn known_admission(&self) -> Revision {
+        self.journal.admission()
+    }
+}

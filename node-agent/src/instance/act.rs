@@ -1,0 +1,264 @@
+//! Carrying out an act: the journal first, then the effect, then the journal again where the effect is over.
+
+use super::{Fatal, Instance};
+use crate::admit::{self, Candidate, NotAdmitted};
+use crate::config::settings::Driver as Configured;
+use crate::directive::decide::Act;
+use crate::directive::phase::{Phase, Target};
+use crate::directive::seen::{Alive, Seen};
+use crate::journal::{Admitted, Refusal};
+use crate::link::Chain;
+use std::time::Instant;
+use tidegate_proto::{ReleaseTag, ServiceVersion};
+
+/// Why nothing was admitted.
+enum Refused {
+    /// By the window.
+    ByWindow(Refusal),
+    /// It could not be asked; later perhaps.
+    NotNow,
+}
+
+impl Instance {
+    /// Carries out `act`; says whether the next look may follow at once.
+    pub(super) async fn carry_out(&mut self, act: Act, seen: &Seen) -> Result<bool, Fatal> {
+        if act != Act::Wait {
+            tracing::debug!(service = %self.service.name, ?act, "act");
+        }
+        match act {
+            Act::Wait => Ok(true),
+            Act::Acknowledge(window) => {
+                if let Some(known) = &window {
+                    self.journal.witness.floor = Some(known.window.floor);
+                }
+                self.journal.window = window;
+                self.write()?;
+                Ok(true)
+            }
+            Act::Accept(order, phase) => {
+                tracing::info!(service = %self.service.name, generation = %order.generation,
+                    disposition = order.directive.disposition.word(), phase = ?phase, "directive accepted");
+                self.journal.witness.term = Some(order.directive.term.clone());
+                self.journal.order = Some(*order);
+                self.journal.refusal = None;
+                self.timers.restart_at = None;
+                self.enter(phase)?;
+                Ok(true)
+            }
+            Act::Enter(phase) => {
+                self.note_fall(&phase, seen);
+                if let Phase::Starting { target } = &self.journal.phase
+                    && phase == Phase::Verifying
+                {
+                    self.journal.release = Some(target.tag.clone());
+                }
+                self.enter(phase)?;
+                Ok(true)
+            }
+            Act::Hide => self.touch("put", |instance| instance.hand.put(instance.journal.generation())),
+            Act::Show => self.touch("remove", |instance| instance.hand.take_away()),
+            Act::AdmitRunning(version, release) => self.admit_running(version, release).await,
+            Act::AdmitTarget(target) => self.admit_target(target).await,
+            Act::BeginStop(target) => self.begin_stop(target).await,
+            Act::Stop => self.stop().await,
+            Act::Start(target) => self.start(target).await,
+        }
+    }
+
+    fn enter(&mut self, phase: Phase) -> Result<(), Fatal> {
+        if phase != self.journal.phase {
+            tracing::info!(service = %self.service.name, from = ?self.journal.phase, to = ?phase, "phase");
+        }
+        self.journal.phase = phase;
+        self.timers.entered(Instant::now());
+        self.write()
+    }
+
+    /// A service that ended by itself is started again later and later; one that was stopped is not held back.
+    fn note_fall(&mut self, to: &Phase, seen: &Seen) {
+        if *to != Phase::Stopped {
+            return;
+        }
+        match self.journal.phase {
+            Phase::Serving | Phase::Verifying => {
+                tracing::error!(service = %self.service.name, "the service ended by itself");
+                self.timers.fell(seen.now);
+            }
+            Phase::Failed { .. } => {}
+            _ => self.timers.restart_at = None,
+        }
+    }
+
+    fn touch(
+        &mut self,
+        doing: &'static str,
+        what: impl FnOnce(&Self) -> std::io::Result<()>,
+    ) -> Result<bool, Fatal> {
+        let Err(error) = what(self) else {
+            tracing::info!(service = %self.service.name, file = %self.service.disable_file.display(), "disable-file {doing}");
+            return Ok(true);
+        };
+        let path = self.service.disable_file.display();
+        let reason = format!("could not {doing} the disable-file {path}: {error}");
+        tracing::error!(service = %self.service.name, %reason, "the disable-file");
+        if self.journal.phase == Phase::Draining {
+            self.enter(Phase::failed("draining", reason, false))?;
+        }
+        Ok(false)
+    }
+
+    async fn ask_admission(
+        &mut self,
+        version: ServiceVersion,
+        release: Option<ReleaseTag>,
+    ) -> Result<Result<(), Refused>, Fatal> {
+        let (Some(store), Some(epoch)) = (self.link.store(), self.lease_epoch()) else {
+            return Ok(Err(Refused::NotNow));
+        };
+        let candidate = Candidate {
+            instance: &self.id,
+            version,
+            release: release.clone(),
+            labels: &self.node.labels,
+            identity: &self.identity,
+            known: self.known_admission(),
+        };
+        match admit::admit(&store, &candidate).await {
+            Ok(revision) => {
+                tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
+                self.journal.admitted = Some(Admitted { version, release, revision });
+                self.journal.refusal = None;
+                self.admitted_under = Some(epoch);
+                Ok(Ok(()))
+            }
+            Err(NotAdmitted::Refused(refused)) => {
+                tracing::error!(service = %self.service.name, %version, reason = %refused.reason, "admission refused");
+                let refusal = Refusal { version, window: refused.window, reason: refused.reason };
+                self.journal.refusal = Some(refusal.clone());
+                self.admitted_under = Some(epoch);
+                Ok(Err(Refused::ByWindow(refusal)))
+            }
+            Err(held @ NotAdmitted::Held { .. }) => Err(Fatal::Held(held)),
+            Err(error) => {
+                self.trouble(&error);
+                Ok(Err(Refused::NotNow))
+            }
+        }
+    }
+
+    async fn admit_running(
+        &mut self,
+        version: ServiceVersion,
+        release: Option<ReleaseTag>,
+    ) -> Result<bool, Fatal> {
+        match self.ask_admission(version, release.clone()).await? {
+            Ok(()) => {
+                self.journal.release = release;
+                self.write().map(|()| true)
+            }
+            Err(Refused::NotNow) => Ok(false),
+            Err(Refused::ByWindow(refusal)) => {
+                let judged = matches!(
+                    self.journal.phase,
+                    Phase::Fresh | Phase::Verifying | Phase::Serving | Phase::Refused { .. }
+                );
+                let phase = if judged {
+                    Phase::Refused { reason: refusal.reason }
+                } else {
+                    self.journal.phase.clone()
+                };
+                self.enter_or_write(phase)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// A phase that stays what it was keeps its time.
+    fn enter_or_write(&mut self, phase: Phase) -> Result<(), Fatal> {
+        if phase == self.journal.phase { self.write() } else { self.enter(phase) }
+    }
+
+    async fn admit_target(&mut self, target: Target) -> Result<bool, Fatal> {
+        match self.ask_admission(target.version, Some(target.tag.clone())).await? {
+            Ok(()) => self.enter(Phase::Starting { target }).map(|()| true),
+            Err(Refused::NotNow) => Ok(false),
+            Err(Refused::ByWindow(refusal)) => {
+                self.enter(Phase::Refused { reason: refusal.reason }).map(|()| true)
+            }
+        }
+    }
+
+    async fn begin_stop(&mut self, target: Option<Target>) -> Result<bool, Fatal> {
+        let verified = match (&target, &self.driver) {
+            (Some(target), Some(driver)) => driver.ensure(target).await.map(|_| ()),
+            _ => Ok(()),
+        };
+        match verified {
+            Ok(()) => self.enter(Phase::Stopping)?,
+            // What runs still runs, and can be put back.
+            Err(error) => self.enter(Phase::failed("staging", Chain(&error).to_string(), true))?,
+        }
+        Ok(true)
+    }
+
+    async fn stop(&mut self) -> Result<bool, Fatal> {
+        let Some(driver) = self.driver.clone() else { return Ok(false) };
+        let running = self.journal.release.as_ref().map(|tag| Target {
+            tag: tag.clone(),
+            version: self.journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
+            sha256: None,
+        });
+        let stopped = driver.stop(running.as_ref(), self.journal.process.as_ref()).await;
+        let ended = match stopped {
+            Ok(()) => self.wait_for_end().await,
+            Err(error) => Err(Chain(&error).to_string()),
+        };
+        match ended {
+            Ok(()) => {
+                self.journal.process = None;
+                self.enter(Phase::Stopped)?;
+            }
+            Err(reason) => self.enter(Phase::failed("stopping", reason, true))?,
+        }
+        Ok(true)
+    }
+
+    /// What a hook did is told by what answers: the stop is confirmed when nothing does any more.
+    async fn wait_for_end(&mut self) -> Result<(), String> {
+        let Some(Configured::Command(hooks)) = self.service.driver.clone() else { return Ok(()) };
+        let end = Instant::now() + hooks.timeout;
+        loop {
+            let look = self.observer.look(&self.journal.phase, Instant::now()).await;
+            if look.alive == Alive::No {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                return Err(format!(
+                    "the stop hook ended, and {} still answers {} s later",
+                    self.service.ready_url,
+                    hooks.timeout.as_secs_f64()
+                ));
+            }
+            tokio::time::sleep(self.service.fast_interval).await;
+        }
+    }
+
+    async fn start(&mut self, target: Target) -> Result<bool, Fatal> {
+        let Some(driver) = self.driver.clone() else { return Ok(false) };
+        match driver.start(&target).await {
+            Ok((digest, process)) => {
+                tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
+                    pid = process.as_ref().map(|p| p.pid), "service started");
+                self.journal.process = process;
+                self.journal.staged.insert(target.tag.clone(), digest);
+                self.journal.release = Some(target.tag);
+                self.enter(Phase::Verifying)?;
+            }
+            Err(error) => {
+                self.timers.fell(Instant::now());
+                self.enter(Phase::failed("starting", Chain(&error).to_string(), true))?;
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,247 @@
+//! What the agent must not forget: one small file per service, on disk before each act that it speaks of. Killed at
+//! any instant and started again, the agent neither starts a service twice nor forgets a drain.
+
+use crate::directive::phase::Phase;
+use crate::durable;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use tidegate_proto::record::directive::Directive;
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, TermId};
+
+/// The schema number that this version writes, and the highest that it reads.
+const SCHEMA: u32 = 1;
+
+/// What is remembered of one service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Journal {
+    /// The form of this file.
+    pub schema: u32,
+    /// Where the instance stands.
+    pub phase: Phase,
+    /// The last directive that was accepted.
+    #[serde(default)]
+    pub order: Option<Order>,
+    /// The last window that was seen; absent where there was none.
+    #[serde(default)]
+    pub window: Option<Known>,
+    /// The last admission.
+    #[serde(default)]
+    pub admitted: Option<Admitted>,
+    /// The last refusal, until something changes.
+    #[serde(default)]
+    pub refusal: Option<Refusal>,
+    /// The release that runs, or ran last; what is started again after a crash.
+    #[serde(default)]
+    pub release: Option<ReleaseTag>,
+    /// The process that was started last, with the `process` driver.
+    #[serde(default)]
+    pub process: Option<Started>,
+    /// The releases that the agent staged, by the digest that was verified.
+    #[serde(default)]
+    pub staged: BTreeMap<ReleaseTag, Digest>,
+    /// What outranks a restored store.
+    #[serde(default)]
+    pub witness: Witness,
+}
+
+/// An accepted directive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// The mod_revision of its key.
+    pub generation: Generation,
+    /// What it said.
+    pub directive: Directive,
+}
+
+/// A window as the store had it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    /// The mod_revision of its key.
+    pub revision: Revision,
+    /// Floor and ceiling.
+    pub window: Window,
+}
+
+/// An admission.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Admitted {
+    /// The version that was admitted.
+    pub version: ServiceVersion,
+    /// Its release, where it is known.
+    pub release: Option<ReleaseTag>,
+    /// The mod_revision of the inventory record.
+    pub revision: Revision,
+}
+
+/// An admission that was refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The version that was refused.
+    pub version: ServiceVersion,
+    /// The mod_revision of the window that refused it.
+    pub window: Revision,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// A process that the agent started.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// Its id, and that of its group and session.
+    pub pid: i32,
+    /// When it started, in the kernel's ticks since boot: with the pid, a name that is not given twice.
+    pub ticks: u64,
+}
+
+/// What this agent has obeyed, whatever a restored store says later.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Witness {
+    /// The term of the last directive that was accepted.
+    pub term: Option<TermId>,
+    /// The floor of the last window that was acknowledged.
+    pub floor: Option<ServiceVersion>,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// It could not be read or written.
+    #[error("could not {doing} the journal {}", path.display())]
+    File {
+        /// `read` or `write`.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// It is not a journal.
+    #[error(
+        "the journal {} is damaged: {found}; look at what runs, then move it away to have the service adopted anew",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// A newer agent wrote it.
+    #[error(
+        "the journal {} has schema {found}, this agent reads up to {SCHEMA}: start the newer agent again",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            phase: Phase::Fresh,
+            order: None,
+            window: None,
+            admitted: None,
+            refusal: None,
+            release: None,
+            process: None,
+            staged: BTreeMap::new(),
+            witness: Witness::default(),
+        }
+    }
+}
+
+impl Journal {
+    /// The generation of the last accepted directive; 0 for none.
+    pub fn generation(&self) -> Generation {
+        self.order.as_ref().map_or(Revision::ABSENT, |order| order.generation)
+    }
+
+    /// The mod_revision of the last window that was seen; 0 for none.
+    pub fn window_revision(&self) -> Revision {
+        self.window.as_ref().map_or(Revision::ABSENT, |known| known.revision)
+    }
+
+    /// The mod_revision of the last admission; 0 for none.
+    pub fn admission(&self) -> Revision {
+        self.admitted.as_ref().map_or(Revision::ABSENT, |admitted| admitted.revision)
+    }
+}
+
+/// Where the journal of a service is kept.
+#[derive(Debug, Clone)]
+pub struct JournalFile(PathBuf);
+
+impl JournalFile {
+    /// The journal of the service whose directory in the state directory is `home`.
+    pub fn within(home: &Path) -> Self {
+        Self(home.join("journal.json"))
+    }
+
+    /// Reads it; one that was never written is empty.
+    pub fn read(&self) -> Result<Journal, JournalError> {
+        let bytes = match std::fs::read(&self.0) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Journal::default()),
+            Err(source) => return Err(JournalError::File { doing: "read", path: self.0.clone(), source }),
+        };
+        let damaged =
+            |e: serde_json::Error| JournalError::Damaged { path: self.0.clone(), found: e.to_string() };
+        let form: Form = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if form.schema > SCHEMA {
+            return Err(JournalError::Newer { path: self.0.clone(), found: form.schema });
+        }
+        serde_json::from_slice(&bytes).map_err(damaged)
+    }
+
+    /// Writes it, and returns when it is on the disk.
+    pub fn write(&self, journal: &Journal) -> Result<(), JournalError> {
+        let bytes = serde_json::to_vec_pretty(journal)
+            .map_err(io::Error::other)
+            .and_then(|bytes| durable::replace(&self.0, &bytes));
+        bytes.map_err(|source| JournalError::File { doing: "write", path: self.0.clone(), source })
+    }
+}
+
+#[derive(Deserialize)]
+struct Form {
+    schema: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written() {
+        let room = tempfile::tempdir().unwrap();
+        let file = JournalFile::within(room.path());
+        assert_eq!(file.read().unwrap(), Journal::default());
+        let journal = Journal { phase: Phase::Drained { forced: true }, ..Journal::default() };
+        file.write(&journal).unwrap();
+        assert_eq!(file.read().unwrap(), journal);
+    }
+
+    #[test]
+    fn a_damaged_or_newer_journal_is_refused_and_kept() {
+        let room = tempfile::tempdir().unwrap();
+        let file = JournalFile::within(room.path());
+        let path = room.path().join("journal.json");
+        for (text, told) in
+            [("{\"schema\":1}", "damaged"), ("nonsense", "damaged"), ("{\"schema\":2}", "newer agent")]
+        {
+            std::fs::write(&path, text).unwrap();
+            assert!(file.read().unwrap_err().to_string().contains(told), "{text}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The agent's one connection to the store: one watch and one lease for all of its services. It comes and goes; what
+//! was last known stays. The only room, with `admit` and `report`, that speaks to the store.
+
+pub mod inputs;
+pub mod lease;
+
+use crate::config::Node;
+use inputs::Inputs;
+use lease::Pulse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_proto::ServiceName;
+use tidegate_store::{Lease, Store, StoreError};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Between two attempts to connect.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A lease, and which one it is: counted from 1 by this process.
+#[derive(Clone)]
+pub struct Leased {
+    /// Which one.
+    pub epoch: u64,
+    /// The lease.
+    pub lease: Arc<Lease>,
+}
+
+/// The connection as the services of the node see it. Cheap to clone.
+#[derive(Clone)]
+pub struct Link {
+    store: watch::Receiver<Option<Store>>,
+    lease: watch::Receiver<Option<Leased>>,
+    inputs: BTreeMap<ServiceName, watch::Receiver<Inputs>>,
+    pulse: Arc<Pulse>,
+}
+
+impl Link {
+    /// Connects in the background, and goes on until `cancel`.
+    pub fn open(node: &Node, cancel: &CancellationToken) -> Self {
+        let (store_out, store) = watch::channel(None);
+        let (lease_out, lease) = watch::channel(None);
+        let pulse = Arc::new(Pulse::default());
+        let mut inputs = BTreeMap::new();
+        let mut outputs = BTreeMap::new();
+        for name in node.services.keys() {
+            let (out, input) = watch::channel(Inputs::default());
+            inputs.insert(name.clone(), input);
+            outputs.insert(name.clone(), out);
+        }
+        let (endpoints, prefix) = (node.store.clone(), node.prefix.clone());
+        let (ttl, name, cancel, beat) = (node.lease_ttl, node.name.clone(), cancel.clone(), pulse.clone());
+        tokio::spawn(async move {
+            let Some(store) = connect(&endpoints, &prefix, &cancel).await else { return };
+            tracing::info!(endpoints = store.endpoints(), %prefix, "connected to the store");
+            let _ = store_out.send(Some(store.clone()));
+            tokio::join!(
+                inputs::follow(&store, &name, &outputs, &cancel),
+                lease::keep(&store, ttl, &beat, &lease_out, &cancel),
+            );
+        });
+        Self { store, lease, inputs, pulse }
+    }
+
+    /// The store, once it was reached.
+    pub fn store(&self) -> Option<Store> {
+        self.store.borrow().clone()
+    }
+
+    /// The lease, once it was granted.
+    pub fn lease(&self) -> Option<Leased> {
+        self.lease.borrow().clone()
+    }
+
+    /// What the store wants of a service, and what it has of it.
+    pub fn inputs(&self, service: &ServiceName) -> Option<watch::Receiver<Inputs>> {
+        self.inputs.get(service).cloned()
+    }
+
+    /// A receiver that is told of every new lease.
+    pub fn leases(&self) -> watch::Receiver<Option<Leased>> {
+        self.lease.clone()
+    }
+
+    /// Notes whether the probe of a service hangs: while one does, no keep-alive is sent.
+    pub fn hangs(&self, service: &ServiceName, hangs: bool) {
+        self.pulse.note(service, hangs, self.lease.borrow().as_ref());
+    }
+}
+
+async fn connect(
+    endpoints: &tidegate_store::Endpoints,
+    prefix: &tidegate_proto::Prefix,
+    cancel: &CancellationToken,
+) -> Option<Store> {
+    let mut told = None;
+    loop {
+        let attempt = tokio::select! {
+            () = cancel.cancelled() => return None,
+            attempt = Store::connect(endpoints, prefix.clone()) => attempt,
+        };
+        match attempt {
+            Ok(store) => return Some(store),
+            Err(error) => tell(&mut told, &error),
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return None,
+            () = tokio::time::sleep(PATIENCE) => {}
+        }
+    }
+}
+
+/// Says what keeps us from the store, once for as long as it stays the same.
+fn tell(told: &mut Option<String>, error: &StoreError) {
+    let text = format!("{:#}", Chain(error));
+    if told.as_ref() != Some(&text) {
+        tracing::warn!(error = %text, "the store is away; services go on as they are");
+        *told = Some(text);
+    }
+}
+
+/// An error with its causes, in one line.
+pub struct Chain<'a>(pub &'a dyn std::error::Error);
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! What the store has for one service: its window, its directive, and the agent's own report and admission. Levels,
+//! never events: whoever looks sees the newest.
+
+use crate::journal::{Known, Order};
+use std::collections::BTreeMap;
+use tidegate_proto::record::report::Identity;
+use tidegate_proto::{Key, NodeId, Revision, ServiceName, Value};
+use tidegate_store::{Change, Entry, Scope, Seen, Store};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// What the store has for one service.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Inputs {
+    /// Whether it was read at all since the agent began.
+    pub known: bool,
+    /// Whether the store is away; the rest is then as old as that.
+    pub away: bool,
+    /// The newest revision at which the report's key was seen not to exist.
+    pub no_report_at: Revision,
+    /// The window; an unreadable one stays what it was.
+    pub window: Option<Known>,
+    /// The directive.
+    pub directive: Option<Order>,
+    /// The mod_revision of the inventory record.
+    pub inventory: Revision,
+    /// The report's mod_revision, and who wrote it, where that can be read.
+    pub report: Option<(Revision, Option<Identity>)>,
+}
+
+impl Inputs {
+    /// Whether the store can be asked, as far as is known.
+    pub fn reachable(&self) -> bool {
+        self.known && !self.away
+    }
+
+    fn put(&mut self, entry: &Entry) {
+        let revision = entry.mod_revision;
+        match (&entry.key, &entry.value) {
+            (Key::Window(_), Ok(Value::Window(record))) => {
+                self.window = Some(Known { revision, window: record.body.clone() });
+            }
+            (Key::Directive(..), Ok(Value::Directive(record))) if !record.is_newer() => {
+                self.directive = Some(Order { generation: revision, directive: record.body.clone() });
+            }
+            (Key::Inventory(..), _) => self.inventory = revision,
+            (Key::Report(..), value) => {
+                let identity = match value {
+                    Ok(Value::Report(record)) => Some(record.body.identity.clone()),
+                    _ => None,
+                };
+                self.report = Some((revision, identity));
+            }
+            (key, Err(error)) => {
+                tracing::error!(%key, %error, "a record cannot be read; the former one stands")
+            }
+            (key, Ok(_)) => tracing::error!(%key, "a newer program wrote this record; the former one stands"),
+        }
+    }
+
+    fn gone(&mut self, key: &Key, revision: Revision) {
+        match key {
+            Key::Window(_) => self.window = None,
+            Key::Directive(..) => self.directive = None,
+            Key::Inventory(..) => self.inventory = Revision::ABSENT,
+            Key::Report(..) => {
+                self.report = None;
+                self.no_report_at = revision;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn service_of(key: &Key) -> Option<&ServiceName> {
+    match key {
+        Key::Window(service)
+        | Key::Directive(service, _)
+        | Key::Inventory(service, _)
+        | Key::Report(service, _) => Some(service),
+        _ => None,
+    }
+}
+
+/// Watches for all services of `node` and tells each what concerns it, until `cancel`.
+pub async fn follow(
+    store: &Store,
+    node: &NodeId,
+    outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>,
+    cancel: &CancellationToken,
+) {
+    let scopes = outputs.keys().flat_map(|service| {
+        let of = || (service.clone(), node.clone());
+        let ((a, b), (c, d), (e, f)) = (of(), of(), of());
+        [
+            Scope::Key(Key::Window(service.clone())),
+            Scope::Key(Key::Directive(a, b)),
+            Scope::Key(Key::Inventory(c, d)),
+            Scope::Key(Key::Report(e, f)),
+        ]
+    });
+    let mut stream = store.watch(scopes.collect(), cancel.clone());
+    while let Some(seen) = stream.recv().await {
+        take_in(outputs, seen);
+    }
+}
+
+fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
+    match seen {
+        Seen::Listed(snapshot) => {
+            for (service, out) in outputs {
+                let mut fresh = Inputs { known: true, ..Inputs::default() };
+                snapshot
+                    .entries
+                    .iter()
+                    .filter(|e| service_of(&e.key) == Some(service))
+                    .for_each(|e| fresh.put(e));
+                if fresh.report.is_none() {
+                    fresh.no_report_at = snapshot.revision;
+                }
+                // An unreadable record must not look like none: what was known of it stands.
+                let kept = |key: Key| snapshot.get(&key).is_some_and(|e| e.value.is_err());
+                let window = kept(Key::Window(service.clone()));
+                out.send_if_modified(|now| {
+                    if window {
+                        fresh.window = now.window.clone();
+                    }
+                    let changed = *now != fresh;
+                    *now = fresh;
+                    changed
+                });
+            }
+        }
+        Seen::Changed { revision, changes } => {
+            for change in changes {
+                let key = match &change {
+                    Change::Put(entry) => &entry.key,
+                    Change::Gone { key, .. } => key,
+                    Change::Foreign { .. } => continue,
+                };
+                let Some(out) = service_of(key).and_then(|service| outputs.get(service)) else { continue };
+                out.send_modify(|now| match &change {
+                    Change::Put(entry) => now.put(entry),
+                    Change::Gone { key, .. } => now.gone(key, revision),
+                    Change::Foreign { .. } => {}
+                });
+            }
+        }
+        Seen::Progress { .. } => {}
+        Seen::Lost { why, .. } => {
+            tracing::warn!(%why, "the store is away; services go on as they are");
+            set_away(outputs, true);
+        }
+        Seen::Regained => {
+            tracing::info!("the store is back");
+            set_away(outputs, false);
+        }
+        Seen::Restored { seen, found } => {
+            tracing::error!(%seen, %found, "the store fell back behind what was seen of it: it was restored or replaced");
+        }
+    }
+}
+
+fn set_away(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, away: bool) {
+    for out in outputs.values() {
+        out.send_if_modified(|now| std::mem::replace(&mut now.away, away) != away);
+    }
+}

@@ -1,0 +1,178 @@
+//! The code of a release on this node: copied whole or not at all, its digest verified when it comes and again
+//! before it is started.
+
+use crate::config::settings::Artifact;
+use crate::durable;
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tidegate_proto::{Digest, ReleaseTag};
+
+/// Why the code of a release is not there.
+#[derive(Debug, thiserror::Error)]
+pub enum NotStaged {
+    /// The configuration knows no artifact for the tag.
+    #[error("this agent's configuration names no artifact for release {0}: add one, then restart the agent")]
+    Unknown(ReleaseTag),
+    /// The artifact is not the one that was asked for.
+    #[error("the artifact {} of release {tag} has sha256 {found}, asked for is {wanted}: it was not staged", path.display())]
+    Digest {
+        /// The release.
+        tag: ReleaseTag,
+        /// The file.
+        path: PathBuf,
+        /// Its digest.
+        found: Digest,
+        /// The digest that the directive or the configuration asks for.
+        wanted: Digest,
+    },
+    /// What was staged before is not what was asked for.
+    #[error("no file in {} has sha256 {wanted}: release {tag} is not what was asked for", directory.display())]
+    Missing {
+        /// The release.
+        tag: ReleaseTag,
+        /// Its directory.
+        directory: PathBuf,
+        /// The digest that was asked for.
+        wanted: Digest,
+    },
+    /// A file could not be read or written.
+    #[error("could not {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The stage hook did not do it.
+    #[error("the stage hook failed: {0}")]
+    Hook(String),
+}
+
+fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NotStaged {
+    let path = path.to_owned();
+    move |source| NotStaged::File { doing, path, source }
+}
+
+/// Where the code of a release lies, below the directory of its service.
+pub fn directory(home: &Path, tag: &ReleaseTag) -> PathBuf {
+    home.join("releases").join(tag.as_str())
+}
+
+/// Copies the artifact of a release into its directory, unless it is there already; returns its digest. Blocks.
+pub fn stage(
+    directory: &Path,
+    tag: &ReleaseTag,
+    artifact: &Artifact,
+    wanted: Option<Digest>,
+) -> Result<Digest, NotStaged> {
+    let source = artifact.source.as_path();
+    let name = source.file_name().unwrap_or(std::ffi::OsStr::new("artifact"));
+    let place = directory.join(name);
+    let wanted_by_all = [wanted, artifact.sha256];
+    let fits = |found: Digest| wanted_by_all.iter().flatten().find(|wanted| **wanted != found).copied();
+    if let (Some(wanted), Ok(found)) = (wanted, digest_of(&place))
+        && wanted == found
+        && fits(found).is_none()
+    {
+        return Ok(found);
+    }
+    fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
+    let beside = durable::beside(&place);
+    let found = copy(source, &beside)?;
+    if let Some(wanted) = fits(found) {
+        // Not what was asked for: nothing of it stays.
+        let _ = fs::remove_file(&beside);
+        return Err(NotStaged::Digest { tag: tag.clone(), path: source.to_owned(), found, wanted });
+    }
+    fs::rename(&beside, &place).map_err(file("move into place", &place))?;
+    durable::flush_directory_of(&place).map_err(file("flush the directory of", &place))?;
+    durable::flush_directory_of(directory).map_err(file("flush the directory of", directory))?;
+    Ok(found)
+}
+
+/// Whether some file of the release's directory has the digest that is asked for. Blocks.
+pub fn verify(directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), NotStaged> {
+    let missing = || NotStaged::Missing { tag: tag.clone(), directory: directory.to_owned(), wanted };
+    let entries = fs::read_dir(directory).map_err(|_| missing())?;
+    let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
+    files.any(|path| digest_of(&path).is_ok_and(|found| found == wanted)).then_some(()).ok_or_else(missing)
+}
+
+/// Removes the code of a release. Blocks.
+pub fn remove(directory: &Path) -> Result<(), NotStaged> {
+    match fs::remove_dir_all(directory) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(file("remove", directory)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn digest_of(path: &Path) -> Result<Digest, NotStaged> {
+    let mut from = File::open(path).map_err(file("read", path))?;
+    pour(&mut from, &mut io::sink()).map_err(file("read", path))
+}
+
+fn copy(source: &Path, to: &Path) -> Result<Digest, NotStaged> {
+    let mut from = File::open(source).map_err(file("read the artifact", source))?;
+    let mode = from.metadata().map_err(file("read the artifact", source))?.permissions().mode();
+    let mut into = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(mode & 0o777)
+        .open(to)
+        .map_err(file("write", to))?;
+    let digest = pour(&mut from, &mut into).map_err(file("copy the artifact to", to))?;
+    into.sync_all().map_err(file("write", to))?;
+    Ok(digest)
+}
+
+fn pour(from: &mut impl Read, into: &mut impl Write) -> io::Result<Digest> {
+    let mut hash = Sha256::new();
+    let mut piece = vec![0; 256 * 1024];
+    loop {
+        match from.read(&mut piece)? {
+            0 => return Ok(Digest::from_bytes(hash.finalize().into())),
+            n => {
+                hash.update(&piece[..n]);
+                into.write_all(&piece[..n])?;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_asked_for_is_staged() {
+        let room = tempfile::tempdir().unwrap();
+        let source = room.path().join("pantry");
+        fs::write(&source, "code").unwrap();
+        let text = format!("source = {:?}\nversion = 1\n", source);
+        let artifact: Artifact = toml::from_str(&text).unwrap();
+        let tag: ReleaseTag = "pantry-1".parse().unwrap();
+        let place = directory(room.path(), &tag);
+        let refused = stage(&place, &tag, &artifact, Some(Digest::of(b"other"))).unwrap_err();
+        assert!(matches!(refused, NotStaged::Digest { .. }), "{refused}");
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "something of it stayed");
+
+        let good = Digest::of(b"code");
+        assert_eq!(stage(&place, &tag, &artifact, Some(good)).unwrap(), good);
+        verify(&place, &tag, good).unwrap();
+        fs::write(place.join("pantry"), "changed").unwrap();
+        assert!(matches!(verify(&place, &tag, good), Err(NotStaged::Missing { .. })));
+        // Staged anew, it is mended.
+        stage(&place, &tag, &artifact, Some(good)).unwrap();
+        verify(&place, &tag, good).unwrap();
+        remove(&place).unwrap();
+        remove(&place).unwrap();
+        fs::remove_file(&source).unwrap();
+        assert!(stage(&place, &tag, &artifact, Some(good)).unwrap_err().to_string().contains("pantry"));
+    }
+}

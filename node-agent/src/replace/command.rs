@@ -1,0 +1,178 @@
+//! Runs a program to its end: with a time limit, in a process group of its own that is killed as a whole, with as
+//! much of its output as a message needs.
+
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+/// How much output is kept of each stream, in bytes. The rest is read and dropped, so that nobody blocks on it.
+const MAX_OUTPUT: usize = 64 * 1024;
+
+/// How long output may still come after a program has ended: what it left behind may hold its pipes open.
+const AFTERWARDS: Duration = Duration::from_millis(200);
+
+/// A program that ended.
+#[derive(Debug)]
+pub struct Done {
+    /// Whether it said so by its exit code.
+    pub success: bool,
+    /// Its exit code, or the signal that ended it.
+    pub ending: String,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained about.
+    pub stderr: Vec<u8>,
+}
+
+impl Done {
+    /// Its ending and the end of its output, for people.
+    pub fn words(&self) -> String {
+        let said = if self.stderr.is_empty() { &self.stdout } else { &self.stderr };
+        let said = String::from_utf8_lossy(said);
+        let last: String =
+            said.trim().chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
+        if last.is_empty() { self.ending.clone() } else { format!("{}: {last}", self.ending) }
+    }
+}
+
+/// A program that did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// It could not be started.
+    #[error("could not start {program}")]
+    Start {
+        /// The program.
+        program: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It took too long; its process group was killed.
+    #[error("{program} did not end within {} s and was killed", limit.as_secs_f64())]
+    Late {
+        /// The program.
+        program: String,
+        /// The limit.
+        limit: Duration,
+    },
+}
+
+/// Runs `argv` (not empty) for at most `limit`.
+pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
+    let program = argv.first().cloned().unwrap_or_default();
+    let mut child = Command::new(&program)
+        .args(&argv[1.min(argv.len())..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|source| NotRun::Start { program: program.clone(), source })?;
+    let group = Group::of(&child);
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut output = Box::pin(async {
+        tokio::join!(keep(stdout, &mut out), keep(stderr, &mut err));
+    });
+    let ended = tokio::time::timeout(limit, async {
+        tokio::select! {
+            ended = child.wait() => ended,
+            () = &mut output => child.wait().await,
+        }
+    });
+    let ended = match ended.await {
+        Ok(ended) => ended.map_err(|source| NotRun::Start { program: program.clone(), source })?,
+        Err(_) => {
+            group.kill();
+            group.forget();
+            // Killed just now: it is only reaped here.
+            let _ = child.wait().await;
+            return Err(NotRun::Late { program, limit });
+        }
+    };
+    // Whatever still holds the pipes was left behind by the program on purpose: a service that it started.
+    let _ = tokio::time::timeout(AFTERWARDS, &mut output).await;
+    drop(output);
+    group.forget();
+    Ok(Done { success: ended.success(), ending: ended.to_string(), stdout: out, stderr: err })
+}
+
+async fn keep(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+    let Some(mut stream) = stream else { return };
+    let mut piece = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut piece).await {
+        let room = MAX_OUTPUT.saturating_sub(into.len()).min(n);
+        into.extend_from_slice(&piece[..room]);
+    }
+}
+
+/// A process group that is killed unless it is forgotten: also when whoever waits for it gives up.
+struct Group(Option<rustix::process::Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw))
+    }
+
+    fn kill(&self) {
+        if let Some(pid) = self.0 {
+            // Gone already is as good as killed.
+            let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        }
+    }
+
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(words: &[&str]) -> Vec<String> {
+        words.iter().map(|w| (*w).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn output_and_ending_are_told() {
+        let done = run(&argv(&["sh", "-c", "echo out; echo why >&2; exit 3"]), Duration::from_secs(10))
+            .await
+            .unwrap();
+        assert!(!done.success && done.words().contains("why") && done.words().contains('3'), "{done:?}");
+        assert_eq!(done.stdout, b"out\n");
+    }
+
+    #[tokio::test]
+    async fn the_whole_group_is_ended_when_it_takes_too_long() {
+        let room = tempfile::tempdir().unwrap();
+        let pid = room.path().join("pid");
+        let script = format!("sleep 600 & echo $! > {}; wait", pid.display());
+        let late = run(&argv(&["sh", "-c", &script]), Duration::from_millis(300)).await;
+        assert!(matches!(late, Err(NotRun::Late { .. })), "{late:?}");
+        let inner = std::fs::read_to_string(&pid).unwrap();
+        let state = || std::fs::read_to_string(format!("/proc/{}/stat", inner.trim())).unwrap_or_default();
+        for _ in 0..500 {
+            if state().is_empty() || state().contains(") Z ") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the inner process still runs: {}", state());
+    }
+
+    #[tokio::test]
+    async fn endless_output_is_bounded() {
+        let done =
+            run(&argv(&["sh", "-c", "head -c 1000000 /dev/zero"]), Duration::from_secs(20)).await.unwrap();
+        assert_eq!(done.stdout.len(), MAX_OUTPUT);
+    }
+}

@@ -1,0 +1,34 @@
+//! The short life between the agent and a service: the same program, called with the locked file as its standard
+//! input, makes a session of its own, keeps the file open under another number, and becomes the service.
+
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::IntoRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The word by which the agent calls itself for this; nobody else needs it.
+pub const WORD: &str = "launch-service";
+
+/// Becomes the service. Returns only when that failed.
+pub fn become_service(argv: &[String]) -> io::Error {
+    match detach() {
+        Ok(()) => {}
+        Err(errno) => return errno.into(),
+    }
+    let Some((program, arguments)) = argv.split_first() else {
+        return io::Error::other("there is no program to become");
+    };
+    Command::new(program).args(arguments).exec()
+}
+
+fn detach() -> rustix::io::Result<()> {
+    rustix::process::setsid()?;
+    // A duplicate stays open over `exec`, unlike what Rust opens by itself; and it keeps the lock.
+    let kept = rustix::io::dup(rustix::stdio::stdin())?;
+    let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    // Never closed here: it is the service's from now on.
+    let _ = kept.into_raw_fd();
+    Ok(())
+}

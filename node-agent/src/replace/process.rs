@@ -1,0 +1,182 @@
+//! A service as a process of its own session: started by the agent, outliving it, stopped by signals. What runs is
+//! told by the lock that it holds; the pid only says whom to signal.
+
+use super::launch;
+use super::lock::RunningLock;
+use crate::config::settings::Process;
+use crate::directive::phase::Target;
+use crate::directive::seen::Alive;
+use crate::journal::Started;
+use rustix::process::{Pid, Signal};
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+
+/// How long the kernel may take to end what was killed.
+const AFTER_KILL: Duration = Duration::from_secs(10);
+
+/// How often the lock is looked at while a process ends.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Why a service was not started or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// Something of it runs still.
+    #[error("something of the service still runs (pids {pids:?} hold its lock): not started a second time")]
+    Running {
+        /// Who holds the lock.
+        pids: Vec<i32>,
+    },
+    /// It outlived SIGKILL.
+    #[error("the service did not end: pids {pids:?} still hold its lock {} s after SIGKILL", AFTER_KILL.as_secs())]
+    Outlived {
+        /// Who holds the lock.
+        pids: Vec<i32>,
+    },
+    /// A file or the process itself.
+    #[error("could not {doing} {}", path.display())]
+    System {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The process of one service.
+#[derive(Debug, Clone)]
+pub struct ServiceProcess {
+    lock: RunningLock,
+    spec: Process,
+    log: PathBuf,
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProcessError {
+    let path = path.to_owned();
+    move |source| ProcessError::System { doing, path, source }
+}
+
+impl ServiceProcess {
+    /// The process of the service whose directory is `home`; its output is appended to `log`.
+    pub fn new(home: &Path, spec: Process, log: PathBuf) -> Self {
+        Self { lock: RunningLock::within(home), spec, log }
+    }
+
+    /// Whether anything of it runs.
+    pub fn alive(&self) -> Alive {
+        match self.lock.is_held() {
+            Ok(true) => Alive::Yes,
+            Ok(false) => Alive::No,
+            Err(error) => {
+                tracing::warn!(%error, "could not look at the lock of the service");
+                Alive::Unknown
+            }
+        }
+    }
+
+    /// The lock, for what it knows.
+    pub fn lock(&self) -> &RunningLock {
+        &self.lock
+    }
+
+    /// Starts `target`, with the placeholders of the configuration filled in by `fill`.
+    pub fn start(
+        &self,
+        target: &Target,
+        directory: &Path,
+        fill: impl Fn(&str) -> String,
+    ) -> Result<Started, ProcessError> {
+        let argv: Vec<String> = self.spec.argv.iter().map(|word| fill(word)).collect();
+        let program = Path::new(argv.first().map_or("", String::as_str));
+        if program.components().count() > 1 {
+            fs::metadata(program).map_err(failed("find the program", program))?;
+        }
+        if let Some(parent) = self.log.parent() {
+            fs::create_dir_all(parent).map_err(failed("make the directory", parent))?;
+        }
+        let log = OpenOptions::new().append(true).create(true).open(&self.log);
+        let log = log.map_err(failed("open the log", &self.log))?;
+        let second = log.try_clone().map_err(failed("open the log", &self.log))?;
+        let lock = self.lock.take(&target.tag).map_err(failed("lock", directory))?;
+        let Some(lock) = lock else {
+            return Err(ProcessError::Running { pids: self.lock.holders() });
+        };
+        let mut child = Command::new("/proc/self/exe")
+            .arg(launch::WORD)
+            .arg("--")
+            .args(&argv)
+            .envs(self.spec.env.iter().map(|(name, value)| (name, fill(value))))
+            .current_dir(self.spec.cwd.as_deref().unwrap_or(directory))
+            .stdin(Stdio::from(lock))
+            .stdout(Stdio::from(log))
+            .stderr(Stdio::from(second))
+            .spawn()
+            .map_err(failed("start", program))?;
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
+        let started = Started { pid, ticks: ticks(pid).unwrap_or(0) };
+        let tag = target.tag.clone();
+        // Somebody has to take its exit status, or it stays in the process table.
+        tokio::spawn(async move {
+            match child.wait().await {
+                Ok(status) => tracing::info!(pid, release = %tag, %status, "the service's process ended"),
+                Err(error) => tracing::warn!(pid, %error, "could not wait for the service's process"),
+            }
+        });
+        Ok(started)
+    }
+
+    /// Stops whatever of it runs, and returns when nothing does.
+    pub async fn stop(&self, started: Option<&Started>) -> Result<(), ProcessError> {
+        let leader = started.filter(|s| s.ticks != 0 && ticks(s.pid) == Some(s.ticks)).map(|s| s.pid);
+        // Not the journal's process, but something holds the lock: its sessions' leaders are asked to end.
+        let asked = leader.map_or_else(|| self.lock.holders(), |pid| vec![pid]);
+        for pid in &asked {
+            signal(*pid, Signal::TERM);
+        }
+        if self.free_within(self.spec.stop_timeout).await? {
+            return Ok(());
+        }
+        tracing::warn!(pids = ?asked, "the service did not end in its time and is killed");
+        if let Some(pid) = leader.filter(|pid| ticks(*pid).is_some()).and_then(Pid::from_raw) {
+            // Gone already is as good as killed.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        for pid in self.lock.holders() {
+            signal(pid, Signal::KILL);
+        }
+        match self.free_within(AFTER_KILL).await? {
+            true => Ok(()),
+            false => Err(ProcessError::Outlived { pids: self.lock.holders() }),
+        }
+    }
+
+    async fn free_within(&self, limit: Duration) -> Result<bool, ProcessError> {
+        let end = Instant::now() + limit;
+        loop {
+            let held = self.lock.is_held().map_err(failed("look at the lock beside", &self.log))?;
+            if !held || Instant::now() >= end {
+                return Ok(!held);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // Gone already is as good as signalled.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// When a process started, in ticks since boot: field 22 of its `stat`, counted behind the name in parentheses.
+pub fn ticks(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}

@@ -1,0 +1,7 @@
+//! What the agent says of its services: learned by probes, put together, written when it has changed.
+
+pub mod compose;
+pub mod debounce;
+pub mod observe;
+pub mod probe;
+pub mod publish;

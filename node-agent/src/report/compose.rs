@@ -1,0 +1,56 @@
+//! A report, put together from the journal and one look. Pure.
+
+use crate::config::Service;
+use crate::directive::phase::Phase;
+use crate::directive::seen::{Alive, Seen};
+use crate::directive::timers::Timers;
+use crate::journal::Journal;
+use std::collections::BTreeMap;
+use tidegate_proto::ReleaseTag;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Abilities, Identity, Report};
+
+/// What the agent says of the service now.
+pub fn compose(
+    service: &Service,
+    identity: &Identity,
+    journal: &Journal,
+    timers: &Timers,
+    seen: &Seen,
+    stage_failures: &BTreeMap<ReleaseTag, String>,
+) -> Report {
+    let runs = seen.alive != Alive::No;
+    // A version that was neither admitted nor refused is not said before it was.
+    let version = seen.probe.version().filter(|version| {
+        let admitted = journal.admitted.as_ref().is_some_and(|a| a.version == *version);
+        runs && (admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version))
+    });
+    let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
+    let disposition = journal.order.as_ref().map(|order| &order.directive.disposition);
+    let replacing = matches!(disposition, Some(Disposition::Replace { .. }));
+    Report {
+        version,
+        release_digest: release.and_then(|a| journal.staged.get(a.release.as_ref()?)).copied(),
+        release: release.and_then(|a| a.release.clone()),
+        admission: journal.admission(),
+        health: seen.health,
+        rotation: seen.rotation(timers, service.rise_time()),
+        step: journal.phase.step(replacing),
+        generation: journal.generation(),
+        window: journal.window_revision(),
+        staged: journal.staged.keys().cloned().collect(),
+        stage_failures: stage_failures.clone(),
+        identity: identity.clone(),
+        abilities: abilities(service),
+        in_flight: seen.in_flight.filter(|_| journal.phase == Phase::Draining),
+    }
+}
+
+fn abilities(service: &Service) -> Abilities {
+    let drain = if service.balancers.is_empty() { "settle" } else { "haproxy" };
+    Abilities {
+        replace: service.driver.as_ref().map(|driver| driver.word().to_owned()),
+        drain: Some(drain.to_owned()),
+        artifacts: service.artifacts.keys().cloned().collect(),
+    }
+}

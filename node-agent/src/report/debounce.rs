@@ -1,0 +1,43 @@
+//! Health that changes only after several equal answers, so that one lost packet writes no key.
+
+use tidegate_proto::record::report::Health;
+
+/// The health as it is reported.
+#[derive(Debug, Clone)]
+pub struct Debounce {
+    needed: u32,
+    health: Health,
+    against: u32,
+}
+
+impl Debounce {
+    /// Not yet probed; `needed` equal answers change what was known before.
+    pub fn new(needed: u32) -> Self {
+        Self { needed, health: Health::Unknown, against: 0 }
+    }
+
+    /// Takes an answer in. The first one counts at once.
+    pub fn take_in(&mut self, ready: bool) -> Health {
+        let answer = if ready { Health::Healthy } else { Health::Unhealthy };
+        self.against = if answer == self.health { 0 } else { self.against + 1 };
+        if self.health == Health::Unknown || self.against >= self.needed {
+            self.health = answer;
+            self.against = 0;
+        }
+        self.health
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bad_answer_changes_nothing() {
+        let mut health = Debounce::new(2);
+        let seen: Vec<_> =
+            [true, false, true, false, false, true, true].map(|ready| health.take_in(ready)).into();
+        use Health::{Healthy as H, Unhealthy as U};
+        assert_eq!(seen, [H, H, H, H, U, U, H]);
+    }
+}

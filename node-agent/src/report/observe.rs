@@ -1,0 +1,137 @@
+//! One look at an instance: every question that its phase needs, in the order that a drain's evidence asks for.
+
+use super::debounce::Debounce;
+use super::probe;
+use crate::config::Service;
+use crate::directive::phase::Phase;
+use crate::directive::seen::{Alive, Balancers, DisableFile, Probed, Url};
+use crate::drain::disable_file::Hand;
+use crate::drain::{balancer, in_flight};
+use crate::fetch::{self, NoAnswer};
+use crate::replace::driver::Driver;
+use http::StatusCode;
+use std::time::{Duration, Instant};
+use tidegate_proto::record::report::Health;
+
+/// At rest, balancers are asked this often: often enough to see one come back that was restarted.
+const BALANCERS_AT_REST: Duration = Duration::from_secs(5);
+
+/// What was answered.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// When it began.
+    pub now: Instant,
+    /// Whether the process runs.
+    pub alive: Alive,
+    /// The version.
+    pub probe: Probed,
+    /// Readiness, undebounced.
+    pub ready: bool,
+    /// Health, debounced.
+    pub health: Health,
+    /// The disable-file.
+    pub file: DisableFile,
+    /// The health URL.
+    pub url: Url,
+    /// The balancers.
+    pub balancers: Balancers,
+    /// Requests in flight.
+    pub in_flight: Option<u32>,
+}
+
+/// Looks at one service.
+#[derive(Debug)]
+pub struct Observer {
+    service: Service,
+    hand: Hand,
+    driver: Option<Driver>,
+    health: Debounce,
+    balancers_at: Option<Instant>,
+}
+
+impl Observer {
+    /// Nothing seen yet.
+    pub fn new(service: Service, hand: Hand, driver: Option<Driver>) -> Self {
+        let health = Debounce::new(service.debounce);
+        Self { service, hand, driver, health, balancers_at: None }
+    }
+
+    /// Looks, as the phase asks for.
+    pub async fn look(&mut self, phase: &Phase, now: Instant) -> Look {
+        let file = self.hand.look();
+        let limit = self.service.timeout;
+        let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
+        let gone = process == Some(Alive::No);
+        let (probe, ready, url) = tokio::join!(
+            async {
+                if gone {
+                    Probed::Failed("nothing runs".to_owned())
+                } else {
+                    probe::ask(&self.service.probe, limit).await
+                }
+            },
+            async { if gone { Answer::Nobody } else { ask(&self.service.ready_url, limit).await } },
+            ask(&self.service.health_url, limit),
+        );
+        let alive = process.unwrap_or_else(|| alive_by_answers(phase, &probe, ready));
+        let is_ready = ready == Answer::Status(StatusCode::OK);
+        let health = self.health.take_in(is_ready);
+        let url = match url {
+            Answer::Status(StatusCode::OK) => Url::Good,
+            Answer::Status(StatusCode::SERVICE_UNAVAILABLE) => Url::Unavailable,
+            _ => Url::Other,
+        };
+        // After the health URL, and what is in flight after the balancers: the order is the evidence.
+        let balancers = self.ask_balancers(phase, file, now).await;
+        let in_flight = match (&self.service.in_flight, phase) {
+            (Some(how), Phase::Draining) if !gone => in_flight::count(how, limit).await,
+            _ => None,
+        };
+        Look { now, alive, probe, ready: is_ready, health, file, url, balancers, in_flight }
+    }
+
+    async fn ask_balancers(&mut self, phase: &Phase, file: DisableFile, now: Instant) -> Balancers {
+        if self.service.balancers.is_empty() {
+            return Balancers::None;
+        }
+        let moving = matches!(phase, Phase::Draining | Phase::Verifying | Phase::Fresh);
+        let due = self.balancers_at.is_none_or(|at| now.duration_since(at) >= BALANCERS_AT_REST);
+        // A file that came or went makes what they said before worthless.
+        let odd = matches!(phase, Phase::Serving) && file != DisableFile::Absent;
+        if !(moving || due || odd) {
+            return Balancers::NotAsked;
+        }
+        self.balancers_at = Some(now);
+        balancer::ask_all(&self.service.balancers, self.service.timeout).await
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Status(StatusCode),
+    Nobody,
+    Late,
+}
+
+async fn ask(url: &crate::config::address::Url, limit: Duration) -> Answer {
+    match fetch::get(url, limit).await {
+        Ok((status, _)) => Answer::Status(status),
+        Err(NoAnswer::Late { .. }) => Answer::Late,
+        Err(_) => Answer::Nobody,
+    }
+}
+
+/// Without a process of the agent's own, what answers runs. What does not answer may still be on its way up, so
+/// while it is verified or serves it is not said to be gone.
+fn alive_by_answers(phase: &Phase, probe: &Probed, ready: Answer) -> Alive {
+    match (ready, probe) {
+        (Answer::Status(_), _) => Alive::Yes,
+        (Answer::Late, _) | (_, Probed::Late) => Alive::Unknown,
+        (Answer::Nobody, _)
+            if matches!(phase, Phase::Verifying | Phase::Serving | Phase::Starting { .. }) =>
+        {
+            Alive::Unknown
+        }
+        (Answer::Nobody, _) => Alive::No,
+    }
+}

@@ -1,0 +1,138 @@
+//! The releases that should be beside the running one: missing ones are brought and verified in the background, those
+//! that no directive lists any more are removed. The running one never is.
+
+use crate::directive::phase::Target;
+use crate::directive::seen::Staging;
+use crate::journal::Journal;
+use crate::link::Chain;
+use crate::replace::artifact::NotStaged;
+use crate::replace::driver::Driver;
+use std::collections::BTreeMap;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::{Digest, Generation, Release, ReleaseTag};
+use tokio::task::JoinHandle;
+
+/// What is being brought or removed for one service: one at a time.
+#[derive(Debug)]
+pub struct Stager {
+    driver: Option<Driver>,
+    work: Option<Work>,
+    failures: BTreeMap<ReleaseTag, String>,
+    failed_under: Generation,
+}
+
+#[derive(Debug)]
+struct Work {
+    tag: ReleaseTag,
+    handle: JoinHandle<Result<Option<Digest>, NotStaged>>,
+}
+
+impl Stager {
+    /// Nothing under way.
+    pub fn new(driver: Option<Driver>) -> Self {
+        Self { driver, work: None, failures: BTreeMap::new(), failed_under: Generation::ABSENT }
+    }
+
+    /// What failed, by tag, until a newer directive asks again.
+    pub fn failures(&self) -> &BTreeMap<ReleaseTag, String> {
+        &self.failures
+    }
+
+    /// Takes in what has ended; says whether the journal was changed.
+    pub async fn collect(&mut self, journal: &mut Journal) -> bool {
+        if journal.generation() != self.failed_under {
+            self.failed_under = journal.generation();
+            self.failures.clear();
+        }
+        if !self.work.as_ref().is_some_and(|work| work.handle.is_finished()) {
+            return false;
+        }
+        let Some(Work { tag, handle }) = self.work.take() else { return false };
+        let ended = handle.await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
+        match ended {
+            Ok(Some(digest)) => {
+                tracing::info!(release = %tag, sha256 = %digest, "release staged");
+                journal.staged.insert(tag, digest);
+                true
+            }
+            Ok(None) => {
+                tracing::info!(release = %tag, "release removed");
+                journal.staged.remove(&tag).is_some()
+            }
+            Err(error) => {
+                let text = Chain(&error).to_string();
+                tracing::error!(release = %tag, error = %text, "could not stage or remove a release");
+                self.failures.insert(tag, text);
+                false
+            }
+        }
+    }
+
+    /// Begins what is missing.
+    pub fn begin(&mut self, journal: &Journal) {
+        let Some(driver) = self.driver.clone().filter(|_| self.work.is_none()) else { return };
+        if let Some(target) = self.missing(&driver, journal) {
+            let tag = target.tag.clone();
+            let handle = tokio::spawn(async move { driver.stage(&target).await.map(Some) });
+            self.work = Some(Work { tag, handle });
+        } else if let Some(tag) = self.superfluous(journal) {
+            let gone = tag.clone();
+            let handle = tokio::spawn(async move { driver.remove(&gone).await.map(|()| None) });
+            self.work = Some(Work { tag, handle });
+        }
+    }
+
+    /// What is listed and not there; and the running release, so that there is a way back to one that was adopted.
+    fn missing(&self, driver: &Driver, journal: &Journal) -> Option<Target> {
+        let untried = |tag: &ReleaseTag| !self.failures.contains_key(tag);
+        let listed = wanted(journal)
+            .find(|r| journal.staged.get(&r.tag) != Some(&r.sha256) && untried(&r.tag))
+            .map(Target::from);
+        let running = || {
+            let tag =
+                journal.release.as_ref().filter(|tag| untried(tag) && !journal.staged.contains_key(*tag))?;
+            driver.configured(tag)
+        };
+        listed.or_else(running)
+    }
+
+    fn superfluous(&self, journal: &Journal) -> Option<ReleaseTag> {
+        journal.order.as_ref()?;
+        let kept = |tag: &ReleaseTag| {
+            wanted(journal).any(|release| release.tag == *tag)
+                || journal.release.as_ref() == Some(tag)
+                || self.failures.contains_key(tag)
+        };
+        journal.staged.keys().find(|tag| !kept(tag)).cloned()
+    }
+
+    /// Whether anything is under way.
+    pub fn is_busy(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// How it stands for the release that the accepted directive wants to be started.
+    pub fn state(&self, journal: &Journal) -> Staging {
+        let Some(Disposition::Replace { release }) =
+            journal.order.as_ref().map(|order| &order.directive.disposition)
+        else {
+            return Staging::Ready;
+        };
+        match self.failures.get(&release.tag) {
+            _ if self.driver.is_none() => Staging::Ready,
+            _ if journal.staged.get(&release.tag) == Some(&release.sha256) => Staging::Ready,
+            Some(reason) => Staging::Failed(reason.clone()),
+            None => Staging::Pending,
+        }
+    }
+}
+
+/// The releases that the accepted directive lists, with the one that it wants to be started.
+fn wanted(journal: &Journal) -> impl Iterator<Item = &Release> {
+    let directive = journal.order.as_ref().map(|order| &order.directive);
+    let target = directive.and_then(|directive| match &directive.disposition {
+        Disposition::Replace { release } => Some(release),
+        _ => None,
+    });
+    directive.into_iter().flat_map(|directive| &directive.releases).chain(target)
+}
