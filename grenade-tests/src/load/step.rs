@@ -151,3 +151,46 @@ impl Step {
         Self::Upload { after: Facts { size: file.size(), checksum: file.checksum(), ..known }, file }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::Step;
+    use crate::load::facts::{Facts, Idle};
+    use crate::load::plan::LoadPlan;
+
+    fn kinds(seed: u64, draws: u64) -> Vec<&'static str> {
+        let plan = LoadPlan::new(([127, 0, 0, 1], 1).into(), 100, 1000, "unused".into());
+        let (idle, mut dice) = (Idle::default(), StdRng::seed_from_u64(seed));
+        let kind = |seq| {
+            // There is always one image to work on.
+            idle.put(Facts::seeded(1));
+            Step::draw(seq, "run", &plan, &idle, &mut dice).kind()
+        };
+        (0..draws).map(kind).collect()
+    }
+
+    #[test]
+    fn the_mix_is_as_stated() {
+        let mut counts = BTreeMap::new();
+        for kind in kinds(1, 20_000) {
+            *counts.entry(kind).or_insert(0_i32) += 1;
+        }
+        let stated =
+            [("create", 20), ("read", 40), ("list", 10), ("update", 20), ("share", 5), ("upload", 5)];
+        for (kind, percent) in stated {
+            let off = counts[kind] - percent * 200;
+            assert!(off.abs() < 200, "{kind}: {} of 20,000 is not {percent} %", counts[kind]);
+        }
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        assert_eq!(kinds(7, 500), kinds(7, 500));
+        assert_ne!(kinds(7, 500), kinds(8, 500));
+    }
+}

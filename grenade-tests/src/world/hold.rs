@@ -38,7 +38,8 @@ pub async fn hold(options: HoldOptions) -> anyhow::Result<()> {
     tokio::select! {
         done = bring_up(&world, &options) => done,
         ended = interrupt.interrupted() => {
-            println!("{ended}: ending {} processes", world.sweep());
+            world.sweep();
+            println!("{ended}: every process was ended");
             Ok(())
         }
     }

@@ -92,3 +92,29 @@ pub async fn command(socket: &Path, command: &str) -> Result<String, String> {
         Err(_) => Err(format!("{}: no answer in {LIMIT:?}", socket.display())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ShowStat;
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        assert!(ShowStat::parse("").is_err());
+        assert!(ShowStat::parse("Permission denied\n").is_err());
+        let short = ShowStat::parse("# pxname,svname,scur,status,\np,n1,0\n").unwrap_err();
+        assert!(short.contains("fields"), "{short}");
+    }
+
+    #[test]
+    fn down_with_a_session_is_not_let_go() {
+        let stat = |status: &str, scur: u32| {
+            let text = format!("# pxname,svname,scur,status,\np,n1,{scur},{status},\n\n");
+            ShowStat::parse(&text).map(|stat| stat.let_go("n1"))
+        };
+        assert_eq!(stat("DOWN", 0), Ok(true));
+        assert_eq!(stat("DOWN 1/2", 0), Ok(true));
+        assert_eq!(stat("DOWN", 1), Ok(false));
+        assert_eq!(stat("UP", 0), Ok(false));
+        assert_eq!(stat("UP 1/2", 0), Ok(false));
+    }
+}

@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::response::{IntoResponse, Json};
+use grenade_tests::load::attempt::{Failure, attempt};
+use grenade_tests::load::facts::{Facts, Idle};
+use grenade_tests::load::step::Step;
 use grenade_tests::load::{Load, LoadHandle};
 use grenade_tests::world::balancer;
 use grenade_tests::world::wait::wait_for;
@@ -125,4 +128,30 @@ async fn a_reset_is_a_failure_and_nothing_is_retried() {
     open.store(false, Ordering::SeqCst);
     assert_eq!(report.failures.get("reset"), Some(&report.sent), "{report:#?}");
     assert_eq!(server.await.unwrap(), report.sent, "one connection for each request");
+}
+
+/// A request that could not be sent in its second is failed, and is not sent late either.
+#[tokio::test]
+async fn a_late_request_is_a_failure_of_its_own() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (idle, read) = (Idle::default(), Step::Read { known: Facts::seeded(1), seeded: true });
+    let due = tokio::time::Instant::now() - std::time::Duration::from_millis(1100);
+    let outcome = attempt(7, due, read, at, &idle).await;
+    assert!(matches!(outcome.failure, Some(Failure::NotSent)), "{outcome:?}");
+    let nobody = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
+    assert!(nobody.is_err(), "it was sent all the same");
+}
+
+/// Takes the ten seconds that it is about.
+#[tokio::test]
+async fn a_service_that_never_answers_is_a_failure_after_ten_seconds() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let (idle, read) = (Idle::default(), Step::Read { known: Facts::seeded(1), seeded: true });
+    let outcome = attempt(7, tokio::time::Instant::now(), read, at, &idle).await;
+    assert!(matches!(outcome.failure, Some(Failure::Silence)), "{outcome:?}");
+    let took = (outcome.done - outcome.sent).as_secs_f64();
+    assert!((10.0..12.0).contains(&took), "{took} s");
+    drop(listener);
 }
