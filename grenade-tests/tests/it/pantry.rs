@@ -134,3 +134,15 @@ async fn a_database_that_is_not_there_is_a_reason_and_no_end() {
     let again = grenade_tests::world::pantry::seed(&rig.world, &database, 1).await.unwrap_err();
     assert!(again.to_string().contains("already holds"), "{again}");
 }
+
+#[tokio::test]
+async fn a_restart_is_measured_alone() {
+    let rig = Rig::new();
+    let database = rig.sqlite(10).await;
+    let plan = rig.plan(1, "n1", &database);
+    let restart = grenade_tests::world::pantry::measure_restart(&rig.world, plan.clone()).await.unwrap();
+    for took in [restart.stop, restart.start_to_ready] {
+        assert!(took > Duration::ZERO && took < LIMIT, "{restart:?}");
+    }
+    assert!(get(plan.address, "/ready").await.is_err(), "it was left running");
+}
