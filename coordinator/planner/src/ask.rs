@@ -58,6 +58,8 @@ pub struct Asker {
     pub who: String,
     /// Why, or a remark; empty where none is demanded and none was given.
     pub why: String,
+    /// What they accept by name that cannot be proved (with an approval of contract: `sessions`).
+    pub accepts: std::collections::BTreeSet<String>,
 }
 
 fn refuse<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {

@@ -13,6 +13,7 @@
 //! * Every planned commit carries the leader's fence and the mod_revision of each record that authorises it.
 
 pub mod ask;
+pub mod certificate;
 pub mod fleet;
 pub mod moment;
 pub mod plan;

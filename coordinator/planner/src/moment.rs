@@ -42,6 +42,8 @@ pub struct SchemaFacts {
     pub contracted: bool,
     /// Expand was undone, or was never begun.
     pub clean: bool,
+    /// Why the database cannot list its sessions, where it cannot: contract then needs an approval that accepts that.
+    pub sessions_unknown: Option<String>,
     /// The job that runs now, in a word, with its progress.
     pub running: Option<String>,
     /// Why the last attempt did not succeed; it is tried again.

@@ -82,6 +82,7 @@ pub enum Reason {
     Stalled { for_ms: u64, deadline: Span },
     Preflight { finding: String },
     Approval { point: ApprovalPoint },
+    Acceptance { why: String },
     Paused { who: String, why: String },
     Schema { job: String, progress: String },
     SchemaTrouble { job: String, why: String },
@@ -137,6 +138,9 @@ impl fmt::Display for Reason {
             ),
             Self::Preflight { finding } => f.write_str(finding),
             Self::Approval { point } => write!(f, "{point} waits for a person's approval"),
+            Self::Acceptance { why } => {
+                write!(f, "contract waits for an approval that accepts what cannot be proved: {why}")
+            }
             Self::Paused { who, why } => write!(f, "paused by {who}: {why}"),
             Self::Schema { job, progress } => write!(f, "schema {job}: {progress}"),
             Self::SchemaTrouble { job, why } => {
@@ -175,6 +179,7 @@ impl Reason {
             Self::Stalled { .. } => "stalled",
             Self::Preflight { .. } => "preflight",
             Self::Approval { .. } => "approval",
+            Self::Acceptance { .. } => "acceptance",
             Self::Paused { .. } => "paused",
             Self::Schema { .. } => "schema",
             Self::SchemaTrouble { .. } => "schema-trouble",
@@ -209,6 +214,7 @@ impl Reason {
             | Self::Stalled { .. }
             | Self::Preflight { .. }
             | Self::Approval { .. }
+            | Self::Acceptance { .. }
             | Self::Paused { .. }
             | Self::NoWayBack { .. } => "a person",
             Self::Schema { .. } => "the coordinator, by itself",
@@ -228,6 +234,9 @@ impl Reason {
                 decommission(service, nodes)
             }
             Self::Approval { point } => Some(format!("tidegate upgrade approve {upgrade} {point}")),
+            Self::Acceptance { .. } => {
+                Some(format!("tidegate upgrade approve {upgrade} contract --accept sessions"))
+            }
             Self::Paused { .. } => Some(format!("tidegate upgrade resume {upgrade}")),
             Self::Maintained { nodes } => {
                 nodes.first.first().map(|node| format!("tidegate fleet uncordon {node}"))

@@ -6,7 +6,7 @@ use crate::name::{NodeId, SchemaName, UpgradeId};
 use crate::spec::{ApprovalPoint, Spec};
 use crate::{Digest, Release, ServiceVersion};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// An upgrade.
@@ -214,6 +214,9 @@ pub struct Word {
     /// Why, or a remark.
     #[serde(default)]
     pub why: String,
+    /// What they accept by name that cannot be proved: `sessions`, where a database cannot list them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub accepts: BTreeSet<String>,
     /// When.
     pub at: Timestamp,
 }

@@ -1,6 +1,7 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
+use crate::certificate::SESSIONS;
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
@@ -12,7 +13,7 @@ use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, UpgradeId};
 
 fn word(moment: &Moment, asker: &Asker) -> Word {
-    Word { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall }
+    Word { who: asker.who.clone(), why: asker.why.clone(), accepts: asker.accepts.clone(), at: moment.wall }
 }
 
 /// Approves a phase; refused where nothing waits for that.
@@ -25,7 +26,17 @@ pub fn approve(
 ) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "approve")?;
     let waiting = plan(fleet, moment).waiting.remove(id).unwrap_or_default();
-    if !waiting.contains(&Reason::Approval { point }) {
+    let acceptance = waiting.iter().any(|r| matches!(r, Reason::Acceptance { .. }));
+    if point == ApprovalPoint::Contract && acceptance && !asker.accepts.contains(SESSIONS) {
+        let why = waiting
+            .iter()
+            .find(|r| matches!(r, Reason::Acceptance { .. }))
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        return refuse(RefusalKind::Invalid, format!("{why}: approve with --accept {SESSIONS}"));
+    }
+    let contract_waits = point == ApprovalPoint::Contract && acceptance;
+    if !waiting.contains(&Reason::Approval { point }) && !contract_waits {
         let open: Vec<String> = waiting
             .iter()
             .filter_map(|r| if let Reason::Approval { point } = r { Some(point.to_string()) } else { None })

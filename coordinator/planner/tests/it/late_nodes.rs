@@ -8,7 +8,7 @@ use tidegate_proto::InstanceId;
 use tidegate_proto::record::upgrade::Phase;
 
 fn asker(why: &str) -> Asker {
-    Asker { who: "op".into(), why: why.into() }
+    Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
 }
 
 #[test]

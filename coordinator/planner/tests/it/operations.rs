@@ -8,7 +8,7 @@ use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
 
 fn asker(why: &str) -> Asker {
-    Asker { who: "op".into(), why: why.into() }
+    Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
 }
 
 #[test]

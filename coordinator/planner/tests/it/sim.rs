@@ -391,7 +391,11 @@ impl World {
 
     /// Starts an upgrade as an operator would.
     pub fn start(&mut self, spec: Spec) -> Result<(), tidegate_planner::ask::Refusal> {
-        let asker = tidegate_planner::ask::Asker { who: "op".into(), why: String::new() };
+        let asker = tidegate_planner::ask::Asker {
+            who: "op".into(),
+            why: String::new(),
+            accepts: Default::default(),
+        };
         let request = tidegate_planner::ask::StartRequest { id: upgrade_id(), spec, schema: None, asker };
         let commit = tidegate_planner::ask::start(self.store.fleet(), &self.moment(), request)?;
         assert!(self.store.commit(&commit));

@@ -3,6 +3,7 @@
 use super::super::{Draft, SchemaJob};
 use super::enter::approved;
 use super::{acknowledged, all_at, all_serving, direct, schema};
+use crate::certificate::SESSIONS;
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
@@ -18,16 +19,7 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
         return;
     }
     if draft.upgrade.schema.is_some() {
-        if approved(draft, ApprovalPoint::Contract)
-            && schema::run(draft, SchemaJob::Look, |facts| facts.migrated)
-        {
-            draft.certify();
-            draft.wait(Reason::Schema {
-                job: "contract".to_owned(),
-                progress: "its certificate is being made".to_owned(),
-            });
-        }
-        return;
+        return contract(draft);
     }
     if all_serving(draft) {
         draft.advance(
@@ -37,6 +29,35 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
             "every instance was seen at the new version, in rotation, healthy",
         );
     }
+}
+
+/// The way into contract: the fill is done, a person has approved what needs a person, and a certificate is made.
+fn contract(draft: &mut Draft<'_>) {
+    if !schema::run(draft, SchemaJob::Look, |facts| facts.migrated)
+        || !accepted(draft)
+        || !approved(draft, ApprovalPoint::Contract)
+    {
+        return;
+    }
+    draft.certify();
+    draft.wait(Reason::Schema {
+        job: "contract".to_owned(),
+        progress: "its certificate is being made".to_owned(),
+    });
+}
+
+/// Where the database cannot list its sessions, an approval must accept that by name.
+fn accepted(draft: &mut Draft<'_>) -> bool {
+    let Some(why) = draft.facts().and_then(|facts| facts.sessions_unknown.clone()) else { return true };
+    let accepted = draft
+        .upgrade
+        .approvals
+        .get(&ApprovalPoint::Contract)
+        .is_some_and(|word| word.accepts.contains(SESSIONS));
+    if !accepted {
+        draft.wait(Reason::Acceptance { why });
+    }
+    accepted
 }
 
 fn removed(draft: &mut Draft<'_>) -> bool {

@@ -1,0 +1,210 @@
+//! Every condition of a certificate, recomputed from the evidence inside it. The same function decides whether one
+//! may be made and whether one that was made is true.
+
+use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, SESSIONS, ServicePart, Session};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::{NodeId, Revision, ServiceName, ServiceVersion};
+
+/// A part that is not so, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{part}: {why}")]
+pub struct False {
+    /// Which part.
+    pub part: String,
+    /// What was found, and what is needed.
+    pub why: String,
+}
+
+fn not(part: impl Into<String>, why: impl Into<String>) -> False {
+    False { part: part.into(), why: why.into() }
+}
+
+/// Everything that is false; empty = it proves what it says.
+pub fn check(certificate: &Certificate) -> Vec<False> {
+    if certificate.format != FORMAT {
+        return vec![not("format", format!("form {} is not known, {FORMAT} is", certificate.format))];
+    }
+    let mut found = Vec::new();
+    if certificate.required.is_empty() {
+        found.push(not("required", "no service is named"));
+    }
+    for service in certificate.services.keys().filter(|s| !certificate.required.contains_key(*s)) {
+        found.push(not(format!("services.{service}"), "nothing is required of it"));
+    }
+    for (service, required) in &certificate.required {
+        match certificate.services.get(service) {
+            Some(part) => found.extend(service_flaws(service, *required, part, certificate.read_at)),
+            None => found.push(not(format!("services.{service}"), "nothing was read of it")),
+        }
+    }
+    found.extend(approval_flaw(certificate));
+    found.extend(rows_flaw(certificate));
+    if let Part::Proved(sessions) = &certificate.sessions {
+        found.extend(sessions_flaw(&certificate.required, &certificate.allowed_sessions, sessions));
+    }
+    found
+}
+
+fn service_flaws(
+    service: &ServiceName,
+    required: ServiceVersion,
+    part: &ServicePart,
+    read_at: Revision,
+) -> Vec<False> {
+    let name = |what: &str| format!("services.{service}.{what}");
+    let Some(window) = &part.window else {
+        return vec![not(name("window"), "there is none, so anything may be admitted")];
+    };
+    let mut found = Vec::new();
+    if window.floor < required {
+        found.push(not(name("window"), format!("its floor is {}, {required} is needed", window.floor)));
+    }
+    if window.at > read_at || !window.at.exists() || window.ceiling < window.floor {
+        found.push(not(
+            name("window"),
+            format!(
+                "[{}, {}] at revision {} cannot have been read at {read_at}",
+                window.floor, window.ceiling, window.at
+            ),
+        ));
+    }
+    if part.instances.is_empty() && !part.named_empty {
+        found.push(not(name("instances"), "it has none, and nobody named it as empty"));
+    }
+    for (node, seen) in &part.instances {
+        found.extend(
+            instance_flaw(seen, required, window.at, read_at)
+                .map(|why| not(name(&format!("instances.{node}")), why)),
+        );
+    }
+    for (node, gone) in &part.decommissioned {
+        let counted = part.instances.contains_key(node);
+        found.extend(
+            gone_flaw(node, gone, required, read_at, counted)
+                .map(|why| not(name(&format!("decommissioned.{node}")), why)),
+        );
+    }
+    found
+}
+
+/// An instance's version is the lower of its report and its last admission; a report that belongs to another
+/// admission is unknown.
+fn instance_flaw(
+    seen: &InstanceSeen,
+    required: ServiceVersion,
+    window: Revision,
+    read_at: Revision,
+) -> Option<String> {
+    let Some(reported) = seen.reported else {
+        return Some("the version that it runs is not known".to_owned());
+    };
+    let lower = reported.min(seen.admitted);
+    if !seen.admission.exists() || !seen.report.exists() || seen.admission > read_at || seen.report > read_at
+    {
+        return Some(format!(
+            "admission {} and report {} cannot have been read at {read_at}",
+            seen.admission, seen.report
+        ));
+    }
+    if seen.report_admission != seen.admission {
+        return Some(format!(
+            "its report belongs to admission {}, its last admission is {}",
+            seen.report_admission, seen.admission
+        ));
+    }
+    if lower < required {
+        return Some(format!("it is at version {lower}, {required} is needed"));
+    }
+    (seen.acknowledged != window)
+        .then(|| format!("it acknowledged window {}, not {window}", seen.acknowledged))
+}
+
+fn gone_flaw(
+    node: &NodeId,
+    gone: &Gone,
+    required: ServiceVersion,
+    read_at: Revision,
+    counted: bool,
+) -> Option<String> {
+    if counted {
+        return Some(format!("{node} is both gone and there"));
+    }
+    if gone.covers != gone.admission || !gone.admission.exists() || gone.admission > read_at {
+        return Some(format!(
+            "the word covers admission {}, the last one is {}",
+            gone.covers, gone.admission
+        ));
+    }
+    if gone.who.is_empty() || gone.why.is_empty() {
+        return Some("nobody answers for it".to_owned());
+    }
+    let how = gone.stopped_how.as_deref().unwrap_or_default();
+    (gone.admitted < required && how.trim().is_empty()).then(|| {
+        format!("it was last known at version {}, and nobody said how it was stopped", gone.admitted)
+    })
+}
+
+/// A database that cannot list its sessions needs an approval that names that.
+fn approval_flaw(certificate: &Certificate) -> Option<False> {
+    let sessions_unknown = matches!(certificate.sessions, Part::NotApplicable(_));
+    match &certificate.approval {
+        Part::Proved(word) if word.who.is_empty() => Some(not("approval", "nobody is named")),
+        Part::Proved(word) if sessions_unknown && !word.accepts.contains(SESSIONS) => Some(not(
+            "approval",
+            "the database cannot list its sessions, and the approval does not accept that",
+        )),
+        Part::Proved(_) => None,
+        Part::NotApplicable(_) if certificate.approval_asked => {
+            Some(not("approval", "the spec asks for one, and there is none"))
+        }
+        Part::NotApplicable(_) if sessions_unknown => {
+            Some(not("approval", "the database cannot list its sessions, and nobody has accepted that"))
+        }
+        Part::NotApplicable(_) => None,
+    }
+}
+
+fn rows_flaw(certificate: &Certificate) -> Option<False> {
+    match &certificate.pending_rows {
+        Part::Proved(rows) if rows.pending == 0 => None,
+        Part::Proved(rows) => Some(not("pending_rows", format!("{} rows are not migrated", rows.pending))),
+        Part::NotApplicable(_) => None,
+    }
+}
+
+/// The first session that is neither tagged `service/version/node` at or above what is required, nor allowed by
+/// name. Tidegate's own sessions are tagged `tidegate/<term>/schema`.
+pub fn sessions_flaw(
+    required: &BTreeMap<ServiceName, ServiceVersion>,
+    allowed: &BTreeSet<String>,
+    sessions: &BTreeSet<Session>,
+) -> Option<False> {
+    let flaw = |session: &Session| {
+        if allowed.contains(&session.name) {
+            return None;
+        }
+        let why = tag_flaw(required, &session.name)?;
+        Some(not("sessions", format!("{} {:?} {why}", session.kind, session.name)))
+    };
+    sessions.iter().find_map(flaw)
+}
+
+fn tag_flaw(required: &BTreeMap<ServiceName, ServiceVersion>, name: &str) -> Option<String> {
+    let parts: Vec<&str> = name.split('/').collect();
+    let [service, version, node] = parts[..] else {
+        return Some("is not tagged service/version/node and not allowed by name".to_owned());
+    };
+    if service == "tidegate" && node == "schema" {
+        return None;
+    }
+    let (Ok(service), Ok(version), Ok(_)) =
+        (service.parse::<ServiceName>(), version.parse::<ServiceVersion>(), node.parse::<NodeId>())
+    else {
+        return Some("is not tagged service/version/node and not allowed by name".to_owned());
+    };
+    match required.get(&service) {
+        Some(needs) if version >= *needs => None,
+        Some(needs) => Some(format!("is below version {needs}")),
+        None => Some(format!("belongs to {service}, which is not known to share the schema")),
+    }
+}

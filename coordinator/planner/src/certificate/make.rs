@@ -1,0 +1,219 @@
+//! Making a certificate: the evidence of one fresh read, checked by the same conditions as ever after, and the
+//! transaction that stores it and enters contract, comparing everything that the read saw.
+
+use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
+use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
+use crate::moment::Moment;
+use crate::plan::{Action, Draft};
+use crate::reason::Reason;
+use crate::upgrade::phase::Move;
+use std::collections::BTreeSet;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::certificate::CertificatePage;
+use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
+use tidegate_proto::spec::{ApprovalPoint, SpecSchema};
+use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId};
+
+/// What the database showed after the read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseEvidence {
+    /// Rows that the migration has not reached.
+    pub pending_rows: u64,
+    /// Its sessions, or why it cannot list them.
+    pub sessions: Result<BTreeSet<Session>, String>,
+}
+
+/// A certificate and the transactions that store it: the last one enters contract. The first that fails ends it, and
+/// another certificate is made; none is kept for later.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// The certificate.
+    pub certificate: Certificate,
+    /// In this order.
+    pub commits: Vec<Commit>,
+}
+
+/// Makes the certificate of an upgrade from a fleet that was read anew at one revision, or says what is not so.
+pub fn certify(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    evidence: DatabaseEvidence,
+) -> Result<Made, Vec<Reason>> {
+    let no = |why: &str| vec![Reason::Certificate { why: why.to_owned() }];
+    let upgrade = fleet
+        .upgrade(id)
+        .filter(|u| fleet.active_upgrade(&u.spec.service).is_some_and(|(active, _)| active == id))
+        .ok_or_else(|| no("the upgrade is not active"))?;
+    let (Some(binding), Some(asked)) = (&upgrade.schema, &upgrade.spec.schema) else {
+        return Err(no("the upgrade has no schema"));
+    };
+    let schema = fleet.schema(&binding.id).ok_or_else(|| no("the schema's record is gone"))?;
+    if upgrade.paused.is_some() {
+        return Err(no("the upgrade is paused"));
+    }
+    let certificate = certificate(fleet, moment, id, upgrade, binding, asked, schema, evidence);
+    let flaws = check(&certificate);
+    if !flaws.is_empty() {
+        return Err(flaws
+            .into_iter()
+            .take(20)
+            .map(|flaw| Reason::Certificate { why: flaw.to_string() })
+            .collect());
+    }
+    let commits = commits(fleet, moment, id, upgrade, binding, schema, &certificate)?;
+    Ok(Made { certificate, commits })
+}
+
+fn certificate(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    upgrade: &Upgrade,
+    binding: &SchemaBinding,
+    asked: &SpecSchema,
+    schema: &Schema,
+    evidence: DatabaseEvidence,
+) -> Certificate {
+    let services = schema
+        .services
+        .keys()
+        .map(|name| (name.clone(), service_part(fleet.service(name), asked.empty.contains(name))))
+        .collect();
+    let approval_asked = upgrade.spec.approvals.contains(&ApprovalPoint::Contract);
+    let approval = match upgrade.approvals.get(&ApprovalPoint::Contract) {
+        Some(word) => Part::Proved(word.clone()),
+        None => Part::NotApplicable("the spec asks for no approval of contract".to_owned()),
+    };
+    Certificate {
+        format: FORMAT,
+        upgrade: id.clone(),
+        schema: binding.id.clone(),
+        migrations: binding.migrations,
+        term: moment.leader.term.clone(),
+        read_at: fleet.revision(),
+        required: schema.services.clone(),
+        services,
+        approval_asked,
+        approval,
+        pending_rows: Part::Proved(Rows { pending: evidence.pending_rows }),
+        sessions: evidence.sessions.map_or_else(Part::NotApplicable, Part::Proved),
+        allowed_sessions: asked.allow_sessions.iter().cloned().collect(),
+    }
+}
+
+fn service_part(service: Option<&ServiceFleet>, named_empty: bool) -> ServicePart {
+    let window =
+        service.and_then(|s| s.window()).map(|w| WindowSeen { at: w.at, floor: w.floor, ceiling: w.ceiling });
+    let all = || service.into_iter().flat_map(ServiceFleet::every_instance);
+    ServicePart {
+        window,
+        instances: all().filter(|i| i.counts()).map(|i| (i.node.clone(), seen(i))).collect(),
+        decommissioned: all()
+            .filter(|i| i.is_decommissioned())
+            .filter_map(|i| Some((i.node.clone(), gone(i)?)))
+            .collect(),
+        named_empty,
+    }
+}
+
+/// What is missing is written as what it reads as: no admission, no report, an unknown version.
+fn seen(instance: &Instance) -> InstanceSeen {
+    let report = instance.report.as_ref().filter(|_| instance.unreadable.is_empty());
+    InstanceSeen {
+        admission: instance.inventory.as_ref().map_or(Revision::ABSENT, |i| i.at),
+        admitted: instance.inventory.as_ref().map_or(ServiceVersion::ABSENT, |i| i.version),
+        report: report.map_or(Revision::ABSENT, |r| r.at),
+        reported: report.and_then(|r| r.version),
+        report_admission: report.map_or(Revision::ABSENT, |r| r.admission),
+        acknowledged: report.map_or(Revision::ABSENT, |r| r.window),
+    }
+}
+
+fn gone(instance: &Instance) -> Option<Gone> {
+    let (inventory, word) = (instance.inventory.as_ref()?, instance.decommission.as_ref()?);
+    Some(Gone {
+        admission: inventory.at,
+        admitted: inventory.version,
+        covers: word.admission,
+        who: word.who.clone(),
+        why: word.why.clone(),
+        stopped_how: word.stopped_how.clone(),
+    })
+}
+
+/// The largest text on one page, in bytes: four pages and their envelope stay below etcd's 1.5 MiB for a request.
+const PAGE_BYTES: usize = 256 * 1024;
+const PAGES_A_COMMIT: usize = 4;
+
+fn commits(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    upgrade: &Stored<Upgrade>,
+    binding: &SchemaBinding,
+    schema: &Stored<Schema>,
+    certificate: &Certificate,
+) -> Result<Vec<Commit>, Vec<Reason>> {
+    let pages: Vec<CertificatePage> =
+        split(&certificate.text()).into_iter().map(|text| CertificatePage { text }).collect();
+    let numbered: Vec<(u32, CertificatePage)> =
+        pages.into_iter().enumerate().map(|(n, page)| (n as u32, page)).collect();
+    let put_pages = |commit: Commit, batch: &[(u32, CertificatePage)]| {
+        batch
+            .iter()
+            .fold(commit, |commit, (n, page)| commit.put(Key::Certificate(id.clone(), *n), page.clone()))
+    };
+    let mut batches: Vec<&[(u32, CertificatePage)]> = numbered.chunks(PAGES_A_COMMIT).collect();
+    let last = batches.pop().unwrap_or_default();
+    let fenced = || {
+        Commit::new().when(moment.leader.fence()).when(Precondition::At(Key::Upgrade(id.clone()), upgrade.at))
+    };
+    let mut commits: Vec<Commit> = batches.into_iter().map(|batch| put_pages(fenced(), batch)).collect();
+
+    let mut draft = Draft::new(fleet, moment, id, upgrade, moment.next_event);
+    let extra = compared(fleet, binding, schema, certificate.read_at);
+    draft.advance(
+        Move::Certified(certificate.digest()),
+        put_pages(extra, last),
+        |_| (),
+        "its certificate is stored",
+    );
+    let (actions, reasons) = draft.finish();
+    match actions.into_iter().next() {
+        Some(Action::Commit(planned)) => commits.push(planned.commit),
+        _ => return Err(reasons),
+    }
+    Ok(commits)
+}
+
+/// What the transaction compares with what R saw: windows, schema record, inventory and decommissions. A report that
+/// lapses after R is harmless, because a return needs admission.
+fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, read_at: Revision) -> Commit {
+    let commit = Commit::new().when(Precondition::At(Key::Schema(binding.id.clone()), schema.at));
+    schema.services.keys().fold(commit, |commit, service| {
+        let window = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
+        commit
+            .when(Precondition::At(Key::Window(service.clone()), window))
+            .when(Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), read_at))
+            .when(Precondition::NonePutAfterWithin(Kind::Decommission, service.to_string(), read_at))
+    })
+}
+
+/// Splits a text into pages, never inside a character.
+fn split(text: &str) -> Vec<String> {
+    let mut pages = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut end = rest.len().min(PAGE_BYTES);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (page, more) = rest.split_at(end);
+        pages.push(page.to_owned());
+        rest = more;
+    }
+    pages
+}
