@@ -3,9 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
+mod certificate;
 mod late_nodes;
 mod operations;
 mod properties;
 mod rollback;
 mod rolling;
+mod schema;
 mod sim;

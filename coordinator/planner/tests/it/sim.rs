@@ -2,6 +2,7 @@
 //! all writes at one new revision); an agent takes one step at a time; the leader carries out what the planner says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_planner::certificate::{Certificate, DatabaseEvidence, Session, certify};
 use tidegate_planner::{Action, Fleet, Leading, Moment, Plan, SchemaFacts, SchemaJob, plan};
 use tidegate_proto::commit::{Commit, Precondition, Write};
 use tidegate_proto::record::Timestamp;
@@ -9,7 +10,7 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step};
-use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Digest, Key, NodeId, Release, Revision, ServiceName, UpgradeId, Value};
 
@@ -42,6 +43,10 @@ pub fn spec(change: serde_json::Value) -> Spec {
     let (target, change) = (value.as_object_mut().unwrap(), change);
     target.extend(change.as_object().unwrap().clone());
     serde_json::from_value(value).unwrap()
+}
+
+pub fn sessions(names: &[&str]) -> BTreeSet<Session> {
+    names.iter().map(|name| Session { name: (*name).to_owned(), kind: "session".to_owned() }).collect()
 }
 
 #[derive(Clone, Default)]
@@ -139,6 +144,9 @@ pub struct World {
     pub stalled_ms: u64,
     pub facts: Option<SchemaFacts>,
     pub jobs: Vec<SchemaJob>,
+    /// What the database answers when a certificate is made.
+    pub evidence: DatabaseEvidence,
+    pub certificate: Option<Certificate>,
     pub min_seen_in_service: usize,
 }
 
@@ -153,6 +161,11 @@ impl World {
             stalled_ms: 0,
             facts: None,
             jobs: Vec::new(),
+            evidence: DatabaseEvidence {
+                pending_rows: 0,
+                sessions: Ok(sessions(&["pantry-api/2/n0", "tidegate/7/schema"])),
+            },
+            certificate: None,
             min_seen_in_service: usize::MAX,
         };
         world.elect(1);
@@ -389,6 +402,47 @@ impl World {
         self.upgrade().expect("an upgrade was started").phase.clone()
     }
 
+    /// Starts an upgrade that changes a schema, in Glance's order.
+    pub fn start_with_schema(&mut self, spec: Spec, order: MigrateOrder) {
+        let binding = SchemaBinding {
+            id: "s1".parse().unwrap(),
+            migrations: Digest::of(b"migrations"),
+            order,
+            old_reads_migrated: true,
+        };
+        let asker =
+            tidegate_planner::ask::Asker { who: "op".into(), why: String::new(), accepts: BTreeSet::new() };
+        let request =
+            tidegate_planner::ask::StartRequest { id: upgrade_id(), spec, schema: Some(binding), asker };
+        let commit = tidegate_planner::ask::start(self.store.fleet(), &self.moment(), request).unwrap();
+        assert!(self.store.commit(&commit));
+        self.events += 1;
+    }
+
+    /// The database does what it is told, at once.
+    fn work(&mut self, job: SchemaJob) {
+        let facts = self.facts.get_or_insert_with(|| SchemaFacts { clean: true, ..SchemaFacts::default() });
+        match job {
+            SchemaJob::Look => {}
+            SchemaJob::Expand => (facts.expanded, facts.clean) = (true, false),
+            SchemaJob::Migrate => facts.migrated = true,
+            SchemaJob::Contract { .. } => facts.contracted = true,
+            SchemaJob::Undo => *facts = SchemaFacts { clean: true, ..SchemaFacts::default() },
+        }
+        self.jobs.push(job);
+    }
+
+    /// Whether a certificate was made and stored; the reasons why not are kept.
+    pub fn certify(&mut self) -> Result<(), Vec<tidegate_planner::Reason>> {
+        let made = certify(self.store.fleet(), &self.moment(), &upgrade_id(), self.evidence.clone())?;
+        for commit in &made.commits {
+            assert!(self.store.commit(commit), "nobody wrote between the read and the commit");
+            self.events += 1;
+        }
+        self.certificate = Some(made.certificate);
+        Ok(())
+    }
+
     /// Starts an upgrade as an operator would.
     pub fn start(&mut self, spec: Spec) -> Result<(), tidegate_planner::ask::Refusal> {
         let asker = tidegate_planner::ask::Asker {
@@ -418,8 +472,12 @@ impl World {
                     );
                     changed = true;
                 }
-                Action::Schema { job, .. } => self.jobs.push(*job),
-                Action::Certify { .. } => {}
+                Action::Schema { job, .. } => {
+                    let before = self.facts.clone();
+                    self.work(*job);
+                    changed |= self.facts != before;
+                }
+                Action::Certify { .. } => changed |= self.certify().is_ok(),
             }
         }
         self.check_capacity();

@@ -1,0 +1,270 @@
+//! Rule 1: each part of the certificate being false keeps contract from running; an altered certificate is found out.
+
+use crate::sim::{World, node, service, sessions, spec, upgrade_id};
+use serde_json::{Value as Json, json};
+use tidegate_planner::certificate::{Certificate, Sealed};
+use tidegate_planner::{Reason, SchemaFacts};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::{Digest, Key, Value};
+
+/// A world in which everything is ready for contract, and only the certificate is missing.
+fn ready() -> World {
+    let mut world = World::at_version_1(3);
+    let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+    world.evidence.pending_rows = 1;
+    world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+    world.run();
+    assert_eq!(world.phase(), Phase::Remove);
+    world.evidence.pending_rows = 0;
+    world
+}
+
+/// The reasons for which no certificate can be made once `spoil` has been at it.
+fn refused(spoil: impl FnOnce(&mut World)) -> String {
+    let mut world = ready();
+    spoil(&mut world);
+    let reasons = world.certify().expect_err("a certificate was made");
+    assert_eq!(world.phase(), Phase::Remove);
+    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn report(world: &mut World, n: usize, change: impl FnOnce(&mut tidegate_proto::record::report::Report)) {
+    let key = Key::Report(service(), node(n));
+    let Some((Value::Report(record), _, _)) = world.store.keys.get(&key).cloned() else {
+        panic!("{key} is not there")
+    };
+    let mut body = record.body;
+    change(&mut body);
+    world.store.put(key, body);
+}
+
+#[test]
+fn when_everything_is_so_it_is_made_and_true() {
+    let mut world = ready();
+    world.certify().unwrap();
+    assert!(matches!(world.phase(), Phase::Contract { .. }));
+    let certificate = world.certificate.unwrap();
+    Sealed { digest: certificate.digest(), certificate }.verify().unwrap();
+}
+
+#[test]
+fn pending_rows() {
+    assert!(refused(|w| w.evidence.pending_rows = 3).contains("pending_rows: 3 rows are not migrated"));
+}
+
+#[test]
+fn an_old_session() {
+    assert!(
+        refused(|w| w.evidence.sessions = Ok(sessions(&["pantry-api/1/n0"]))).contains("is below version 2")
+    );
+}
+
+#[test]
+fn an_untagged_session() {
+    assert!(refused(|w| w.evidence.sessions = Ok(sessions(&["psql"]))).contains("is not tagged"));
+}
+
+#[test]
+fn a_session_of_an_unknown_service() {
+    assert!(
+        refused(|w| w.evidence.sessions = Ok(sessions(&["billing/9/n0"])))
+            .contains("not known to share the schema")
+    );
+}
+
+#[test]
+fn sessions_that_cannot_be_listed_and_nobody_accepted() {
+    assert!(
+        refused(|w| w.evidence.sessions = Err("cannot tell".into())).contains("nobody has accepted that")
+    );
+}
+
+#[test]
+fn a_silent_instance() {
+    assert!(refused(|w| w.fall_silent(1)).contains("instances.n1: the version that it runs is not known"));
+}
+
+#[test]
+fn an_instance_that_reports_an_old_version() {
+    let text = refused(|w| report(w, 1, |r| r.version = Some(crate::sim::release(1).version)));
+    assert!(text.contains("instances.n1: it is at version 1, 2 is needed"), "{text}");
+}
+
+#[test]
+fn an_instance_whose_last_admission_is_old_though_its_report_is_new() {
+    let text = refused(|w| {
+        let key = Key::Inventory(service(), node(1));
+        let Some((Value::Inventory(record), _, _)) = w.store.keys.get(&key).cloned() else { panic!() };
+        let mut body = record.body;
+        body.version = crate::sim::release(1).version;
+        let at = w.store.put(key, body);
+        report(w, 1, |r| r.admission = tidegate_proto::Revision(at));
+    });
+    assert!(text.contains("instances.n1: it is at version 1"), "{text}");
+}
+
+#[test]
+fn a_report_that_belongs_to_an_older_admission() {
+    let text = refused(|w| assert!(w.admit(&node(1))));
+    assert!(text.contains("its report belongs to admission"), "{text}");
+}
+
+#[test]
+fn a_window_that_was_not_acknowledged() {
+    let text = refused(|w| report(w, 2, |r| r.window = tidegate_proto::Revision(1)));
+    assert!(text.contains("instances.n2: it acknowledged window 1"), "{text}");
+}
+
+#[test]
+fn a_floor_that_does_not_stand() {
+    let text = refused(|w| {
+        let key = Key::Window(service());
+        let Some((Value::Window(record), _, _)) = w.store.keys.get(&key).cloned() else { panic!() };
+        let mut body = record.body;
+        body.floor = crate::sim::release(1).version;
+        w.store.put(key, body);
+    });
+    assert!(text.contains("its floor is 1, 2 is needed"), "{text}");
+}
+
+#[test]
+fn a_service_without_instances_that_nobody_named() {
+    let text = refused(|w| {
+        let key = Key::Schema("s1".parse().unwrap());
+        let Some((Value::Schema(record), _, _)) = w.store.keys.get(&key).cloned() else { panic!() };
+        let mut body = record.body;
+        body.services.insert("pantry-worker".parse().unwrap(), crate::sim::release(2).version);
+        w.store.put(key, body);
+    });
+    assert!(text.contains("services.pantry-worker.window: there is none"), "{text}");
+}
+
+#[test]
+fn whatever_the_read_saw_must_not_have_moved() {
+    for disturb in [
+        |w: &mut World| assert!(w.admit(&node(1))),
+        |w: &mut World| {
+            w.store.put(Key::Schema("s1".parse().unwrap()), schema_record(w));
+        },
+        |w: &mut World| w.elect(9),
+    ] {
+        let mut world = ready();
+        let made = tidegate_planner::certificate::certify(
+            world.store.fleet(),
+            &world.moment(),
+            &upgrade_id(),
+            world.evidence.clone(),
+        )
+        .unwrap();
+        disturb(&mut world);
+        let carried_out: Vec<bool> = made.commits.iter().map(|c| world.store.commit(c)).collect();
+        assert_eq!(carried_out.last(), Some(&false));
+        assert_eq!(world.phase(), Phase::Remove);
+    }
+}
+
+fn schema_record(w: &World) -> Value {
+    w.store.keys[&Key::Schema("s1".parse().unwrap())].0.clone()
+}
+
+#[test]
+fn a_report_that_lapses_after_the_read_is_harmless() {
+    let mut world = ready();
+    let made = tidegate_planner::certificate::certify(
+        world.store.fleet(),
+        &world.moment(),
+        &upgrade_id(),
+        world.evidence.clone(),
+    )
+    .unwrap();
+    world.fall_silent(1);
+    assert!(made.commits.iter().all(|c| world.store.commit(c)));
+    assert!(matches!(world.phase(), Phase::Contract { .. }));
+}
+
+#[test]
+fn each_altered_field_is_found_out() {
+    let mut world = ready();
+    world.fall_silent(2);
+    let id = tidegate_proto::InstanceId::new(service(), node(2));
+    let asker =
+        tidegate_planner::ask::Asker { who: "op".into(), why: "gone".into(), accepts: Default::default() };
+    let commit = tidegate_planner::ask::decommission(
+        world.store.fleet(),
+        &world.moment(),
+        &id,
+        Some("power off".into()),
+        &asker,
+    )
+    .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.certify().unwrap();
+    let certificate = world.certificate.unwrap();
+    let sealed = serde_json::to_value(Sealed { digest: certificate.digest(), certificate }).unwrap();
+    let leaves = leaves(&sealed, String::new());
+    assert!(leaves.len() > 30, "only {} fields", leaves.len());
+    for pointer in leaves {
+        let mut altered = sealed.clone();
+        let leaf = altered.pointer_mut(&pointer).unwrap();
+        *leaf = other(leaf);
+        let verdict = serde_json::from_value::<Sealed>(altered)
+            .map_err(|e| e.to_string())
+            .and_then(|s| s.verify().map_err(|e| e.to_string()));
+        assert!(verdict.is_err(), "{pointer} was altered and nobody noticed");
+    }
+}
+
+#[test]
+fn conditions_are_recomputed_even_when_the_digest_was_made_to_fit() {
+    let mut world = ready();
+    world.certify().unwrap();
+    let certificate = world.certificate.unwrap();
+    let cases: [(&str, Json, &str); 6] = [
+        ("/services/pantry-api/window/floor", json!(1), "services.pantry-api.window"),
+        ("/services/pantry-api/instances/n1/reported", json!(1), "services.pantry-api.instances.n1"),
+        ("/services/pantry-api/instances/n1/acknowledged", json!(1), "services.pantry-api.instances.n1"),
+        ("/pending_rows/proved/pending", json!(1), "pending_rows"),
+        ("/approval_asked", json!(true), "approval"),
+        ("/read_at", json!(1), "services.pantry-api.window"),
+    ];
+    for (pointer, value, part) in cases {
+        let mut altered = serde_json::to_value(&certificate).unwrap();
+        *altered.pointer_mut(pointer).unwrap() = value;
+        let altered: Certificate = serde_json::from_value(altered).unwrap();
+        let found = Sealed { digest: altered.digest(), certificate: altered }.verify().unwrap_err();
+        assert_eq!(found.part, part, "{pointer}: {found}");
+    }
+}
+
+fn leaves(value: &Json, at: String) -> Vec<String> {
+    match value {
+        Json::Object(map) => map
+            .iter()
+            .flat_map(|(k, v)| leaves(v, format!("{at}/{}", k.replace('~', "~0").replace('/', "~1"))))
+            .collect(),
+        Json::Array(items) => {
+            items.iter().enumerate().flat_map(|(i, v)| leaves(v, format!("{at}/{i}"))).collect()
+        }
+        _ => vec![at],
+    }
+}
+
+fn other(leaf: &Json) -> Json {
+    match leaf {
+        Json::Bool(b) => json!(!b),
+        Json::Number(n) => json!(n.as_i64().unwrap() + 1),
+        Json::String(s) if s.parse::<Digest>().is_ok() => json!(Digest::of(s.as_bytes())),
+        Json::String(s) => json!(format!("{s}x")),
+        _ => json!("x"),
+    }
+}
+
+#[test]
+fn nothing_is_certified_while_the_fill_is_not_done() {
+    let mut world = ready();
+    world.facts = Some(SchemaFacts { expanded: true, ..SchemaFacts::default() });
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    assert!(!plan.actions.iter().any(|a| matches!(a, tidegate_planner::Action::Certify { .. })));
+    assert!(matches!(plan.waiting[&upgrade_id()][..], [Reason::Schema { .. }]));
+}
