@@ -147,6 +147,7 @@ impl Embedded {
     /// # Errors
     /// None in practice; the signature is that of connecting to any etcd.
     pub async fn client(&self) -> Result<Client, etcd_client::Error> {
+        expiry::ensure_running(&self.engine);
         let routes = server::routes(self.engine.clone(), self.engine.closed().child_token());
         let service = ServiceExt::<http::Request<Body>>::map_err(routes, |never: Infallible| match never {});
         Client::from_channel(Channel::Custom(BoxCloneSyncService::new(service)), None).await

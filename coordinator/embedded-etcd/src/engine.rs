@@ -259,3 +259,10 @@ impl Engine {
         }
     }
 }
+
+impl Drop for Engine {
+    /// Ends the expiry task, which holds no store while it sleeps.
+    fn drop(&mut self) {
+        self.closed.cancel();
+    }
+}

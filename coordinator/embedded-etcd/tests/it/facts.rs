@@ -36,6 +36,7 @@ pub async fn hold(client: &mut Client) {
     watches::filters_and_previous(client).await;
     watches::many_on_one_stream(client).await;
     watches::progress(client).await;
+    watches::fragments(client).await;
     leases::grant_and_list(client).await;
     leases::keys_go_with_their_lease(client).await;
     leases::keep_alive_is_silent(client).await;

@@ -1,5 +1,7 @@
 //! What the embedded store promises, on its own and beside a real etcd.
 
+#![expect(clippy::unwrap_used, reason = "a test may say in one word what it expects")]
+
 mod durability;
 mod facts;
 mod forms;

@@ -1,6 +1,6 @@
 //! Watches: replay, live events, filters, progress, compaction.
 
-use etcd_client::{Client, Txn, TxnOp, WatchFilterType, WatchOptions};
+use etcd_client::{Client, DeleteOptions, Txn, TxnOp, WatchFilterType, WatchOptions};
 
 use super::{events, next};
 
@@ -121,4 +121,20 @@ pub async fn compacted(client: &mut Client) {
     let mut stream = client.watch("d/", Some(prefix().with_start_revision(second))).await.unwrap();
     next(&mut stream).await;
     assert_eq!(events(&mut stream, 1).await.0, ["+d/a=2"], "the compacted revision itself is still told");
+}
+
+pub async fn fragments(client: &mut Client) {
+    let large = "x".repeat(700 << 10);
+    let both =
+        || Txn::new().and_then([TxnOp::put("big/a", &*large, None), TxnOp::put("big/b", &*large, None)]);
+    client.txn(both()).await.unwrap();
+    let revision = client.txn(both()).await.unwrap().header().unwrap().revision();
+    let from = || prefix().with_start_revision(revision).with_prev_key();
+    let mut cut = client.watch("big/", Some(from().with_fragment())).await.unwrap();
+    next(&mut cut).await;
+    assert_eq!(events(&mut cut, 2).await.1, [1, 1], "2.8 MiB in two messages");
+    let mut whole = client.watch("big/", Some(from())).await.unwrap();
+    next(&mut whole).await;
+    assert_eq!(events(&mut whole, 2).await.1, [2]);
+    client.delete("big/", Some(DeleteOptions::new().with_prefix())).await.unwrap();
 }
