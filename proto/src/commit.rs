@@ -4,7 +4,7 @@
 use crate::{Key, Revision, Value, key::Kind};
 
 /// What must hold for a commit to be carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Precondition {
     /// The key's mod_revision is exactly this; [`Revision::ABSENT`] = there is no such key.
     At(Key, Revision),
@@ -17,7 +17,7 @@ pub enum Precondition {
 }
 
 /// One key written or removed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[expect(clippy::large_enum_variant, reason = "a commit has few writes and lives for one transaction")]
 pub enum Write {
     /// Put a record.
@@ -27,7 +27,7 @@ pub enum Write {
 }
 
 /// One transaction.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Commit {
     /// Everything that must hold.
     pub when: Vec<Precondition>,

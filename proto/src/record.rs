@@ -33,7 +33,7 @@ pub trait Body: Serialize + DeserializeOwned + Clone {
 }
 
 /// A body with its envelope.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record<T> {
     /// What the record says.
     pub body: T,
@@ -116,6 +116,6 @@ impl<T: Body> From<T> for Record<T> {
 }
 
 /// Milliseconds since the Unix epoch: for people to read, never for a decision (clocks are not compared).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);

@@ -11,7 +11,7 @@ mod strategy;
 pub use strategy::{CanaryStep, Strategy};
 
 /// What an operator asks for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The service to upgrade.
@@ -56,7 +56,7 @@ fn one() -> Amount {
 }
 
 /// The release of a spec; its version is the spec's `to`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpecRelease {
     /// Its tag.
@@ -66,7 +66,7 @@ pub struct SpecRelease {
 }
 
 /// The failure budget.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failures {
     /// Of the whole fleet.
@@ -94,7 +94,7 @@ impl Default for Failures {
 }
 
 /// A kind of failure that may be left out of the count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IgnoredFailure {
     /// The instance fell silent.
@@ -102,7 +102,7 @@ pub enum IgnoredFailure {
 }
 
 /// What follows beyond the failure budget.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Then {
     /// Walk back to the former version.
@@ -113,7 +113,7 @@ pub enum Then {
 }
 
 /// The schema change of an upgrade.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SpecSchema {
     /// Which database.
@@ -132,7 +132,7 @@ pub struct SpecSchema {
 }
 
 /// Where the coordinators find a database: never in the spec itself, which is kept in version control.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum DatabaseSource {
     /// The URL is in this environment variable of every coordinator.

@@ -11,7 +11,7 @@ use crate::record::{
 macro_rules! values {
     ($($(#[$doc:meta])* $variant:ident($body:ty) = $kind:path,)*) => {
         /// A record of any kind.
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
         pub enum Value {
             $($(#[$doc])* $variant(Record<$body>),)*
         }
@@ -98,7 +98,7 @@ values! {
 }
 
 /// The lock of a schema has the same body as that of a service, and is a type of its own.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct ActiveSchema(pub Active);
 

@@ -5,7 +5,7 @@ use crate::UpgradeId;
 use serde::{Deserialize, Serialize};
 
 /// Which upgrade holds the lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Active {
     /// The upgrade.
     pub upgrade: UpgradeId,

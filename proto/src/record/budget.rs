@@ -6,7 +6,7 @@ use crate::TermId;
 use serde::{Deserialize, Serialize};
 
 /// The last commit that took instances out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Budget {
     /// The term that made it.
     pub term: TermId,

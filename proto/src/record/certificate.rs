@@ -4,7 +4,7 @@ use super::Body;
 use serde::{Deserialize, Serialize};
 
 /// One page of a certificate's text, in order; the pages joined are its canonical JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CertificatePage {
     /// This page's part of the text.
     pub text: String,

@@ -5,7 +5,7 @@ use crate::Revision;
 use serde::{Deserialize, Serialize};
 
 /// A person's word that an instance is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Decommission {
     /// The mod_revision of the inventory record that it covers.
     pub admission: Revision,

@@ -6,7 +6,7 @@ use crate::{Release, Span, TermId, UpgradeId};
 use serde::{Deserialize, Serialize};
 
 /// The wanted state of an instance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Directive {
     /// On whose behalf.
     pub upgrade: UpgradeId,
@@ -29,7 +29,7 @@ impl Body for Directive {
 }
 
 /// What an instance should be doing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Disposition {
     /// Serve with whatever release runs now.
@@ -68,7 +68,7 @@ impl Disposition {
 }
 
 /// How to drain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drain {
     /// What proves that every balancer has let go.
@@ -106,7 +106,7 @@ impl Default for Drain {
 }
 
 /// What proves that a balancer has let go of an instance.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// Its own word on its runtime socket: DOWN and no sessions; UP on the way back.
@@ -117,7 +117,7 @@ pub enum Evidence {
 }
 
 /// What follows when a drain exceeds its deadline.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDeadline {
     /// Go on, and say so in the report.
@@ -128,7 +128,7 @@ pub enum OnDeadline {
 }
 
 /// Nomad's three times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HealthTimes {
     /// How long without a break an instance must be healthy and in rotation before it counts (Nomad: 10 s).

@@ -4,7 +4,7 @@ use super::{Body, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What happened, why, and on whose word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Event {
     /// The state before, in the words of the design.
     pub from: String,

@@ -6,7 +6,7 @@ use crate::TermId;
 use serde::{Deserialize, Serialize};
 
 /// The leading coordinator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Leader {
     /// The random id of this leadership.
     pub term: TermId,
@@ -19,7 +19,7 @@ impl Body for Leader {
 }
 
 /// A leadership, kept for good.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Term {
     /// The coordinator that led.
     pub address: String,

@@ -4,7 +4,7 @@ use super::{Body, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Cordoned by whom, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Maintenance {
     /// Who asked for it.
     pub who: String,

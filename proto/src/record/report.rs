@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One instance, as its agent sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Report {
     /// The version that runs. Absent reads as 1 (Nova); `null` means unknown: the probe failed, or nothing runs.
     #[serde(default = "ServiceVersion::absent")]
@@ -89,7 +89,7 @@ pub enum Rotation {
 }
 
 /// Where an instance stands in its lifecycle (machine 2 of the design).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Step {
     /// In service: in rotation and healthy for its minimum healthy time.
@@ -152,7 +152,7 @@ pub struct Identity {
 }
 
 /// What an agent is able to do for a service.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Abilities {
     /// How code is replaced: `process`, `systemd`, `command`; absent when the agent only watches.
     #[serde(default)]

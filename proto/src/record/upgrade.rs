@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// An upgrade.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Upgrade {
     /// What was asked for.
     pub spec: Box<Spec>,
@@ -62,7 +62,7 @@ impl Body for Upgrade {
 }
 
 /// Where an upgrade stands (machine 1 of the design; its moves are the planner's).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Phase {
     /// Every check runs; all findings are listed.
@@ -196,7 +196,7 @@ impl fmt::Display for Phase {
 }
 
 /// What holds an upgrade where it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Pause {
     /// Who: an operator, or `coordinator` for the failure budget.
     pub who: String,
@@ -207,7 +207,7 @@ pub struct Pause {
 }
 
 /// A person's word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Word {
     /// Who.
     pub who: String,
@@ -222,7 +222,7 @@ pub struct Word {
 }
 
 /// What a rollback returns to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Former {
     /// The release that ran.
     pub release: Release,
@@ -233,7 +233,7 @@ pub struct Former {
 }
 
 /// The schema change of an upgrade, as it was found when the upgrade was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SchemaBinding {
     /// The id kept in the database.
     pub id: SchemaName,
@@ -246,7 +246,7 @@ pub struct SchemaBinding {
 }
 
 /// When data is migrated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MigrateOrder {
     /// Before the roll (Glance).
@@ -256,7 +256,7 @@ pub enum MigrateOrder {
 }
 
 /// How the fleet was divided when the roll began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Division {
     /// The number of pages.
     pub pages: u32,
@@ -265,7 +265,7 @@ pub struct Division {
 }
 
 /// An instance that failed in its wave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Failure {
     /// The wave in which it failed.
     pub wave: u32,
@@ -277,7 +277,7 @@ pub struct Failure {
 }
 
 /// A phase that was left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// The phase.
     pub phase: PhaseName,

@@ -4,7 +4,7 @@ use super::{Body, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// What an upgrade waits for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Waiting {
     /// Each reason, most telling first; at most a hundred.
     pub reasons: Vec<WaitingFor>,
@@ -20,7 +20,7 @@ impl Body for Waiting {
 }
 
 /// One reason, as a machine and as a person reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WaitingFor {
     /// The kind of reason, in kebab-case.
     pub kind: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub const PAGE_MEMBERS: usize = 1000;
 
 /// One page: nodes of consecutive waves, in the order in which they are taken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WavePage {
     /// The nodes with their wave, counted from 0.
     pub members: Vec<(NodeId, u32)>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
 /// A grouping.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Strategy {
     /// Equal groups.
@@ -27,7 +27,7 @@ pub enum Strategy {
 }
 
 /// The size of one canary group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CanaryStep {
     /// So many, or that share of the fleet as it was when the roll began, rounded up, at least 1.
     Of(Amount),
