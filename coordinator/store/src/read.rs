@@ -10,6 +10,10 @@ use tidegate_proto::{Key, Revision};
 /// How many keys one page has. At 400 bytes a record this is 2 MiB; smaller pages cost 3–5 times as much in all.
 const PAGE: i64 = 5_000;
 
+/// How often a read over several calls starts anew because its revision was compacted meanwhile, before its caller is
+/// told. Stores compact every few minutes; a read takes a second.
+const FRESH_STARTS: usize = 10;
+
 /// How many keys one transaction reads: etcd's limit of operations.
 const KEYS_AT_ONCE: usize = 128;
 
@@ -34,10 +38,12 @@ impl Store {
     /// Any of [`StoreError`].
     pub async fn get_many(&self, keys: &[Key]) -> Result<Snapshot, StoreError> {
         let attempt = format!("read {} keys", keys.len());
+        let mut starts = 0;
         loop {
+            starts += 1;
             match self.get_chunks(&attempt, keys).await {
                 // Only a later chunk asks for a past revision, and history was cut meanwhile.
-                Err(StoreError::Compacted { .. }) => continue,
+                Err(StoreError::Compacted { .. }) if starts < FRESH_STARTS => {}
                 read => return read,
             }
         }
@@ -92,12 +98,14 @@ impl Store {
 
     /// Several ranges at one revision.
     pub(crate) async fn list_ranges(&self, ranges: &[Range]) -> Result<Snapshot, StoreError> {
+        let mut starts = 0;
         loop {
+            starts += 1;
             let mut snapshot = Snapshot::default();
             let listed = self.list_each(ranges, &mut snapshot).await;
             match listed {
                 Ok(()) => return Ok(snapshot),
-                Err(StoreError::Compacted { .. }) => {
+                Err(StoreError::Compacted { .. }) if starts < FRESH_STARTS => {
                     tracing::debug!(revision = %snapshot.revision, "compacted between two pages; listing anew");
                 }
                 Err(error) => return Err(error),

@@ -1,6 +1,7 @@
 //! One key, many keys, whole scopes.
 
 use crate::world::{World, budget, budget_key, event, event_key};
+use std::time::{Duration, Instant};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::{Commit, Key, Prefix, Revision, Value};
@@ -30,6 +31,37 @@ pub(crate) async fn a_scope_of_20_000_keys_is_listed_at_one_revision(world: &Wor
     });
     assert!(right, "a page is missing, twice, or out of order");
     assert_eq!(store.list(&Scope::Kind(Kind::Window)).await.unwrap().entries, []);
+    pages_agree_while_all_moves(world, &store).await;
+}
+
+/// One key is moved from the first page to the last and back, and history is cut behind it, while all is listed.
+async fn pages_agree_while_all_moves(world: &World, store: &Store) {
+    let (writer, mut raw) = (world.store().await, world.raw().await);
+    writer.commit(&Commit::new().put(budget_key("first"), budget(0))).await.unwrap();
+    let moving = tokio::spawn(async move {
+        let mut compacted = Instant::now();
+        for round in 0.. {
+            let (from, to) = if round % 2 == 0 { ("first", "zlast") } else { ("zlast", "first") };
+            let moved = Commit::new().delete(budget_key(from)).put(budget_key(to), budget(round));
+            let made = writer.commit(&moved).await.unwrap().revision;
+            // A listing of five pages takes a part of a second; some are cut through, not all.
+            if compacted.elapsed() > Duration::from_secs(1) {
+                raw.compact(made.0, None).await.unwrap();
+                compacted = Instant::now();
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let mut revisions = std::collections::BTreeSet::new();
+    while revisions.len() < 10 {
+        let snapshot = store.list(&Scope::Kind(Kind::Budget)).await.unwrap();
+        let places = ["first", "zlast"].map(|name| snapshot.get(&budget_key(name)).is_some());
+        assert!(places[0] != places[1], "it is in {places:?} of the pages at {}", snapshot.revision);
+        assert_eq!(snapshot.entries.len(), 20_001);
+        revisions.insert(snapshot.revision);
+    }
+    assert!(!moving.is_finished(), "nothing moved: {:?}", moving.await);
+    moving.abort();
 }
 
 pub(crate) async fn records_of_a_megabyte_are_listed_in_smaller_pages(world: &World) {
