@@ -22,6 +22,7 @@ use cursor::{Cursor, Key};
 use key::KeyColumn;
 use pace::Pace;
 use rate::Rate;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Fills until the walk's end. `entry` is the step's row in the history, begun already; what it
@@ -45,16 +46,15 @@ pub(crate) async fn fill(
         }
         let began = Instant::now();
         match batch(leader, step, &key, entry, pace.rows(), &mut sizing).await {
-            Ok(Batch { rows, ended }) => {
+            Ok(Batch { rows, ended, took }) => {
                 ladder = Ladder::new(&cancel);
                 walked += rows;
                 if ended {
                     return Ok(walked);
                 }
-                let took = began.elapsed();
                 pace.observe(rows, took);
                 let rest = pace.rest(took);
-                rate.observe(rows, took + rest);
+                rate.observe(rows, began.elapsed() + rest);
                 teller.rows(
                     entry.rows_done.unsigned_abs(),
                     entry.rows_total.unsigned_abs(),
@@ -77,6 +77,8 @@ pub(crate) async fn fill(
 struct Batch {
     rows: u64,
     ended: bool,
+    /// Without the wait for the transaction to begin: what others felt of it.
+    took: Duration,
 }
 
 /// One batch, from the cursor that the history holds now; nobody's memory is trusted.
@@ -93,6 +95,7 @@ async fn batch(
         *sizing = Some(key.extent(&mut leader.session).await?);
     }
     leader.begin().await?;
+    let began = Instant::now();
     let kept = key::kept(&mut leader.session, entry).await?;
     let mut cursor = match kept {
         Some((cursor, done, total)) => {
@@ -122,7 +125,7 @@ async fn batch(
     let term = leader.term.clone();
     history::save_cursor(&mut leader.session, entry, &term).await?;
     leader.commit().await?;
-    Ok(Batch { rows: walked.unsigned_abs(), ended: cursor.ended })
+    Ok(Batch { rows: walked.unsigned_abs(), ended: cursor.ended, took: began.elapsed() })
 }
 
 async fn update(

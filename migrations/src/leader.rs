@@ -86,16 +86,25 @@ impl Leader {
     /// gives up.
     pub async fn long(&mut self, sql: &str) -> Result<(), Error> {
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
+        if cancel.is_cancelled() {
+            return Err(Error::Cancelled);
+        }
         let work = self.session.run(sql);
         tokio::pin!(work);
         tokio::select! {
             done = &mut work => return done.map_err(|f| Error::of(f, sql)),
             () = cancel.cancelled() => {}
         }
-        if let Some(pid) = pid {
-            interrupt(&url, pid).await;
+        // Asked again and again: the first word may come before the statement has begun.
+        loop {
+            if let Some(pid) = pid {
+                interrupt(&url, pid).await;
+            }
+            tokio::select! {
+                done = &mut work => return done.map_err(|f| Error::of(f, sql)),
+                () = tokio::time::sleep(LOCK_POLL) => {}
+            }
         }
-        work.await.map_err(|f| Error::of(f, sql))
     }
 
     async fn open(&mut self) -> Result<(), Error> {

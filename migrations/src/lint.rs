@@ -28,7 +28,11 @@ pub(crate) fn lint(migration: &Migration) -> Vec<Finding> {
         }
         findings.extend(shape::findings(migration, dialect));
     }
-    // A step that both engines share is reported once.
+    findings
+}
+
+/// A step that both engines share is reported once.
+pub(crate) fn once(findings: Vec<Finding>) -> Vec<Finding> {
     let mut once: Vec<Finding> = Vec::new();
     for finding in findings {
         if !once.iter().any(|o| o.same_but_engine(&finding)) {

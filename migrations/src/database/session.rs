@@ -57,6 +57,8 @@ enum Connection {
 pub(crate) struct Session {
     connection: Connection,
     cancel: CancellationToken,
+    /// A statement was left unanswered: nothing more is said on it.
+    left: bool,
 }
 
 impl Session {
@@ -75,7 +77,7 @@ impl Session {
         let connection = answer.unwrap_or_else(|_| {
             Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", CONNECT_LIMIT.as_secs())))
         })?;
-        Ok(Session { connection, cancel: cancel.clone() })
+        Ok(Session { connection, cancel: cancel.clone(), left: false })
     }
 
     pub fn dialect(&self) -> Dialect {
@@ -94,7 +96,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::run(c, sql).await,
             }
         };
-        within(&cancel, answer).await
+        within(&cancel, &mut self.left, answer).await
     }
 
     /// Runs one statement with parameters `$1`…; answers how many rows it changed.
@@ -106,7 +108,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::change(c, sql, values).await,
             }
         };
-        within(&cancel, answer).await
+        within(&cancel, &mut self.left, answer).await
     }
 
     /// Runs one query with parameters `$1`…; answers its rows.
@@ -118,7 +120,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::read(c, sql, values).await,
             }
         };
-        within(&cancel, answer).await
+        within(&cancel, &mut self.left, answer).await
     }
 
     /// Opens a transaction that may write. SQLite takes its write lock here, so that what is read
@@ -144,6 +146,9 @@ impl Session {
 
     /// Says good-bye; locks of the session are free when this returns.
     pub async fn close(self) {
+        if self.left {
+            return;
+        }
         let end = async {
             match self.connection {
                 Connection::Postgres(c) => postgres::close(c).await,
@@ -158,8 +163,12 @@ impl Session {
 
 async fn within<T>(
     cancel: &CancellationToken,
+    left: &mut bool,
     answer: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
+    if *left {
+        return Err(Failure::new(Kind::Unreachable, "an earlier statement was left unanswered"));
+    }
     let given_up = async {
         cancel.cancelled().await;
         tokio::time::sleep(CANCEL_GRACE).await;
@@ -167,6 +176,9 @@ async fn within<T>(
     tokio::select! {
         biased;
         answer = answer => answer,
-        () = given_up => Err(Failure::new(Kind::Unreachable, "no answer after the caller gave up")),
+        () = given_up => {
+            *left = true;
+            Err(Failure::new(Kind::Unreachable, "no answer after the caller gave up"))
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! What belongs together: a sync and its end, a column and its sync, a fill and its proof.
 
-use super::{Finding, Place, Rule};
+use super::{Finding, Place, Rule, begins};
 use crate::database::Dialect;
-use crate::unit::{Migration, Phase, Step, Sync};
+use crate::unit::{Migration, Phase, Statement, Step, Sync};
 
 /// Findings that concern more than one step.
 pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> {
@@ -43,9 +43,12 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
         add(Phase::Expand, 0, Rule::Shape, "an expand without undo".into(), allowed);
     }
     for (index, step) in migration.steps(Phase::Undo, dialect).iter().enumerate() {
-        if let Step::DropColumn(gone) = step
-            && !adds_column(expand, gone.table.as_str(), gone.column.as_str())
-        {
+        let foreign = match step {
+            Step::DropColumn(gone) => !adds_column(expand, gone.table.as_str(), gone.column.as_str()),
+            Step::Sql(statements) => statements.iter().any(|s| drops_foreign_table(expand, s)),
+            _ => false,
+        };
+        if foreign {
             let allowed = "only what this migration's expand added";
             add(Phase::Undo, index, Rule::UndoRemoves, step.summary(), allowed);
         }
@@ -90,6 +93,16 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
         }
     }
     findings
+}
+
+fn drops_foreign_table(expand: &[Step], statement: &Statement) -> bool {
+    let creates = |step: &Step| match step {
+        Step::Sql(statements) => statements
+            .iter()
+            .any(|s| s.table() == statement.table() && begins(s.tokens(), &["CREATE", "TABLE"])),
+        _ => false,
+    };
+    begins(statement.tokens(), &["DROP", "TABLE"]) && !expand.iter().any(creates)
 }
 
 fn adds_column(expand: &[Step], table: &str, column: &str) -> bool {

@@ -68,6 +68,7 @@ pub(super) fn load(directory: &Path) -> Result<MigrationSet, LoadError> {
     for migration in &migrations {
         findings.extend(lint::lint(migration));
     }
+    let findings = lint::once(findings);
     if findings.is_empty() { Ok(MigrationSet { migrations }) } else { Err(LoadError::Findings(findings)) }
 }
 

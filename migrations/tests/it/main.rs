@@ -1,5 +1,16 @@
-//! The engine against real databases: SQLite everywhere, PostgreSQL in `real_postgres`.
+//! The engine against real databases: each story on SQLite and, in a module `real_postgres`, on a
+//! private PostgreSQL.
 
+#[macro_use]
 mod support;
 
+mod child;
+mod crash;
+mod drift;
+mod fence;
+mod lint;
+mod locks;
 mod phases;
+mod reach;
+mod sessions;
+mod sync;

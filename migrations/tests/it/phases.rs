@@ -1,60 +1,198 @@
-//! The way of a schema through its phases, on SQLite.
+//! The way of a schema through its phases, and back.
 
-use crate::support::*;
-use futures::FutureExt;
-use tidegate_migrations::{Error, Phase, PhaseState, Sessions};
+on_both! { to_the_end, there_and_back, old_and_new_at_once, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn expand_migrate_contract_to_the_end() {
-    let database = Sqlite::seeded(20_000).await;
-    let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
-    let status = engine.status(&set).await.unwrap();
-    assert_eq!(status.next, Some(Phase::Expand));
-    assert_eq!(engine.identity().await.unwrap().id, None);
-    let id = engine.claim(&term(1)).await.unwrap();
-    let identity = engine.identity().await.unwrap();
-    assert_eq!((identity.id, identity.term), (Some(id), Some(term(1))));
+mod story {
+    use crate::support::*;
+    use futures::FutureExt;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tidegate_migrations::{Dialect, Error, Phase, PhaseState};
 
-    let (watch, cancel) = (watcher(), patient());
-    engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
-    let status = engine.status(&set).await.unwrap();
-    assert_eq!((status.next, status.migrations[0].pending_rows), (Some(Phase::Migrate), Some(20_000)));
+    const WRONG: &str = "SELECT count(*) FROM images i WHERE visibility <> CASE WHEN is_public THEN 'public' \
+         WHEN EXISTS (SELECT 1 FROM image_members m WHERE m.image_id = i.id) THEN 'shared' ELSE 'private' END";
 
-    let outcome = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
-    assert_eq!(outcome.rows, 20_000);
-    assert_eq!(engine.pending_rows(&set).await.unwrap(), 0);
-    let wrong = "SELECT count(*) FROM images i WHERE visibility <> CASE WHEN is_public THEN 'public' WHEN EXISTS \
-                 (SELECT 1 FROM image_members m WHERE m.image_id = i.id) THEN 'shared' ELSE 'private' END";
-    assert_eq!(number(&mut client, wrong).await, 0);
-    assert_eq!(number(&mut client, "SELECT count(*) FROM images WHERE visibility = 'shared'").await, 2_000);
+    pub async fn to_the_end(database: Database) {
+        let database = database.seeded(20_000).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        assert_eq!(engine.status(&set).await.unwrap().next, Some(Phase::Expand));
+        assert_eq!(engine.identity().await.unwrap().id, None);
+        let id = engine.claim(&term(1)).await.unwrap();
+        let identity = engine.identity().await.unwrap();
+        assert_eq!((identity.id, identity.term), (Some(id), Some(term(1))));
 
-    let again = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
-    assert_eq!((again.steps, again.rows), (0, 0));
-    let yes = || async { Ok(()) }.boxed();
-    engine.contract(&set, &term(1), &proof(), &yes, &watch, &cancel).await.unwrap();
-    assert_eq!(engine.status(&set).await.unwrap().next, None);
-    assert_eq!(
-        number(
-            &mut client,
-            "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND sql NOT LIKE '%RAISE%'"
-        )
-        .await,
-        0
-    );
-    assert_eq!(
-        number(&mut client, "SELECT count(*) FROM pragma_table_info('images') WHERE name = 'is_public'")
-            .await,
-        0
-    );
-    let refused = try_run(&mut client, "UPDATE images SET visibility = NULL").await.unwrap_err().to_string();
-    assert!(refused.contains("NOT NULL"), "{refused}");
-    let undo = engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
-    assert_eq!(undo.steps, 0, "nothing is undone after contract");
-    assert_eq!(engine.status(&set).await.unwrap().migrations[0].contract, PhaseState::Done);
-    assert!(matches!(engine.sessions().await.unwrap(), Sessions::CannotTell { .. }));
-    let note =
-        text(&mut client, "SELECT note FROM tidegate_history WHERE phase = 'contract' AND step = 0").await;
-    assert!(note.unwrap().contains("certificate-1"));
-    let lower = engine.expand(&set, &term(0), &watch, &cancel).await.unwrap_err();
-    assert!(matches!(lower, Error::LowerTerm { .. }), "{lower}");
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        let status = engine.status(&set).await.unwrap();
+        assert_eq!((status.next, status.migrations[0].pending_rows), (Some(Phase::Migrate), Some(20_000)));
+
+        let mut progress = watch.subscribe();
+        let seen = tokio::spawn(async move {
+            let mut most = 0;
+            while progress.changed().await.is_ok() {
+                most = most.max(progress.borrow().rows_done);
+            }
+            most
+        });
+        let outcome = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        drop(watch);
+        assert_eq!((outcome.rows, seen.await.unwrap()), (20_000, 20_000));
+        assert_eq!(engine.pending_rows(&set).await.unwrap(), 0);
+        assert_eq!(client.number(WRONG).await, 0);
+        assert_eq!(client.number("SELECT count(*) FROM images WHERE visibility = 'shared'").await, 2_000);
+
+        let watch = watcher();
+        let again = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        assert_eq!((again.steps, again.rows), (0, 0), "what is done is not done again");
+        engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        let status = engine.status(&set).await.unwrap();
+        assert_eq!((status.next, status.migrations[0].contract), (None, PhaseState::Done));
+        assert!(client.try_run("SELECT is_public FROM images").await.is_err());
+        let refused = client.try_run("UPDATE images SET visibility = NULL").await.unwrap_err().to_string();
+        assert!(refused.to_lowercase().contains("not"), "{refused}");
+        client.run("INSERT INTO images (id, name, size, checksum, written_by, updated_at, visibility) VALUES ('n', 'n', 1, 's', 2, 0, 'shared')").await;
+        let undo = engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
+        assert_eq!(undo.steps, 0, "nothing is undone after contract");
+        let notes = client.texts("SELECT note FROM tidegate_history WHERE phase = 'contract'").await;
+        assert!(notes.iter().all(|n| n.contains("certificate-1") && n.contains("sha256:00")), "{notes:?}");
+        assert_eq!(left_behind(&mut client, database.dialect()).await, Vec::<String>::new());
+    }
+
+    /// Triggers and functions of a sync that is no more.
+    async fn left_behind(client: &mut Client, dialect: Dialect) -> Vec<String> {
+        let sql = match dialect {
+            Dialect::Postgres => {
+                "SELECT proname::text FROM pg_proc WHERE proname LIKE 'tidegate%' UNION \
+                 SELECT tgname::text FROM pg_trigger WHERE tgname LIKE 'tidegate%' UNION \
+                 SELECT conname::text FROM pg_constraint WHERE conname LIKE 'tidegate_nn%'"
+            }
+            Dialect::Sqlite => {
+                "SELECT name FROM sqlite_master WHERE type = 'trigger' AND name NOT LIKE 'tidegate_nn%'"
+            }
+        };
+        client.texts(sql).await
+    }
+
+    pub async fn there_and_back(database: Database) {
+        let database = database.seeded(1_000).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        let before = client.texts("SELECT id || name || is_public || size FROM images ORDER BY id").await;
+        for round in 1..=2 {
+            engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+            let outcome = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+            assert_eq!(outcome.rows, 1_000, "round {round} fills anew");
+            engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
+            let status = engine.status(&set).await.unwrap();
+            assert_eq!(
+                (status.next, status.migrations[0].expand),
+                (Some(Phase::Expand), PhaseState::NotStarted)
+            );
+            assert!(client.try_run("SELECT visibility FROM images").await.is_err());
+            assert_eq!(left_behind(&mut client, database.dialect()).await, Vec::<String>::new());
+        }
+        let after = client.texts("SELECT id || name || is_public || size FROM images ORDER BY id").await;
+        assert_eq!(before, after, "the old version finds its rows as they were");
+        let kept = client.number("SELECT count(*) FROM tidegate_history WHERE state = 'undone'").await;
+        assert!(kept > 10, "the history of both rounds is kept, {kept} rows");
+    }
+
+    pub async fn old_and_new_at_once(database: Database) {
+        let database = database.seeded(20_000).await;
+        let (engine, set) = (database.engine().await, sample());
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        let stop = tokio_util::sync::CancellationToken::new();
+        let (mut old, mut new) = (database.client().await, database.client().await);
+        let written = std::sync::Arc::new(AtomicU32::new(0));
+        let (old_stop, old_written) = (stop.clone(), written.clone());
+        let old_writer = tokio::spawn(async move {
+            for i in 0.. {
+                if old_stop.is_cancelled() {
+                    break;
+                }
+                old.run(&format!("INSERT INTO images (id, name, is_public, size, checksum, written_by, updated_at) VALUES ('old-{i}', 'o', {}, 1, 's', 1, 0)", i % 2 == 0)).await;
+                old.run(&format!(
+                    "UPDATE images SET is_public = NOT is_public WHERE id = 'image-{}'",
+                    i * 7919 % 1_000_003
+                ))
+                .await;
+                old_written.fetch_add(2, Ordering::Relaxed);
+            }
+        });
+        let (new_stop, new_written) = (stop.clone(), written.clone());
+        let new_writer = tokio::spawn(async move {
+            for i in 0.. {
+                if new_stop.is_cancelled() {
+                    break;
+                }
+                let word = ["private", "shared", "public"][i % 3];
+                new.run(&format!("INSERT INTO images (id, name, size, checksum, written_by, updated_at, visibility) VALUES ('new-{i}', 'n', 1, 's', 2, 0, '{word}')")).await;
+                new.run(&format!(
+                    "UPDATE images SET visibility = '{word}' WHERE id = 'image-{}'",
+                    (i + 5_000) * 7919 % 1_000_003
+                ))
+                .await;
+                new_written.fetch_add(2, Ordering::Relaxed);
+            }
+        });
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        stop.cancel();
+        old_writer.await.unwrap();
+        new_writer.await.unwrap();
+        let mut client = database.client().await;
+        assert!(written.load(Ordering::Relaxed) > 0, "the writers wrote while it filled");
+        assert_eq!(client.number("SELECT count(*) FROM images WHERE visibility IS NULL").await, 0);
+        let apart = "SELECT count(*) FROM images WHERE is_public <> (visibility = 'public')";
+        assert_eq!(client.number(apart).await, 0, "both versions read the same");
+        let lost = "SELECT count(*) FROM images WHERE id LIKE 'new-%' AND visibility <> CASE \
+                    CAST(substr(id, 5) AS integer) % 3 WHEN 0 THEN 'private' WHEN 1 THEN 'shared' ELSE 'public' END";
+        assert_eq!(client.number(lost).await, 0, "what the new version wrote is what it reads");
+    }
+
+    pub async fn an_undo_follows_an_expand_that_was_cut_off(database: Database) {
+        let database = database.seeded(10).await;
+        let migration = "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n\
+            [expand]\nsteps = [{ add_column = { table = 'images', column = 'note', type = 'text' } }, \
+            { sql = 'CREATE TABLE notes (id TEXT PRIMARY KEY)' }, \
+            { sql = 'CREATE VIEW broken AS SELECT nothing FROM nowhere' }, \
+            { add_column = { table = 'absent', column = 'x', type = 'text' } }]\n\
+            [undo]\nsteps = [{ sql = 'DROP VIEW IF EXISTS broken' }, { sql = 'DROP TABLE IF EXISTS notes' }, \
+            { drop_column = { table = 'images', column = 'note' } }]\n";
+        let directory = written(&[("0003_note.toml", migration)]);
+        let (engine, set, mut client) =
+            (database.engine().await, set_in(directory.path()), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        let error = engine.expand(&set, &term(1), &watch, &cancel).await.unwrap_err();
+        assert!(matches!(&error, Error::Sql { .. }) && !error.retryable(), "{error}");
+        let status = engine.status(&set).await.unwrap();
+        assert_eq!(status.migrations[0].expand, PhaseState::Running);
+        engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT note FROM images").await.is_err());
+        assert!(client.try_run("SELECT id FROM notes").await.is_err());
+        assert_eq!(engine.status(&set).await.unwrap().migrations[0].expand, PhaseState::NotStarted);
+    }
+
+    pub async fn contract_needs_its_order_and_its_recheck(database: Database) {
+        let database = database.seeded(100).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        let early = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap_err();
+        assert!(
+            matches!(&early, Error::Order { .. }) && early.to_string().contains("run expand first"),
+            "{early}"
+        );
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        let early = engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap_err();
+        assert!(
+            matches!(&early, Error::Order { .. }) && early.to_string().contains("run migrate first"),
+            "{early}"
+        );
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        let no = || async { Err("node-7 is connected at version 1".to_owned()) }.boxed();
+        let stopped = engine.contract(&set, &term(1), &proof(), &no, &watch, &cancel).await.unwrap_err();
+        assert!(stopped.to_string().contains("node-7"), "{stopped}");
+        client.run("SELECT is_public FROM images").await;
+        engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT is_public FROM images").await.is_err());
+    }
 }

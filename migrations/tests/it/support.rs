@@ -1,15 +1,53 @@
-//! What the stories need: a seeded database, a client of its own, the sample's migrations.
+//! What the stories need: a database of their own, clients of it, and migrations.
 
-use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use tidegate_migrations::{ContractProof, DatabaseUrl, Engine, MigrationSet, PhaseProgress, Term};
+mod client;
+mod database;
+mod postgres;
+
+pub use client::Client;
+pub use database::Database;
+pub use postgres::Cluster;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tidegate_migrations::{ContractProof, MigrationSet, PhaseProgress, Term};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// Makes a test of each story on each engine. A story is `async fn(Database)` in a module `story`.
+macro_rules! on_both {
+    ($($story:ident),* $(,)?) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $story() {
+            story::$story(crate::support::Database::sqlite().await).await;
+        })*
+        mod real_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $story() {
+                super::story::$story(crate::support::Database::postgres().await).await;
+            })*
+        }
+    };
+}
+
+/// The migrations of the sample service.
 pub fn sample() -> MigrationSet {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../grenade-tests/sample/migrations");
-    MigrationSet::load(&directory).unwrap_or_else(|e| panic!("{e}"))
+    set_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../grenade-tests/sample/migrations"))
+}
+
+pub fn set_in(directory: &Path) -> MigrationSet {
+    MigrationSet::load(directory).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A directory with these files.
+pub fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
 }
 
 pub fn term(revision: i64) -> Term {
@@ -28,77 +66,20 @@ pub fn patient() -> CancellationToken {
     CancellationToken::new()
 }
 
-/// The sample's tables as version 1 made them, with rows.
-pub fn seed(rows: u32) -> String {
-    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})");
-    format!(
-        "CREATE TABLE images (id TEXT PRIMARY KEY, name TEXT NOT NULL, is_public BOOLEAN NOT NULL DEFAULT false,
-             size BIGINT NOT NULL, checksum TEXT NOT NULL, written_by INTEGER NOT NULL, updated_at BIGINT NOT NULL);
-         CREATE TABLE image_members (image_id TEXT NOT NULL, member TEXT NOT NULL, PRIMARY KEY (image_id, member));
-         {numbers} INSERT INTO images SELECT 'image-' || (i * 7919 % 1000003), 'name', i % 10 = 0, i, 'sum', 1, 0 FROM n;
-         INSERT INTO image_members SELECT id, 'bob' FROM images WHERE size % 10 = 3;"
-    )
+/// A recheck that always agrees.
+pub fn agreed() -> BoxFuture<'static, Result<(), String>> {
+    async { Ok(()) }.boxed()
 }
 
-/// A SQLite file of a test's own.
-pub struct Sqlite {
-    pub directory: tempfile::TempDir,
-    pub url: DatabaseUrl,
-}
-
-impl Sqlite {
-    pub async fn seeded(rows: u32) -> Sqlite {
-        let database = Sqlite::empty().await;
-        if rows > 0 {
-            let mut client = database.client().await;
-            run(&mut client, "PRAGMA journal_mode = WAL").await;
-            run(&mut client, &seed(rows)).await;
+/// Waits until `look` answers true; what it saw last is in the message when it never does.
+pub async fn until<S: std::fmt::Debug>(limit: Duration, mut look: impl AsyncFnMut() -> (bool, S)) {
+    let since = Instant::now();
+    loop {
+        let (seen, what) = look().await;
+        if seen {
+            return;
         }
-        database
+        assert!(since.elapsed() < limit, "not seen in {limit:?}; last seen: {what:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-
-    pub async fn empty() -> Sqlite {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("pantry.db");
-        let url = format!("sqlite:{}", path.display()).parse().unwrap();
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
-        let mut client = SqliteConnection::connect_with(&options).await.unwrap();
-        run(&mut client, "PRAGMA journal_mode = WAL").await;
-        client.close().await.unwrap();
-        Sqlite { directory, url }
-    }
-
-    pub fn path(&self) -> PathBuf {
-        self.directory.path().join("pantry.db")
-    }
-
-    pub async fn client(&self) -> SqliteConnection {
-        let url = format!("sqlite:{}", self.path().display());
-        let options = sqlx::sqlite::SqliteConnectOptions::from_str(&url)
-            .unwrap()
-            .busy_timeout(std::time::Duration::from_secs(10));
-        SqliteConnection::connect_with(&options).await.unwrap()
-    }
-
-    pub async fn engine(&self) -> Engine {
-        Engine::connect(&self.url).await.unwrap()
-    }
-}
-
-pub async fn run(client: &mut SqliteConnection, sql: &str) {
-    try_run(client, sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
-}
-
-pub async fn try_run(client: &mut SqliteConnection, sql: &str) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(client).await.map(|_| ())
-}
-
-pub async fn number(client: &mut SqliteConnection, sql: &str) -> i64 {
-    let row = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_one(client).await;
-    row.unwrap_or_else(|e| panic!("{sql}: {e}")).get(0)
-}
-
-pub async fn text(client: &mut SqliteConnection, sql: &str) -> Option<String> {
-    let row = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_one(client).await;
-    row.unwrap_or_else(|e| panic!("{sql}: {e}")).get(0)
 }

@@ -1,0 +1,53 @@
+//! The term: who may change a schema, and who is told that he may not.
+
+on_both! { a_lower_term_changes_nothing, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing }
+
+mod story {
+    use crate::support::*;
+    use tidegate_migrations::{Error, PhaseState, Term};
+
+    pub async fn a_lower_term_changes_nothing(database: Database) {
+        let database = database.seeded(10).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        let id = engine.claim(&term(7)).await.unwrap();
+        for error in [
+            engine.claim(&term(6)).await.map(|_| ()).unwrap_err(),
+            engine.expand(&set, &term(6), &watch, &cancel).await.map(|_| ()).unwrap_err(),
+            engine.undo(&set, &term(6), &watch, &cancel).await.map(|_| ()).unwrap_err(),
+        ] {
+            let told =
+                matches!(&error, Error::LowerTerm { ours, stored } if *ours == term(6) && *stored == term(7));
+            assert!(told && !error.retryable(), "{error}");
+        }
+        assert!(client.try_run("SELECT visibility FROM images").await.is_err());
+        assert_eq!(engine.identity().await.unwrap().term, Some(term(7)));
+        assert_eq!(
+            engine.claim(&term(9)).await.unwrap(),
+            id,
+            "the schema's id does not change with its leaders"
+        );
+    }
+
+    pub async fn the_same_revision_with_another_id_is_a_restored_store(database: Database) {
+        let engine = database.engine().await;
+        engine.claim(&term(7)).await.unwrap();
+        let other = Term { revision: 7, id: "another".into() };
+        let error = engine.claim(&other).await.unwrap_err();
+        assert!(matches!(&error, Error::RestoredStore { stored, .. } if *stored == term(7)), "{error}");
+        assert_eq!(engine.identity().await.unwrap().term, Some(term(7)));
+    }
+
+    pub async fn looking_changes_nothing(database: Database) {
+        let database = database.seeded(10).await;
+        let (engine, mut client) = (database.engine().await, database.client().await);
+        let status = engine.status(&sample()).await.unwrap();
+        assert_eq!(status.migrations[0].expand, PhaseState::NotStarted);
+        assert_eq!(status.migrations[0].pending_rows, None);
+        let identity = engine.identity().await.unwrap();
+        assert_eq!((identity.id, identity.term), (None, None));
+        assert!(matches!(engine.pending_rows(&sample()).await, Err(Error::Order { .. })));
+        engine.sessions().await.unwrap();
+        assert!(client.try_run("SELECT 1 FROM tidegate_schema").await.is_err(), "no table was made");
+    }
+}

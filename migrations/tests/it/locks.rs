@@ -1,0 +1,122 @@
+//! What others feel of our locks, and what we do when others hold them.
+
+mod real_postgres {
+    use crate::support::*;
+    use std::time::{Duration, Instant};
+    use tidegate_migrations::{Error, LOCK_LIMIT};
+
+    /// A reader that sits in a transaction blocks the expand; readers who come after it must not
+    /// stall behind the expand for longer than one try.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_idle_reader_delays_expand_and_nobody_else() {
+        let database = Database::postgres().await.seeded(100).await;
+        let (engine, set) = (database.engine().await, sample());
+        let (mut sitter, mut reader) = (database.client().await, database.client().await);
+        engine.claim(&term(1)).await.unwrap();
+        sitter.run("BEGIN; SELECT count(*) FROM images").await;
+        let watch = watcher();
+        let mut progress = watch.subscribe();
+        let running = engine.clone();
+        let verb = tokio::spawn(async move { running.expand(&set, &term(1), &watch, &patient()).await });
+        tokio::time::timeout(
+            Duration::from_secs(10),
+            progress.wait_for(|p| {
+                p.waiting.as_ref().is_some_and(|w| w.contains("a lock for `add column images.visibility`"))
+            }),
+        )
+        .await
+        .expect("the expand says what it waits for")
+        .unwrap();
+        let (mut worst, mut reads, since) = (Duration::ZERO, 0, Instant::now());
+        while since.elapsed() < Duration::from_secs(2) {
+            let began = Instant::now();
+            reader.number("SELECT count(*) FROM images").await;
+            worst = worst.max(began.elapsed());
+            reads += 1;
+        }
+        assert!(!verb.is_finished(), "the sitter still holds the table");
+        assert!(reads > 10, "{reads} reads");
+        // The limit of one try, and room for a slow machine; without a limit it were the whole 2 s.
+        assert!(worst < LOCK_LIMIT + Duration::from_millis(700), "a reader stalled {worst:?}");
+        sitter.run("COMMIT").await;
+        tokio::time::timeout(Duration::from_secs(30), verb).await.expect("it goes on").unwrap().unwrap();
+        reader.run("SELECT visibility FROM images").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_invalid_index_is_cleared_away_and_built() {
+        let database = Database::postgres().await.seeded(1_000).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        // A leftover under the very name, as a build that fails leaves it: 1,000 equal values.
+        let failed =
+            client.try_run("CREATE UNIQUE INDEX CONCURRENTLY images_visibility ON images (checksum)").await;
+        assert!(failed.is_err());
+        let valid =
+            "SELECT count(*) FROM pg_index WHERE indexrelid = 'images_visibility'::regclass AND indisvalid";
+        assert_eq!(client.number(valid).await, 0);
+        engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        assert_eq!(client.number(valid).await, 1);
+        let unique =
+            "SELECT count(*) FROM pg_index WHERE indexrelid = 'images_visibility'::regclass AND indisunique";
+        assert_eq!(client.number(unique).await, 0, "it is ours, not the leftover");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_unique_index_that_cannot_be_is_an_error() {
+        let database = Database::postgres().await.seeded(100).await;
+        let text = "id = '0003_once'\nversion = 3\nold_reads_migrated = true\n[migrate]\nrequires = 'expanded'\n\
+            steps = [{ index = { name = 'images_once', table = 'images', on = ['checksum'], unique = true } }]\n";
+        let directory = written(&[("0003_once.toml", text)]);
+        let (engine, set) = (database.engine().await, set_in(directory.path()));
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        let error = engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap_err();
+        assert!(matches!(&error, Error::Sql { .. }) && error.to_string().contains("images_once"), "{error}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_busy_lock_names_its_holder_and_an_equal_term_is_let_be() {
+        let database = Database::postgres().await.seeded(10).await;
+        let engine = database.engine().await;
+        engine.claim(&term(5)).await.unwrap();
+        let mut holder = database.client().await;
+        holder
+            .run("SET application_name = 'tidegate/5/schema'; SELECT pg_advisory_lock(1953064037, hashtext(current_schema()) & 2147483647)")
+            .await;
+        let pid = holder.number("SELECT pg_backend_pid()::bigint").await;
+        let error = engine.claim(&term(5)).await.unwrap_err();
+        let Error::LockBusy { holder: Some(named) } = &error else { panic!("{error}") };
+        assert_eq!((named.pid, named.application_name.as_str()), (pid, "tidegate/5/schema"));
+        assert!(error.retryable());
+        holder.run("SELECT 1").await;
+        engine.claim(&term(6)).await.unwrap();
+        assert!(holder.try_run("SELECT 1").await.is_err(), "a lower term's session was ended");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_long_index_build_ends_when_it_is_cancelled() {
+        let database = Database::postgres().await.seeded(100).await;
+        let (engine, set) = (database.engine().await, sample());
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        // A writer that stays in its transaction: a concurrent build waits for its end.
+        let mut sitter = database.client().await;
+        sitter
+            .run("BEGIN; INSERT INTO image_members VALUES ('nobody', 'x'); SELECT count(*) FROM images")
+            .await;
+        let (cancel, watch) = (patient(), watcher());
+        let mut progress = watch.subscribe();
+        let (token, running, same) = (cancel.clone(), engine.clone(), set.clone());
+        let verb = tokio::spawn(async move { running.migrate(&same, &term(1), &watch, &token).await });
+        let building = progress.wait_for(|p| p.doing.starts_with("index"));
+        tokio::time::timeout(Duration::from_secs(20), building)
+            .await
+            .expect("it comes to the index")
+            .unwrap();
+        cancel.cancel();
+        let error =
+            tokio::time::timeout(Duration::from_secs(10), verb).await.expect("it ends").unwrap().unwrap_err();
+        assert!(matches!(error, Error::Cancelled), "{error}");
+        sitter.run("ROLLBACK").await;
+        engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
+    }
+}

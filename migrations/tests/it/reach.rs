@@ -1,0 +1,92 @@
+//! A database that is away, or does not know us: a typed error, and nothing half done.
+
+use crate::support::*;
+use tidegate_migrations::{Engine, Error};
+
+#[tokio::test]
+async fn a_missing_sqlite_file_is_unreachable() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("absent.db");
+    let error = Engine::connect(&format!("sqlite:{}", path.display()).parse().unwrap()).await.unwrap_err();
+    assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+    assert!(!path.exists(), "looking does not make a database");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes.db");
+    std::fs::write(&path, "these are notes, and there are many of them, but they are no database at all")
+        .unwrap();
+    let engine = Engine::connect(&format!("sqlite:{}", path.display()).parse().unwrap()).await;
+    let error = match engine {
+        Ok(engine) => engine.claim(&term(1)).await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains("not a database") && !error.retryable(), "{error}");
+}
+
+mod real_postgres {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_wrong_password_is_said_and_never_shown() {
+        let database = Database::postgres().await.seeded(10).await;
+        let name = database.text.rsplit('/').next().unwrap();
+        for (user, password, name) in
+            [("postgres", "wr0ng", name), ("nobody", "wr0ng", name), ("postgres", "tide", "no_such_database")]
+        {
+            let url = Cluster::shared().url(user, password, name).parse().unwrap();
+            let error = Engine::connect(&url).await.unwrap_err();
+            let told = matches!(&error, Error::Authentication { .. }) && !error.retryable();
+            assert!(told && error.to_string().contains("check user, password"), "{error}");
+            assert!(!format!("{error:?} {url:?}").contains("wr0ng"), "{error:?}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_role_without_rights_does_nothing_by_halves() {
+        let database = Database::postgres().await.seeded(10).await;
+        let mut client = database.client().await;
+        let name = database.text.rsplit('/').next().unwrap().to_owned();
+        client.run("CREATE ROLE guest LOGIN PASSWORD 'guest'; GRANT SELECT ON images TO guest").await;
+        let url = Cluster::shared().url("guest", "guest", &name).parse().unwrap();
+        let engine = Engine::connect(&url).await.unwrap();
+        let error = engine.expand(&sample(), &term(1), &watcher(), &patient()).await.unwrap_err();
+        assert!(matches!(&error, Error::Authentication { .. }), "{error}");
+        assert!(client.try_run("SELECT 1 FROM tidegate_schema").await.is_err());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nobody_at_the_address_is_unreachable() {
+        for address in ["postgres://u:p@127.0.0.1:1/d", "postgres://u:p@%2Fnonexistent/d"] {
+            let error = Engine::connect(&address.parse().unwrap()).await.unwrap_err();
+            assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_session_that_is_cut_leaves_whole_steps_and_a_retry_ends_it() {
+        let database = Database::postgres().await.seeded(2_000).await;
+        let directory = crate::child::slow_fill(database.dialect());
+        let (engine, set, mut client) =
+            (database.engine().await, set_in(directory.path()), database.client().await);
+        engine.expand(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        let (running, same) = (engine.clone(), set.clone());
+        let verb =
+            tokio::spawn(async move { running.migrate(&same, &term(1), &watcher(), &patient()).await });
+        until(Duration::from_secs(20), async || {
+            let rows = client.number("SELECT coalesce(max(rows_done), 0) FROM tidegate_history").await;
+            (rows > 0, rows)
+        })
+        .await;
+        client
+            .run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate/1/schema'")
+            .await;
+        let error = verb.await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::Unreachable { .. }) && error.retryable(), "{error}");
+        engine.migrate(&set, &term(1), &watcher(), &patient()).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM images WHERE filled = 1").await, 2_000);
+    }
+}
