@@ -134,12 +134,21 @@ fn lock_and_load(dir: &Path, holder: &str) -> Result<(DirLock, Database, Loaded)
     Ok((lock, database, loaded))
 }
 
+/// However the thread ends, nobody waits for it in vain.
+struct Ending<'a>(&'a Durable);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.fail("the thread that writes it has ended");
+    }
+}
+
 fn run(mut database: Database, inbox: &Receiver<Message>, durable: &Durable, lock: DirLock) {
+    let _ending = Ending(durable);
     let mut carried = None;
     while let Some(message) = carried.take().or_else(|| inbox.recv().ok()) {
         match message {
             Message::Close(done) => {
-                durable.fail("the store is closed");
                 drop(database);
                 drop(lock);
                 let _ = done.send(());

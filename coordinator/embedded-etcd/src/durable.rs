@@ -37,9 +37,11 @@ impl Durable {
         self.progress.send_modify(|progress| progress.sequence = sequence);
     }
 
-    /// The disk refused: nothing after the last durable change can be answered any more.
+    /// The disk refused: nothing after the last durable change can be answered any more. The first reason stays.
     pub(crate) fn fail(&self, reason: &str) {
-        self.progress.send_modify(|progress| progress.failed = Some(reason.into()));
+        self.progress.send_modify(|progress| {
+            progress.failed.get_or_insert_with(|| reason.into());
+        });
     }
 
     /// Waits until change number `sequence` is durable.

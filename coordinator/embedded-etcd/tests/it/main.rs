@@ -4,6 +4,7 @@
 
 mod durability;
 mod facts;
+mod files;
 mod forms;
 mod real_etcd;
 mod stalls;

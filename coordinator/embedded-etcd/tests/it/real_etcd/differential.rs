@@ -1,5 +1,6 @@
 //! Random operations and watches, carried out on the embedded store and on a real etcd: every answer and every
-//! event must be the same, apart from where the revisions begin.
+//! event must be the same, apart from where the revisions begin. In half of the cases the embedded store is on disk
+//! and is closed and opened again at random moments, which must not show.
 //!
 //! `TIDEGATE_DIFFERENTIAL_CASES` sets the number of cases for a long run; the default takes about twenty seconds.
 
@@ -8,6 +9,7 @@ mod side;
 
 use proptest::{
     collection::vec,
+    prelude::any,
     test_runner::{Config, TestCaseError, TestRunner},
 };
 use tidegate_embedded_etcd::Embedded;
@@ -28,15 +30,22 @@ fn embedded_and_real_answer_the_same() {
     let etcd = runtime.block_on(Etcd::start());
     let config = Config { cases, max_shrink_iters: 300, failure_persistence: None, ..Config::default() };
     let ran = TestRunner::new(config)
-        .run(&vec(operation(), 1..60), |operations| runtime.block_on(compare(&etcd, &operations)));
+        .run(&(any::<bool>(), vec(operation(), 1..60)), |(on_disk, operations)| {
+            runtime.block_on(compare(&etcd, on_disk, &operations))
+        });
     if let Err(difference) = ran {
         panic!("{difference}");
     }
 }
 
 /// Carries the operations out on both, one after the other.
-async fn compare(etcd: &Etcd, operations: &[Operation]) -> Result<(), TestCaseError> {
-    let store = Embedded::in_memory();
+async fn compare(etcd: &Etcd, on_disk: bool, operations: &[Operation]) -> Result<(), TestCaseError> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = if on_disk {
+        Embedded::open(dir.path(), "differential").await.unwrap()
+    } else {
+        Embedded::in_memory()
+    };
     let mut embedded = Side::fresh(store.client().await.unwrap()).await;
     let mut real = Side::fresh(etcd.client().await).await;
     for (number, operation) in operations.iter().chain([&Operation::Drain]).enumerate() {
@@ -46,6 +55,11 @@ async fn compare(etcd: &Etcd, operations: &[Operation]) -> Result<(), TestCaseEr
             return Err(TestCaseError::fail(format!(
                 "operation {number}, {operation:?}\nembedded: {ours}\nreal:     {theirs}"
             )));
+        }
+        if on_disk && matches!(operation, Operation::Restart) {
+            store.close().await;
+            store = Embedded::open(dir.path(), "differential").await.unwrap();
+            embedded.reconnect(store.client().await.unwrap());
         }
     }
     store.close().await;

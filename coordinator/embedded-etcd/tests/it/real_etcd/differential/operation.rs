@@ -78,6 +78,8 @@ pub enum Operation {
     Watch(Watch),
     /// Ask every watch for all it has to tell so far.
     Drain,
+    /// Drain, end every watch, and close and open a store that is on disk.
+    Restart,
 }
 
 const KEYS: [&str; 6] = ["a", "aa", "ab", "b", "c", "d"];
@@ -199,5 +201,6 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         1 => (1i64..4).prop_map(Operation::TimeToLive),
         1 => Just(Operation::Leases),
         2 => watch,
+        1 => Just(Operation::Restart),
     ]
 }

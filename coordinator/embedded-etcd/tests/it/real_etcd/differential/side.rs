@@ -61,6 +61,11 @@ impl Side {
         Self { client, base, now: 0, compacted: 0, watches: Vec::new(), drained: HashSet::new() }
     }
 
+    /// Goes on with the same store, opened again.
+    pub fn reconnect(&mut self, client: Client) {
+        self.client = client;
+    }
+
     /// A revision of the store as the case counts it; 0, which stands for none, stays.
     fn relative(&self, revision: i64) -> i64 {
         if revision == 0 { 0 } else { revision - self.base }
@@ -100,6 +105,11 @@ impl Side {
             Operation::Leases => self.leases().await,
             Operation::Watch(wish) => return self.watch(wish).await,
             Operation::Drain => return self.drain().await,
+            Operation::Restart => {
+                let told = self.drain().await;
+                self.watches.clear();
+                Ok(told)
+            }
         };
         let present = self.client.get("present", None).await.unwrap();
         self.now = self.relative(present.header().unwrap().revision());
