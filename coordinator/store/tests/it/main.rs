@@ -1,6 +1,8 @@
 //! What the store promises, shown by one suite on the embedded store and on a real etcd, and what only one of them
 //! can show.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects in one word")]
+
 mod embedded;
 mod etcd;
 mod proxy;
