@@ -1,11 +1,13 @@
 //! The command line. Only translates: asks a coordinator, shows what it answers. Data goes to stdout, everything else
 //! to stderr; exit codes are documented in `--help` and nowhere else decided than in `exit`.
 
+mod certificate;
 mod completion;
 mod coordinator;
 mod exit;
 mod fleet;
 mod reach;
+mod schema;
 mod show;
 mod spec;
 mod upgrade;
@@ -41,7 +43,8 @@ Exit codes:
   2  the command line, a spec or a name is wrong; nothing was changed
   3  refused: a gate is closed, or the state does not allow it; nothing was changed
   4  no coordinator could be reached, or none leads
-`upgrade start --dry-run` exits 3 when a finding blocks.";
+`upgrade start --dry-run` exits 3 when a finding blocks. `schema check` exits as glance-manage does: 0 nothing is
+left to do, 3 expand is next, 4 migrate is next, 5 contract is next.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -51,6 +54,10 @@ enum Verb {
     Upgrade(upgrade::Args),
     /// See which versions are really out there; decommission and cordon.
     Fleet(fleet::Args),
+    /// Look at a schema, or change it by hand where no coordinator does.
+    Schema(schema::Args),
+    /// Check the proof on which a contract ran.
+    Certificate(certificate::Args),
     /// Write a spec to begin with.
     Spec(spec::Args),
     /// Print completions for a shell.
@@ -64,6 +71,8 @@ impl Cli {
             Verb::Coordinator(args) => return args.run(&self.reach),
             Verb::Upgrade(args) => asking(args.run(&self.reach)),
             Verb::Fleet(args) => asking(args.run(&self.reach)),
+            Verb::Schema(args) => asking(args.run(self.reach.json)),
+            Verb::Certificate(args) => args.run(self.reach.json),
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),
         };

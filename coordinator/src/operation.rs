@@ -44,6 +44,7 @@ pub use start::start;
 pub use status::status;
 pub use watch::watch;
 
+use std::collections::BTreeSet;
 use tidegate_planner::ask::Asker;
 use tidegate_planner::{Fleet, Stored};
 use tidegate_proto::UpgradeId;
@@ -114,12 +115,12 @@ fn said(field: &str, text: &str) -> Result<String, OperationError> {
 
 /// Someone who must say why.
 fn explaining(who: &str, why: &str) -> Result<Asker, OperationError> {
-    Ok(Asker { who: said("who", who)?, why: said("why", why)? })
+    Ok(Asker { who: said("who", who)?, why: said("why", why)?, accepts: BTreeSet::new() })
 }
 
 /// Someone who may leave a remark.
 fn remarking(who: &str, field: &str, remark: &str) -> Result<Asker, OperationError> {
-    Ok(Asker { who: said("who", who)?, why: maybe_said(field, remark)? })
+    Ok(Asker { who: said("who", who)?, why: maybe_said(field, remark)?, accepts: BTreeSet::new() })
 }
 
 /// What may be left out.

@@ -13,7 +13,7 @@ use tidegate_planner::{Fleet, Stored};
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::waiting::Waiting;
 use tidegate_proto::{Key, Revision, UpgradeId, Value};
-use tidegate_store::{Change, Entry, Scope, Seen, Store};
+use tidegate_store::{Change, Entry, Scope, Seen, Snapshot, Store};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -109,11 +109,10 @@ impl Mirror {
                 for (key, why) in &snapshot.foreign {
                     tell_stranger(strangers, key, why);
                 }
-                let mut picture = Picture::default();
-                snapshot.entries.into_iter().for_each(|entry| picture.put(entry));
-                picture.fleet.set_revision(snapshot.revision);
+                let revision = snapshot.revision;
+                let picture = Picture::of(snapshot);
                 self.change(|kept| *kept = picture);
-                self.sees(snapshot.revision, true);
+                self.sees(revision, true);
             }
             Seen::Changed { revision, changes } => {
                 self.change(|picture| {
@@ -167,6 +166,14 @@ impl Mirror {
 }
 
 impl Picture {
+    /// What a snapshot shows.
+    pub fn of(snapshot: Snapshot) -> Self {
+        let mut picture = Self::default();
+        snapshot.entries.into_iter().for_each(|entry| picture.put(entry));
+        picture.fleet.set_revision(snapshot.revision);
+        picture
+    }
+
     fn put(&mut self, entry: Entry) {
         if let Err(why) = &entry.value {
             tracing::warn!(key = %entry.key, %why, "a record cannot be read; gates that depend on it stay closed");

@@ -10,8 +10,14 @@ use tracing::Instrument;
 
 /// Takes one turn of this leader. The caller has waited for the picture to show the leader's own last commit.
 pub async fn turn(room: &Room, seat: &Seat, notes: &mut Notes, workers: &act::Workers) -> Acted {
-    let plan = decide(room, seat);
+    workers.reap().await;
+    let mut plan = decide(room, seat);
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
+    for action in &plan.actions {
+        if let Action::Certify { upgrade } = action {
+            plan.waiting.entry(upgrade.clone()).or_default().extend(workers.uncertified(upgrade));
+        }
+    }
     async {
         let acted = act::carry_out(room, seat, workers, plan.actions).await;
         notes.write(room, seat, plan.waiting).await;

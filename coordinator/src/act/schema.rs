@@ -1,38 +1,187 @@
-//! The schema worker.
+//! The schema worker: one job at a time on the schema of each upgrade, in its own task, on the leader only. What it
+//! sees in the database goes to the planner as facts and wakes the wheel; nothing is believed but the database's own
+//! history. Deposed or told to stop, it cancels: what was under way is taken back or stands in that history.
 
-use crate::operation::OperationError;
+mod bind;
+mod bound;
+mod certify;
+mod job;
+
+pub use bind::{bind, look_only};
+
 use crate::room::Room;
-use crate::seat::Seat;
-use std::sync::Arc;
-use tidegate_planner::SchemaJob;
+use crate::seat::{Seat, held};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tidegate_planner::{Reason, SchemaJob};
 use tidegate_proto::UpgradeId;
-use tidegate_proto::record::upgrade::SchemaBinding;
-use tidegate_proto::spec::Spec;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// After a first failure, doubled with each that follows: a database that is away is found soon when it is back.
+const FIRST_REST: Duration = Duration::from_millis(500);
+
+/// A database is not asked more often than this, however long it is away.
+const LONGEST_REST: Duration = Duration::from_secs(15);
+
+/// What a worker is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Job(SchemaJob),
+    Certify,
+}
+
+struct Running {
+    task: Task,
+    cancel: CancellationToken,
+    /// Set before the planner is told, so that the turn which that wakes may begin the next job.
+    ended: Arc<AtomicBool>,
+    handle: JoinHandle<bool>,
+}
+
+impl Running {
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.handle.is_finished()
+    }
+}
+
+/// How the last attempts at a task went.
+#[derive(Default)]
+struct Attempts {
+    failures: u32,
+    not_before: Option<Instant>,
+}
 
 /// The jobs of one leadership.
-pub struct Workers {}
+pub struct Workers {
+    room: Room,
+    seat: Arc<Seat>,
+    running: Mutex<BTreeMap<UpgradeId, Running>>,
+    attempts: Mutex<BTreeMap<UpgradeId, Attempts>>,
+    uncertified: Arc<Mutex<BTreeMap<UpgradeId, Vec<Reason>>>>,
+}
 
 impl Workers {
     /// No jobs yet.
-    pub fn new(_room: Room, _seat: Arc<Seat>) -> Self {
-        Self {}
+    pub fn new(room: Room, seat: Arc<Seat>) -> Self {
+        Self {
+            room,
+            seat,
+            running: Mutex::default(),
+            attempts: Mutex::default(),
+            uncertified: Arc::default(),
+        }
     }
-    /// Makes sure that a job runs.
+
+    /// Makes sure that a job runs; asking again while it does changes nothing.
     pub fn sees_to(&self, upgrade: UpgradeId, job: SchemaJob) {
-        tracing::warn!(%upgrade, job = job.word(), "schema jobs are not built in yet");
+        self.begin(upgrade, Task::Job(job));
     }
+
     /// Makes sure that a certificate is being made.
     pub fn certifies(&self, upgrade: UpgradeId) {
-        tracing::warn!(%upgrade, "certificates are not built in yet");
+        self.begin(upgrade, Task::Certify);
     }
-    /// Ends all jobs.
-    pub async fn stop(self) {}
+
+    /// Why the last attempt at a certificate did not succeed, while one is asked for.
+    pub fn uncertified(&self, upgrade: &UpgradeId) -> Vec<Reason> {
+        held(&self.uncertified).get(upgrade).cloned().unwrap_or_default()
+    }
+
+    /// Ends all jobs and waits for them.
+    pub async fn stop(self) {
+        let running = std::mem::take(&mut *held(&self.running));
+        running.values().for_each(|running| running.cancel.cancel());
+        for (upgrade, running) in running {
+            if let Err(error) = running.handle.await {
+                tracing::error!(%upgrade, %error, "a schema job broke");
+            }
+        }
+    }
+
+    fn begin(&self, upgrade: UpgradeId, task: Task) {
+        let mut running = held(&self.running);
+        if let Some(current) = running.get(&upgrade) {
+            if !current.has_ended() {
+                if current.task != task {
+                    // Its end wakes the wheel, and the next turn asks for the other one again.
+                    current.cancel.cancel();
+                }
+                return;
+            }
+            running.remove(&upgrade);
+        }
+        if held(&self.attempts).get(&upgrade).is_some_and(Attempts::rests) {
+            return;
+        }
+        // Counted as a failure until it is known to be none: a task that breaks must not spin.
+        held(&self.attempts).entry(upgrade.clone()).or_default().failed();
+        let cancel = self.seat.lost.child_token();
+        let ended = Arc::new(AtomicBool::new(false));
+        let handle = tokio::spawn(self.attempt(upgrade.clone(), task, cancel.clone(), Arc::clone(&ended)));
+        running.insert(upgrade, Running { task, cancel, ended, handle });
+    }
+
+    /// One attempt; whether it succeeded.
+    fn attempt(
+        &self,
+        upgrade: UpgradeId,
+        task: Task,
+        cancel: CancellationToken,
+        ended: Arc<AtomicBool>,
+    ) -> impl Future<Output = bool> + use<> {
+        let (room, seat) = (self.room.clone(), Arc::clone(&self.seat));
+        let uncertified = Arc::clone(&self.uncertified);
+        async move {
+            match task {
+                Task::Job(job) => {
+                    let done = job::run(&room, &seat, &upgrade, job, &cancel).await;
+                    let succeeded = done.is_ok();
+                    ended.store(true, Ordering::Release);
+                    job::tell_end(&seat, &upgrade, done);
+                    succeeded
+                }
+                Task::Certify => match certify::certify(&room, &seat, &upgrade).await {
+                    Ok(()) => {
+                        held(&uncertified).remove(&upgrade);
+                        true
+                    }
+                    Err(reasons) => {
+                        held(&uncertified).insert(upgrade, reasons);
+                        false
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes in what has ended: success forgets the failures before it.
+    pub async fn reap(&self) {
+        let ended: Vec<(UpgradeId, Running)> = {
+            let mut running = held(&self.running);
+            running.extract_if(.., |_, running| running.has_ended()).collect()
+        };
+        for (upgrade, running) in ended {
+            match running.handle.await {
+                Ok(true) => drop(held(&self.attempts).remove(&upgrade)),
+                Ok(false) => {}
+                Err(error) => tracing::error!(%upgrade, %error, "a schema job broke"),
+            }
+        }
+    }
 }
 
-/// Finds the schema that a spec names.
-pub async fn bind(_room: &Room, spec: &Spec) -> Result<Option<SchemaBinding>, OperationError> {
-    match &spec.schema {
-        None => Ok(None),
-        Some(_) => Err(OperationError::Refused("schema changes are not built in yet".to_owned())),
+impl Attempts {
+    fn rests(&self) -> bool {
+        self.not_before.is_some_and(|then| Instant::now() < then)
+    }
+
+    fn failed(&mut self) {
+        let rest = FIRST_REST.saturating_mul(1 << self.failures.min(10)).min(LONGEST_REST);
+        self.failures += 1;
+        self.not_before = Some(Instant::now() + rest);
     }
 }

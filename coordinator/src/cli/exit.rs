@@ -16,6 +16,8 @@ pub enum Outcome {
     Negative,
     /// A gate is closed.
     Refused,
+    /// The code that a verb documents for itself.
+    Says(u8),
 }
 
 /// Why a command did not do what was asked.
@@ -34,6 +36,16 @@ impl Failure {
     /// What was typed is wrong.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { code: 2, message: message.into() }
+    }
+
+    /// It is not allowed as things stand.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { code: 3, message: message.into() }
+    }
+
+    /// What is needed does not answer.
+    pub fn away(message: impl Into<String>) -> Self {
+        Self { code: 4, message: message.into() }
     }
 
     /// Whether asking again may help: the coordinator is away, or none leads.
@@ -85,6 +97,7 @@ pub fn exit(done: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Negative) => ExitCode::from(1),
         Ok(Outcome::Refused) => ExitCode::from(3),
+        Ok(Outcome::Says(code)) => ExitCode::from(code),
         Err(Failure { code: 0, .. }) => ExitCode::SUCCESS,
         Err(Failure { code, message }) => {
             eprintln!("tidegate: {message}");

@@ -68,6 +68,9 @@ enum Verb {
         /// A remark, for the history.
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
+        /// What cannot be proved and is accepted all the same: `sessions`, where the database cannot list them.
+        #[arg(long = "accept", value_name = "PART")]
+        accepts: Vec<String>,
     },
     /// Hold an upgrade where it stands: nothing new begins.
     Pause {
@@ -134,7 +137,9 @@ impl Args {
             Verb::Status { id, instances } => look::status(reach, id, instances).await,
             Verb::Watch { id } => watch::watch(reach, id).await,
             Verb::Explain { id } => look::explain(reach, id).await,
-            Verb::Approve { id, phase, note } => steer::approve(reach, id, phase, note).await,
+            Verb::Approve { id, phase, note, accepts } => {
+                steer::approve(reach, id, phase, note, accepts).await
+            }
             Verb::Pause { id, why } => steer::pause(reach, id, why).await,
             Verb::Resume { id, why } => steer::resume(reach, id, why).await,
             Verb::Rollback { id, why } => steer::roll_back(reach, id, why).await,

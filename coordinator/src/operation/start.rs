@@ -26,12 +26,16 @@ pub async fn start(
         "" => a_name_for(&spec),
         id => id.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?,
     };
-    let schema = schema::bind(room, &spec).await?;
+    let schema = schema::look_only(room, &spec).await?;
     let (findings, waves) = foreseen(&room.mirror.picture().fleet, &id, &spec);
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
     let request = StartRequest { id: id.clone(), spec, schema, asker };
+    // The database is claimed only for an upgrade that nothing else stands in the way of.
+    wish::ponder(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
+    let schema = schema::bind(room, seat, &request.spec).await?;
+    let request = StartRequest { schema, ..request };
     let revision =
         wish::grant(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
     Ok(StartUpgradeReply { id: id.to_string(), revision: revision.0, findings, waves })

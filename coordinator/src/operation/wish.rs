@@ -63,6 +63,18 @@ pub async fn grant(
     )))
 }
 
+/// Asks whether a wish would be granted now; changes nothing.
+pub async fn ponder(
+    room: &Room,
+    seat: &Seat,
+    ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
+) -> Result<(), OperationError> {
+    if !room.mirror.reaches_within(seat.committed(), PATIENCE).await {
+        return Err(away(room));
+    }
+    asked(room, seat, ask).map(|_| ())
+}
+
 fn asked(
     room: &Room,
     seat: &Seat,

@@ -66,6 +66,7 @@ async fn another_coordinator_completes_what_one_began() {
         phase: phase.to_owned(),
         note: "seen".to_owned(),
         who: "op".to_owned(),
+        accepts: Vec::new(),
     };
     // The approval is refused until it is waited for: the roll comes first.
     let mut sight = second.room.mirror.sight();

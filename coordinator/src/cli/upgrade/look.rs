@@ -3,7 +3,7 @@
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
 use crate::cli::{fleet, show};
-use std::io::Write;
+use tidegate_proto::Digest;
 use tidegate_proto::wire::v1::{
     ExplainUpgradeReply, ExplainUpgradeRequest, ListUpgradesRequest, UpgradeCertificateRequest,
     UpgradeHistoryRequest, UpgradeStatusReply, UpgradeStatusRequest, UpgradeSummary,
@@ -138,7 +138,7 @@ pub async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-/// `tidegate upgrade certificate`: its text as it was stored, byte for byte.
+/// `tidegate upgrade certificate`: its text as it was stored, byte for byte, with its digest.
 pub async fn certificate(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     let mut parts =
         reach.client().await?.upgrade_certificate(UpgradeCertificateRequest { id }).await?.into_inner();
@@ -146,8 +146,6 @@ pub async fn certificate(reach: &Reach, id: String) -> Result<Outcome, Failure> 
     while let Some(part) = parts.message().await? {
         text.push_str(&part.text);
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    show::text(&format!("{{\"certificate\":{text},\"digest\":\"{}\"}}", Digest::of(text.as_bytes())))?;
     Ok(Outcome::Good)
 }

@@ -18,10 +18,18 @@ macro_rules! steer {
     };
 }
 
-steer!(
-    /// `tidegate upgrade approve`.
-    approve(approve_upgrade, ApproveUpgradeRequest { id, phase, note })
-);
+/// `tidegate upgrade approve`.
+pub async fn approve(
+    reach: &Reach,
+    id: String,
+    phase: String,
+    note: String,
+    accepts: Vec<String>,
+) -> Result<Outcome, Failure> {
+    let request = ApproveUpgradeRequest { id, phase, note, who: reach.who(), accepts };
+    told(reach, reach.client().await?.approve_upgrade(request).await?.get_ref())
+}
+
 steer!(
     /// `tidegate upgrade pause`.
     pause(pause_upgrade, PauseUpgradeRequest { id, why })

@@ -1,0 +1,56 @@
+//! What an upgrade is bound to when it is started: the schema's own id, the digest of the migrations, their order.
+
+use super::bound::{Bound, Unbound};
+use crate::operation::OperationError;
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_migrations::{Requires, SchemaId, Term};
+use tidegate_proto::SchemaName;
+use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
+use tidegate_proto::spec::Spec;
+
+impl From<Unbound> for OperationError {
+    fn from(unbound: Unbound) -> Self {
+        OperationError::Refused(unbound.told())
+    }
+}
+
+/// What a spec's schema is, without changing anything. A database that was never claimed has no id yet: until then
+/// it stands under the name `unclaimed`.
+pub async fn look_only(room: &Room, spec: &Spec) -> Result<Option<SchemaBinding>, OperationError> {
+    let Some(schema) = &spec.schema else { return Ok(None) };
+    let bound = Bound::open(room, spec, schema).await?;
+    // Drift, and a history that cannot be read, are said before anything begins.
+    bound.facts().await?;
+    let identity = bound.engine.identity().await.map_err(Unbound::from)?;
+    let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
+    binding(&bound, &id, spec).map(Some)
+}
+
+/// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
+pub async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<Option<SchemaBinding>, OperationError> {
+    let Some(schema) = &spec.schema else { return Ok(None) };
+    let bound = Bound::open(room, spec, schema).await?;
+    let id = bound.engine.claim(&term_of(seat)).await.map_err(Unbound::from)?;
+    binding(&bound, &id, spec).map(Some)
+}
+
+/// The term as databases keep it.
+pub fn term_of(seat: &Seat) -> Term {
+    Term { revision: seat.leading.revision.0, id: seat.leading.term.to_string() }
+}
+
+fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, OperationError> {
+    let id: SchemaName = id.0.parse().map_err(|e| {
+        OperationError::Refused(format!("the id that the database keeps for its schema cannot be used: {e}"))
+    })?;
+    let mut own = bound.set.iter().filter(|migration| migration.version == spec.to.get());
+    // One migration that wants the floor makes all of them wait for it.
+    let waits_for_floor = own.any(|migration| matches!(migration.requires, Requires::Floor(_)));
+    Ok(SchemaBinding {
+        id,
+        migrations: bound.digest,
+        order: if waits_for_floor { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll },
+        old_reads_migrated: bound.set.old_reads_migrated(),
+    })
+}

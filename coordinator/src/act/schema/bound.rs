@@ -1,0 +1,139 @@
+//! The database and the migrations that a spec names, found and read: what every job begins with.
+
+use crate::room::Room;
+use crate::telemetry::Chain;
+use std::path::{Component, Path, PathBuf};
+use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, PhaseState, Sessions};
+use tidegate_planner::SchemaFacts;
+use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
+use tidegate_proto::{Digest, ServiceVersion};
+
+/// Why a schema cannot be worked on from here; it waits, and is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum Unbound {
+    /// This coordinator was started without migrations.
+    #[error(
+        "this coordinator was started without --migrations, and the spec's migrations lie below that directory"
+    )]
+    NoMigrations,
+    /// The path leaves the directory.
+    #[error(
+        "schema.migrations {0:?} is no directory below --migrations: a relative path without .. is allowed"
+    )]
+    Outside(String),
+    /// The variable is not there.
+    #[error(
+        "the environment variable {0}, which the spec names for the database's URL, is not set on this coordinator"
+    )]
+    NoUrl(String),
+    /// What it holds is no URL.
+    #[error("the environment variable {variable}")]
+    Url {
+        /// Which.
+        variable: String,
+        /// Why.
+        #[source]
+        source: tidegate_migrations::InvalidUrl,
+    },
+    /// The migrations cannot be used.
+    #[error("the migrations cannot be used")]
+    Load(#[source] tidegate_migrations::LoadError),
+    /// There is nothing for this version.
+    #[error(
+        "no migration below schema.migrations {directory:?} is of version {version}, the one that the spec upgrades to"
+    )]
+    Nothing {
+        /// Where.
+        directory: String,
+        /// Which version.
+        version: ServiceVersion,
+    },
+    /// The database does not answer.
+    #[error(transparent)]
+    Database(#[from] tidegate_migrations::Error),
+}
+
+/// A schema that can be worked on.
+pub struct Bound {
+    /// The engine on its database.
+    pub engine: Engine,
+    /// What an upgrade to the spec's version may run.
+    pub set: MigrationSet,
+    /// The digest of that.
+    pub digest: Digest,
+}
+
+impl Bound {
+    /// Finds database and migrations, and sees that the database answers.
+    pub async fn open(room: &Room, spec: &Spec, schema: &SpecSchema) -> Result<Self, Unbound> {
+        let directory = below(room.migrations.as_deref(), &schema.migrations)?;
+        let url = url(&schema.database)?;
+        let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
+        let all = loading
+            .await
+            .expect("reading files is not cancelled and does not panic")
+            .map_err(Unbound::Load)?;
+        let set = all.up_to(spec.to.get());
+        if !set.iter().any(|migration| migration.version == spec.to.get()) {
+            return Err(Unbound::Nothing { directory: schema.migrations.clone(), version: spec.to });
+        }
+        let text = set.digest().to_string();
+        let hex = text.strip_prefix("sha256:").unwrap_or(&text);
+        let digest = hex.parse().expect("a digest of migrations is a sha256");
+        let engine = Engine::connect(&url).await?;
+        Ok(Self { engine, set, digest })
+    }
+
+    /// How far the database is, by its own history.
+    pub async fn facts(&self) -> Result<SchemaFacts, Unbound> {
+        let status = self.engine.status(&self.set).await?;
+        let sessions_unknown = match self.engine.sessions().await? {
+            Sessions::Listed(_) => None,
+            Sessions::CannotTell { reason } => Some(reason),
+        };
+        let all =
+            |done: fn(&tidegate_migrations::MigrationStatus) -> bool| status.migrations.iter().all(done);
+        Ok(SchemaFacts {
+            expanded: all(|m| m.expand == PhaseState::Done),
+            migrated: all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
+            contracted: all(|m| m.contract == PhaseState::Done),
+            // What an earlier upgrade contracted is not this one's to undo.
+            clean: all(|m| {
+                m.contract == PhaseState::Done
+                    || (m.expand == PhaseState::NotStarted && m.undo == PhaseState::NotStarted)
+            }),
+            sessions_unknown,
+            ..SchemaFacts::default()
+        })
+    }
+}
+
+/// A directory below the coordinator's own, however it is written.
+fn below(root: Option<&Path>, asked: &str) -> Result<PathBuf, Unbound> {
+    let root = root.ok_or(Unbound::NoMigrations)?;
+    let outside = || Unbound::Outside(asked.to_owned());
+    let plain =
+        Path::new(asked).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !plain || asked.is_empty() {
+        return Err(outside());
+    }
+    // A link may lead out of it, too.
+    let (root, found) = (root.canonicalize(), root.join(asked).canonicalize());
+    match (root, found) {
+        (Ok(root), Ok(found)) if found.starts_with(&root) => Ok(found),
+        _ => Err(outside()),
+    }
+}
+
+fn url(source: &DatabaseSource) -> Result<DatabaseUrl, Unbound> {
+    let DatabaseSource::FromEnv(variable) = source;
+    let text = std::env::var(variable).map_err(|_| Unbound::NoUrl(variable.clone()))?;
+    text.parse().map_err(|source| Unbound::Url { variable: variable.clone(), source })
+}
+
+impl Unbound {
+    /// With all of its causes, for a reason that people read.
+    pub fn told(&self) -> String {
+        Chain(self).to_string()
+    }
+}

@@ -1,0 +1,73 @@
+//! Making the certificate of a contract, in rule 1's order: everything is read anew at one revision, then the
+//! database is asked, then what follows is committed under the compares that the planner puts into it.
+
+use super::bound::Bound;
+use super::job;
+use crate::record::metrics::Outcome;
+use crate::report::Picture;
+use crate::room::Room;
+use crate::seat::{Seat, events_in};
+use crate::telemetry::Chain;
+use std::collections::BTreeSet;
+use tidegate_migrations::{SessionKind, Sessions};
+use tidegate_planner::Reason;
+use tidegate_planner::certificate::{DatabaseEvidence, Made, Session, certify as make};
+use tidegate_proto::UpgradeId;
+use tidegate_store::Scope;
+
+/// Makes and commits a certificate, or says what is not so.
+pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec<Reason>> {
+    let no = |why: String| vec![Reason::Certificate { why }];
+    // Linearizable, at one revision R, and not from the mirror.
+    let snapshot = room.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
+    let fleet = Picture::of(snapshot).fleet;
+    let upgrade = fleet.upgrade(id).ok_or_else(|| no("the upgrade is gone".to_owned()))?;
+    let bound = job::bound(room, upgrade).await.map_err(no)?;
+    let evidence = evidence(&bound).await.map_err(no)?;
+    let events =
+        |made: &Result<Made, _>| made.as_ref().map_or(0, |made| made.commits.iter().map(events_in).sum());
+    let made = seat.plan(&fleet, |moment| make(&fleet, moment, id, evidence), events)?;
+    for commit in &made.commits {
+        if !seat.is_held() {
+            return Err(no("this coordinator no longer leads".to_owned()));
+        }
+        match room.store.commit(commit).await {
+            Ok(committed) => {
+                seat.has_committed(committed.revision);
+                room.metrics.committed(Outcome::Done);
+            }
+            Err(error) => {
+                room.metrics.committed(Outcome::Conflict);
+                return Err(no(format!("what it was made from has changed meanwhile: {}", Chain(&error))));
+            }
+        }
+    }
+    tracing::info!(upgrade = %id, digest = %made.certificate.digest(), "certified");
+    Ok(())
+}
+
+async fn evidence(bound: &Bound) -> Result<DatabaseEvidence, String> {
+    let pending_rows = bound.engine.pending_rows(&bound.set).await.map_err(|e| Chain(&e).to_string())?;
+    Ok(DatabaseEvidence { pending_rows, sessions: sessions_of(bound).await? })
+}
+
+/// The sessions on a schema, but for those by which coordinators ask for them; or why the database cannot tell.
+pub(super) async fn sessions_of(bound: &Bound) -> Result<Result<BTreeSet<Session>, String>, String> {
+    let listed = match bound.engine.sessions().await.map_err(|e| Chain(&e).to_string())? {
+        Sessions::CannotTell { reason } => return Ok(Err(reason)),
+        Sessions::Listed(listed) => listed,
+    };
+    let counted = listed.into_iter().filter(|session| session.kind != SessionKind::Engine);
+    Ok(Ok(counted
+        .map(|session| Session { name: session.application_name, kind: word(session.kind).to_owned() })
+        .collect()))
+}
+
+fn word(kind: SessionKind) -> &'static str {
+    match kind {
+        SessionKind::Session => "session",
+        SessionKind::PreparedTransaction => "prepared transaction",
+        SessionKind::WalSender => "replication connection",
+        SessionKind::Engine => "engine",
+    }
+}

@@ -1,0 +1,183 @@
+//! One job on one schema: look, do, look again. What is seen, and why it did not succeed, is told to the planner.
+
+use super::bind::term_of;
+use super::bound::Bound;
+use super::certify::sessions_of;
+use crate::room::Room;
+use crate::seat::Seat;
+use crate::telemetry::Chain;
+use futures::future::BoxFuture;
+use std::time::Duration;
+use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
+use tidegate_planner::certificate::sessions_flaw;
+use tidegate_planner::{SchemaFacts, SchemaJob};
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::{Digest, UpgradeId};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+/// How often progress is told: people read it.
+const TELL: Duration = Duration::from_secs(1);
+
+/// Runs a job: what the database shows after it, or why it did not succeed.
+pub async fn run(
+    room: &Room,
+    seat: &Seat,
+    id: &UpgradeId,
+    job: SchemaJob,
+    cancel: &CancellationToken,
+) -> Result<SchemaFacts, String> {
+    let span = tracing::info_span!("schema", upgrade = %id, job = job.word());
+    attempt(room, seat, id, job, cancel).instrument(span).await
+}
+
+/// Tells the planner how a job ended.
+pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
+    tell(seat, id, |facts| match done {
+        Ok(seen) => *facts = seen,
+        Err(why) => {
+            facts.running = None;
+            facts.trouble = Some(why);
+        }
+    });
+}
+
+/// Keeps what the planner is told of a schema, and wakes the wheel.
+fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
+    seat.schemas().send_modify(|all| change(all.entry(id.clone()).or_default()));
+}
+
+async fn attempt(
+    room: &Room,
+    seat: &Seat,
+    id: &UpgradeId,
+    job: SchemaJob,
+    cancel: &CancellationToken,
+) -> Result<SchemaFacts, String> {
+    let upgrade = upgrade_of(room, id).ok_or("the upgrade is gone")?;
+    let bound = bound(room, &upgrade).await?;
+    if job == SchemaJob::Look {
+        return bound.facts().await.map_err(|e| e.told());
+    }
+    tracing::info!("begins");
+    let (teller, told) = watch::channel(PhaseProgress::default());
+    let doing = verb(room, seat, id, &upgrade, &bound, job, &teller, cancel);
+    tokio::pin!(doing);
+    let mut timer = tokio::time::interval(TELL);
+    let done = loop {
+        tokio::select! {
+            done = &mut doing => break done,
+            _ = timer.tick() => {
+                let progress = shown(&told.borrow());
+                tell(seat, id, |facts| (facts.running, facts.trouble) = (Some(progress), None));
+            }
+        }
+    };
+    match done {
+        Ok(Outcome { steps, rows }) => tracing::info!(steps, rows, "done"),
+        Err(error) => {
+            let why = Chain(&error).to_string();
+            tracing::warn!(why, "not done");
+            return Err(why);
+        }
+    }
+    bound.facts().await.map_err(|e| e.told())
+}
+
+fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
+    room.mirror.picture().fleet.upgrade(id).map(|upgrade| upgrade.record.body.clone())
+}
+
+/// The schema that the upgrade was bound to when it was started, and no other.
+pub(super) async fn bound(room: &Room, upgrade: &Upgrade) -> Result<Bound, String> {
+    let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
+        return Err("the upgrade has no schema".to_owned());
+    };
+    let bound = Bound::open(room, &upgrade.spec, asked).await.map_err(|e| e.told())?;
+    if bound.digest != binding.migrations {
+        return Err(format!(
+            "the migrations on this coordinator have digest {}, and the upgrade was started with {}: bring back the files as they were",
+            bound.digest, binding.migrations
+        ));
+    }
+    let identity = bound.engine.identity().await.map_err(|e| Chain(&e).to_string())?;
+    match identity.id {
+        Some(found) if found.0 == binding.id.as_str() => Ok(bound),
+        found => Err(format!(
+            "the database holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
+            found.map_or_else(|| "without an id".to_owned(), |id| id.0),
+            binding.id
+        )),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "what the engine's verbs need, named once")]
+async fn verb(
+    room: &Room,
+    seat: &Seat,
+    id: &UpgradeId,
+    upgrade: &Upgrade,
+    bound: &Bound,
+    job: SchemaJob,
+    teller: &watch::Sender<PhaseProgress>,
+    cancel: &CancellationToken,
+) -> Result<Outcome, Error> {
+    let (engine, set, term) = (&bound.engine, &bound.set, term_of(seat));
+    match job {
+        SchemaJob::Look => Ok(Outcome::default()),
+        SchemaJob::Expand => engine.expand(set, &term, teller, cancel).await,
+        SchemaJob::Migrate => engine.migrate(set, &term, teller, cancel).await,
+        SchemaJob::Undo => engine.undo(set, &term, teller, cancel).await,
+        SchemaJob::Contract { certificate } => {
+            let proof = ContractProof { certificate: id.to_string(), digest: certificate.to_string() };
+            let recheck = || -> BoxFuture<'_, Result<(), String>> {
+                Box::pin(still_allowed(room, seat, id, upgrade, bound, certificate))
+            };
+            engine.contract(set, &term, &proof, &recheck, teller, cancel).await
+        }
+    }
+}
+
+/// Asked again before each step of contract: we lead, the upgrade stands where it stood, and the sessions are clean.
+async fn still_allowed(
+    room: &Room,
+    seat: &Seat,
+    id: &UpgradeId,
+    upgrade: &Upgrade,
+    bound: &Bound,
+    certificate: Digest,
+) -> Result<(), String> {
+    if !seat.is_held() {
+        return Err("this coordinator no longer leads".to_owned());
+    }
+    let stands = upgrade_of(room, id).is_some_and(|now| now.phase == Phase::Contract { certificate });
+    if !stands {
+        return Err("the upgrade no longer stands in contract on this certificate".to_owned());
+    }
+    let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
+        return Err("the upgrade has no schema".to_owned());
+    };
+    let required = room.mirror.picture().fleet.schema(&binding.id).map(|schema| schema.services.clone());
+    let required = required.ok_or("the schema's record is gone")?;
+    let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
+    let allowed = asked.allow_sessions.iter().cloned().collect();
+    sessions_flaw(&required, &allowed, &sessions).map_or(Ok(()), |flaw| Err(flaw.to_string()))
+}
+
+fn shown(progress: &PhaseProgress) -> String {
+    let mut text = match progress.step {
+        0 => "connecting".to_owned(),
+        step => format!("{} step {step}/{}: {}", progress.migration, progress.steps, progress.doing),
+    };
+    if progress.rows_total > 0 {
+        text.push_str(&format!(", {} of {} rows", progress.rows_done, progress.rows_total));
+    }
+    if let Some(left) = progress.seconds_left {
+        text.push_str(&format!(", about {left} s left"));
+    }
+    if let Some(waiting) = &progress.waiting {
+        text.push_str(&format!("; waits for {waiting}"));
+    }
+    text
+}

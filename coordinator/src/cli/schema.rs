@@ -1,0 +1,290 @@
+//! `tidegate schema …`: one database, looked at or changed by hand, for those who run no coordinator on it. The
+//! database's own lock and term hold against a coordinator that does.
+
+use super::exit::{Failure, Outcome};
+use super::show;
+use crate::telemetry::Chain;
+use clap::Subcommand;
+use futures::future::BoxFuture;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tidegate_migrations::{
+    ContractProof, DatabaseUrl, Engine, Error, MigrationSet, Phase, PhaseProgress, PhaseState,
+    SchemaIdentity, Sessions, Status, Term,
+};
+use tidegate_planner::certificate::{Sealed, Session, sessions_flaw};
+use tidegate_proto::ServiceVersion;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+const AFTER: &str = "\
+Exit codes: 0 done (check: nothing is left to do); check: 3 expand is next, 4 migrate is next, 5 contract is next;
+1 failed, 2 bad input, 3 refused, 4 the database does not answer.
+
+Under a coordinator none of this is needed: an upgrade with a schema does it by itself, under its gates.";
+
+/// Verbs on a schema.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Which database, which migrations.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The environment variable that holds the database's URL (postgres://… or sqlite:PATH).
+    #[arg(long, value_name = "VARIABLE", default_value = "DATABASE_URL")]
+    from_env: String,
+    /// The directory of migrations.
+    #[arg(long, value_name = "DIR")]
+    migrations: PathBuf,
+    /// Only what this service version knows. Default: all of it.
+    #[arg(long = "to", value_name = "VERSION")]
+    to: Option<ServiceVersion>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// How far it is, and what is next.
+    #[command(after_help = AFTER)]
+    Check {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Add what the new version needs; the old one goes on beside it.
+    Expand {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Fill the rows that were there before, in batches, from where it stopped.
+    Migrate {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Drop what only the old version needed, on a certificate. There is no way back.
+    Contract {
+        #[command(flatten)]
+        which: Which,
+        /// The certificate, as `tidegate upgrade certificate` printed it; of this schema and these migrations.
+        #[arg(long, value_name = "FILE")]
+        certificate: PathBuf,
+    },
+    /// Take expand back.
+    Undo {
+        #[command(flatten)]
+        which: Which,
+        /// Your statement that nothing of the new version runs any more: nobody else is asked.
+        #[arg(long, required = true)]
+        nothing_new_runs: bool,
+    },
+}
+
+struct Opened {
+    engine: Engine,
+    set: MigrationSet,
+    identity: SchemaIdentity,
+}
+
+impl Args {
+    /// Looks, or does it.
+    pub async fn run(self, as_json: bool) -> Result<Outcome, Failure> {
+        let (which, phase, certificate) = match self.verb {
+            Verb::Check { which } => return check(&which.open().await?, as_json).await,
+            Verb::Expand { which } => (which, Phase::Expand, None),
+            Verb::Migrate { which } => (which, Phase::Migrate, None),
+            Verb::Contract { which, certificate } => (which, Phase::Contract, Some(certificate)),
+            Verb::Undo { which, .. } => (which, Phase::Undo, None),
+        };
+        let opened = which.open().await?;
+        let proof = certificate.map(|path| opened.proof(&path)).transpose()?;
+        opened.run(phase, proof, as_json).await
+    }
+}
+
+impl Which {
+    async fn open(self) -> Result<Opened, Failure> {
+        let text = std::env::var(&self.from_env).map_err(|_| {
+            Failure::usage(format!(
+                "the environment variable {} is not set: it names the database's URL",
+                self.from_env
+            ))
+        })?;
+        let url: DatabaseUrl = text.parse().map_err(|error| {
+            Failure::usage(format!("the environment variable {}: {error}", self.from_env))
+        })?;
+        let all = MigrationSet::load(&self.migrations)
+            .map_err(|error| Failure::usage(Chain(&error).to_string()))?;
+        let set = self.to.map_or_else(|| all.clone(), |to| all.up_to(to.get()));
+        let engine = Engine::connect(&url).await.map_err(failed)?;
+        let identity = engine.identity().await.map_err(failed)?;
+        Ok(Opened { engine, set, identity })
+    }
+}
+
+impl Opened {
+    /// The term that the database obeys already; before any, one below every leader's (a leader's key is never
+    /// created at revision 1).
+    fn term(&self) -> Term {
+        self.identity.term.clone().unwrap_or_else(|| Term { revision: 1, id: "by-hand".to_owned() })
+    }
+
+    fn proof(&self, path: &Path) -> Result<Sealed, Failure> {
+        let text = std::fs::read(path).map_err(|error| {
+            Failure::usage(format!("could not read the certificate {}: {error}", path.display()))
+        })?;
+        let sealed: Sealed = serde_json::from_slice(&text)
+            .map_err(|error| Failure::usage(format!("{} is no certificate: {error}", path.display())))?;
+        sealed.verify().map_err(|flaw| Failure::refused(format!("the certificate is not true: {flaw}")))?;
+        let ours = self.identity.id.as_ref().map(|id| id.0.as_str());
+        if ours != Some(sealed.certificate.schema.as_str()) {
+            return Err(Failure::refused(format!(
+                "the certificate is of schema {}, and the database holds {}",
+                sealed.certificate.schema,
+                ours.unwrap_or("none that was ever claimed")
+            )));
+        }
+        if self.set.digest().as_str() != format!("sha256:{}", sealed.certificate.migrations) {
+            return Err(Failure::refused(format!(
+                "the certificate is of migrations with digest {}, and these have {}",
+                sealed.certificate.migrations,
+                self.set.digest()
+            )));
+        }
+        Ok(sealed)
+    }
+
+    async fn run(&self, phase: Phase, proof: Option<Sealed>, as_json: bool) -> Result<Outcome, Failure> {
+        let (teller, told) = watch::channel(PhaseProgress::default());
+        let cancel = CancellationToken::new();
+        let interrupted = cancel.clone();
+        tokio::spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                interrupted.cancel();
+            }
+        });
+        tokio::spawn(narrate(told));
+        let (engine, set, term) = (&self.engine, &self.set, self.term());
+        let done = match (phase, proof) {
+            (Phase::Expand, _) => engine.expand(set, &term, &teller, &cancel).await,
+            (Phase::Migrate, _) => engine.migrate(set, &term, &teller, &cancel).await,
+            (Phase::Undo, _) => engine.undo(set, &term, &teller, &cancel).await,
+            (Phase::Contract, Some(sealed)) => {
+                let (certificate, digest) =
+                    (sealed.certificate.upgrade.to_string(), sealed.digest.to_string());
+                let proof = ContractProof { certificate, digest };
+                let recheck = || -> BoxFuture<'_, Result<(), String>> { Box::pin(clean(engine, &sealed)) };
+                engine.contract(set, &term, &proof, &recheck, &teller, &cancel).await
+            }
+            (Phase::Contract, None) => return Err(Failure::refused("contract runs on a certificate only")),
+        };
+        let done = done.map_err(failed)?;
+        if as_json {
+            show::json(&json!({ "phase": phase.as_str(), "steps": done.steps, "rows": done.rows }))?;
+        } else {
+            show::text(&format!("{phase}: {} steps, {} rows", done.steps, done.rows))?;
+        }
+        Ok(Outcome::Good)
+    }
+}
+
+/// Whether the sessions are still such as the certificate demands.
+async fn clean(engine: &Engine, sealed: &Sealed) -> Result<(), String> {
+    let Sessions::Listed(listed) = engine.sessions().await.map_err(|e| Chain(&e).to_string())? else {
+        return Ok(());
+    };
+    let ours = tidegate_migrations::SessionKind::Engine;
+    let sessions = listed.into_iter().filter(|session| session.kind != ours);
+    let sessions =
+        sessions.map(|s| Session { name: s.application_name, kind: "session".to_owned() }).collect();
+    let (required, allowed) = (&sealed.certificate.required, &sealed.certificate.allowed_sessions);
+    sessions_flaw(required, allowed, &sessions).map_or(Ok(()), |flaw| Err(flaw.to_string()))
+}
+
+async fn narrate(mut told: watch::Receiver<PhaseProgress>) {
+    let mut last = String::new();
+    while told.changed().await.is_ok() {
+        let line = {
+            let now = told.borrow_and_update();
+            format!("{} step {}/{}: {}", now.migration, now.step, now.steps, now.doing)
+        };
+        if line != last {
+            eprintln!("tidegate: {line}");
+            last = line;
+        }
+    }
+}
+
+async fn check(opened: &Opened, as_json: bool) -> Result<Outcome, Failure> {
+    let status = opened.engine.status(&opened.set).await.map_err(failed)?;
+    let next = status.next.map(Phase::as_str);
+    if as_json {
+        let migrations: Vec<_> = status
+            .migrations
+            .iter()
+            .map(|m| {
+                json!({
+                    "id": m.id, "version": m.version, "expand": word(m.expand), "migrate": word(m.migrate),
+                    "contract": word(m.contract), "undo": word(m.undo), "pending_rows": m.pending_rows,
+                })
+            })
+            .collect();
+        let id = opened.identity.id.as_ref().map(|id| id.0.clone());
+        show::json(&json!({ "schema": id, "next": next, "migrations": migrations }))?;
+    } else {
+        show::text(&described(&status))?;
+    }
+    Ok(match status.next {
+        None => Outcome::Good,
+        Some(Phase::Expand) => Outcome::Says(3),
+        Some(Phase::Migrate) => Outcome::Says(4),
+        Some(Phase::Contract) => Outcome::Says(5),
+        Some(Phase::Undo) => Outcome::Negative,
+    })
+}
+
+fn described(status: &Status) -> String {
+    let rows = status.migrations.iter().map(|m| {
+        vec![
+            m.id.clone(),
+            m.version.to_string(),
+            word(m.expand).to_owned(),
+            word(m.migrate).to_owned(),
+            word(m.contract).to_owned(),
+            show::or_dash(m.pending_rows),
+        ]
+    });
+    let table = show::table(&["MIGRATION", "VERSION", "EXPAND", "MIGRATE", "CONTRACT", "ROWS LEFT"], rows);
+    let next = match status.next {
+        None => "nothing is left to do".to_owned(),
+        Some(Phase::Undo) => "an undo has begun and must be ended: tidegate schema undo".to_owned(),
+        Some(phase) => format!("next: {phase}"),
+    };
+    format!("{table}\n{next}")
+}
+
+fn word(state: PhaseState) -> &'static str {
+    match state {
+        PhaseState::NotStarted => "-",
+        PhaseState::Running => "begun",
+        PhaseState::Done => "done",
+    }
+}
+
+fn failed(error: Error) -> Failure {
+    let message = Chain(&error).to_string();
+    match error {
+        Error::Unreachable { .. } => Failure::away(message),
+        Error::Lint(_) => Failure::usage(message),
+        Error::Authentication { .. }
+        | Error::LowerTerm { .. }
+        | Error::RestoredStore { .. }
+        | Error::LockBusy { .. }
+        | Error::Drift { .. }
+        | Error::Order { .. }
+        | Error::Unverified { .. }
+        | Error::Recheck { .. } => Failure::refused(message),
+        _ => Failure::failed(message),
+    }
+}
