@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use etcd_client::Client;
+use etcd_client::{Client, DeleteOptions, PutOptions, Txn, TxnOp};
 use tidegate_embedded_etcd::{Embedded, OpenError};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -94,4 +94,46 @@ async fn what_it_does_not_offer_it_says() {
     assert!(status.version().starts_with("3.5.99-embedded"), "{}", status.version());
     assert!(client.alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None).await.is_ok());
     client.defragment().await.unwrap();
+}
+
+/// etcd 3.4 itself ends with a panic on this one, so that it can stand in no comparison.
+#[tokio::test]
+async fn a_key_deleted_and_kept_in_one_transaction_is_put_empty() {
+    let store = Embedded::in_memory();
+    let mut client = store.client().await.unwrap();
+    client.put("a", "1", None).await.unwrap();
+    let txn = Txn::new().and_then([
+        TxnOp::delete("a", Some(DeleteOptions::new().with_from_key())),
+        TxnOp::put("a", "", Some(PutOptions::new().with_ignore_value())),
+    ]);
+    client.txn(txn).await.unwrap();
+    let kv = client.get("a", None).await.unwrap().take_kvs().remove(0);
+    assert_eq!((kv.value(), kv.version(), kv.create_revision()), (b"".as_slice(), 1, 3));
+}
+
+/// More streams on one connection than an HTTP/2 server allows by default.
+#[tokio::test]
+async fn one_connection_carries_a_thousand_watch_streams() {
+    let store = Embedded::in_memory();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let shutdown = CancellationToken::new();
+    let server = tokio::spawn({
+        let (store, shutdown) = (store.clone(), shutdown.clone());
+        async move { store.serve(listener, shutdown).await }
+    });
+    let mut client = Client::connect([url], None).await.unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..1000 {
+        let mut stream = client.watch("key", None).await.unwrap();
+        assert!(facts::next(&mut stream).await.created());
+        streams.push(stream);
+    }
+    client.put("key", "1", None).await.unwrap();
+    for stream in &mut streams {
+        assert_eq!(facts::events(stream, 1).await.0, ["+key=1"]);
+    }
+    drop((streams, client));
+    shutdown.cancel();
+    server.await.unwrap().unwrap();
 }
