@@ -1,6 +1,7 @@
 //! What the agent must not forget: one small file per service, on disk before each act that it speaks of. Killed at
 //! any instant and started again, the agent neither starts a service twice nor forgets a drain.
 
+use crate::crash;
 use crate::directive::phase::Phase;
 use crate::durable;
 use serde::{Deserialize, Serialize};
@@ -205,10 +206,13 @@ impl JournalFile {
 
     /// Writes it, and returns when it is on the disk.
     pub fn write(&self, journal: &Journal) -> Result<(), JournalError> {
+        crash::point("journal", crash::When::Before);
         let bytes = serde_json::to_vec_pretty(journal)
             .map_err(io::Error::other)
             .and_then(|bytes| durable::replace(&self.0, &bytes));
-        bytes.map_err(|source| JournalError::File { doing: "write", path: self.0.clone(), source })
+        bytes.map_err(|source| JournalError::File { doing: "write", path: self.0.clone(), source })?;
+        crash::point("journal", crash::When::After);
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ pub mod admit;
 pub mod agent;
 pub mod cli;
 pub mod config;
+mod crash;
 pub mod directive;
 pub mod drain;
 mod durable;

@@ -1,6 +1,7 @@
 //! Runs a program to its end: with a time limit, in a process group of its own that is killed as a whole, with as
 //! much of its output as a message needs.
 
+use futures::FutureExt;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -73,9 +74,13 @@ pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
     let group = Group::of(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut output = Box::pin(async {
-        tokio::join!(keep(stdout, &mut out), keep(stderr, &mut err));
-    });
+    let mut output = Box::pin(
+        async {
+            tokio::join!(keep(stdout, &mut out), keep(stderr, &mut err));
+        }
+        // It is waited for twice.
+        .fuse(),
+    );
     let ended = tokio::time::timeout(limit, async {
         tokio::select! {
             ended = child.wait() => ended,

@@ -1,0 +1,20 @@
+//! The agent as a program, against a store over TCP, a service that is a real process (this test binary, called
+//! again), and a balancer's stats socket.
+
+mod world;
+
+mod adopt;
+mod drain;
+mod kill;
+mod refuse;
+mod replace;
+mod rest;
+mod store_away;
+
+/// What this binary becomes when the agent starts it as a service; see `world::service`.
+#[test]
+fn become_a_service_where_that_is_asked_for() {
+    if let Ok(config) = std::env::var(world::service::CONFIG) {
+        world::service::serve(&config);
+    }
+}

@@ -1,0 +1,179 @@
+//! What is refused, and how that is said.
+
+use crate::adopt::standing;
+use crate::world::agent::PROGRAM;
+use crate::world::store::{directive, release, report_key, service};
+use crate::world::{World, wait_for};
+use std::path::Path;
+use std::process::{Command, Output};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Identity, Report, Rotation, Step};
+use tidegate_proto::{Key, Revision};
+
+fn run(arguments: &[&str], config: &Path) -> Output {
+    Command::new(PROGRAM).args(arguments).arg("--config").arg(config).output().unwrap()
+}
+
+fn words(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn refused(report: &Report) -> bool {
+    matches!(report.step, Step::Refused { .. })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_old_node_is_not_started() {
+    let mut world = World::new().await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    world.store.set_window(2, 2).await;
+    let _agent = world.agent();
+    let report = world.store.wait_for_report(&world, "refused", refused).await;
+    let Step::Refused { reason } = &report.step else { unreachable!() };
+    assert!(reason.contains("below the floor 2"), "{reason}");
+    assert!(world.starts().is_empty());
+    assert!(world.disable_file().exists());
+    assert!(world.store.inventory().await.is_none());
+    // The window moves: it may.
+    world.store.set_window(1, 2).await;
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_old_node_is_kept_out_of_rotation() {
+    let (world, agent) = standing().await;
+    agent.kill();
+    let before = world.store.inventory().await.unwrap().0;
+    world.store.set_window(2, 2).await;
+    let _again = world.agent();
+    let report = world
+        .store
+        .wait_for_report(&world, "refused and out", |r| refused(r) && r.rotation == Rotation::Out)
+        .await;
+    assert_eq!(report.version.map(|v| v.get()), Some(1));
+    assert_eq!(world.store.inventory().await.unwrap().0, before);
+    wait_for("DOWN", &world, || async { world.balancer.status() }, |s| s == "DOWN").await;
+    // Its way back is forward.
+    let wanted = release(&world, 2);
+    let replace = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted]);
+    let generation = world.store.direct(replace).await;
+    world.store.wait_for_serving(&world, 2, generation).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_beyond_the_window_is_not_started_and_the_way_back_is_open() {
+    let (world, _agent) = standing().await;
+    world.store.set_window(1, 1).await;
+    let (old, new) = (release(&world, 1), release(&world, 2));
+    let replace = directive(Disposition::Replace { release: new.clone() }, vec![old.clone(), new]);
+    world.store.direct(replace).await;
+    let report = world.store.wait_for_report(&world, "refused", refused).await;
+    assert!(
+        matches!(&report.step, Step::Refused { reason } if reason.contains("above the ceiling 1")),
+        "{report:?}"
+    );
+    assert_eq!(report.version, None);
+    assert_eq!(world.starts().len(), 1);
+    let back = directive(Disposition::Replace { release: old.clone() }, vec![old]);
+    let generation = world.store.direct(back).await;
+    world.store.wait_for_serving(&world, 1, generation).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_agent_under_the_nodes_name_is_refused_and_the_holder_named() {
+    let (world, first) = standing().await;
+    // The same state directory.
+    let output = run(&["run"], &world.config());
+    assert_eq!(output.status.code(), Some(4), "{}", words(&output));
+    assert!(words(&output).contains(&format!("pid {}", first.pid())), "{}", words(&output));
+    // Another one.
+    let text = std::fs::read_to_string(world.config()).unwrap();
+    let other = world.path().join("other.toml");
+    let state = format!("{}/state", world.path().display());
+    std::fs::write(&other, text.replace(&state, &format!("{state}-2"))).unwrap();
+    let nonce = world.store.report().await.unwrap().identity.nonce;
+    let output = run(&["run"], &other);
+    assert_eq!(output.status.code(), Some(4), "{}", words(&output));
+    assert!(words(&output).contains(&nonce), "{}", words(&output));
+    assert_eq!(world.starts().len(), 1);
+    assert!(!world.disable_file().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_reboot_the_old_lease_is_waited_for() {
+    let (world, agent) = standing().await;
+    agent.kill();
+    let mut report = world.store.report().await.unwrap();
+    report.identity = Identity { boot: "an earlier boot".to_owned(), ..report.identity };
+    world.store.put(report_key(), report).await;
+    let before = world.store.inventory().await.unwrap().0;
+    let _again = world.agent();
+    let asked = world.balancer.asked();
+    wait_for("the agent looks", &world, || async { world.balancer.asked() }, |n| *n > asked + 2).await;
+    assert_eq!(world.store.report().await.unwrap().identity.boot, "an earlier boot");
+    assert_eq!(world.store.inventory().await.unwrap().0, before);
+    world.store.delete(report_key()).await;
+    let report = world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert!(report.admission > before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn admit_answers_by_its_exit_code() {
+    let world = World::new().await;
+    world.store.set_window(2, 2).await;
+    let config = world.config();
+    let arguments = |version| ["admit", "--service", "pantry", "--version", version];
+    let output = run(&arguments("1"), &config);
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output));
+    assert!(words(&output).contains("below the floor 2"), "{}", words(&output));
+    assert!(world.store.inventory().await.is_none());
+    let output = run(&arguments("2"), &config);
+    assert!(output.status.success(), "{}", words(&output));
+    assert_eq!(world.store.inventory().await.unwrap().1.version.get(), 2);
+    assert_eq!(run(&arguments("0"), &config).status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_lists_every_finding() {
+    let world = World::new().await;
+    let good = run(&["check"], &world.config());
+    assert!(good.status.success(), "{}", words(&good));
+    std::fs::remove_file(world.artifact(2)).unwrap();
+    let bad = world.path().join("bad.toml");
+    let text = std::fs::read_to_string(world.config()).unwrap();
+    let disable = format!("{}/disable", world.path().display());
+    let text = text
+        .replace(&format!("disable_file = \"{disable}\""), "disable_file = \"/proc/nowhere/disable\"")
+        .replace("stats.sock", "no.sock");
+    std::fs::write(&bad, text).unwrap();
+    let output = run(&["check"], &bad);
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for finding in ["/proc/nowhere/disable", "no.sock", "pantry-2"] {
+        assert!(said.contains(finding), "{finding} is not in {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_cannot_be_read_change_nothing() {
+    let (world, _agent) = standing().await;
+    let mut client = world.store.embedded.client().await.unwrap().kv_client();
+    let directive = format!("/tidegate/directives/{}/n1", service());
+    for bytes in [b"{".to_vec(), vec![0xff, 0xfe], vec![b'x'; 1 << 20]] {
+        client.put(directive.clone(), bytes, None).await.unwrap();
+    }
+    client.put("/tidegate/windows/pantry", "{\"schema\":1,\"floor\":0}", None).await.unwrap();
+    wait_for(
+        "the finding in the log",
+        &world,
+        || async { world.log() },
+        |log| log.contains("cannot be read"),
+    )
+    .await;
+    let report = world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert_eq!((report.generation, report.window), (Revision::ABSENT, Revision::ABSENT));
+    // A good one after them is obeyed.
+    world.store.delete(Key::Window(service())).await;
+    let good = world.store.set_window(1, 1).await;
+    world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == good).await;
+}

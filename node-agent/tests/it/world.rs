@@ -1,0 +1,175 @@
+//! A small world for one agent: a store, a service, a balancer, and eyes.
+
+pub mod agent;
+pub mod balancer;
+pub mod service;
+pub mod store;
+
+use agent::Agent;
+use balancer::Balancer;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use store::TestStore;
+use tempfile::TempDir;
+
+/// How long a level is waited for: far longer than it ever takes.
+pub const LONG: Duration = Duration::from_secs(20);
+
+/// Everything that one test needs. What it started ends with it.
+pub struct World {
+    pub room: TempDir,
+    pub store: TestStore,
+    pub balancer: Balancer,
+    pub port: u16,
+    /// Added to the node's configuration, before its service.
+    pub top: String,
+    /// Added to the service's configuration.
+    pub more: String,
+}
+
+impl World {
+    pub async fn new() -> Self {
+        let room = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let store = TestStore::start().await;
+        let disable = room.path().join("disable");
+        let balancer = Balancer::start(&room.path().join("stats.sock"), port).await;
+        let world = Self { room, store, balancer, port, top: String::new(), more: String::new() };
+        for version in 1..=3 {
+            service::write_release(&world.artifact(version), version, port, world.path(), &disable);
+        }
+        world
+    }
+
+    pub fn path(&self) -> &Path {
+        self.room.path()
+    }
+
+    pub fn artifact(&self, version: u32) -> PathBuf {
+        let directory = self.path().join("artifacts").join(format!("v{version}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        directory.join("service.json")
+    }
+
+    pub fn disable_file(&self) -> PathBuf {
+        self.path().join("disable")
+    }
+
+    pub fn journal(&self) -> String {
+        std::fs::read_to_string(self.path().join("state/pantry/journal.json")).unwrap_or_default()
+    }
+
+    /// The configuration of the node, with the `process` driver unless the service's is to be only watched.
+    pub fn config(&self) -> PathBuf {
+        let path = self.path().join("agent.toml");
+        std::fs::write(&path, self.config_text()).unwrap();
+        path
+    }
+
+    fn config_text(&self) -> String {
+        let (room, port) = (self.path().display(), self.port);
+        let program = std::env::current_exe().unwrap();
+        let mut text = format!(
+            r#"
+node = "n1"
+labels = {{ zone = "a" }}
+state_dir = "{room}/state"
+runtime_dir = "{room}/run"
+lease_ttl = "2s"
+{top}
+[store]
+endpoints = ["http://{store}"]
+[service.pantry]
+probe = {{ http = "http://127.0.0.1:{port}/version", pointer = "/version" }}
+ready_url = "http://127.0.0.1:{port}/ready"
+health_url = "http://127.0.0.1:{port}/healthcheck"
+disable_file = "{room}/disable"
+interval = "100ms"
+fast_interval = "20ms"
+timeout = "700ms"
+in_flight = {{ url = "http://127.0.0.1:{port}/in-flight" }}
+check = {{ interval = "50ms", fall = 2, rise = 2 }}
+{more}
+[service.pantry.driver.process]
+argv = ["{program}", "become_a_service_where_that_is_asked_for", "--exact", "--nocapture"]
+env = {{ {variable} = "{{release_dir}}/service.json" }}
+stop_timeout = "5s"
+[[service.pantry.balancer]]
+stats = "unix:{room}/stats.sock"
+backend = "pantry"
+server = "n1"
+"#,
+            top = self.top,
+            more = self.more,
+            store = self.store.address,
+            program = program.display(),
+            variable = service::CONFIG,
+        );
+        for version in 1..=3 {
+            text += &format!(
+                "[service.pantry.artifact.\"pantry-{version}\"]\nsource = {:?}\nversion = {version}\n",
+                self.artifact(version)
+            );
+        }
+        text
+    }
+
+    /// Starts the agent.
+    pub fn agent(&self) -> Agent {
+        Agent::start(&self.config(), &self.path().join("agent.log"), &[])
+    }
+
+    /// Starts it so that it ends by itself at a place.
+    pub fn agent_that_crashes(&self, at: &str) -> Agent {
+        Agent::start(&self.config(), &self.path().join("agent.log"), &[("TIDEGATE_AGENT_CRASH_AT", at)])
+    }
+
+    /// The starts of the service so far: version and pid of each.
+    pub fn starts(&self) -> Vec<(u32, i32)> {
+        service::starts(self.path())
+    }
+
+    /// What an agent has logged, for messages.
+    pub fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.path().join("agent.log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for (_, pid) in self.starts() {
+            service::end(pid, self.path());
+        }
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until `look` answers something that `holds`, and returns it; fails with the last thing seen.
+pub async fn wait_for<T: Debug, F: Future<Output = T>>(
+    what: &str,
+    world: &World,
+    mut look: impl FnMut() -> F,
+    holds: impl Fn(&T) -> bool,
+) -> T {
+    let end = Instant::now() + LONG;
+    loop {
+        let seen = look().await;
+        if holds(&seen) {
+            return seen;
+        }
+        assert!(
+            Instant::now() < end,
+            "not within {LONG:?}: {what}; last seen {seen:?}\njournal {}\nlog\n{}",
+            world.journal(),
+            world.log()
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
