@@ -81,7 +81,8 @@ impl<'de> Deserialize<'de> for ServiceVersion {
                     .and_then(|n| self.visit_i64(n))
             }
         }
-        deserializer.deserialize_i64(Visitor)
+        // Not `_i64`: YAML would hand over a quoted number as a number.
+        deserializer.deserialize_any(Visitor)
     }
 }
 
