@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
+mod cli;
+mod doors;
 mod herd;
+mod process;
+mod schema;
 mod upgrades;
 mod world;

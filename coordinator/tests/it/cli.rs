@@ -1,0 +1,136 @@
+//! What the commands say, and how they exit.
+
+use crate::process::{Daemon, run, tidegate};
+use crate::world::spec;
+use tidegate_proto::wire::v1::UpgradeStatusReply;
+use tokio_util::sync::CancellationToken;
+
+#[test]
+fn the_example_is_a_spec_that_can_be_started_from() {
+    let example = run(tidegate().args(["spec", "new"]));
+    assert_eq!(example.code, 0);
+    let daemon = Daemon::embedded(|_, _| {});
+    let path = daemon.file("spec.yaml", &example.out);
+    let said = daemon.ask(&["upgrade", "start", path.to_str().unwrap()]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.err.contains("pantry-api has no instance"), "{said:?}");
+    let dry = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--dry-run"]);
+    assert_eq!(dry.code, 3, "{dry:?}");
+    assert!(dry.out.starts_with("blocks   pantry-api has no instance"), "{dry:?}");
+    assert_eq!(daemon.ask(&["--json", "upgrade", "list"]).out, "", "nothing was changed");
+}
+
+#[test]
+fn a_spec_that_is_wrong_is_refused_with_the_place_and_what_is_allowed() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let cases = [
+        ("relase: {}", &["unknown field", "relase", "line 5"][..]),
+        ("min_in_service: many", &["min_in_service", "percentage", "line 5"]),
+        ("min_in_service: \"0%\"", &["\"1%\" to \"100%\"", "line 5"]),
+        ("max_unavailable: \"101%\"", &["\"1%\" to \"100%\""]),
+        ("max_unavailable: -1", &["-1", "whole number"]),
+        ("max_unavailable: 0", &["max_unavailable: is 0", "1 or more"]),
+        ("health: {healthy_deadline: -5s}", &["-5s", "duration"]),
+        ("health: {min_healthy_time: 10m, healthy_deadline: 5m}", &["health.healthy_deadline"]),
+        ("approvals: [lunch]", &["lunch"]),
+        ("strategy: {canary: {steps: [rest, 1]}}", &["rest takes all that remain"]),
+    ];
+    for (wrong, words) in cases {
+        refused(&daemon, &spec(wrong), words);
+    }
+    refused(&daemon, &spec("").replace("to: 2", "to: 1"), &["to: 1 is not above `from` (1)"]);
+    refused(&daemon, &spec("").replace("to: 2", "to: 3"), &["more than one hop", "upgrade to 2 first"]);
+    refused(&daemon, &spec("").replace("from: 1", "from: 0"), &["service version", "line 2"]);
+    refused(&daemon, &spec("").replace("from: 1", "from: \"1\""), &["line 2"]);
+    refused(&daemon, "service: [", &["line"]);
+    let all = spec("max_unavailable: 0\nfailure_domain: \"\"").replace("to: 2", "to: 1");
+    refused(&daemon, &all, &["max_unavailable", "failure_domain", "not above"]);
+}
+
+fn refused(daemon: &Daemon, spec: &str, words: &[&str]) {
+    let path = daemon.file("wrong.yaml", spec);
+    let said = daemon.ask(&["upgrade", "start", path.to_str().unwrap()]);
+    assert_eq!(said.code, 2, "{spec}\n{said:?}");
+    assert!(said.err.contains("wrong.yaml"), "the file is named: {said:?}");
+    for word in words {
+        assert!(said.err.contains(word), "{word:?} is not in: {}", said.err);
+    }
+}
+
+#[test]
+fn what_is_not_there_and_what_cannot_be_reached_have_codes_of_their_own() {
+    let daemon = Daemon::embedded(|_, _| {});
+    for verb in ["status", "watch", "explain", "history", "certificate"] {
+        let said = daemon.ask(&["upgrade", verb, "nope"]);
+        assert_eq!(said.code, 2, "{verb}: {said:?}");
+        assert!(said.err.contains("there is no upgrade nope"), "{verb}: {said:?}");
+    }
+    let said = daemon.ask(&["upgrade", "pause", "nope", "--why", "x"]);
+    assert_eq!((said.code, said.err.contains("there is no upgrade nope")), (2, true), "{said:?}");
+    let said = daemon.ask(&["upgrade", "pause", "no/pe", "--why", "x"]);
+    assert_eq!((said.code, said.err.contains("is not a name")), (2, true), "{said:?}");
+    let said = daemon.ask(&["fleet", "spread", "nobody"]);
+    assert_eq!((said.code, said.err.contains("no agent has ever reported")), (2, true), "{said:?}");
+    let said = daemon.ask(&["upgrade", "pause", "nope"]);
+    assert_eq!((said.code, said.err.contains("--why")), (2, true), "clap says what is missing: {said:?}");
+    let said = run(tidegate().args(["--coordinator", "http://127.0.0.1:1", "upgrade", "list"]));
+    assert_eq!((said.code, said.err.contains("no coordinator answers at")), (4, true), "{said:?}");
+    let said = run(tidegate().args(["--coordinator", "ftp://x", "upgrade", "list"]));
+    assert_eq!((said.code, said.err.contains("no URL of a coordinator")), (2, true), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_is_driven_from_the_command_line() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let herd = daemon.herd(4).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let path = daemon.file("spec.yaml", &spec("approvals: [roll]\nmin_in_service: 2"));
+    let path = path.to_str().unwrap();
+
+    let dry = daemon.ask(&["upgrade", "start", path, "--dry-run"]);
+    assert_eq!((dry.code, dry.out.lines().count()), (0, 5), "a line and four waves: {dry:?}");
+    let started = daemon.ask(&["upgrade", "start", path, "--id", "u1"]);
+    assert_eq!((started.code, started.out.trim()), (0, "u1"), "{started:?}");
+    let second = daemon.ask(&["upgrade", "start", path]);
+    assert_eq!(
+        (second.code, second.err.contains("upgrade u1 of pantry-api is active")),
+        (3, true),
+        "{second:?}"
+    );
+
+    daemon.until("it waits for approval", &["upgrade", "explain", "u1"], |said| {
+        said.out.contains("waits for a person's approval")
+            && said.out.contains("tidegate upgrade approve u1 roll")
+    });
+    let wrong = daemon.ask(&["upgrade", "approve", "u1", "remove"]);
+    assert_eq!((wrong.code, wrong.err.contains("approval of roll")), (3, true), "{wrong:?}");
+    let wrong = daemon.ask(&["upgrade", "approve", "u1", "lunch"]);
+    assert_eq!((wrong.code, wrong.err.contains("stage, expand, migrate, roll")), (2, true), "{wrong:?}");
+    let gone = daemon.ask(&["fleet", "decommission", "pantry-api/n00001", "--why", "x"]);
+    assert_eq!((gone.code, gone.err.contains("reports: it is not gone")), (3, true), "{gone:?}");
+
+    let watch =
+        daemon.command(&["upgrade", "watch", "u1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let approved = daemon.ask(&["--as", "ann", "upgrade", "approve", "u1", "roll", "--note", "go"]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    let watched = watch.wait_with_output().unwrap();
+    let text = String::from_utf8(watched.stdout).unwrap();
+    assert!(watched.status.success(), "{text}");
+    assert!(text.ends_with("over: completed\n"), "{text}");
+    assert!(text.contains("(ann)"), "{text}");
+
+    let status = daemon.ask(&["--json", "upgrade", "status", "u1"]);
+    let status: UpgradeStatusReply = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status.spread.unwrap().by_version, [(2, 4)].into());
+    assert!(
+        status.instances.iter().all(|i| i.rotation == "in" && i.health == "healthy" && i.step == "serving")
+    );
+    let none = daemon.ask(&["upgrade", "certificate", "u1"]);
+    assert_eq!((none.code, none.err.contains("changes no schema")), (2, true), "{none:?}");
+    let list = daemon.ask(&["fleet", "list"]);
+    assert_eq!(list.out.lines().count(), 5, "{list:?}");
+    assert!(daemon.http("/metrics").contains("tidegate_instances{service=\"pantry-api\",version=\"2\"} 4"));
+    end.cancel();
+    assert_eq!(daemon.terminate(), Some(0));
+}

@@ -1,0 +1,170 @@
+//! The real binary: a daemon in a directory of its own, and the commands that ask it.
+
+use crate::herd::Herd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tidegate_proto::Prefix;
+use tidegate_store::{Endpoints, Store};
+
+/// How long a daemon may take to be ready, or a command to end.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub fn tidegate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+        command.env_remove(name);
+    }
+    command.env("USER", "op").stdin(Stdio::null());
+    command
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+pub fn run(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A daemon that ends with its handle.
+pub struct Daemon {
+    child: Child,
+    pub ready: serde_json::Value,
+    pub dir: TempDir,
+}
+
+impl Daemon {
+    /// With an embedded store that is served.
+    pub fn embedded(configure: impl FnOnce(&mut Command, &Path)) -> Self {
+        Self::start(|command, dir| {
+            let store = format!("embedded:{}", dir.join("store").display());
+            command.args(["--store", &store, "--store-listen", "127.0.0.1:0"]);
+            configure(command, dir);
+        })
+    }
+
+    /// Beside another one, over its store.
+    pub fn beside(first: &Self) -> Self {
+        let store = format!("etcd:http://{}", first.address("store"));
+        Self::start(|command, _| {
+            command.args(["--store", &store]);
+        })
+    }
+
+    fn start(configure: impl FnOnce(&mut Command, &Path)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ready = dir.path().join("ready.json");
+        let mut command = tidegate();
+        command.args(["coordinator", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]);
+        command.arg("--ready-file").arg(&ready).stdout(Stdio::null());
+        command.stderr(std::fs::File::create(dir.path().join("log")).unwrap());
+        configure(&mut command, dir.path());
+        let mut child = command.spawn().unwrap();
+        let began = Instant::now();
+        let ready = loop {
+            if let Ok(text) = std::fs::read_to_string(&ready) {
+                break serde_json::from_str(&text).unwrap();
+            }
+            let log = || std::fs::read_to_string(dir.path().join("log")).unwrap();
+            assert!(child.try_wait().unwrap().is_none(), "the daemon ended: {}", log());
+            assert!(began.elapsed() < LIMIT, "the daemon is not ready: {}", log());
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let daemon = Self { child, ready, dir };
+        daemon.until("a coordinator leads", &["upgrade", "list"], |_| {
+            daemon.http("/readyz").starts_with("HTTP/1.1 200")
+        });
+        daemon
+    }
+
+    pub fn address(&self, of: &str) -> String {
+        self.ready[of].as_str().unwrap().to_owned()
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = tidegate();
+        command.args(["--coordinator", &format!("http://{}", self.address("grpc"))]).args(args);
+        command
+    }
+
+    pub fn ask(&self, args: &[&str]) -> Said {
+        run(&mut self.command(args))
+    }
+
+    /// Asks until the answer is such, or says what the last one was.
+    pub fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
+        let began = Instant::now();
+        loop {
+            let said = self.ask(args);
+            if good(&said) {
+                return said;
+            }
+            assert!(began.elapsed() < LIMIT, "not in time: {what}; last {said:#?}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// One HTTP request, by hand.
+    pub fn http(&self, path: &str) -> String {
+        use std::io::{Read, Write};
+        let mut stream = std::net::TcpStream::connect(self.address("http")).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// A connection to its store, as an agent has one.
+    pub async fn store(&self) -> Store {
+        let endpoints = Endpoints::plain([format!("http://{}", self.address("store"))]);
+        Store::connect(&endpoints, Prefix::default()).await.unwrap()
+    }
+
+    /// A herd at version 1 on its store.
+    pub async fn herd(&self, count: usize) -> Herd {
+        Herd::at_version_1(self.store().await, count).await
+    }
+
+    /// SIGTERM; its exit code.
+    pub fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let began = Instant::now();
+        while began.elapsed() < LIMIT {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it did not end on SIGTERM: {}", self.log());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

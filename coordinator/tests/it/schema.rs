@@ -1,0 +1,122 @@
+//! An upgrade with a schema, on SQLite, over the real binary.
+
+use crate::process::{Daemon, Said, run, tidegate};
+use crate::world::spec;
+use sqlx::{Connection, SqliteConnection};
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+
+const MIGRATION: &str = r#"
+id = "0002_colour"
+version = 2
+old_reads_migrated = true
+[expand]
+steps = [{ add_column = { table = "things", column = "colour", type = "text" } }]
+[migrate]
+requires = "expanded"
+steps = [{ backfill = { table = "things", key = "id", where = "colour IS NULL", batch_ms = 5, set = { colour = "'c' || shade" } } }]
+verify = "SELECT count(*) FROM things WHERE colour IS NULL"
+[contract]
+steps = [{ drop_column = { table = "things", column = "shade" } }]
+[undo]
+steps = [{ drop_column = { table = "things", column = "colour" } }]
+"#;
+
+const SCHEMA: &str = "schema: {database: {from_env: THINGS_URL}, migrations: things}\napprovals: [contract]";
+
+async fn database(dir: &Path) -> String {
+    let url = format!("sqlite:{}", dir.join("things.db").display());
+    let mut db = SqliteConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+    sqlx::query("CREATE TABLE things (id integer PRIMARY KEY, shade text)").execute(&mut db).await.unwrap();
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) \
+                INSERT INTO things SELECT i, 'x' || i FROM n";
+    sqlx::query(rows).execute(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    url
+}
+
+/// A directory with migrations and a database, which outlives the daemon that uses it.
+async fn place() -> (tempfile::TempDir, String) {
+    let place = tempfile::tempdir().unwrap();
+    let migrations = place.path().join("migrations/things");
+    std::fs::create_dir_all(&migrations).unwrap();
+    std::fs::write(migrations.join("0002_colour.toml"), MIGRATION).unwrap();
+    let url = database(place.path()).await;
+    (place, url)
+}
+
+fn daemon(place: &Path, url: Option<&str>) -> Daemon {
+    Daemon::embedded(|command, _| {
+        command.arg("--migrations").arg(place.join("migrations"));
+        if let Some(url) = url {
+            command.env("THINGS_URL", url);
+        }
+    })
+}
+
+fn check(place: &Path, url: &str) -> Said {
+    let migrations = place.join("migrations/things");
+    run(tidegate()
+        .args(["schema", "check", "--from-env", "THINGS_URL", "--migrations"])
+        .arg(migrations)
+        .env("THINGS_URL", url))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_is_expanded_migrated_and_contracted_on_a_certificate() {
+    let (place, url) = place().await;
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    assert_eq!(check(place.path(), &url).code, 3, "expand is next");
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{SCHEMA}")));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    daemon.until("contract waits for a person", &["upgrade", "explain", "u1"], |said| {
+        said.out.contains("u1 stands in remove") && said.out.contains("sessions")
+    });
+    assert_eq!(check(place.path(), &url).code, 5, "contract is next");
+    let plain = daemon.ask(&["upgrade", "approve", "u1", "contract"]);
+    assert_eq!((plain.code, plain.err.contains("--accept sessions")), (2, true), "{plain:?}");
+    let approved =
+        daemon.ask(&["upgrade", "approve", "u1", "contract", "--accept", "sessions", "--note", "seen"]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    assert_eq!(check(place.path(), &url).code, 0, "nothing is left to do");
+
+    let certificate = daemon.ask(&["upgrade", "certificate", "u1"]);
+    assert_eq!(certificate.code, 0, "{certificate:?}");
+    let file = daemon.file("c.json", &certificate.out);
+    let verified = run(tidegate().args(["certificate", "verify", file.to_str().unwrap()]));
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let altered = daemon.file("altered.json", &certificate.out.replacen("\"pending\":0", "\"pending\":1", 1));
+    let verified = run(tidegate().args(["certificate", "verify", altered.to_str().unwrap()]));
+    assert_eq!((verified.code, verified.err.contains("digest")), (1, true), "{verified:?}");
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
+    let (place, url) = place().await;
+    let start = |daemon: &Daemon, spec: &str| {
+        let path = daemon.file("spec.yaml", spec);
+        daemon.ask(&["upgrade", "start", path.to_str().unwrap()])
+    };
+    let without = daemon(place.path(), None);
+    let _herd = without.herd(3).await;
+    let good = spec(&format!("min_in_service: 1\n{SCHEMA}"));
+    let said = start(&without, &good);
+    assert_eq!((said.code, said.err.contains("THINGS_URL")), (3, true), "{said:?}");
+    let said = start(&without, &good.replace("migrations: things", "migrations: ../things"));
+    assert_eq!((said.code, said.err.contains("below --migrations")), (3, true), "{said:?}");
+    drop(without);
+
+    let away = daemon(place.path(), Some("postgres://op:secret-word@127.0.0.1:1/things"));
+    let _herd = away.herd(3).await;
+    let said = start(&away, &good);
+    assert_eq!((said.code, said.err.contains("could not reach the database")), (3, true), "{said:?}");
+    assert!(!said.err.contains("secret-word") && !away.log().contains("secret-word"), "{said:?}");
+    assert_eq!(away.ask(&["--json", "upgrade", "list"]).out, "", "nothing was changed");
+    assert_eq!(check(place.path(), &url).code, 3);
+}
