@@ -6,6 +6,7 @@
 //! that know the column, or filled by the sync, so that inserts cannot make it endless.
 
 mod cursor;
+mod durability;
 mod key;
 mod pace;
 mod rate;
@@ -33,8 +34,21 @@ pub(crate) async fn fill(
     entry: &mut Entry,
     teller: &Teller<'_>,
 ) -> Result<u64, Error> {
-    let cancel = leader.cancel.clone();
     let key = KeyColumn::find(&mut leader.session, step).await?;
+    durability::relax(&mut leader.session).await?;
+    let walked = walk(leader, step, &key, entry, teller).await?;
+    durability::restore(&mut leader.session).await?;
+    Ok(walked)
+}
+
+async fn walk(
+    leader: &mut Leader,
+    step: &Backfill,
+    key: &KeyColumn,
+    entry: &mut Entry,
+    teller: &Teller<'_>,
+) -> Result<u64, Error> {
+    let cancel = leader.cancel.clone();
     let mut pace = Pace::new(leader.session.dialect(), step.batch_ms);
     let mut rate = Rate::default();
     let mut ladder = Ladder::new(&cancel);
@@ -45,7 +59,7 @@ pub(crate) async fn fill(
             return Err(Error::Cancelled);
         }
         let began = Instant::now();
-        match batch(leader, step, &key, entry, pace.rows(), &mut sizing).await {
+        match batch(leader, step, key, entry, pace.rows(), &mut sizing).await {
             Ok(Batch { rows, ended, took }) => {
                 ladder = Ladder::new(&cancel);
                 walked += rows;

@@ -214,6 +214,10 @@ impl Engine {
         leader.session.close().await;
         match answer {
             Ok(()) => Ok(outcome),
+            Err(Error::Cancelled) if !cancel.is_cancelled() => Err(Error::Unreachable {
+                message: "the database cancelled a statement; an administrator may have".to_owned(),
+                source: None,
+            }),
             Err(error) => Err(self.deposed(error, term).await),
         }
     }

@@ -19,10 +19,11 @@ const LOCK_CLASS: i64 = 0x7469_6465;
 const LOCK_POLL: Duration = Duration::from_millis(250);
 
 /// How long a lock held by an equal or higher term is asked for before the verb answers.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A stopped leader keeps its rows locked no longer than this.
-const IDLE_LIMIT: &str = "SET idle_in_transaction_session_timeout = '5s'";
+/// A stopped leader keeps its rows locked no longer than this. A limit on statements that was meant
+/// for a service must not end a validation or a build that stops nobody.
+const LIMITS: &str = "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0";
 
 /// A session that leads.
 pub(crate) struct Leader {
@@ -133,7 +134,7 @@ impl Leader {
 
     async fn lock(&mut self, teller: &Teller<'_>) -> Result<(), Error> {
         let say = |sql: &'static str| move |f| Error::of(f, sql);
-        self.session.run(IDLE_LIMIT).await.map_err(say(IDLE_LIMIT))?;
+        self.session.run(LIMITS).await.map_err(say(LIMITS))?;
         let who = "SELECT pg_backend_pid()::bigint, (hashtext(current_schema()) & 2147483647)::bigint";
         let rows = self.session.read(who, &[]).await.map_err(say(who))?;
         let (Some(pid), Some(object)) = (int(&rows, 0), int(&rows, 1)) else {

@@ -14,7 +14,8 @@
 //! # Invariants
 //! * No statement that changes something runs without the lock and the term, checked in its own
 //!   transaction, on the session that runs it.
-//! * A table is never asked for a lock for longer than [`LOCK_LIMIT`] at a time.
+//! * A table is never asked for a lock that stops readers or writers for longer than [`LOCK_LIMIT`]
+//!   at a time; a concurrent index build asks for none of that kind.
 //! * A step that ran is not run again; a phase that ran with other words is drift and stops.
 
 mod backfill;

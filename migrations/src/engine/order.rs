@@ -15,8 +15,11 @@ impl<'a> Record<'a> {
         Record { entries: entries.iter().filter(|e| e.migration == migration).collect() }
     }
 
+    /// Whether something of it was done, or at least intended. Contract has begun only with its
+    /// first step: until then nothing is lost, and there is a way back.
     pub fn begun(&self, phase: Phase) -> bool {
-        self.entries.iter().any(|e| e.phase == phase)
+        let counts = |e: &Entry| phase != Phase::Contract || e.step != PHASE || e.state == State::Done;
+        self.entries.iter().any(|e| e.phase == phase && counts(e))
     }
 
     pub fn done(&self, phase: Phase) -> bool {

@@ -37,23 +37,45 @@ impl Run<'_, '_> {
         // All are judged before the first is touched.
         let mut todo = Vec::new();
         for migration in order {
-            if Record::of(&entries, &migration.id).wants(migration, phase)? {
-                todo.push(migration);
+            let record = Record::of(&entries, &migration.id);
+            if record.wants(migration, phase)? || self.fills_again(phase, migration, &record).await? {
+                todo.push((migration, record.begun(Phase::Contract)));
             }
         }
-        for migration in todo {
+        for (migration, contracting) in todo {
+            if phase == Phase::Contract && !contracting {
+                self.verify(migration).await?;
+                self.recheck().await?;
+            }
             self.one(phase, migration).await?;
         }
         Ok(())
     }
 
+    /// Rows came after a fill that was done, and nobody filled them: its steps are opened again.
+    async fn fills_again(
+        &mut self,
+        phase: Phase,
+        migration: &Migration,
+        record: &Record<'_>,
+    ) -> Result<bool, Error> {
+        if phase != Phase::Migrate || record.begun(Phase::Contract) {
+            return Ok(false);
+        }
+        match self.verify(migration).await {
+            Ok(()) => Ok(false),
+            Err(Error::Unverified { .. }) => {
+                let steps = migration.steps(phase, self.leader.session.dialect());
+                self.reopen(migration, steps).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     async fn one(&mut self, phase: Phase, migration: &Migration) -> Result<(), Error> {
         let dialect = self.leader.session.dialect();
         let steps = migration.steps(phase, dialect);
-        let fresh = self.begin_phase(phase, migration, steps).await?;
-        if phase == Phase::Contract && fresh {
-            self.verify(migration).await?;
-        }
+        self.begin_phase(phase, migration, steps).await?;
         for pass in 1.. {
             for unit in units(steps, phase, dialect) {
                 match step::manner(&steps[unit.start], dialect) {
@@ -168,19 +190,18 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Begins the phase's own row; answers whether it is new.
+    /// Begins the phase's own row, unless it has begun.
     async fn begin_phase(
         &mut self,
         phase: Phase,
         migration: &Migration,
         steps: &[Step],
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let entry = entry(migration, phase, PHASE, Digest::of(steps));
         let note = self.note();
         let summary = format!("{phase} of {}", migration.id);
         let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
-        let kept = write(self.leader, &self.teller, begin).await?;
-        Ok(kept.is_none())
+        write(self.leader, &self.teller, begin).await.map(drop)
     }
 
     async fn finish_phase(
@@ -201,8 +222,13 @@ impl Run<'_, '_> {
             .filter(|(_, step)| matches!(step, Step::Backfill(_)))
             .map(|(at, step)| entry(migration, Phase::Migrate, at, Digest::of(step)))
             .collect();
-        write(self.leader, &self.teller, Write::Reopen(&fills)).await?;
-        Ok(!fills.is_empty())
+        if fills.is_empty() {
+            return Ok(false);
+        }
+        let phase = entry(migration, Phase::Migrate, PHASE, Digest::of(steps));
+        let all: Vec<Entry> = fills.into_iter().chain([phase]).collect();
+        write(self.leader, &self.teller, Write::Reopen(&all)).await?;
+        Ok(true)
     }
 
     async fn recheck(&self) -> Result<(), Error> {

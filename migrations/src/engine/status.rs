@@ -59,14 +59,20 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
         };
         let askable =
             record.done(Phase::Expand) && !record.begun(Phase::Contract) && !record.begun(Phase::Undo);
+        let pending_rows = if askable { Some(pending(session, migration).await?) } else { None };
+        let migrate = match (state(Phase::Migrate), pending_rows) {
+            // Rows came after the fill that nobody filled: it runs again.
+            (PhaseState::Done, Some(1..)) => PhaseState::Running,
+            (state, _) => state,
+        };
         migrations.push(MigrationStatus {
             id: migration.id.clone(),
             version: migration.version,
             expand: state(Phase::Expand),
-            migrate: state(Phase::Migrate),
+            migrate,
             contract: state(Phase::Contract),
             undo: state(Phase::Undo),
-            pending_rows: if askable { Some(pending(session, migration).await?) } else { None },
+            pending_rows,
         });
     }
     let next = next(&migrations);

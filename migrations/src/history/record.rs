@@ -144,7 +144,7 @@ pub(crate) async fn undo_entries(session: &mut Session, migration: &str) -> Resu
     Ok(())
 }
 
-/// Opens a fill again from its beginning: rows are still to do although it is done.
+/// Opens a fill again from its beginning, or its phase: rows are still to do although it is done.
 pub(crate) async fn reopen_entry(session: &mut Session, entry: &Entry) -> Result<(), Error> {
     let sql = "UPDATE tidegate_history SET state = 'running', cursor = NULL, ended = NULL \
                WHERE migration = $1 AND phase = $2 AND step = $3 AND state = 'done'";

@@ -51,13 +51,13 @@ impl Drop for Process {
     }
 }
 
-/// A fill that takes its time (about 2 ms a row) and counts how often each row was filled, without
+/// A fill that takes its time (about 1 ms a row) and counts how often each row was filled, without
 /// a condition that would hide a second time. It names the row, so that it is computed for each.
 pub fn slow_fill(dialect: tidegate_migrations::Dialect) -> tempfile::TempDir {
     let slow = match dialect {
-        tidegate_migrations::Dialect::Postgres => "(SELECT 0 FROM pg_sleep(0.002 + 0 * length(images.id)))",
+        tidegate_migrations::Dialect::Postgres => "(SELECT 0 FROM pg_sleep(0.001 + 0 * length(images.id)))",
         tidegate_migrations::Dialect::Sqlite => {
-            "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2000 + 0 * length(images.id)) \
+            "(WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 400 + 0 * length(images.id)) \
              SELECT sum(i) * 0 FROM n)"
         }
     };
@@ -65,7 +65,7 @@ pub fn slow_fill(dialect: tidegate_migrations::Dialect) -> tempfile::TempDir {
         "id = '0003_count'\nversion = 3\nold_reads_migrated = true\n\
          [expand]\nsteps = [{{ add_column = {{ table = 'images', column = 'filled', type = 'integer' }} }}]\n\
          [migrate]\nrequires = 'expanded'\nsteps = [{{ backfill = {{ table = 'images', key = 'id', where = '1 = 1', \
-         batch_ms = 40, set = {{ filled = \"coalesce(filled, 0) + 1 + {slow}\" }} }} }}]\n\
+         batch_ms = 200, set = {{ filled = \"coalesce(filled, 0) + 1 + {slow}\" }} }} }}]\n\
          verify = 'SELECT count(*) FROM images WHERE filled IS NULL'\n\
          [undo]\nsteps = [{{ drop_column = {{ table = 'images', column = 'filled' }} }}]\n"
     );

@@ -9,7 +9,7 @@ mod story {
     use std::time::{Duration, Instant};
     use tidegate_migrations::{Dialect, Error};
 
-    const ROWS: u32 = 2_000;
+    const ROWS: u32 = 1_500;
     const DONE: &str = "SELECT coalesce(max(rows_done), 0) FROM tidegate_history WHERE phase = 'migrate'";
     const ONCE: &str = "SELECT count(*) FROM images WHERE filled = 1";
 

@@ -1,6 +1,8 @@
 //! The engine against real databases: each story on SQLite and, in a module `real_postgres`, on a
 //! private PostgreSQL.
 
+#![expect(clippy::unwrap_used, reason = "a test says what it expects in one word")]
+
 #[macro_use]
 mod support;
 

@@ -1,6 +1,6 @@
 //! The way of a schema through its phases, and back.
 
-on_both! { to_the_end, there_and_back, old_and_new_at_once, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck }
+on_both! { to_the_end, there_and_back, old_and_new_at_once, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract }
 
 mod story {
     use crate::support::*;
@@ -192,7 +192,46 @@ mod story {
         let stopped = engine.contract(&set, &term(1), &proof(), &no, &watch, &cancel).await.unwrap_err();
         assert!(stopped.to_string().contains("node-7"), "{stopped}");
         client.run("SELECT is_public FROM images").await;
+        // Asked once before it begins, and again before its first transaction.
+        let asked = AtomicU32::new(0);
+        let once = || {
+            let times = asked.fetch_add(1, Ordering::Relaxed);
+            async move { if times == 0 { Ok(()) } else { Err("node-8 came back".to_owned()) } }.boxed()
+        };
+        let stopped = engine.contract(&set, &term(1), &proof(), &once, &watch, &cancel).await.unwrap_err();
+        assert!(stopped.to_string().contains("node-8"), "{stopped}");
+        // No step of contract ran, so there is still a way back, and forth again.
+        engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
         assert!(client.try_run("SELECT is_public FROM images").await.is_err());
+    }
+
+    pub async fn rows_that_come_after_the_fill_are_filled_before_contract(database: Database) {
+        let database = database.seeded(300).await;
+        let text = "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n\
+            [expand]\nsteps = [{ add_column = { table = 'images', column = 'note', type = 'text' } }]\n\
+            [migrate]\nrequires = { floor = 3 }\nsteps = [{ backfill = { table = 'images', key = 'id', \
+            set = { note = 'name' }, where = 'note IS NULL' } }]\n\
+            verify = 'SELECT count(*) FROM images WHERE note IS NULL'\n\
+            [undo]\nsteps = [{ drop_column = { table = 'images', column = 'note' } }]\n";
+        let directory = written(&[("0003_note.toml", text)]);
+        let (engine, set, mut client) =
+            (database.engine().await, set_in(directory.path()), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        client.run("INSERT INTO images (id, name, size, checksum, written_by, updated_at) VALUES ('late', 'l', 1, 's', 1, 0)").await;
+        assert_eq!(engine.pending_rows(&set).await.unwrap(), 1);
+        for _ in 0..2 {
+            let error =
+                engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap_err();
+            assert!(matches!(&error, Error::Unverified { rows: 1, .. }), "{error}");
+        }
+        assert_eq!(engine.status(&set).await.unwrap().next, Some(Phase::Migrate));
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        assert_eq!(engine.status(&set).await.unwrap().next, None);
     }
 }

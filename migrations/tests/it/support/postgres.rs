@@ -35,20 +35,11 @@ impl Cluster {
             let owned = Command::new("chown").args(["-R", "postgres"]).arg(&home).status().unwrap();
             assert!(owned.success(), "could not give {} to the user postgres", home.display());
         }
-        let made = unprivileged(&bin.join("initdb"))
-            .args([
-                "--no-sync",
-                "--auth=scram-sha-256",
-                "--username=postgres",
-                "--encoding=UTF8",
-                "--locale=C",
-            ])
-            .arg(format!("--pwfile={}", home.join("password").display()))
-            .arg(format!("--pgdata={}", data.display()))
-            .current_dir("/")
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let template = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("postgres-{}", version(&bin)));
+        if !copied(&template, &data) {
+            make(&bin, &home, &data);
+            keep_template(&data, &template);
+        }
         let script = r#""$@" >"$HOME_DIR/log" 2>&1 & server=$!; read -r _; kill -QUIT $server; wait $server; rm -rf "$HOME_DIR""#;
         let server = unprivileged(&bin.join("postgres"));
         let mut keeper = Command::new("/bin/sh");
@@ -87,6 +78,36 @@ impl Cluster {
         admin.close().await;
         self.url("postgres", PASSWORD, &name)
     }
+}
+
+/// The server's version as its directory names it, so that another one does not get this one's files.
+fn version(bin: &Path) -> String {
+    bin.components().rev().nth(1).map_or("unknown".into(), |c| c.as_os_str().to_string_lossy().into_owned())
+}
+
+/// Makes a cluster.
+fn make(bin: &Path, home: &Path, data: &Path) {
+    let made = unprivileged(&bin.join("initdb"))
+        .args(["--no-sync", "--auth=scram-sha-256", "--username=postgres", "--encoding=UTF8", "--locale=C"])
+        .arg(format!("--pwfile={}", home.join("password").display()))
+        .arg(format!("--pgdata={}", data.display()))
+        .current_dir("/")
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Keeps a made cluster for the next process: making one takes a second, copying it a tenth.
+fn keep_template(data: &Path, template: &Path) {
+    let own = template.with_extension(std::process::id().to_string());
+    // Another process may be first; then its template is as good.
+    if !copied(data, &own) || std::fs::rename(&own, template).is_err() {
+        let _ = std::fs::remove_dir_all(&own);
+    }
+}
+
+fn copied(from: &Path, to: &Path) -> bool {
+    from.exists() && Command::new("cp").arg("-a").arg(from).arg(to).status().is_ok_and(|s| s.success())
 }
 
 /// The newest installed server's programs.
