@@ -104,6 +104,7 @@ impl Built {
             seat,
             metrics: Arc::new(Metrics::new()),
             migrations: settings.migrations.clone(),
+            hindrance: watch::Sender::default(),
             address: self.advertise.into(),
         };
         // Doors end first, so that no wish comes after the leadership is given up; the store last.

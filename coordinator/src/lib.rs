@@ -23,6 +23,7 @@ pub mod record;
 pub mod report;
 pub mod room;
 pub mod seat;
+pub mod standing;
 pub mod stopwatch;
 pub mod telemetry;
 pub mod turn;

@@ -22,6 +22,8 @@ pub struct Room {
     pub metrics: Arc<Metrics>,
     /// Directory below which migrations lie.
     pub migrations: Option<PathBuf>,
+    /// Why this coordinator does not stand for leader, where it does not.
+    pub hindrance: watch::Sender<Option<String>>,
     /// URL under which this coordinator is reached by the others.
     pub address: Arc<str>,
 }
@@ -37,9 +39,13 @@ impl Room {
         if let Some(trouble) = self.mirror.trouble() {
             return Some(trouble.to_string());
         }
-        let nobody = self.mirror.picture().leader.is_none();
-        nobody.then(|| {
-            "no coordinator leads at the moment; one of them takes over within the leader's TTL".to_owned()
+        if self.mirror.picture().leader.is_some() {
+            return None;
+        }
+        Some(match &*self.hindrance.borrow() {
+            Some(why) => format!("no coordinator leads, and this one does not stand for leader: {why}"),
+            None => "no coordinator leads at the moment; one of them takes over within the leader's TTL"
+                .to_owned(),
         })
     }
 }

@@ -5,10 +5,12 @@ use crate::act::Workers;
 use crate::record::waiting::Notes;
 use crate::room::Room;
 use crate::seat::Seat;
+use crate::standing::hindrance;
+use crate::telemetry::Chain;
 use crate::turn::turn;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::TermId;
+use tidegate_proto::{Revision, TermId};
 use tidegate_store::Leadership;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -40,16 +42,29 @@ pub async fn run(
     }
 }
 
-/// Campaigns until elected; none = cancelled.
+/// Campaigns until elected; none = cancelled. Stands only while it has what the active upgrades need; what becomes
+/// of that while it waits for its election is looked at again when it is elected.
 async fn stand(room: &Room, ttl: Duration, cancel: &CancellationToken) -> Option<Leadership> {
     loop {
+        tokio::select! {
+            () = cancel.cancelled() => return None,
+            () = may_stand(room) => {}
+        }
         // A term's id is random: a store that does not know it was restored from a backup.
         let term: TermId = uuid::Uuid::new_v4().to_string().parse().expect("a UUID is a name");
         match room.store.campaign(term, room.address.to_string(), ttl, cancel.clone()).await {
-            Ok(leadership) => return Some(leadership),
+            Ok(leadership) => match hindrance(room).await {
+                None => return Some(leadership),
+                Some(why) => {
+                    tracing::warn!(why, "elected, but does not lead");
+                    if let Err(error) = leadership.resign().await {
+                        tracing::warn!(error = %Chain(&error), "could not give the leadership up; it lapses by itself");
+                    }
+                }
+            },
             Err(_) if cancel.is_cancelled() => return None,
             Err(error) => {
-                tracing::warn!(error = %crate::telemetry::Chain(&error), "could not stand for leader; tries again");
+                tracing::warn!(error = %Chain(&error), "could not stand for leader; tries again");
                 tokio::select! {
                     () = cancel.cancelled() => return None,
                     () = tokio::time::sleep(TIMER) => {}
@@ -57,6 +72,19 @@ async fn stand(room: &Room, ttl: Duration, cancel: &CancellationToken) -> Option
             }
         }
     }
+}
+
+/// Waits until nothing hinders this coordinator from standing.
+async fn may_stand(room: &Room) {
+    room.mirror.reaches(Revision::ABSENT).await;
+    while let Some(why) = hindrance(room).await {
+        let said = room.hindrance.send_replace(Some(why.clone()));
+        if said.as_ref() != Some(&why) {
+            tracing::warn!(why, "does not stand for leader");
+        }
+        tokio::time::sleep(TIMER).await;
+    }
+    room.hindrance.send_replace(None);
 }
 
 /// Turns while the leadership lasts.

@@ -5,7 +5,6 @@ use crate::record::event::Event;
 use crate::record::waiting::WaitingFor;
 
 #[expect(missing_docs, reason = "generated; each is described in the .proto file")]
-#[expect(clippy::large_enum_variant, reason = "generated")]
 pub mod v1 {
     tonic::include_proto!("tidegate.v1");
 }

@@ -8,6 +8,7 @@ mod certify;
 mod job;
 
 pub use bind::{bind, look_only};
+pub use job::lacks;
 
 use crate::room::Room;
 use crate::seat::{Seat, held};

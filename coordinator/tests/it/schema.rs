@@ -120,3 +120,38 @@ async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
     assert_eq!(away.ask(&["--json", "upgrade", "list"]).out, "", "nothing was changed");
     assert_eq!(check(place.path(), &url).code, 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_whose_migrations_changed_waits_and_one_without_them_does_not_lead() {
+    let (place, url) = place().await;
+    let first = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(first.herd(3).await.run(end.clone()));
+    let asked = SCHEMA.replace("approvals: [contract]", "approvals: [expand]");
+    let path = first.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
+    let started = first.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    first.until("expand waits for a person", &["upgrade", "explain", "u1"], |said| {
+        said.out.contains("approve u1 expand")
+    });
+
+    let file = place.path().join("migrations/things/0002_colour.toml");
+    std::fs::write(&file, MIGRATION.replace("'c' || shade", "'d' || shade")).unwrap();
+    assert_eq!(first.ask(&["upgrade", "approve", "u1", "expand"]).code, 0);
+    first.until("it waits for the migrations", &["upgrade", "explain", "u1"], |said| {
+        said.out.contains("bring back the files as they were")
+    });
+    assert_eq!(check(place.path(), &url).code, 3, "nothing was expanded");
+    std::fs::write(&file, MIGRATION).unwrap();
+    first.until("it goes on", &["upgrade", "explain", "u1"], |said| said.out.contains("--accept sessions"));
+    assert_eq!(check(place.path(), &url).code, 5);
+
+    // Another coordinator over the same store has no migrations: it may not lead when the first one ends.
+    let second = Daemon::beside(&first);
+    let ready = second.http("/readyz");
+    assert!(ready.contains("\"leads\":false"), "{ready}");
+    second.until("it says why it does not stand", &["upgrade", "list"], |_| {
+        second.log().contains("does not stand for leader") && second.log().contains("--migrations")
+    });
+    end.cancel();
+}

@@ -41,6 +41,7 @@ impl Coordinator {
             seat,
             metrics: Arc::new(Metrics::new()),
             migrations: None,
+            hindrance: watch::Sender::default(),
             address: format!("http://{name}.invalid:7400").into(),
         };
         let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));

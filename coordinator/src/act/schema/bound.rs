@@ -66,20 +66,7 @@ pub struct Bound {
 impl Bound {
     /// Finds database and migrations, and sees that the database answers.
     pub async fn open(room: &Room, spec: &Spec, schema: &SpecSchema) -> Result<Self, Unbound> {
-        let directory = below(room.migrations.as_deref(), &schema.migrations)?;
-        let url = url(&schema.database)?;
-        let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
-        let all = loading
-            .await
-            .expect("reading files is not cancelled and does not panic")
-            .map_err(Unbound::Load)?;
-        let set = all.up_to(spec.to.get());
-        if !set.iter().any(|migration| migration.version == spec.to.get()) {
-            return Err(Unbound::Nothing { directory: schema.migrations.clone(), version: spec.to });
-        }
-        let text = set.digest().to_string();
-        let hex = text.strip_prefix("sha256:").unwrap_or(&text);
-        let digest = hex.parse().expect("a digest of migrations is a sha256");
+        let (url, set, digest) = found(room, spec, schema).await?;
         let engine = Engine::connect(&url).await?;
         Ok(Self { engine, set, digest })
     }
@@ -106,6 +93,27 @@ impl Bound {
             ..SchemaFacts::default()
         })
     }
+}
+
+/// What this coordinator itself must have: the migrations and the database's URL.
+pub(super) async fn found(
+    room: &Room,
+    spec: &Spec,
+    schema: &SpecSchema,
+) -> Result<(DatabaseUrl, MigrationSet, Digest), Unbound> {
+    let directory = below(room.migrations.as_deref(), &schema.migrations)?;
+    let url = url(&schema.database)?;
+    let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
+    let all =
+        loading.await.expect("reading files is not cancelled and does not panic").map_err(Unbound::Load)?;
+    let set = all.up_to(spec.to.get());
+    if !set.iter().any(|migration| migration.version == spec.to.get()) {
+        return Err(Unbound::Nothing { directory: schema.migrations.clone(), version: spec.to });
+    }
+    let text = set.digest().to_string();
+    let hex = text.strip_prefix("sha256:").unwrap_or(&text);
+    let digest = hex.parse().expect("a digest of migrations is a sha256");
+    Ok((url, set, digest))
 }
 
 /// A directory below the coordinator's own, however it is written.

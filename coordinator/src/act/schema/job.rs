@@ -1,7 +1,7 @@
 //! One job on one schema: look, do, look again. What is seen, and why it did not succeed, is told to the planner.
 
 use super::bind::term_of;
-use super::bound::Bound;
+use super::bound::{Bound, found};
 use super::certify::sessions_of;
 use crate::room::Room;
 use crate::seat::Seat;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
 use tidegate_planner::certificate::sessions_flaw;
 use tidegate_planner::{SchemaFacts, SchemaJob};
-use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::{Digest, UpgradeId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -89,17 +89,31 @@ fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
     room.mirror.picture().fleet.upgrade(id).map(|upgrade| upgrade.record.body.clone())
 }
 
+/// What an upgrade with a schema needs of this coordinator, and it lacks. The database itself is not asked: when it
+/// is away, it is away from everybody.
+pub async fn lacks(room: &Room, upgrade: &Upgrade) -> Option<String> {
+    let (asked, binding) = (upgrade.spec.schema.as_ref()?, upgrade.schema.as_ref()?);
+    match found(room, &upgrade.spec, asked).await {
+        Ok((_, _, digest)) => differing(digest, binding),
+        Err(unbound) => Some(unbound.told()),
+    }
+}
+
+fn differing(found: Digest, binding: &SchemaBinding) -> Option<String> {
+    let bound = binding.migrations;
+    (found != bound).then(|| {
+        format!("the migrations on this coordinator have digest {found}, and the upgrade was started with {bound}: bring back the files as they were")
+    })
+}
+
 /// The schema that the upgrade was bound to when it was started, and no other.
 pub(super) async fn bound(room: &Room, upgrade: &Upgrade) -> Result<Bound, String> {
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
     };
     let bound = Bound::open(room, &upgrade.spec, asked).await.map_err(|e| e.told())?;
-    if bound.digest != binding.migrations {
-        return Err(format!(
-            "the migrations on this coordinator have digest {}, and the upgrade was started with {}: bring back the files as they were",
-            bound.digest, binding.migrations
-        ));
+    if let Some(differs) = differing(bound.digest, binding) {
+        return Err(differs);
     }
     let identity = bound.engine.identity().await.map_err(|e| Chain(&e).to_string())?;
     match identity.id {
@@ -112,7 +126,6 @@ pub(super) async fn bound(room: &Room, upgrade: &Upgrade) -> Result<Bound, Strin
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "what the engine's verbs need, named once")]
 async fn verb(
     room: &Room,
     seat: &Seat,
