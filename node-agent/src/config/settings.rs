@@ -270,7 +270,7 @@ fn service(name: ServiceName, s: fragment::Service, findings: &mut Vec<String>) 
         }
     }
     if let Some(tag) = s.initial_release.as_ref() {
-        if s.artifact.get(tag).is_none() {
+        if !s.artifact.contains_key(tag) {
             find(format!("initial_release {tag} has no artifact: add [service.{name}.artifact.\"{tag}\"]"));
         }
         if driver.is_none() {

@@ -125,7 +125,10 @@ impl Place<'_> {
                 }
                 _ => Act::Wait,
             },
-            Alive::No if self.has_driver() && self.target().is_some() => Act::Enter(Phase::Stopped),
+            // Only the store tells that no other agent looks after this instance.
+            Alive::No if self.has_driver() && self.target().is_some() && self.seen.store => {
+                Act::Enter(Phase::Stopped)
+            }
             Alive::No => Act::Wait,
         }
     }
@@ -178,7 +181,7 @@ impl Place<'_> {
         }
         let healthy = self.timers.healthy_for(self.seen.now);
         match self.seen.file {
-            DisableFile::Own if healthy.is_some() && !self.seen.readmit => return Act::Show,
+            DisableFile::Own if healthy.is_some() && self.may_show() => return Act::Show,
             // A person keeps it out, and waiting for a person is no failure.
             DisableFile::Foreign => return Act::Wait,
             _ => {}
@@ -263,12 +266,10 @@ impl Place<'_> {
             Evidence::Haproxy => Duration::ZERO,
             Evidence::Settle => Duration::from(drain.settle).max(self.service.fall_time()),
         };
-        // Balancers that can be asked are asked; the settle time stands for those that cannot.
-        if self.service.balancers.is_empty() || drain.evidence == Evidence::Settle {
-            if unavailable < settled {
-                return Err(format!("the settle time of {} s has not passed", settled.as_secs_f64()));
-            }
+        if unavailable < settled {
+            return Err(format!("the settle time of {} s has not passed", settled.as_secs_f64()));
         }
+        // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
         match &self.seen.balancers {
             _ if self.timers.let_go() => Ok(()),
             Balancers::Said { words, .. } => Err(format!("a balancer has not let go ({words})")),
@@ -350,14 +351,23 @@ impl Place<'_> {
         if self.seen.store {
             return Act::AdmitTarget(target);
         }
-        // Without the store nobody can admit it; what was admitted here before may start where that is allowed.
-        let floor = self.journal.witness.floor;
-        let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
-            a.version == target.version && a.release.as_ref().is_none_or(|tag| *tag == target.tag)
-        });
-        let allowed =
-            self.service.start_without_store && admitted && floor.is_none_or(|f| target.version >= f);
+        let allowed = self.stands_without_store(target.version, Some(&target.tag));
         if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
+    }
+
+    /// Without the store nobody can admit anything; what was admitted here last may start where that is allowed.
+    fn stands_without_store(&self, version: ServiceVersion, tag: Option<&ReleaseTag>) -> bool {
+        let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
+            a.version == version && (a.release.is_none() || tag.is_none() || a.release.as_ref() == tag)
+        });
+        let floor = self.journal.witness.floor;
+        self.service.start_without_store && admitted && floor.is_none_or(|floor| version >= floor)
+    }
+
+    fn may_show(&self) -> bool {
+        let version = self.seen.probe.version();
+        let alone = !self.seen.store && version.is_some_and(|v| self.stands_without_store(v, None));
+        !self.seen.readmit || alone
     }
 
     fn starting(&self, target: &Target) -> Act {

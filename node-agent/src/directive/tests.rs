@@ -1,1 +1,456 @@
+//! The core, move by move, without a clock, a socket or a file.
 
+use super::decide::{Act, backoff, decide};
+use super::phase::{Phase, Target};
+use super::seen::{Alive, Balancers, DisableFile, Probed, Seen, Staging, Url};
+use super::timers::Timers;
+use crate::config::{Service, example, parse};
+use crate::journal::{Admitted, Journal, Known, Order, Refusal};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, HealthTimes, OnDeadline};
+use tidegate_proto::record::report::{Health, Step};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Digest, Release, Revision, ServiceVersion, Span};
+
+/// An instance whose world is set by hand.
+struct Story {
+    service: Service,
+    journal: Journal,
+    timers: Timers,
+    seen: Seen,
+}
+
+fn version(number: i64) -> ServiceVersion {
+    ServiceVersion::new(number).unwrap()
+}
+
+fn release(number: i64) -> Release {
+    Release {
+        tag: format!("pantry-{number}.0.0").parse().unwrap(),
+        sha256: Digest::of(b"code"),
+        version: version(number),
+    }
+}
+
+fn order(generation: i64, disposition: Disposition) -> Order {
+    let drain = Drain { evidence: Evidence::Settle, settle: Span::from_secs(6), ..Drain::default() };
+    Order {
+        generation: Revision(generation),
+        directive: Directive {
+            upgrade: "u1".parse().unwrap(),
+            disposition,
+            releases: vec![],
+            drain,
+            health: HealthTimes::default(),
+            term: "t1".parse().unwrap(),
+        },
+    }
+}
+
+fn replace(number: i64) -> Disposition {
+    Disposition::Replace { release: release(number) }
+}
+
+impl Story {
+    /// Version 1 serves, admitted, in rotation for a minute.
+    fn serving() -> Self {
+        let node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
+        let service = node.services.into_values().next().unwrap();
+        let now = Instant::now();
+        let journal = Journal {
+            phase: Phase::Serving,
+            admitted: Some(Admitted {
+                version: version(1),
+                release: Some(release(1).tag),
+                revision: Revision(5),
+            }),
+            release: Some(release(1).tag),
+            ..Journal::default()
+        };
+        let seen = Seen {
+            now,
+            store: true,
+            alive: Alive::Yes,
+            probe: Probed::Version(version(1)),
+            ready: true,
+            health: Health::Healthy,
+            file: DisableFile::Absent,
+            url: Url::Good,
+            balancers: Balancers::None,
+            in_flight: None,
+            window: Some(None),
+            wanted: None,
+            readmit: false,
+            staging: Staging::Ready,
+        };
+        let mut story = Self { service, journal, timers: Timers::new(now, false), seen };
+        story.pass(0).pass(60);
+        story
+    }
+
+    /// So many seconds later, with what is seen as it is.
+    fn pass(&mut self, seconds: u64) -> &mut Self {
+        self.seen.now += Duration::from_secs(seconds);
+        self.timers.take_in(&self.seen);
+        self
+    }
+
+    fn act(&self) -> Act {
+        decide(&self.service, &self.journal, &self.timers, &self.seen)
+    }
+
+    /// The store has this directive; it is accepted.
+    fn ordered(&mut self, order: Order) -> &mut Self {
+        self.seen.wanted = Some(order);
+        match self.act() {
+            Act::Accept(order, phase) => {
+                self.journal.order = Some(*order);
+                self.enter(phase);
+            }
+            other => panic!("not accepted: {other:?}"),
+        }
+        self
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.journal.phase = phase;
+        self.timers.entered(self.seen.now);
+    }
+
+    fn hidden(&mut self) -> &mut Self {
+        self.seen.file = DisableFile::Own;
+        self.seen.url = Url::Unavailable;
+        self.pass(0)
+    }
+
+    fn gone(&mut self) -> &mut Self {
+        self.seen.alive = Alive::No;
+        self.seen.probe = Probed::Failed("nothing runs".to_owned());
+        self.seen.ready = false;
+        self.seen.health = Health::Unhealthy;
+        self.seen.url = Url::Other;
+        self.pass(0)
+    }
+
+    fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
+        let window =
+            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        let known = Some(Known { revision: Revision(revision), window });
+        self.journal.window = known.clone();
+        self.seen.window = Some(known);
+        self
+    }
+}
+
+#[test]
+fn at_rest_there_is_nothing_to_do() {
+    assert_eq!(Story::serving().act(), Act::Wait);
+}
+
+#[test]
+fn a_window_is_journalled_before_anything_else() {
+    let mut story = Story::serving();
+    story.seen.wanted = Some(order(9, Disposition::Drain));
+    let window = Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap() };
+    story.seen.window = Some(Some(Known { revision: Revision(7), window }));
+    assert!(matches!(story.act(), Act::Acknowledge(Some(known)) if known.revision == Revision(7)));
+    story.seen.window = None;
+    assert!(matches!(story.act(), Act::Accept(..)), "a window that was not read is no window that is gone");
+}
+
+#[test]
+fn another_version_goes_to_the_inventory_before_the_report() {
+    let mut story = Story::serving();
+    story.seen.probe = Probed::Version(version(3));
+    assert_eq!(story.act(), Act::AdmitRunning(version(3), None));
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "nobody can be asked");
+}
+
+#[test]
+fn what_was_refused_is_asked_again_when_the_window_moves() {
+    let mut story = Story::serving();
+    story.window(2, 2, 7);
+    story.seen.readmit = true;
+    assert!(matches!(story.act(), Act::AdmitRunning(..)));
+    story.journal.refusal =
+        Some(Refusal { version: version(1), window: Revision(7), reason: "below".to_owned() });
+    story.seen.readmit = false;
+    story.enter(Phase::Refused { reason: "below".to_owned() });
+    assert_eq!(story.act(), Act::Hide, "it runs out of rotation");
+    story.hidden();
+    assert_eq!(story.act(), Act::Wait);
+    story.window(1, 2, 8);
+    assert!(matches!(story.act(), Act::AdmitRunning(..)));
+}
+
+#[test]
+fn an_older_directive_is_not_obeyed() {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Serve { returning: false }));
+    story.seen.wanted = Some(order(8, Disposition::Drain));
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.wanted = Some(order(9, Disposition::Drain));
+    assert_eq!(story.act(), Act::Wait, "nor another one under the same generation");
+    story.seen.wanted = None;
+    assert_eq!(story.act(), Act::Wait, "nor does its absence say anything");
+}
+
+#[test]
+fn a_drain_waits_for_each_part_of_its_evidence() {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain));
+    assert_eq!(story.journal.phase, Phase::Draining);
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "without the store nothing is taken out");
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Hide);
+    // The file is there, the URL still answers 200: the check does not look at this file.
+    story.seen.file = DisableFile::Own;
+    story.seen.in_flight = Some(0);
+    story.pass(20);
+    assert_eq!(story.act(), Act::Wait);
+    story.hidden();
+    assert_eq!(story.act(), Act::Wait, "the balancers' checks need their time");
+    story.pass(5);
+    assert_eq!(story.act(), Act::Wait);
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+    story.seen.in_flight = Some(1);
+    story.pass(0);
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.in_flight = None;
+    story.pass(0);
+    assert_eq!(story.act(), Act::Wait, "not counted is not idle");
+    story.pass(60);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
+}
+
+#[test]
+fn a_deadline_does_not_excuse_a_health_url_that_never_refused() {
+    for on_deadline in [OnDeadline::Proceed, OnDeadline::Fail] {
+        let mut story = Story::serving();
+        let mut drain = order(9, Disposition::Drain);
+        drain.directive.drain.on_deadline = on_deadline;
+        story.ordered(drain);
+        story.seen.file = DisableFile::Own;
+        story.pass(61);
+        let Act::Enter(Phase::Failed { at, reason, hidden }) = story.act() else {
+            panic!("{:?}", story.act())
+        };
+        assert_eq!((at.as_str(), hidden), ("draining", false));
+        assert!(reason.contains("503"), "{reason}");
+        story.enter(Phase::Failed { at, reason, hidden });
+        assert_eq!(story.act(), Act::Show, "it is put back");
+    }
+}
+
+#[test]
+fn a_balancer_that_is_configured_is_always_asked() {
+    let mut story = Story::serving();
+    story.timers = Timers::new(story.seen.now, true);
+    story.ordered(order(9, Disposition::Drain));
+    let says = |up, down, sessions| Balancers::Said { up, down, sessions, words: "words".to_owned() };
+    story.seen.balancers = says(false, true, 0);
+    story.pass(0);
+    // DOWN before the URL refused is the word of another story: a check that fails for its own reasons.
+    story.seen.balancers = says(true, false, 0);
+    story.hidden().pass(10);
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.balancers = Balancers::Unreadable("no socket".to_owned());
+    story.pass(1);
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.balancers = says(false, true, 2);
+    story.pass(0);
+    assert_eq!(story.act(), Act::Wait, "sessions are open");
+    story.seen.balancers = says(false, true, 0);
+    story.pass(0);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+#[test]
+fn stop_is_entered_only_drained_staged_and_with_the_store() {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2))).hidden();
+    story.seen.staging = Staging::Pending;
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.staging = Staging::Failed("wrong digest".to_owned());
+    assert!(matches!(story.act(), Act::Enter(Phase::Failed { at, .. }) if at == "staging"));
+    story.seen.staging = Staging::Ready;
+    story.enter(Phase::Drained { forced: false });
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::BeginStop(Some(Target::from(&release(2)))));
+    story.seen.url = Url::Good;
+    story.pass(0);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "somebody sends requests again");
+}
+
+#[test]
+fn what_is_not_there_takes_nothing_out() {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2)));
+    story.seen.staging = Staging::Failed("no artifact".to_owned());
+    let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+    assert!(!hidden);
+}
+
+#[test]
+fn start_follows_a_confirmed_stop_and_an_admission() {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2))).hidden();
+    story.enter(Phase::Stopping);
+    assert_eq!(story.act(), Act::Stop);
+    story.gone();
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+    story.enter(Phase::Stopped);
+    assert_eq!(story.act(), Act::AdmitTarget(Target::from(&release(2))));
+    let starting = Phase::Starting { target: Target::from(&release(2)) };
+    story.enter(starting.clone());
+    assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
+    story.seen.alive = Alive::Yes;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "it was started before the agent was killed");
+    // Killed before it was started: the window may have moved.
+    story.gone();
+    story.seen.readmit = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+    story.seen.file = DisableFile::Absent;
+    assert_eq!(story.act(), Act::Hide, "nothing is started in the open");
+}
+
+#[test]
+fn without_the_store_only_what_was_admitted_here_starts_and_only_where_allowed() {
+    let mut story = Story::serving();
+    story.hidden().gone();
+    story.enter(Phase::Stopped);
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait);
+    story.service.start_without_store = true;
+    assert!(matches!(story.act(), Act::Enter(Phase::Starting { .. })));
+    story.journal.witness.floor = Some(version(2));
+    assert_eq!(story.act(), Act::Wait, "below the floor that was obeyed");
+}
+
+#[test]
+fn a_report_never_shows_serving_under_a_directive_that_takes_out() {
+    for disposition in [Disposition::Drain, replace(2), Disposition::Stop] {
+        let mut story = Story::serving();
+        story.ordered(order(9, disposition));
+        assert_ne!(story.journal.phase.step(true), Step::Serving);
+    }
+}
+
+#[test]
+fn what_is_true_already_is_satisfied_at_once_and_what_is_not_is_verified() {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(1)));
+    assert_eq!(story.journal.phase, Phase::Serving);
+    let mut story = Story::serving();
+    story.hidden();
+    story.ordered(order(9, Disposition::Serve { returning: true }));
+    assert_eq!(story.journal.phase, Phase::Verifying);
+    let mut story = Story::serving();
+    story.seen.health = Health::Unhealthy;
+    story.ordered(order(9, replace(1)));
+    assert_eq!(story.journal.phase, Phase::Draining, "a broken one is started anew");
+}
+
+#[test]
+fn verified_means_healthy_without_a_break_and_back() {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2))).hidden();
+    story.journal.admitted =
+        Some(Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) });
+    story.seen.probe = Probed::Version(version(2));
+    story.seen.ready = false;
+    story.pass(0);
+    story.enter(Phase::Verifying);
+    assert_eq!(story.act(), Act::Wait, "not healthy yet, and so not shown");
+    story.seen.ready = true;
+    story.pass(1);
+    assert_eq!(story.act(), Act::Show);
+    story.seen.file = DisableFile::Absent;
+    story.seen.url = Url::Good;
+    story.pass(1);
+    story.pass(8);
+    assert_eq!(story.act(), Act::Wait, "healthy for 9 s of 10");
+    story.seen.ready = false;
+    story.pass(1);
+    story.seen.ready = true;
+    story.pass(1).pass(9);
+    assert_eq!(story.act(), Act::Wait, "the break starts it anew");
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Serving));
+}
+
+#[test]
+fn what_does_not_become_healthy_or_is_another_version_fails_hidden() {
+    let verifying = || {
+        let mut story = Story::serving();
+        story.ordered(order(9, replace(2))).hidden();
+        let admitted = Admitted { version: version(2), release: None, revision: Revision(6) };
+        story.journal.admitted = Some(admitted);
+        story.seen.probe = Probed::Version(version(2));
+        story.enter(Phase::Verifying);
+        story
+    };
+    let failed =
+        |act: Act| matches!(act, Act::Enter(Phase::Failed { at, hidden: true, .. }) if at == "verifying");
+    let mut late = verifying();
+    late.seen.ready = false;
+    late.pass(300);
+    assert!(failed(late.act()));
+    let mut other = verifying();
+    other.seen.probe = Probed::Version(version(3));
+    other.journal.admitted = Some(Admitted { version: version(3), release: None, revision: Revision(7) });
+    assert!(failed(other.pass(0).act()));
+    let mut dead = verifying();
+    assert!(failed(dead.gone().act()));
+    let mut kept = verifying();
+    kept.seen.file = DisableFile::Foreign;
+    assert_eq!(kept.pass(3000).act(), Act::Wait, "waiting for a person is no failure");
+}
+
+#[test]
+fn a_service_that_ends_by_itself_is_started_again_ever_later() {
+    let mut story = Story::serving();
+    story.gone();
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+    story.timers.fell(story.seen.now);
+    story.enter(Phase::Stopped);
+    story.hidden().gone();
+    assert_eq!(story.act(), Act::Wait, "not at once");
+    story.pass(1);
+    assert!(matches!(story.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
+    story.seen.wanted = Some(order(9, Disposition::Stop));
+    story.ordered(order(9, Disposition::Stop));
+    assert_eq!(story.act(), Act::Wait, "it is to be stopped, and it is");
+    assert!(backoff(1) < backoff(2) && backoff(40) == Duration::from_secs(60));
+}
+
+#[test]
+fn a_drain_of_what_ended_is_reported_as_drained_not_as_stopped() {
+    let mut story = Story::serving();
+    story.hidden().gone();
+    story.enter(Phase::Stopped);
+    story.ordered(order(9, Disposition::Drain));
+    assert_eq!(story.journal.phase, Phase::Draining);
+    story.pass(10);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+    story.enter(Phase::Drained { forced: false });
+    story.ordered(order(10, Disposition::Serve { returning: true }));
+    assert_eq!(story.journal.phase, Phase::Stopped, "and a serve starts it again");
+}
+
+#[test]
+fn nothing_is_touched_before_the_store_says_whose_instance_it_is() {
+    let mut story = Story::serving();
+    story.gone();
+    story.journal = Journal::default();
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.store = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped));
+}

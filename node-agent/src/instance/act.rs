@@ -59,7 +59,7 @@ impl Instance {
             Act::Show => self.touch("remove", |instance| instance.hand.take_away()),
             Act::AdmitRunning(version, release) => self.admit_running(version, release).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
-            Act::BeginStop(target) => self.begin_stop(target).await,
+            Act::BeginStop(target) => self.begin_stop(target, seen).await,
             Act::Stop => self.stop().await,
             Act::Start(target) => self.start(target).await,
         }
@@ -188,7 +188,14 @@ impl Instance {
         }
     }
 
-    async fn begin_stop(&mut self, target: Option<Target>) -> Result<bool, Fatal> {
+    async fn begin_stop(&mut self, target: Option<Target>, seen: &Seen) -> Result<bool, Fatal> {
+        let process = self.driver.as_ref().and_then(|driver| driver.process());
+        if seen.alive == Alive::Yes && process.is_some_and(|process| process.alive() == Alive::No) {
+            let reason = "what runs was not started by this agent, so that it cannot stop it: end it by its own \
+                          means, or use driver.command with a stop hook";
+            self.enter(Phase::failed("stopping", reason, true))?;
+            return Ok(true);
+        }
         let verified = match (&target, &self.driver) {
             (Some(target), Some(driver)) => driver.ensure(target).await.map(|_| ()),
             _ => Ok(()),

@@ -61,19 +61,20 @@ impl Observer {
         let file = self.hand.look();
         let limit = self.service.timeout;
         let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
-        let gone = process == Some(Alive::No);
         let (probe, ready, url) = tokio::join!(
-            async {
-                if gone {
-                    Probed::Failed("nothing runs".to_owned())
-                } else {
-                    probe::ask(&self.service.probe, limit).await
-                }
-            },
-            async { if gone { Answer::Nobody } else { ask(&self.service.ready_url, limit).await } },
+            probe::ask(&self.service.probe, limit),
+            ask(&self.service.ready_url, limit),
             ask(&self.service.health_url, limit),
         );
-        let alive = process.unwrap_or_else(|| alive_by_answers(phase, &probe, ready));
+        let alive = match process {
+            // Nothing holds the lock, and yet it answers: it was started by other means.
+            Some(Alive::No) if matches!(ready, Answer::Status(_)) => Alive::Yes,
+            Some(alive) => alive,
+            None => alive_by_answers(phase, &probe, ready),
+        };
+        let gone = alive == Alive::No;
+        // A file may name a version that does not run any more.
+        let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = ready == Answer::Status(StatusCode::OK);
         let health = self.health.take_in(is_ready);
         let url = match url {

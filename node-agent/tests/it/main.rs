@@ -1,6 +1,8 @@
 //! The agent as a program, against a store over TCP, a service that is a real process (this test binary, called
 //! again), and a balancer's stats socket.
 
+#![expect(clippy::unwrap_used, reason = "a test may say what it expects in one word")]
+
 mod world;
 
 mod adopt;

@@ -5,7 +5,7 @@ use crate::world::store::{directive, release};
 use crate::world::wait_for;
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Rotation, Step};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_go_on_and_the_report_comes_back() {
@@ -39,6 +39,8 @@ async fn nothing_is_started_while_nobody_can_admit_it() {
     wait_for("hidden", &world, || async { world.disable_file().exists() }, |there| *there).await;
     assert_eq!(world.starts().len(), 1);
     world.store.come_back().await;
+    wait_for("a second start", &world, || async { world.starts().len() }, |n| *n == 2).await;
+    wait_for("UP", &world, || async { world.balancer.status() }, |status| status == "UP").await;
     world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
     assert_eq!(world.starts().len(), 2);
 }
@@ -68,7 +70,7 @@ async fn a_drain_that_has_ended_does_not_become_a_stop() {
     let wanted = release(&world, 2);
     let replace = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted]);
     let generation = world.store.direct(replace).await;
-    world.store.wait_for_report(&world, "draining", |r| r.step == Step::Draining).await;
+    world.store.wait_for_report(&world, "draining", |r| r.rotation == Rotation::Leaving).await;
     world.store.leave();
     let away = |log: &String| log.matches("the store is away").count() > 0;
     wait_for("the agent notices", &world, || async { world.log() }, away).await;
