@@ -26,6 +26,8 @@ pub struct IdealTerms {
     pub start_to_ready: Duration,
     /// How long the spec wants an instance to be healthy before the next.
     pub min_healthy_time: Duration,
+    /// How long a start that never becomes ready is borne, once; zero where none is expected.
+    pub broken_start: Duration,
     /// The whole fill, measured alone.
     pub fill: Duration,
 }
@@ -63,7 +65,8 @@ pub fn ideal(terms: IdealTerms) -> Ideal {
         ("min_healthy_time".to_owned(), terms.min_healthy_time.as_secs_f64()),
     ];
     let slot_seconds: f64 = slot_terms.iter().map(|(_, seconds)| seconds).sum();
-    let seconds = f64::from(terms.slots) * slot_seconds + terms.fill.as_secs_f64();
+    let once = terms.broken_start + terms.fill;
+    let seconds = f64::from(terms.slots) * slot_seconds + once.as_secs_f64();
     Ideal { terms, slot_terms, slot_seconds, seconds }
 }
 
@@ -75,6 +78,9 @@ impl fmt::Display for Ideal {
         writeln!(f, "  {:<32}{:>9.3} s", "one slot", self.slot_seconds)?;
         let slots = f64::from(self.terms.slots) * self.slot_seconds;
         writeln!(f, "  {:<32}{slots:>9.3} s", format!("{} sequential slots", self.terms.slots))?;
+        if !self.terms.broken_start.is_zero() {
+            writeln!(f, "  {:<32}{:>9.3} s", "a broken start, borne", self.terms.broken_start.as_secs_f64())?;
+        }
         writeln!(f, "  {:<32}{:>9.3} s", "fill, measured alone", self.terms.fill.as_secs_f64())?;
         write!(f, "  {:<32}{:>9.3} s", "ideal", self.seconds)
     }
@@ -96,6 +102,7 @@ mod tests {
             stop: Duration::from_millis(30),
             start_to_ready: Duration::from_millis(120),
             min_healthy_time: Duration::from_millis(500),
+            broken_start: Duration::ZERO,
             fill: Duration::from_secs(3),
         }
     }
@@ -120,6 +127,7 @@ mod tests {
             (IdealTerms { fall: 3, ..terms() }, 1.2),
             (IdealTerms { rise: 3, ..terms() }, 1.2),
             (IdealTerms { fill: terms().fill + second, ..terms() }, 1.0),
+            (IdealTerms { broken_start: second, ..terms() }, 1.0),
             (IdealTerms { slots: 7, ..terms() }, 5.55),
         ];
         for (grown, by) in grown {

@@ -58,6 +58,9 @@ struct ServeArgs {
     /// A seeded fault: from this instance on, by order of first start, none becomes ready
     #[arg(long, requires = "start_ledger", value_parser = clap::value_parser!(u32).range(1..))]
     broken_from: Option<u32>,
+    /// The only version that has that fault; absent: every one
+    #[arg(long, requires = "broken_from")]
+    broken_version: Option<u32>,
     /// The file in which starts are counted for --broken-from
     #[arg(long)]
     start_ledger: Option<PathBuf>,
@@ -102,14 +105,15 @@ async fn run(edition: &'static Edition, command: Command) -> anyhow::Result<()> 
             println!("made a catalogue of {rows} images");
             Ok(())
         }
-        (Some(Verb::Serve(args)), _) | (None, Some(args)) => serve(edition, args.into_options()).await,
+        (Some(Verb::Serve(args)), _) | (None, Some(args)) => serve(edition, args.into_options(edition)).await,
         (None, None) => anyhow::bail!("nothing asked for; see --help"),
     }
 }
 
 impl ServeArgs {
-    fn into_options(self) -> ServeOptions {
-        let broken = match (self.broken_from, self.start_ledger) {
+    fn into_options(self, edition: &Edition) -> ServeOptions {
+        let faulty = self.broken_version.is_none_or(|version| version == edition.version);
+        let broken = match (self.broken_from.filter(|_| faulty), self.start_ledger) {
             (Some(from), Some(ledger)) => Some((from as usize, ledger)),
             _ => None,
         };

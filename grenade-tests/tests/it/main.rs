@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects in one word")]
 
 mod balancer;
+mod demo;
 mod load;
 mod pantry;
 mod real_etcd;

@@ -1,0 +1,137 @@
+//! What an operator would write by hand: the configuration of each agent, and the spec of the upgrade.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::demo::arguments::DemoPlan;
+use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
+
+/// The service.
+pub const SERVICE: &str = "pantry-api";
+/// The release that runs.
+pub const OLD: &str = "pantry-1.0.0";
+/// The release that it is upgraded to.
+pub const NEW: &str = "pantry-2.0.0";
+/// The name of the program in each release.
+pub const PROGRAM: &str = "pantry";
+/// How long an instance must be healthy and in rotation before the next one is taken.
+pub const MIN_HEALTHY: std::time::Duration = std::time::Duration::from_secs(1);
+/// At most so many may be out at any instant.
+pub const MAX_UNAVAILABLE: u32 = 1;
+/// Where the coordinator finds the catalogue.
+pub const DATABASE_VARIABLE: &str = "PANTRY_DATABASE_URL";
+
+/// What one node's agent must be told.
+#[derive(Debug, Clone)]
+pub struct NodeConfig<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Its own directory.
+    pub home: PathBuf,
+    /// Where its instance listens.
+    pub address: SocketAddr,
+    /// The catalogue.
+    pub database: &'a str,
+    /// The store.
+    pub store: &'a [String],
+    /// The balancer's socket.
+    pub balancer: &'a Path,
+    /// The directory of artifacts.
+    pub artifacts: &'a Path,
+    /// From which instance on version 2 is broken, and the file that counts starts.
+    pub broken: Option<(u32, PathBuf)>,
+}
+
+impl NodeConfig<'_> {
+    /// What takes its instance out of rotation.
+    pub fn disable_file(&self) -> PathBuf {
+        self.home.join("pantry-api.disable")
+    }
+
+    fn argv(&self) -> Vec<String> {
+        let mut argv = vec![
+            format!("{{release_dir}}/{PROGRAM}"),
+            "--listen".to_owned(),
+            self.address.to_string(),
+            "--database".to_owned(),
+            self.database.to_owned(),
+            "--node".to_owned(),
+            "{node}".to_owned(),
+            "--disable-file".to_owned(),
+            self.disable_file().display().to_string(),
+        ];
+        if let Some((from, ledger)) = &self.broken {
+            argv.extend(["--broken-from".to_owned(), from.to_string(), "--broken-version".to_owned()]);
+            argv.extend(["2".to_owned(), "--start-ledger".to_owned(), ledger.display().to_string()]);
+        }
+        argv
+    }
+
+    /// The file, as TOML.
+    pub fn toml(&self) -> String {
+        let at = |path: &str| quoted(&format!("http://{}{path}", self.address));
+        let artifact = |tag: &str, version: u32| {
+            let source = path(&self.artifacts.join(tag).join(PROGRAM));
+            format!("[service.{SERVICE}.artifact.{tag:?}]\nsource = {source}\nversion = {version}\n")
+        };
+        format!(
+            "# The agent of one node of the demo; `tidegate-agent init` explains every field.\n\
+             node = {node}\nlabels = {{ zone = \"demo\" }}\nstate_dir = {state}\nruntime_dir = {runtime}\n\n\
+             [store]\nendpoints = {store}\n\n\
+             [service.{SERVICE}]\nprobe = {{ http = {version}, pointer = \"/version\" }}\n\
+             ready_url = {ready}\nhealth_url = {health}\ndisable_file = {disable}\n\
+             in_flight = {{ url = {in_flight}, pointer = \"/in_flight\" }}\n\
+             check = {{ interval = \"{interval}ms\", fall = {FALL}, rise = {RISE} }}\n\
+             initial_release = \"{OLD}\"\n\n\
+             [[service.{SERVICE}.balancer]]\nstats = {stats}\nbackend = \"pantry\"\nserver = {node}\n\n\
+             [service.{SERVICE}.driver.process]\nargv = {argv}\nstop_timeout = \"20s\"\n\n{one}\n{two}",
+            node = quoted(self.node),
+            state = path(&self.home.join("state")),
+            runtime = path(&self.home.join("run")),
+            store = json!(self.store),
+            version = at("/version"),
+            ready = at("/ready"),
+            health = at("/healthcheck"),
+            disable = path(&self.disable_file()),
+            in_flight = at("/in-flight"),
+            interval = CHECK_INTERVAL.as_millis(),
+            stats = quoted(&format!("unix:{}", self.balancer.display())),
+            argv = json!(self.argv()),
+            one = artifact(OLD, 1),
+            two = artifact(NEW, 2),
+        )
+    }
+}
+
+/// A text in quotes: JSON's are TOML's basic strings.
+fn quoted(text: &str) -> String {
+    json!(text).to_string()
+}
+
+fn path(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+/// By when an instance must have been healthy for long enough. A broken one costs all of it, so it is short where one is
+/// expected, yet several times what a start takes.
+pub fn healthy_deadline(plan: &DemoPlan) -> std::time::Duration {
+    std::time::Duration::from_secs(if plan.break_at.is_some() { 6 } else { 30 })
+}
+
+/// The spec, as YAML.
+pub fn spec(plan: &DemoPlan, sha256: &str) -> String {
+    format!(
+        "# What `tidegate upgrade start` is given.\n\
+         service: {SERVICE}\nfrom: 1\nto: 2\nrelease: {{tag: {NEW}, sha256: {sha256}}}\n\
+         strategy: {{canary: {{}}}}          # 1, then 1 %, 5 %, 20 % of the fleet, then the rest\n\
+         min_in_service: {min}\nmax_unavailable: {MAX_UNAVAILABLE}\n\
+         health: {{min_healthy_time: {healthy}s, healthy_deadline: {deadline}s, progress_deadline: 2m}}\n\
+         drain: {{evidence: haproxy, deadline: 30s, on_deadline: fail}}   # the balancer's own word\n\
+         failures: {{tolerate: 0, per_wave: 0, then: rollback}}\n",
+        min = plan.instances - MAX_UNAVAILABLE,
+        healthy = MIN_HEALTHY.as_secs(),
+        deadline = healthy_deadline(plan).as_secs(),
+    )
+}

@@ -1,0 +1,148 @@
+//! The operator: starts the upgrade with the commands that a person would type, and asks the coordinator how it goes.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tidegate_proto::wire::v1;
+use tidegate_proto::wire::v1::operator_client::OperatorClient;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::demo::config::SERVICE;
+use crate::demo::report::VersionCounts;
+use crate::world::wait::wait_for;
+use crate::world::{Spawn, World, program};
+
+/// The upgrade's name.
+pub const UPGRADE: &str = "demo";
+/// How long one question may take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long a command may take.
+const COMMAND: Duration = Duration::from_secs(30);
+/// How long six agents may take to stage, start and report on a busy machine.
+const FLEET: Duration = Duration::from_secs(120);
+
+/// Asks one coordinator.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    client: OperatorClient<Channel>,
+    url: String,
+}
+
+impl Operator {
+    /// Connects, and waits until somebody leads.
+    ///
+    /// # Errors
+    /// When nobody answers or leads.
+    pub async fn connect(grpc: SocketAddr) -> anyhow::Result<Self> {
+        let url = format!("http://{grpc}");
+        let endpoint = Endpoint::from_shared(url.clone())?.timeout(ANSWER).tcp_nodelay(true);
+        let channel = endpoint.connect().await.context("could not connect to the coordinator")?;
+        let operator = Self { client: OperatorClient::new(channel), url };
+        wait_for("a leader", COMMAND, || async {
+            let reply = operator.client.clone().leader(v1::LeaderRequest {}).await;
+            let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
+            if reply.here { Ok(()) } else { Err(reply.trouble.unwrap_or_else(|| "nobody leads".to_owned())) }
+        })
+        .await?;
+        Ok(operator)
+    }
+
+    /// The URL that commands are given.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Every instance, by node.
+    ///
+    /// # Errors
+    /// When the coordinator does not answer.
+    pub async fn instances(&self) -> Result<Vec<v1::Instance>, tonic::Status> {
+        let request = v1::ListInstancesRequest { service: SERVICE.to_owned(), all: false };
+        let mut told = self.client.clone().list_instances(request).await?.into_inner();
+        let mut instances = Vec::new();
+        while let Some(instance) = told.message().await? {
+            instances.push(instance);
+        }
+        Ok(instances)
+    }
+
+    /// Waits until so many instances are at version 1, in rotation and healthy.
+    ///
+    /// # Errors
+    /// When they are not in time; it names those that are not.
+    pub async fn fleet_in_service(&self, count: u32) -> anyhow::Result<()> {
+        wait_for(&format!("{count} instances at version 1 in rotation"), FLEET, || async {
+            let seen = self.instances().await.map_err(|status| status.message().to_owned())?;
+            let good = |i: &&v1::Instance| i.in_service && i.version == Some(1) && i.step == "serving";
+            if seen.iter().filter(good).count() == count as usize {
+                return Ok(());
+            }
+            let lagging: Vec<String> = seen
+                .iter()
+                .filter(|instance| !good(instance))
+                .map(|i| {
+                    format!("{} {} {} {}", i.node, i.step, i.rotation, i.because.as_deref().unwrap_or(""))
+                })
+                .collect();
+            Err(format!("{} instances; not in service: {}", seen.len(), lagging.join(", ")))
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// How many are at each version; none that is silent or unknown may hide in it.
+    ///
+    /// # Errors
+    /// When the coordinator does not answer or does not know the service.
+    pub async fn spread(&self) -> anyhow::Result<VersionCounts> {
+        let request = v1::FleetSpreadRequest { service: SERVICE.to_owned() };
+        let reply = self.client.clone().fleet_spread(request).await?.into_inner();
+        let Some(spread) = reply.services.into_iter().next() else {
+            bail!("the coordinator knows no service {SERVICE}");
+        };
+        Ok(spread.by_version.into_iter().collect::<BTreeMap<_, _>>())
+    }
+
+    /// Where the upgrade stands.
+    ///
+    /// # Errors
+    /// When the coordinator does not answer.
+    pub async fn status(&self) -> Result<v1::UpgradeStatusReply, tonic::Status> {
+        let request = v1::UpgradeStatusRequest { id: UPGRADE.to_owned(), max_instances: 0 };
+        Ok(self.client.clone().upgrade_status(request).await?.into_inner())
+    }
+
+    /// `tidegate upgrade start`.
+    ///
+    /// # Errors
+    /// When it is refused, with the command's own words.
+    pub async fn start(&self, world: &World, spec: &Path) -> anyhow::Result<()> {
+        let spec = spec.display().to_string();
+        self.command(world, "upgrade-start", &["upgrade", "start", &spec, "--id", UPGRADE]).await
+    }
+
+    /// `tidegate upgrade approve`.
+    ///
+    /// # Errors
+    /// When it is refused, with the command's own words.
+    pub async fn approve(&self, world: &World, phase: &str, note: &str) -> anyhow::Result<()> {
+        let arguments = ["upgrade", "approve", UPGRADE, phase, "--note", note];
+        self.command(world, &format!("upgrade-approve-{phase}"), &arguments).await
+    }
+
+    /// One command of `tidegate`, with its output in a log of that name.
+    async fn command(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        let spawn = Spawn::new(name, &program::own("tidegate")?)
+            .args(["--coordinator", &self.url, "--as", "demo"])
+            .args(arguments);
+        let mut process = world.spawn(spawn)?;
+        let status = process.wait(COMMAND).await?;
+        if !status.success() {
+            bail!("`tidegate {}` ended with {status}: {}", arguments.join(" "), process.tail());
+        }
+        Ok(())
+    }
+}

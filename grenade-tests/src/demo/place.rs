@@ -1,0 +1,135 @@
+//! The demo's directory: made anew, never somebody else's, used by one demo at a time.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use thiserror::Error;
+
+/// The file that says that a directory is a demo's own; it is locked while one runs.
+const MARK: &str = ".tidegate-demo";
+/// The longest path that a socket may have (108 bytes with its end), less the longest name that HAProxy makes of one.
+const LONGEST: usize = 107 - "/haproxy.sock.4194304.tmp".len();
+
+/// Why a directory cannot be used.
+#[derive(Debug, Error)]
+pub enum PlaceError {
+    /// It holds something else.
+    #[error("{0} is not empty and not an earlier demo's: give --dir a directory that is empty or absent")]
+    Foreign(PathBuf),
+    /// Another demo runs in it.
+    #[error("another demo runs in {0}: wait for its end, or give this one a --dir of its own")]
+    Busy(PathBuf),
+    /// Sockets need short paths.
+    #[error("the path {0} is too long for the sockets in it: give a --dir of at most {LONGEST} bytes")]
+    TooLong(PathBuf),
+    /// The system refused.
+    #[error("could not {tried} {path}")]
+    Files {
+        /// What was tried.
+        tried: &'static str,
+        /// With which path.
+        path: PathBuf,
+        /// The system's word.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn failed<'a>(tried: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> PlaceError + 'a {
+    move |source| PlaceError::Files { tried, path: path.to_owned(), source }
+}
+
+/// A directory that is this demo's alone while this value lives.
+#[derive(Debug)]
+pub struct Place {
+    dir: PathBuf,
+    _locked: File,
+}
+
+/// Where the demo's files go unless told otherwise: `target/demo`, beside `target/<profile>` with this program.
+///
+/// # Errors
+/// When the system does not tell where this program is.
+pub fn default_dir() -> Result<PathBuf, PlaceError> {
+    let here = std::env::current_exe().map_err(failed("find", Path::new("this program")))?;
+    let target = here.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    Ok(target.join("demo"))
+}
+
+impl Place {
+    /// Empties an earlier run's directory, or makes it.
+    ///
+    /// # Errors
+    /// When it is somebody else's, in use, or cannot be made; then nothing in it was changed.
+    pub fn fresh(dir: &Path) -> Result<Self, PlaceError> {
+        fs::create_dir_all(dir).map_err(failed("make", dir))?;
+        let dir = fs::canonicalize(dir).map_err(failed("find", dir))?;
+        if dir.as_os_str().len() > LONGEST {
+            return Err(PlaceError::TooLong(dir));
+        }
+        let mark = dir.join(MARK);
+        let empty = fs::read_dir(&dir).map_err(failed("read", &dir))?.next().is_none();
+        if !empty && !mark.is_file() {
+            return Err(PlaceError::Foreign(dir));
+        }
+        let locked = File::options().create(true).append(true).open(&mark).map_err(failed("write", &mark))?;
+        flock(&locked, FlockOperation::NonBlockingLockExclusive).map_err(|e| match e {
+            rustix::io::Errno::WOULDBLOCK => PlaceError::Busy(dir.clone()),
+            other => PlaceError::Files { tried: "lock", path: mark.clone(), source: other.into() },
+        })?;
+        let place = Self { dir, _locked: locked };
+        place.clear(|name| name != MARK)?;
+        Ok(place)
+    }
+
+    /// The directory; an absolute path.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Removes the entries whose names are chosen, with all that is in them.
+    ///
+    /// # Errors
+    /// When one cannot be removed.
+    pub fn clear(&self, chosen: impl Fn(&str) -> bool) -> Result<(), PlaceError> {
+        for entry in fs::read_dir(&self.dir).map_err(failed("read", &self.dir))?.flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            if !chosen(&name.to_string_lossy()) {
+                continue;
+            }
+            let whole = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed = if whole { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(failed("remove", &path))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, PlaceError};
+
+    #[test]
+    fn an_earlier_run_is_cleared_and_anything_else_is_left_alone() {
+        let room = tempfile::tempdir().unwrap();
+        let dir = room.path().join("demo");
+        let first = Place::fresh(&dir).unwrap();
+        std::fs::write(dir.join("report.json"), "{}").unwrap();
+        std::fs::create_dir(dir.join("store")).unwrap();
+        assert!(matches!(Place::fresh(&dir), Err(PlaceError::Busy(_))));
+        assert!(dir.join("report.json").exists(), "a running demo lost its files");
+        drop(first);
+        let _second = Place::fresh(&dir).unwrap();
+        assert!(!dir.join("report.json").exists() && !dir.join("store").exists());
+
+        let foreign = room.path().join("home");
+        std::fs::create_dir(&foreign).unwrap();
+        std::fs::write(foreign.join("thesis"), "years").unwrap();
+        assert!(matches!(Place::fresh(&foreign), Err(PlaceError::Foreign(_))));
+        assert_eq!(std::fs::read_to_string(foreign.join("thesis")).unwrap(), "years");
+        let long = room.path().join("x".repeat(100));
+        assert!(matches!(Place::fresh(&long), Err(PlaceError::TooLong(_))));
+    }
+}

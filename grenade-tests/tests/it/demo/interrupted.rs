@@ -1,0 +1,67 @@
+//! Ctrl-C, SIGTERM and a crash at every stage: nothing that the demo started is left.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::running::Running;
+
+/// Long enough to get to any stage on a busy machine.
+const REACHED: Duration = Duration::from_secs(80);
+/// Ending everything is a matter of seconds.
+const ENDED: Duration = Duration::from_secs(25);
+/// Small, so that each stage is soon reached; what happens is the same.
+const SMALL: [&str; 3] = ["--instances=2", "--rows=2000", "--rate=50"];
+
+async fn interrupt(stage: &str, signal: Signal) {
+    let mut demo = Running::start(&SMALL);
+    demo.says(stage, REACHED).await;
+    demo.signal(signal);
+    let code = demo.ends(ENDED).await;
+    let said = demo.said();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("interrupted by SIG"), "{said}");
+    assert!(!demo.dir().join("report.json").exists(), "a run that was interrupted has no verdict");
+}
+
+macro_rules! at_each_stage {
+    ($($name:ident: $stage:literal, $signal:ident;)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            interrupt($stage, Signal::$signal).await;
+        })*
+    };
+}
+
+at_each_stage! {
+    while_it_seeds: "seeding", INT;
+    while_it_measures: "measuring alone", TERM;
+    while_agents_start: "agents stage and start", INT;
+    before_the_upgrade: "demo      the load runs", TERM;
+    in_stage: "phase     stage", INT;
+    in_the_first_wave: "waits     draining", INT;
+    in_mid_replacement: "replacing", TERM;
+    in_the_second_wave: "wave      2 of 2", INT;
+    after_the_upgrade: "the upgrade is over", TERM;
+    while_the_last_answers_come: "waiting for the last answers", INT;
+}
+
+#[tokio::test]
+async fn a_hang_up_is_an_end_too() {
+    interrupt("phase     roll", Signal::HUP).await;
+}
+
+#[tokio::test]
+async fn a_coordinator_that_crashes_is_an_error_that_leaves_nothing() {
+    let mut demo = Running::start(&SMALL);
+    demo.says("waits     draining", REACHED).await;
+    assert!(demo.count() >= 6, "a coordinator, two agents, two instances, a balancer: {}", demo.count());
+    let coordinator = demo.pid_of("tidegate coordinator");
+    let pid = Pid::from_raw(i32::try_from(coordinator).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let code = demo.ends(Duration::from_secs(60)).await;
+    let said = demo.said();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("coordinator ended with"), "{said}");
+    assert_eq!(demo.report()["outcome"], "failed", "{said}");
+}

@@ -1,0 +1,61 @@
+//! The default form: six instances, everything built in.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::running::{Running, agrees};
+
+/// A minute is what it takes on a machine of its own; tests share theirs.
+const LIMIT: Duration = Duration::from_secs(150);
+
+#[tokio::test]
+async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
+    let mut demo = Running::start(&[]);
+    let code = demo.ends(LIMIT).await;
+    let (report, ledger, said) = (demo.report(), demo.ledger(), demo.said());
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(report["outcome"], "completed", "{report:#}");
+    assert_eq!(report["instances"], 6);
+    assert_eq!(report["spread"], json!({"before": {"1": 6}, "after": {"2": 6}}));
+    assert_eq!(report["waves"], 5, "canary steps of six instances: 1, 1, 1, 2, 1");
+    assert_eq!(report["requests"]["failed"], 0, "{said}");
+    agrees(&report, &ledger);
+
+    let phases: Vec<&str> =
+        report["phases"].as_array().unwrap().iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
+    let order = ["stage", "roll", "remove"].map(|phase| phases.iter().position(|seen| *seen == phase));
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{phases:?}");
+    assert!(report["phases"].as_array().unwrap().iter().all(|phase| phase["seconds"].is_f64()), "{report:#}");
+    let (ideal, actual) =
+        (report["ideal_seconds"].as_f64().unwrap(), report["actual_seconds"].as_f64().unwrap());
+    assert!(
+        ideal > 6.0 * 1.8 && actual > 6.0 * 1.8,
+        "six slots of at least fall, rise and min_healthy_time: {report:#}"
+    );
+    for quantile in ["p50", "p99", "p999"] {
+        assert!(report["latency_ms"][quantile].as_f64().unwrap() > 0.0, "{report:#}");
+    }
+
+    // From 2 s before to 2 s after, at 100 a second or more, whatever happens.
+    let span = ledger.iter().map(|request| request.scheduled_ms).fold(0.0, f64::max) / 1e3;
+    assert!(span >= actual + 4.0, "the load ran for {span} s around an upgrade of {actual} s");
+    assert!(ledger.len() as f64 / span >= 100.0, "{} requests in {span} s", ledger.len());
+    let slow = ledger.iter().filter(|request| request.kind == "upload").count() as f64 / ledger.len() as f64;
+    assert!((0.03..=0.07).contains(&slow), "{slow} of the requests were slow uploads, not one in twenty");
+    for version in ["1", "2"] {
+        let answered = ledger.iter().filter(|request| request.version == version).count();
+        assert!(answered > 100, "version {version} answered {answered} requests");
+    }
+    for word in [
+        "phase     roll",
+        "wave      5 of 5",
+        "waits     draining",
+        "balancer says DOWN",
+        "version 2",
+        "ideal",
+    ] {
+        assert!(said.contains(word), "the demo never said {word:?}:\n{said}");
+    }
+    assert!(!demo.dir().join("nodes").exists(), "large files stay only with --keep");
+}
