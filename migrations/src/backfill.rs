@@ -20,7 +20,7 @@ use crate::progress::Teller;
 use crate::sync::FILL_SETTING;
 use crate::unit::Backfill;
 use cursor::{Cursor, Key};
-use key::KeyColumn;
+use key::{Kept, KeyColumn};
 use pace::Pace;
 use rate::Rate;
 use std::time::Duration;
@@ -110,13 +110,16 @@ async fn batch(
     }
     leader.begin().await?;
     let began = Instant::now();
-    let kept = key::kept(&mut leader.session, entry).await?;
-    let mut cursor = match kept {
-        Some((cursor, done, total)) => {
+    let mut cursor = match key::kept(&mut leader.session, entry).await? {
+        Kept::Done => {
+            leader.commit().await?;
+            return Ok(Batch { rows: 0, ended: true, took: began.elapsed() });
+        }
+        Kept::Cursor(cursor, done, total) => {
             (entry.rows_done, entry.rows_total) = (done, total);
             cursor
         }
-        None => {
+        Kept::Nothing => {
             let (until, total) = sizing.clone().unwrap_or((None, 0));
             (entry.rows_done, entry.rows_total) = (0, total);
             Cursor { after: None, until, ended: false }

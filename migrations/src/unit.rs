@@ -58,7 +58,26 @@ impl Migration {
     }
 }
 
-/// The migrations of a directory, in the order of their numbers.
+/// The migrations of a directory, in the order of their numbers. One file, `0002_size_class.toml`:
+///
+/// ```toml
+/// id = "0002_size_class"
+/// version = 2                  # the first service version that knows the new shape
+/// old_reads_migrated = true    # false: entering migrate is the point of no return
+/// [expand]
+/// steps = [{ add_column = { table = "images", column = "class", type = "text" } }]
+/// [migrate]
+/// requires = { floor = 2 }     # or "expanded": before the roll
+/// steps = [{ backfill = { table = "images", key = "id", where = "class IS NULL", set = { class = "'small'" } } }]
+/// verify = "SELECT count(*) FROM images WHERE class IS NULL"
+/// [contract]
+/// steps = [{ drop_column = { table = "images", column = "size" } }]
+/// [undo]
+/// steps = [{ drop_column = { table = "images", column = "class" } }]
+/// ```
+///
+/// Further steps are `sql`, `file`, `sync`, `drop_sync`, `index` and `not_null`; `[sqlite.migrate]` and
+/// its like replace a phase's steps on one engine.
 #[derive(Debug, Clone)]
 pub struct MigrationSet {
     migrations: Vec<Migration>,

@@ -110,18 +110,29 @@ impl KeyColumn {
     }
 }
 
-/// The cursor in the history now, with rows done and rows in all; none when no batch has run.
-pub(super) async fn kept(session: &mut Session, entry: &Entry) -> Result<Option<(Cursor, i64, i64)>, Error> {
-    let sql = "SELECT cursor, rows_done, rows_total FROM tidegate_history \
-               WHERE migration = $1 AND phase = $2 AND step = $3 AND state = 'running'";
+/// What the history says of the fill now.
+pub(super) enum Kept {
+    /// No batch has run.
+    Nothing,
+    /// Batches have run: the cursor, rows done, rows in all.
+    Cursor(Cursor, i64, i64),
+    /// Another process of this term has ended it.
+    Done,
+}
+
+/// Reads it, inside the batch's transaction.
+pub(super) async fn kept(session: &mut Session, entry: &Entry) -> Result<Kept, Error> {
+    let sql = "SELECT state, cursor, rows_done, rows_total FROM tidegate_history \
+               WHERE migration = $1 AND phase = $2 AND step = $3 AND state <> 'undone'";
     let values = [entry.migration.as_str().into(), entry.phase.as_str().into(), entry.step.into()];
     let rows = session.read(sql, &values).await.map_err(|f| Error::of(f, sql))?;
     match rows.first().map(Vec::as_slice) {
-        Some([Value::Null, ..]) => Ok(None),
-        Some([Value::Text(text), Value::Int(done), Value::Int(total)]) => match Cursor::parse(text) {
-            Some(cursor) => Ok(Some((cursor, *done, *total))),
+        Some([Value::Text(state), ..]) if state == "done" => Ok(Kept::Done),
+        Some([_, Value::Null, ..]) => Ok(Kept::Nothing),
+        Some([_, Value::Text(text), Value::Int(done), Value::Int(total)]) => match Cursor::parse(text) {
+            Some(cursor) => Ok(Kept::Cursor(cursor, *done, *total)),
             None => Err(Error::History { found: format!("a cursor of {} is `{text}`", entry.migration) }),
         },
-        _ => Err(Error::History { found: format!("no running fill of {}", entry.migration) }),
+        _ => Err(Error::History { found: format!("no fill of {} has begun", entry.migration) }),
     }
 }
