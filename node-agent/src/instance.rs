@@ -46,6 +46,15 @@ pub enum Fatal {
     },
 }
 
+/// The store is not the one that was obeyed so far.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the store has an older window than the one that was journalled, or none: it was restored or replaced. Nothing is \
+     done before a person has reconciled it (with the store as it should be, move the service's journal.json away to \
+     have the service adopted anew)"
+)]
+struct FellBack;
+
 /// One service of the node.
 pub struct Instance {
     id: InstanceId,
@@ -64,6 +73,8 @@ pub struct Instance {
     published: Published,
     /// The lease under which the running version was admitted or found admitted; none: not yet.
     admitted_under: Option<u64>,
+    /// Whether the report may be written: the store is there, and its key is ours.
+    speaks: bool,
     alarmed: Option<Generation>,
     troubled: Option<String>,
 }
@@ -100,6 +111,7 @@ impl Instance {
             hand,
             driver,
             admitted_under: None,
+            speaks: false,
             alarmed: None,
             troubled: None,
         })
@@ -140,12 +152,17 @@ impl Instance {
             self.write()?;
         }
         self.stager.begin(&self.journal);
-        let store = inputs.reachable() && self.may_speak(&inputs)?;
+        let window = inputs.known.then(|| inputs.window.clone());
+        self.speaks = inputs.reachable() && self.may_speak(&inputs)?;
+        let fell_back = accept::fell_back(&self.journal, window.as_ref());
+        if fell_back {
+            self.trouble(&FellBack);
+        }
         let look = self.observer.look(&self.journal.phase, Instant::now()).await;
         self.note_hanging(&look.probe);
         let seen = Seen {
             now: look.now,
-            store,
+            store: self.speaks && !fell_back,
             alive: look.alive,
             probe: look.probe,
             ready: look.ready,
@@ -154,7 +171,7 @@ impl Instance {
             url: look.url,
             balancers: look.balancers,
             in_flight: look.in_flight,
-            window: inputs.known.then(|| inputs.window.clone()),
+            window,
             wanted: inputs.directive.clone(),
             readmit: self.must_readmit(&inputs),
             staging: self.stager.state(&self.journal),
@@ -216,7 +233,7 @@ impl Instance {
     }
 
     async fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
-        if !seen.store {
+        if !self.speaks {
             return Ok(());
         }
         let failures = self.stager.failures();

@@ -4,8 +4,9 @@
 use super::phase::Phase;
 use super::seen::{Alive, Seen};
 use super::timers::Timers;
-use crate::journal::{Journal, Order};
+use crate::journal::{Journal, Known, Order};
 use std::time::Duration;
+use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation};
 
@@ -20,6 +21,13 @@ pub enum Reading {
     Older,
     /// It has the generation that was accepted and says something else: that cannot be.
     Different,
+}
+
+/// Whether the store has fallen back behind what this agent has journalled of its window: it was restored from a
+/// backup, or is another one. A window is never taken away, and its revision only rises.
+pub fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bool {
+    let revision = |known: &Option<Known>| known.as_ref().map_or(Revision::ABSENT, |known| known.revision);
+    window.is_some_and(|window| revision(window) < journal.window_revision())
 }
 
 /// Compares the directive that the store has with the one that was accepted.

@@ -17,7 +17,7 @@ pub enum Act {
     /// Nothing, for now.
     Wait,
     /// Journal the window; the next look then acknowledges it.
-    Acknowledge(Option<Known>),
+    Acknowledge(Known),
     /// Journal the directive and the phase that it brings.
     Accept(Box<Order>, Phase),
     /// Journal another phase.
@@ -45,8 +45,10 @@ pub fn backoff(falls: u32) -> Duration {
 
 /// The next act.
 pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
-    if let Some(window) = seen.window.as_ref().filter(|window| **window != journal.window) {
-        return Act::Acknowledge(window.clone());
+    if let Some(Some(known)) = &seen.window
+        && known.revision > journal.window_revision()
+    {
+        return Act::Acknowledge(known.clone());
     }
     if let Some(act) = admission(service, journal, seen) {
         return act;

@@ -10,7 +10,7 @@ use tidegate_proto::record::report::{Health, Rotation};
 pub struct Seen {
     /// When.
     pub now: Instant,
-    /// Whether the store can be reached.
+    /// Whether the store can be reached, and is the one that was obeyed so far.
     pub store: bool,
     /// Whether the service's process runs.
     pub alive: Alive,

@@ -154,7 +154,7 @@ fn a_window_is_journalled_before_anything_else() {
     story.seen.wanted = Some(order(9, Disposition::Drain));
     let window = Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap() };
     story.seen.window = Some(Some(Known { revision: Revision(7), window }));
-    assert!(matches!(story.act(), Act::Acknowledge(Some(known)) if known.revision == Revision(7)));
+    assert!(matches!(story.act(), Act::Acknowledge(known) if known.revision == Revision(7)));
     story.seen.window = None;
     assert!(matches!(story.act(), Act::Accept(..)), "a window that was not read is no window that is gone");
 }
@@ -195,6 +195,19 @@ fn an_older_directive_is_not_obeyed() {
     assert_eq!(story.act(), Act::Wait, "nor another one under the same generation");
     story.seen.wanted = None;
     assert_eq!(story.act(), Act::Wait, "nor does its absence say anything");
+}
+
+#[test]
+fn a_window_that_fell_back_is_noticed_and_not_taken() {
+    let mut story = Story::serving();
+    story.window(2, 2, 7);
+    let older = Window { floor: version(1), ceiling: version(1), set_by: "u0".parse().unwrap() };
+    for found in [None, Some(Known { revision: Revision(3), window: older })] {
+        story.seen.window = Some(found);
+        assert!(super::accept::fell_back(&story.journal, story.seen.window.as_ref()));
+        assert_eq!(story.act(), Act::Wait);
+    }
+    assert!(!super::accept::fell_back(&story.journal, None), "a window that was not read tells nothing");
 }
 
 #[test]

@@ -27,11 +27,9 @@ impl Instance {
         }
         match act {
             Act::Wait => Ok(true),
-            Act::Acknowledge(window) => {
-                if let Some(known) = &window {
-                    self.journal.witness.floor = Some(known.window.floor);
-                }
-                self.journal.window = window;
+            Act::Acknowledge(known) => {
+                self.journal.witness.floor = Some(known.window.floor);
+                self.journal.window = Some(known);
                 self.write()?;
                 Ok(true)
             }

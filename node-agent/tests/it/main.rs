@@ -6,6 +6,7 @@
 mod world;
 
 mod adopt;
+mod command;
 mod drain;
 mod kill;
 mod refuse;

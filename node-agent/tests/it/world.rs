@@ -16,6 +16,9 @@ use tempfile::TempDir;
 /// How long a level is waited for: far longer than it ever takes.
 pub const LONG: Duration = Duration::from_secs(20);
 
+/// The test that this binary runs to become a service.
+pub const CALLED: &str = "become_a_service_where_that_is_asked_for";
+
 /// Everything that one test needs. What it started ends with it.
 pub struct World {
     pub room: TempDir,
@@ -26,6 +29,8 @@ pub struct World {
     pub top: String,
     /// Added to the service's configuration.
     pub more: String,
+    /// How code is replaced, where not as a process of the agent.
+    pub driver: Option<String>,
 }
 
 impl World {
@@ -35,7 +40,8 @@ impl World {
         let store = TestStore::start().await;
         let disable = room.path().join("disable");
         let balancer = Balancer::start(&room.path().join("stats.sock"), port).await;
-        let world = Self { room, store, balancer, port, top: String::new(), more: String::new() };
+        let world =
+            Self { room, store, balancer, port, top: String::new(), more: String::new(), driver: None };
         for version in 1..=3 {
             service::write_release(&world.artifact(version), version, port, world.path(), &disable);
         }
@@ -60,7 +66,7 @@ impl World {
         std::fs::read_to_string(self.path().join("state/pantry/journal.json")).unwrap_or_default()
     }
 
-    /// The configuration of the node, with the `process` driver unless the service's is to be only watched.
+    /// The configuration of the node, with the `process` driver unless the test says otherwise.
     pub fn config(&self) -> PathBuf {
         let path = self.path().join("agent.toml");
         std::fs::write(&path, self.config_text()).unwrap();
@@ -69,7 +75,12 @@ impl World {
 
     fn config_text(&self) -> String {
         let (room, port) = (self.path().display(), self.port);
-        let program = std::env::current_exe().unwrap();
+        let process = format!(
+            "[service.pantry.driver.process]\nargv = [{:?}, {CALLED:?}, \"--exact\", \"--nocapture\"]\n\
+             env = {{ {} = \"{{release_dir}}/service.json\" }}\nstop_timeout = \"5s\"",
+            std::env::current_exe().unwrap(),
+            service::CONFIG,
+        );
         let mut text = format!(
             r#"
 node = "n1"
@@ -91,10 +102,7 @@ timeout = "700ms"
 in_flight = {{ url = "http://127.0.0.1:{port}/in-flight" }}
 check = {{ interval = "50ms", fall = 2, rise = 2 }}
 {more}
-[service.pantry.driver.process]
-argv = ["{program}", "become_a_service_where_that_is_asked_for", "--exact", "--nocapture"]
-env = {{ {variable} = "{{release_dir}}/service.json" }}
-stop_timeout = "5s"
+{driver}
 [[service.pantry.balancer]]
 stats = "unix:{room}/stats.sock"
 backend = "pantry"
@@ -103,8 +111,7 @@ server = "n1"
             top = self.top,
             more = self.more,
             store = self.store.address,
-            program = program.display(),
-            variable = service::CONFIG,
+            driver = self.driver.clone().unwrap_or(process),
         );
         for version in 1..=3 {
             text += &format!(
