@@ -30,12 +30,12 @@ pub struct Cli {
 
 const AFTER: &str = "\
 Examples:
-  tidegate coordinator --store embedded:/var/lib/tidegate     run a coordinator with the embedded store
-  tidegate spec new > pantry.yaml                             a commented spec to begin with
-  tidegate upgrade start pantry.yaml --dry-run                what would happen, and what stands in the way
-  tidegate upgrade start pantry.yaml --wait                   do it, and watch
-  tidegate upgrade explain ID                                 why does it not move?
-  tidegate fleet spread                                       which versions are really out there
+  tidegate coordinator --store embedded:/var/lib/tidegate   run a coordinator, with its own store
+  tidegate spec new > pantry.yaml                           a commented spec to begin with
+  tidegate upgrade start pantry.yaml --dry-run              what would happen, what is in the way
+  tidegate upgrade start pantry.yaml --wait                 do it, and watch
+  tidegate upgrade explain ID                               why does it not move?
+  tidegate fleet spread                                     which versions are really out there
 
 Exit codes:
   0  done, or the answer is yes
@@ -43,8 +43,8 @@ Exit codes:
   2  the command line, a spec or a name is wrong; nothing was changed
   3  refused: a gate is closed, or the state does not allow it; nothing was changed
   4  no coordinator could be reached, or none leads
-`upgrade start --dry-run` exits 3 when a finding blocks. `schema check` exits as glance-manage does: 0 nothing is
-left to do, 3 expand is next, 4 migrate is next, 5 contract is next.";
+`upgrade start --dry-run` exits 3 when a finding blocks. `schema check` exits as glance-manage
+does: 0 nothing is left to do, 3 expand is next, 4 migrate is next, 5 contract is next.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {

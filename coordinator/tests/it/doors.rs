@@ -65,3 +65,36 @@ fn without_the_token_nobody_is_let_in() {
     assert!(daemon.http("/healthz").starts_with("HTTP/1.1 200"));
     assert!(!daemon.log().contains(token), "a token is never logged");
 }
+
+/// A certificate for 127.0.0.1, its key and its authority: for tests only, good for a hundred years.
+const CERTIFICATE: &str = include_str!("tls/certificate.pem");
+const KEY: &str = include_str!("tls/key.pem");
+const AUTHORITY: &str = include_str!("tls/authority.pem");
+
+#[test]
+fn over_tls_with_a_token_any_address_may_be_served() {
+    let daemon = Daemon::embedded(|command, dir| {
+        let written = |name: &str, text: &str| {
+            let path = dir.join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        command.arg("--tls-cert").arg(written("cert.pem", CERTIFICATE));
+        command.arg("--tls-key").arg(written("key.pem", KEY));
+        command.arg("--token-file").arg(written("token", "0123456789abcdef"));
+        command.arg("--peer-ca").arg(written("ca.pem", AUTHORITY));
+        command.args(["--grpc", "0.0.0.0:0", "--advertise", "https://localhost:1"]);
+    });
+    let port = daemon.address("grpc").rsplit_once(':').unwrap().1.to_owned();
+    let (ca, token) = (daemon.dir.path().join("ca.pem"), daemon.dir.path().join("token"));
+    let url = format!("https://127.0.0.1:{port}");
+    let ask = |more: &[&str]| run(tidegate().args(["--coordinator", &url, "upgrade", "list"]).args(more));
+    let (ca, token) = (ca.to_str().unwrap(), token.to_str().unwrap());
+    assert_eq!(ask(&["--ca", ca, "--token-file", token]).code, 0);
+    let said = ask(&["--token-file", token]);
+    assert_eq!((said.code, said.err.contains("--ca")), (2, true), "{said:?}");
+    let said = ask(&["--ca", ca]);
+    assert_eq!((said.code, said.err.contains("--token-file")), (2, true), "{said:?}");
+    let plain = run(tidegate().args(["--coordinator", &url.replace("https", "http"), "upgrade", "list"]));
+    assert_eq!(plain.code, 4, "nothing is served without TLS: {plain:?}");
+}

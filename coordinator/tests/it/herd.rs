@@ -41,6 +41,7 @@ pub struct Herd {
     lease: Lease,
     agents: BTreeMap<NodeId, Agent>,
     window: Option<(Window, Revision)>,
+    pace: Duration,
     /// The least that ever served at once, as balancers would have seen it.
     pub least: Arc<Mutex<usize>>,
 }
@@ -49,8 +50,14 @@ impl Herd {
     /// `count` instances at version 1, admitted and reporting.
     pub async fn at_version_1(store: Store, count: usize) -> Self {
         let lease = store.lease(Duration::from_secs(60)).await.unwrap();
-        let mut herd =
-            Self { store, lease, agents: BTreeMap::new(), window: None, least: Arc::new(Mutex::new(count)) };
+        let mut herd = Self {
+            store,
+            lease,
+            agents: BTreeMap::new(),
+            window: None,
+            pace: Duration::ZERO,
+            least: Arc::new(Mutex::new(count)),
+        };
         for n in 0..count {
             herd.agents.insert(
                 node(n),
@@ -75,6 +82,12 @@ impl Herd {
     /// The release of version 2 never becomes healthy on this node.
     pub fn break_at_2(mut self, n: usize) -> Self {
         self.agents.get_mut(&node(n)).unwrap().broken_at_2 = true;
+        self
+    }
+
+    /// Every step takes so long.
+    pub fn slow(mut self, pace: Duration) -> Self {
+        self.pace = pace;
         self
     }
 
@@ -198,6 +211,7 @@ impl Herd {
     }
 
     async fn go(&mut self, n: &NodeId, step: Step, rotation: Rotation, health: Health) {
+        tokio::time::sleep(self.pace).await;
         let report = &mut self.agents.get_mut(n).unwrap().report;
         (report.step, report.rotation, report.health) = (step, rotation, health);
         let serving = self.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count();

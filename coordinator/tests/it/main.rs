@@ -6,6 +6,7 @@ mod cli;
 mod doors;
 mod herd;
 mod process;
+mod real_etcd;
 mod schema;
 mod upgrades;
 mod world;

@@ -1,0 +1,83 @@
+//! Two coordinators side by side on a real etcd.
+
+use crate::herd::Herd;
+use crate::process::Daemon;
+use crate::world::spec;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tidegate_proto::Prefix;
+use tidegate_store::{Endpoints, Store};
+use tokio_util::sync::CancellationToken;
+
+struct Etcd {
+    child: Child,
+    url: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Etcd {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (url, peer) = (format!("http://{}", free()), format!("http://{}", free()));
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let child = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(dir.path().join("data"))
+            .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("etcd is installed");
+        let etcd = Self { child, url, _dir: dir };
+        etcd.store().await;
+        etcd
+    }
+
+    async fn store(&self) -> Store {
+        let began = Instant::now();
+        loop {
+            match Store::connect(&Endpoints::plain([self.url.clone()]), Prefix::default()).await {
+                Ok(store) => return store,
+                Err(error) => {
+                    assert!(began.elapsed() < Duration::from_secs(30), "etcd does not answer: {error}")
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_is_killed_in_the_roll_and_the_other_completes() {
+    let etcd = Etcd::start().await;
+    let end = CancellationToken::new();
+    let herd = Herd::at_version_1(etcd.store().await, 12).await;
+    let least = herd.least.clone();
+    tokio::spawn(herd.slow(Duration::from_millis(100)).run(end.clone()));
+    let mut first = Daemon::over(&etcd.url);
+    let second = Daemon::over(&etcd.url);
+    assert!(first.http("/readyz").contains("\"leads\":true"));
+    let path = second.file("spec.yaml", &spec("min_in_service: 10"));
+    let started = second.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "a follower forwards: {started:?}");
+    let watch = second.command(&["upgrade", "watch", "u1"]).stdout(Stdio::piped()).spawn().unwrap();
+    second.until("some are done", &["upgrade", "status", "u1"], |said| said.out.contains("done      3/12"));
+    first.kill();
+    let watched = watch.wait_with_output().unwrap();
+    let text = String::from_utf8(watched.stdout).unwrap();
+    assert!(watched.status.success() && text.ends_with("over: completed\n"), "{text}");
+    assert!(*least.lock().unwrap() >= 11, "one at a time, also over the change of leaders");
+    assert!(second.http("/readyz").contains("\"leads\":true"));
+    end.cancel();
+}
