@@ -204,3 +204,44 @@ fn tell_stranger(told: &mut BTreeSet<String>, key: &str, why: &impl std::fmt::Di
         tracing::warn!(key, %why, "a key under the prefix is none of ours; it is left alone");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(revision: i64) -> Seen {
+        Seen::Listed(Snapshot { revision: Revision(revision), ..Snapshot::default() })
+    }
+
+    fn mirror_that_saw(seen: impl IntoIterator<Item = Seen>) -> Arc<Mirror> {
+        let mirror = Mirror::new();
+        let mut strangers = BTreeSet::new();
+        seen.into_iter().for_each(|seen| mirror.take_in(seen, &mut strangers));
+        mirror
+    }
+
+    #[test]
+    fn nothing_is_decided_before_the_first_look_and_while_the_store_is_away() {
+        assert_eq!(mirror_that_saw([]).trouble(), Some(Trouble::Unread));
+        let lost = || Seen::Lost { since: tokio::time::Instant::now(), why: "refused".to_owned() };
+        assert_eq!(mirror_that_saw([listed(7), lost()]).trouble(), Some(Trouble::Away("refused".to_owned())));
+        let back =
+            mirror_that_saw([listed(7), lost(), Seen::Regained, Seen::Progress { revision: Revision(9) }]);
+        assert_eq!((back.trouble(), back.sight().borrow().revision), (None, Revision(9)));
+    }
+
+    #[test]
+    fn a_restored_store_is_not_forgotten_by_reading_it_again() {
+        let restored = Seen::Restored { seen: Revision(90), found: Revision(12) };
+        let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
+        let mirror = mirror_that_saw([listed(90), restored, listed(12), lost, Seen::Regained, listed(13)]);
+        assert_eq!(mirror.trouble(), Some(Trouble::Restored(Revision(90), Revision(12))));
+    }
+
+    #[test]
+    fn a_change_heals_what_only_its_absence_was() {
+        let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
+        let changed = Seen::Changed { revision: Revision(8), changes: Vec::new() };
+        assert_eq!(mirror_that_saw([listed(7), lost, changed]).trouble(), None);
+    }
+}

@@ -67,3 +67,53 @@ impl Stopwatch {
         next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn upgrade(change: serde_json::Value) -> Upgrade {
+        let mut value = serde_json::json!({
+            "spec": {
+                "service": "s", "from": 1, "to": 2, "release": { "tag": "r", "sha256": "0".repeat(64) },
+            },
+            "digest": "0".repeat(64), "by": "op", "at": 0, "phase": { "name": "roll", "wave": 0 },
+            "stalled_ms": 5000, "phase_ms": 7000, "done": 2,
+        });
+        value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        serde_json::from_value(value).unwrap()
+    }
+
+    /// What is shown after a minute under this record, which the first one became.
+    fn after_a_minute(change: serde_json::Value) -> Elapsed {
+        let start = Instant::now();
+        let watch = Stopwatch::begun(&upgrade(serde_json::json!({})), start);
+        watch.carried_on(&upgrade(change), start + Duration::from_secs(60)).elapsed
+    }
+
+    #[test]
+    fn a_count_goes_on_from_the_record() {
+        let same = after_a_minute(serde_json::json!({}));
+        assert_eq!(same, Elapsed { stalled_ms: 65_000, phase_ms: 67_000 });
+        let stored = after_a_minute(serde_json::json!({"stalled_ms": 64_000, "phase_ms": 66_000}));
+        assert_eq!(stored, same, "storing a count neither loses nor doubles it");
+    }
+
+    #[test]
+    fn progress_begins_the_stall_anew_and_a_phase_both() {
+        let progress = after_a_minute(serde_json::json!({"done": 3, "stalled_ms": 0}));
+        assert_eq!(progress, Elapsed { stalled_ms: 0, phase_ms: 67_000 });
+        let wave = after_a_minute(serde_json::json!({"phase": {"name": "roll", "wave": 1}, "stalled_ms": 0}));
+        assert_eq!(wave, Elapsed { stalled_ms: 0, phase_ms: 67_000 });
+        let phase =
+            after_a_minute(serde_json::json!({"phase": {"name": "remove"}, "stalled_ms": 0, "phase_ms": 0}));
+        assert_eq!(phase, Elapsed::default());
+    }
+
+    #[test]
+    fn waiting_for_a_person_is_no_stall() {
+        let pause = serde_json::json!({"paused": {"who": "op", "why": "x", "at": 0}});
+        assert_eq!(after_a_minute(pause), Elapsed { stalled_ms: 5_000, phase_ms: 67_000 });
+    }
+}
