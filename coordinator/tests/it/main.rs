@@ -4,6 +4,7 @@
 
 mod cli;
 mod doors;
+mod garbage;
 mod herd;
 mod process;
 mod real_etcd;

@@ -155,3 +155,23 @@ async fn a_coordinator_whose_migrations_changed_waits_and_one_without_them_does_
     });
     end.cancel();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_takes_expand_back() {
+    let (place, url) = place().await;
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(4).await.break_at_2(1).run(end.clone()));
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 2\n{SCHEMA}")));
+    let waited = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1", "--wait"]);
+    assert_eq!(waited.code, 1, "{waited:?}\n{}", daemon.log());
+    assert!(waited.out.contains("over: rolled-back") && waited.out.contains("n00001"), "{waited:?}");
+    let checked = check(place.path(), &url);
+    assert_eq!((checked.code, checked.out.contains("next: expand")), (3, true), "{checked:?}");
+    let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
+    assert!(spread.out.contains("4 at 1"), "{spread:?}");
+    let history = daemon.ask(&["--json", "upgrade", "history", "u1"]);
+    let last: serde_json::Value = serde_json::from_str(history.out.lines().last().unwrap()).unwrap();
+    assert_eq!(last["to"], "rolled-back", "{history:?}");
+    end.cancel();
+}

@@ -1,0 +1,49 @@
+//! Records that nobody of ours wrote: each is told of with its key, closes its gates, and crashes nothing.
+
+use crate::world::{spec, store, world};
+use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_proto::wire::v1::{FleetSpreadRequest, Spread};
+
+fn spread(coordinator: &crate::world::Coordinator) -> Spread {
+    let asked = FleetSpreadRequest { service: "pantry-api".to_owned() };
+    operation::spread(&coordinator.room, &asked).unwrap().services.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
+    let (embedded, coordinator, _herd) = world(4).await;
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let cases: [(&str, Vec<u8>); 5] = [
+        ("is not UTF-8", vec![0xff, 0xfe, b'{']),
+        (
+            "is malformed",
+            br#"{"schema":1,"version":99999999999,"identity":{"nonce":"n","boot":"b"}}"#.to_vec(),
+        ),
+        ("is malformed", br#"{"schema":1,"version":"2","identity":{"nonce":"n","boot":"b"}}"#.to_vec()),
+        ("is malformed", b"[]".to_vec()),
+        ("bytes long", vec![b'x'; 1024 * 1024 + 1]),
+    ];
+    for (why, bytes) in cases {
+        let put = kv.put("/tidegate/reports/pantry-api/n00002", bytes, None).await.unwrap();
+        let at = tidegate_proto::Revision(put.header().unwrap().revision());
+        assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+        let seen = spread(&coordinator);
+        assert_eq!((seen.unknown, seen.in_service), (1, 3), "{why}: {seen:?}");
+        assert_eq!(seen.unreadable.len(), 1, "{seen:?}");
+        let told = &seen.unreadable[0];
+        assert!(told.contains("reports/pantry-api/n00002") && told.contains(why), "{told}");
+        let refused = coordinator.start_upgrade(&spec("min_in_service: 1"), "u1").await.unwrap_err();
+        assert!(matches!(&refused, OperationError::Refused(why) if why.contains("n00002")), "{refused}");
+    }
+    for stranger in ["/tidegate/reports/pantry-api", "/tidegate/unheard/of", "/tidegate/reports/a/b/c"] {
+        kv.put(stranger, "x", None).await.unwrap();
+    }
+    let put = kv.delete("/tidegate/reports/pantry-api/n00002", None).await.unwrap();
+    let at = tidegate_proto::Revision(put.header().unwrap().revision());
+    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    let seen = spread(&coordinator);
+    assert_eq!((seen.unknown, seen.silent, seen.unreadable.len()), (0, 1, 0), "{seen:?}");
+    assert!(coordinator.room.led_here().is_some());
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}
