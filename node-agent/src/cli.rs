@@ -10,6 +10,7 @@ use crate::replace::launch;
 use crate::{agent, identity};
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tidegate_proto::{InstanceId, Revision, ServiceName, ServiceVersion};
@@ -156,7 +157,8 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn trace() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let person = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(person).with_writer(std::io::stderr).init();
 }
 
 fn init(node: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {

@@ -26,6 +26,9 @@ use tidegate_proto::{Generation, InstanceId, Revision};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// What waits for longer than this is looked at as seldom as what rests.
+const LULL: Duration = Duration::from_secs(10);
+
 /// What ends the agent, not the service.
 #[derive(Debug, thiserror::Error)]
 pub enum Fatal {
@@ -265,6 +268,12 @@ impl Instance {
                     }
                     None => fast,
                 }
+            }
+            // Nothing runs, and nothing has come of it for a while.
+            Phase::Fresh | Phase::Stopped
+                if seen.now.saturating_duration_since(self.timers.phase_since) > LULL =>
+            {
+                rest
             }
             Phase::Fresh | Phase::Draining | Phase::Stopping | Phase::Stopped | Phase::Starting { .. } => {
                 fast

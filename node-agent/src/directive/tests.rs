@@ -1,147 +1,18 @@
 //! The core, move by move, without a clock, a socket or a file.
 
-use super::decide::{Act, backoff, decide};
+mod story;
+
+use super::decide::{Act, backoff};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, Probed, Seen, Staging, Url};
+use super::seen::{Alive, Balancers, DisableFile, Probed, Staging, Url};
 use super::timers::Timers;
-use crate::config::{Service, example, parse};
-use crate::journal::{Admitted, Journal, Known, Order, Refusal};
-use std::path::Path;
-use std::time::{Duration, Instant};
-use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, HealthTimes, OnDeadline};
+use crate::journal::{Admitted, Journal, Known, Refusal};
+use std::time::Duration;
+use story::{Story, order, release, replace, version};
+use tidegate_proto::Revision;
+use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Digest, Release, Revision, ServiceVersion, Span};
-
-/// An instance whose world is set by hand.
-struct Story {
-    service: Service,
-    journal: Journal,
-    timers: Timers,
-    seen: Seen,
-}
-
-fn version(number: i64) -> ServiceVersion {
-    ServiceVersion::new(number).unwrap()
-}
-
-fn release(number: i64) -> Release {
-    Release {
-        tag: format!("pantry-{number}.0.0").parse().unwrap(),
-        sha256: Digest::of(b"code"),
-        version: version(number),
-    }
-}
-
-fn order(generation: i64, disposition: Disposition) -> Order {
-    let drain = Drain { evidence: Evidence::Settle, settle: Span::from_secs(6), ..Drain::default() };
-    Order {
-        generation: Revision(generation),
-        directive: Directive {
-            upgrade: "u1".parse().unwrap(),
-            disposition,
-            releases: vec![],
-            drain,
-            health: HealthTimes::default(),
-            term: "t1".parse().unwrap(),
-        },
-    }
-}
-
-fn replace(number: i64) -> Disposition {
-    Disposition::Replace { release: release(number) }
-}
-
-impl Story {
-    /// Version 1 serves, admitted, in rotation for a minute.
-    fn serving() -> Self {
-        let node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
-        let service = node.services.into_values().next().unwrap();
-        let now = Instant::now();
-        let journal = Journal {
-            phase: Phase::Serving,
-            admitted: Some(Admitted {
-                version: version(1),
-                release: Some(release(1).tag),
-                revision: Revision(5),
-            }),
-            release: Some(release(1).tag),
-            ..Journal::default()
-        };
-        let seen = Seen {
-            now,
-            store: true,
-            alive: Alive::Yes,
-            probe: Probed::Version(version(1)),
-            ready: true,
-            health: Health::Healthy,
-            file: DisableFile::Absent,
-            url: Url::Good,
-            balancers: Balancers::None,
-            in_flight: None,
-            window: Some(None),
-            wanted: None,
-            readmit: false,
-            staging: Staging::Ready,
-        };
-        let mut story = Self { service, journal, timers: Timers::new(now, false), seen };
-        story.pass(0).pass(60);
-        story
-    }
-
-    /// So many seconds later, with what is seen as it is.
-    fn pass(&mut self, seconds: u64) -> &mut Self {
-        self.seen.now += Duration::from_secs(seconds);
-        self.timers.take_in(&self.seen);
-        self
-    }
-
-    fn act(&self) -> Act {
-        decide(&self.service, &self.journal, &self.timers, &self.seen)
-    }
-
-    /// The store has this directive; it is accepted.
-    fn ordered(&mut self, order: Order) -> &mut Self {
-        self.seen.wanted = Some(order);
-        match self.act() {
-            Act::Accept(order, phase) => {
-                self.journal.order = Some(*order);
-                self.enter(phase);
-            }
-            other => panic!("not accepted: {other:?}"),
-        }
-        self
-    }
-
-    fn enter(&mut self, phase: Phase) {
-        self.journal.phase = phase;
-        self.timers.entered(self.seen.now);
-    }
-
-    fn hidden(&mut self) -> &mut Self {
-        self.seen.file = DisableFile::Own;
-        self.seen.url = Url::Unavailable;
-        self.pass(0)
-    }
-
-    fn gone(&mut self) -> &mut Self {
-        self.seen.alive = Alive::No;
-        self.seen.probe = Probed::Failed("nothing runs".to_owned());
-        self.seen.ready = false;
-        self.seen.health = Health::Unhealthy;
-        self.seen.url = Url::Other;
-        self.pass(0)
-    }
-
-    fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
-        let window =
-            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
-        let known = Some(Known { revision: Revision(revision), window });
-        self.journal.window = known.clone();
-        self.seen.window = Some(known);
-        self
-    }
-}
 
 #[test]
 fn at_rest_there_is_nothing_to_do() {

@@ -39,7 +39,7 @@ const JSON: &str = "{\n    \"detailed\": false,\n    \"reasons\": [\n        \"@
 
 /// The blank lines are those that the middleware's template leaves.
 const HTML: &str = "<HTML>\n<HEAD><TITLE>Healthcheck Status</TITLE></HEAD>\n<BODY>\n\n\
-    <H2>Result of 1 checks:</H2>\n<TABLE bgcolor=\"#ffffff\" border=\"1\">\n<TBODY>\n<TR>\n\n<TH>\nReason\n</TH>\n\n\
+    <H2>Result of 1 checks:</H2>\n<TABLE bgcolor=\"#ffffff\" border=\"1\">\n<TBODY>\n<TR>\n\n<TH>\nReason\n</TH>\n\
     </TR>\n<TR>\n\n    <TD>@REASON@</TD>\n\n</TR>\n</TBODY>\n</TABLE>\n<HR></HR>\n\n</BODY>\n</HTML>";
 
 #[cfg(test)]
@@ -72,6 +72,8 @@ mod tests {
         );
         let (status, kind, body) = ask(true, Method::GET, "text/html").await;
         assert_eq!((status, kind.as_str()), (503, "text/html; charset=UTF-8"));
+        // 239 bytes for "OK", as the middleware's own documentation shows.
+        assert_eq!(body.len(), 239 - "OK".len() + "DISABLED BY FILE".len(), "{body}");
         assert!(body.contains("<TD>DISABLED BY FILE</TD>") && body.contains("Result of 1 checks:"), "{body}");
     }
 }

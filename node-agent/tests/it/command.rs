@@ -9,7 +9,7 @@ use tidegate_proto::record::report::Step;
 
 /// Starts the service as a person, or an init system, would have.
 async fn started_by_hand(world: &World, version: u32) {
-    Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap())
         .args([CALLED, "--exact", "--nocapture"])
         .env(service::CONFIG, world.artifact(version))
         .stdin(Stdio::null())
@@ -17,6 +17,7 @@ async fn started_by_hand(world: &World, version: u32) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    std::thread::spawn(move || child.wait());
     wait_for("UP", world, || async { world.balancer.status() }, |status| status == "UP").await;
 }
 

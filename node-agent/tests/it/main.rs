@@ -8,6 +8,7 @@ mod world;
 mod adopt;
 mod command;
 mod drain;
+mod healthcheck;
 mod kill;
 mod refuse;
 mod replace;

@@ -1,0 +1,144 @@
+//! An instance whose world is set by hand.
+
+use super::super::decide::{Act, decide};
+use super::super::phase::Phase;
+use super::super::seen::{Alive, Balancers, DisableFile, Probed, Seen, Staging, Url};
+use super::super::timers::Timers;
+use crate::config::{Service, example, parse};
+use crate::journal::{Admitted, Journal, Known, Order};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, HealthTimes};
+use tidegate_proto::record::report::Health;
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Digest, Release, Revision, ServiceVersion, Span};
+
+/// An instance whose world is set by hand.
+pub(super) struct Story {
+    pub(super) service: Service,
+    pub(super) journal: Journal,
+    pub(super) timers: Timers,
+    pub(super) seen: Seen,
+}
+
+pub(super) fn version(number: i64) -> ServiceVersion {
+    ServiceVersion::new(number).unwrap()
+}
+
+pub(super) fn release(number: i64) -> Release {
+    Release {
+        tag: format!("pantry-{number}.0.0").parse().unwrap(),
+        sha256: Digest::of(b"code"),
+        version: version(number),
+    }
+}
+
+pub(super) fn order(generation: i64, disposition: Disposition) -> Order {
+    let drain = Drain { evidence: Evidence::Settle, settle: Span::from_secs(6), ..Drain::default() };
+    Order {
+        generation: Revision(generation),
+        directive: Directive {
+            upgrade: "u1".parse().unwrap(),
+            disposition,
+            releases: vec![],
+            drain,
+            health: HealthTimes::default(),
+            term: "t1".parse().unwrap(),
+        },
+    }
+}
+
+pub(super) fn replace(number: i64) -> Disposition {
+    Disposition::Replace { release: release(number) }
+}
+
+impl Story {
+    /// Version 1 serves, admitted, in rotation for a minute.
+    pub(super) fn serving() -> Self {
+        let node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
+        let service = node.services.into_values().next().unwrap();
+        let now = Instant::now();
+        let journal = Journal {
+            phase: Phase::Serving,
+            admitted: Some(Admitted {
+                version: version(1),
+                release: Some(release(1).tag),
+                revision: Revision(5),
+            }),
+            release: Some(release(1).tag),
+            ..Journal::default()
+        };
+        let seen = Seen {
+            now,
+            store: true,
+            alive: Alive::Yes,
+            probe: Probed::Version(version(1)),
+            ready: true,
+            health: Health::Healthy,
+            file: DisableFile::Absent,
+            url: Url::Good,
+            balancers: Balancers::None,
+            in_flight: None,
+            window: Some(None),
+            wanted: None,
+            readmit: false,
+            staging: Staging::Ready,
+        };
+        let mut story = Self { service, journal, timers: Timers::new(now, false), seen };
+        story.pass(0).pass(60);
+        story
+    }
+
+    /// So many seconds later, with what is seen as it is.
+    pub(super) fn pass(&mut self, seconds: u64) -> &mut Self {
+        self.seen.now += Duration::from_secs(seconds);
+        self.timers.take_in(&self.seen);
+        self
+    }
+
+    pub(super) fn act(&self) -> Act {
+        decide(&self.service, &self.journal, &self.timers, &self.seen)
+    }
+
+    /// The store has this directive; it is accepted.
+    pub(super) fn ordered(&mut self, order: Order) -> &mut Self {
+        self.seen.wanted = Some(order);
+        match self.act() {
+            Act::Accept(order, phase) => {
+                self.journal.order = Some(*order);
+                self.enter(phase);
+            }
+            other => panic!("not accepted: {other:?}"),
+        }
+        self
+    }
+
+    pub(super) fn enter(&mut self, phase: Phase) {
+        self.journal.phase = phase;
+        self.timers.entered(self.seen.now);
+    }
+
+    pub(super) fn hidden(&mut self) -> &mut Self {
+        self.seen.file = DisableFile::Own;
+        self.seen.url = Url::Unavailable;
+        self.pass(0)
+    }
+
+    pub(super) fn gone(&mut self) -> &mut Self {
+        self.seen.alive = Alive::No;
+        self.seen.probe = Probed::Failed("nothing runs".to_owned());
+        self.seen.ready = false;
+        self.seen.health = Health::Unhealthy;
+        self.seen.url = Url::Other;
+        self.pass(0)
+    }
+
+    pub(super) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
+        let window =
+            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        let known = Some(Known { revision: Revision(revision), window });
+        self.journal.window = known.clone();
+        self.seen.window = Some(known);
+        self
+    }
+}
