@@ -17,7 +17,7 @@ pub struct Display {
 #[derive(Debug)]
 enum Form {
     Screen(Screen),
-    Lines(Lines),
+    Lines(Box<Lines>),
 }
 
 impl Display {
@@ -25,7 +25,7 @@ impl Display {
     pub fn new(plain: bool) -> Self {
         let form = match std::io::stdout().is_terminal() && !plain {
             true => Form::Screen(Screen::default()),
-            false => Form::Lines(Lines::default()),
+            false => Form::Lines(Box::default()),
         };
         Self { began: Instant::now(), form }
     }

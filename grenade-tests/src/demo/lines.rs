@@ -48,9 +48,12 @@ impl Lines {
     }
 }
 
-/// Phase and wave, where one of them changed.
+/// Phases that were left, the phase and the wave, where one of them changed.
 fn moved(before: Option<&UpgradeSeen>, now: &UpgradeSeen) -> Vec<String> {
-    let mut lines = Vec::new();
+    let told = before.map_or(0, |before| before.left.len());
+    let left = now.left.iter().skip(told);
+    let mut lines: Vec<String> =
+        left.map(|(phase, seconds)| format!("left      {phase} after {seconds:.1} s")).collect();
     if before.is_none_or(|before| before.phase != now.phase) {
         let because = now.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         lines.push(format!("phase     {}{because}", now.phase));
@@ -90,7 +93,8 @@ mod tests {
     fn picture() -> Picture {
         let instance =
             InstanceSeen { node: "node-1".to_owned(), version: Some(1), ..InstanceSeen::default() };
-        let upgrade = UpgradeSeen { phase: "stage".to_owned(), ..UpgradeSeen::default() };
+        let left = vec![("preflight".to_owned(), 0.1)];
+        let upgrade = UpgradeSeen { phase: "stage".to_owned(), left, ..UpgradeSeen::default() };
         Picture { upgrade: Some(upgrade), instances: vec![instance], ..Picture::default() }
     }
 
@@ -99,6 +103,7 @@ mod tests {
         let mut lines = Lines::default();
         let mut now = picture();
         let first = lines.changes(&now).join("\n");
+        assert!(first.contains("left      preflight after 0.1 s"), "{first}");
         assert!(first.contains("phase     stage") && first.contains("node-1    version 1"), "{first}");
         assert_eq!(lines.changes(&now), Vec::<String>::new());
         now.instances[0].sessions = "7".to_owned();

@@ -38,7 +38,7 @@ at_each_stage! {
     while_it_measures: "measuring alone", TERM;
     while_agents_start: "agents stage and start", INT;
     before_the_upgrade: "demo      the load runs", TERM;
-    in_stage: "phase     stage", INT;
+    in_stage: "left      preflight", INT;
     in_the_first_wave: "waits     draining", INT;
     in_mid_replacement: "replacing", TERM;
     in_the_second_wave: "wave      2 of 2", INT;

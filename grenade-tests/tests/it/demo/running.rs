@@ -42,7 +42,8 @@ impl Running {
     pub async fn says(&mut self, what: &str, limit: Duration) {
         let log = self.process.log().to_owned();
         let process = std::sync::Mutex::new(&mut self.process);
-        let said = wait_for(&format!("the demo to say {what:?}"), limit, || async {
+        let hope = format!("the demo to say {what:?}");
+        let said = wait_for(&hope, limit, || async {
             let text = std::fs::read_to_string(&log).unwrap();
             if text.contains(what) {
                 return Ok(());
@@ -89,7 +90,8 @@ impl Running {
         let mut found = vec![self.process.pid()];
         let mut at = 0;
         while at < found.len() {
-            found.extend(table.values().filter(|p| p.parent == found[at] && !p.gone).map(|p| p.pid));
+            let parent = found[at];
+            found.extend(table.values().filter(|p| p.parent == parent && !p.gone).map(|p| p.pid));
             at += 1;
         }
         found[1..].iter().map(|pid| (*pid, table[pid].born)).collect()
