@@ -2,7 +2,7 @@
 //! Leads as soon as it can, and stops at once when it no longer does.
 
 use crate::act::Workers;
-use crate::record::waiting::Notes;
+use crate::record::waiting::Scribe;
 use crate::room::Room;
 use crate::seat::Seat;
 use crate::standing::hindrance;
@@ -91,7 +91,7 @@ async fn may_stand(room: &Room) {
 async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
     let mut sight = room.mirror.sight();
     let mut schemas = seat.schemas().subscribe();
-    let mut notes = Notes::default();
+    let scribe = Scribe::begin(room, seat);
     let workers = Workers::new(room.clone(), Arc::clone(seat));
     loop {
         // Never from a state before the leader's own last commit.
@@ -104,7 +104,7 @@ async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
         sight.mark_unchanged();
         schemas.mark_unchanged();
         let began = Instant::now();
-        let acted = turn(room, seat, &mut notes, &workers).await;
+        let acted = turn(room, seat, &scribe, &workers).await;
         room.metrics.turned(began.elapsed());
         if acted.any {
             continue;
@@ -119,4 +119,5 @@ async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
         }
     }
     workers.stop().await;
+    scribe.stop().await;
 }

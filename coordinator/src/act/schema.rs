@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tidegate_planner::{Reason, SchemaJob};
+use tidegate_planner::{Action, Plan, Reason, SchemaJob};
 use tidegate_proto::UpgradeId;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -87,9 +87,15 @@ impl Workers {
         self.begin(upgrade, Task::Certify);
     }
 
-    /// Why the last attempt at a certificate did not succeed, while one is asked for.
-    pub fn uncertified(&self, upgrade: &UpgradeId) -> Vec<Reason> {
-        held(&self.uncertified).get(upgrade).cloned().unwrap_or_default()
+    /// Adds, for every certificate that is asked for, why the last attempt at it did not succeed.
+    pub fn with_doubts(&self, mut plan: Plan) -> Plan {
+        for action in &plan.actions {
+            if let Action::Certify { upgrade } = action {
+                let doubts = held(&self.uncertified).get(upgrade).cloned().unwrap_or_default();
+                plan.waiting.entry(upgrade.clone()).or_default().extend(doubts);
+            }
+        }
+        plan
     }
 
     /// Ends all jobs and waits for them.

@@ -1,14 +1,17 @@
-//! Why each upgrade waits, kept in the store for people: written when the reasons change, at most once a second.
-//! No decision reads them.
+//! Why each upgrade waits, kept in the store for people: written when the reasons change, at most once a second, by
+//! a task of its own, so that no turn waits for it. No decision reads them.
 
 use crate::room::Room;
 use crate::seat::{Seat, now};
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_planner::Reason;
 use tidegate_proto::record::waiting::{Waiting, WaitingFor};
 use tidegate_proto::{Commit, Key, UpgradeId};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// The most reasons that are stored; the rest is counted.
@@ -17,53 +20,116 @@ const MOST: usize = 100;
 /// Reasons that change faster than people read are not all written.
 const SPACING: Duration = Duration::from_secs(1);
 
-/// What this leader has written.
-#[derive(Debug, Default)]
-pub struct Notes {
-    written: BTreeMap<UpgradeId, Instant>,
+/// The reasons of every active upgrade, as a turn found them.
+pub type Reasons = BTreeMap<UpgradeId, Vec<Reason>>;
+
+/// The task that writes them, for one leadership.
+pub struct Scribe {
+    /// None until the first turn: what a former leader left stands until then.
+    reasons: watch::Sender<Option<Reasons>>,
+    task: JoinHandle<()>,
 }
 
-impl Notes {
-    /// Writes what has changed since the store was last told.
-    pub async fn write(&mut self, room: &Room, seat: &Seat, reasons: BTreeMap<UpgradeId, Vec<Reason>>) {
-        room.metrics.waits_for(&reasons);
-        for (id, commit) in self.due(room, seat, &reasons) {
-            match room.store.commit(&commit).await {
-                Ok(committed) => seat.has_committed(committed.revision),
-                // Nothing depends on it, and the next turn writes it again; a lost leadership ends by itself.
-                Err(error) => tracing::debug!(upgrade = %id, error = %Chain(&error), "reasons not written"),
+impl Scribe {
+    /// Begins to write.
+    pub fn begin(room: &Room, seat: &Arc<Seat>) -> Self {
+        let (reasons, found) = watch::channel(None);
+        let desk = Desk { room: room.clone(), seat: Arc::clone(seat), told: BTreeMap::new() };
+        Self { reasons, task: tokio::spawn(desk.write(found)) }
+    }
+
+    /// Takes in what a turn found.
+    pub fn note(&self, found: Reasons) {
+        self.reasons.send_if_modified(|reasons| {
+            let found = Some(found);
+            let changed = *reasons != found;
+            *reasons = found;
+            changed
+        });
+    }
+
+    /// Ends after the line under way.
+    pub async fn stop(self) {
+        drop(self.reasons);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the scribe broke");
+        }
+    }
+}
+
+struct Desk {
+    room: Room,
+    seat: Arc<Seat>,
+    /// What was last written, and when.
+    told: BTreeMap<UpgradeId, (Waiting, Instant)>,
+}
+
+impl Desk {
+    async fn write(mut self, mut found: watch::Receiver<Option<Reasons>>) {
+        let mut later = None;
+        loop {
+            let wait = later.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+            tokio::select! {
+                changed = found.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep_until(wait) => {}
             }
-            self.written.insert(id, Instant::now());
+            let Some(reasons) = found.borrow_and_update().clone() else { continue };
+            self.room.metrics.waits_for(&reasons);
+            later = self.write_due(&reasons).await;
         }
     }
 
-    fn due(
-        &self,
-        room: &Room,
-        seat: &Seat,
-        reasons: &BTreeMap<UpgradeId, Vec<Reason>>,
-    ) -> Vec<(UpgradeId, Commit)> {
-        let picture = room.mirror.picture();
-        let ids: BTreeSet<&UpgradeId> = reasons.keys().chain(picture.waiting.keys()).collect();
-        let mut due = Vec::new();
-        for id in ids {
-            let wanted = told(id, reasons.get(id).map_or(&[], Vec::as_slice));
-            let stored = picture.waiting.get(id);
-            let same = match stored {
-                Some(stored) => stored.reasons == wanted.reasons && stored.more == wanted.more,
-                None => wanted.reasons.is_empty(),
-            };
-            let recent = self.written.get(id).is_some_and(|at| at.elapsed() < SPACING);
+    /// Writes what may be written now; when to look again.
+    async fn write_due(&mut self, reasons: &Reasons) -> Option<Instant> {
+        let mut later = None;
+        for (id, wanted) in self.changed(reasons) {
+            let due = self.told.get(&id).map(|(_, at)| *at + SPACING).filter(|due| *due > Instant::now());
             // The end of a wait is told at once: nobody should act on reasons that are gone.
-            if same || (recent && !wanted.reasons.is_empty()) {
+            if let (Some(due), false) = (due, wanted.reasons.is_empty()) {
+                later = Some(later.map_or(due, |other: Instant| other.min(due)));
                 continue;
             }
-            let commit = Commit::new().when(seat.leading.fence());
-            let key = Key::Waiting(id.clone());
-            let commit = if wanted.reasons.is_empty() { commit.delete(key) } else { commit.put(key, wanted) };
-            due.push((id.clone(), commit));
+            self.write_one(&id, &wanted).await;
+            self.told.insert(id, (wanted, Instant::now()));
         }
-        due
+        later
+    }
+
+    async fn write_one(&self, id: &UpgradeId, wanted: &Waiting) {
+        let commit = Commit::new().when(self.seat.leading.fence());
+        let key = Key::Waiting(id.clone());
+        let commit = match wanted.reasons.is_empty() {
+            true => commit.delete(key),
+            false => commit.put(key, wanted.clone()),
+        };
+        if let Err(error) = self.room.store.commit(&commit).await {
+            // Nothing depends on it, and what changes next is written again; a lost leadership ends by itself.
+            tracing::debug!(upgrade = %id, error = %Chain(&error), "reasons not written");
+        }
+    }
+
+    /// What differs from what people were last told.
+    fn changed(&self, reasons: &Reasons) -> Vec<(UpgradeId, Waiting)> {
+        let picture = self.room.mirror.picture();
+        let ids: BTreeSet<&UpgradeId> =
+            reasons.keys().chain(picture.waiting.keys()).chain(self.told.keys()).collect();
+        let mut changed = Vec::new();
+        for id in ids {
+            let wanted = told(id, reasons.get(id).map_or(&[], Vec::as_slice));
+            let last = self
+                .told
+                .get(id)
+                .map(|(told, _)| told)
+                .or(picture.waiting.get(id).map(|stored| &stored.record.body));
+            let same = match last {
+                Some(last) => last.reasons == wanted.reasons && last.more == wanted.more,
+                None => wanted.reasons.is_empty(),
+            };
+            if !same {
+                changed.push((id.clone(), wanted));
+            }
+        }
+        changed
     }
 }
 
