@@ -69,8 +69,8 @@ impl From<Status> for Failure {
         let code = match status.code() {
             Code::InvalidArgument | Code::NotFound | Code::Unauthenticated => 2,
             Code::FailedPrecondition => 3,
-            // A connection that breaks in mid-call is told as any of these.
-            Code::Unavailable | Code::Unknown | Code::Cancelled => 4,
+            // A connection that breaks in mid-call is told as any of these; no coordinator says them itself but the first.
+            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => 4,
             _ => 1,
         };
         Self { code, message: status.message().to_owned() }

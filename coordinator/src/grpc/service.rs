@@ -3,6 +3,7 @@
 use super::forward::{Peers, Route, forwarded};
 use super::guard::Token;
 use crate::operation::{self, OperationError};
+use crate::report::Trouble;
 use crate::room::Room;
 use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::wire::v1::operator_server::Operator;
@@ -35,15 +36,21 @@ impl OperatorService {
         self.token.as_ref().map_or(Ok(()), |token| token.check(request))
     }
 
+    /// Lets a question in, once there is anything to answer it from.
+    fn look<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        self.admit(request)?;
+        match self.room.mirror.trouble() {
+            Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
+            _ => Ok(()),
+        }
+    }
+
     fn ask<T, R>(
         &self,
         request: &Request<T>,
         answer: impl FnOnce(&Room, &T) -> Result<R, OperationError>,
     ) -> Result<Response<R>, Status> {
-        self.admit(request)?;
-        if let Some(trouble @ crate::report::Trouble::Unread) = self.room.mirror.trouble() {
-            return Err(Status::unavailable(trouble.to_string()));
-        }
+        self.look(request)?;
         Ok(Response::new(answer(&self.room, request.get_ref())?))
     }
 }
@@ -97,7 +104,8 @@ impl Operator for OperatorService {
         &self,
         r: Request<UpgradeStatusRequest>,
     ) -> Result<Response<UpgradeStatusReply>, Status> {
-        self.ask(&r, operation::status)
+        self.look(&r)?;
+        Ok(Response::new(operation::status(&self.room, r.get_ref()).await?))
     }
 
     async fn watch_upgrade(&self, r: Request<WatchUpgradeRequest>) -> Streamed<UpgradeSeen> {
@@ -113,12 +121,12 @@ impl Operator for OperatorService {
     }
 
     async fn upgrade_history(&self, r: Request<UpgradeHistoryRequest>) -> Streamed<Event> {
-        self.admit(&r)?;
+        self.look(&r)?;
         all(operation::history(&self.room, r.get_ref()).await?)
     }
 
     async fn upgrade_certificate(&self, r: Request<UpgradeCertificateRequest>) -> Streamed<CertificatePart> {
-        self.admit(&r)?;
+        self.look(&r)?;
         let parts = operation::certificate(&self.room, r.get_ref()).await?;
         all(parts.into_iter().map(|text| CertificatePart { text }).collect())
     }

@@ -1,15 +1,30 @@
 //! Where an upgrade stands, with what a live picture of it needs.
 
-use super::{OperationError, answer, find, upgrade_id};
+use super::{OperationError, answer, certificate, find, upgrade_id};
 use crate::room::Room;
-use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::wire::v1::{Failure, PhaseTime, UpgradeStatusReply, UpgradeStatusRequest};
+use tidegate_proto::Digest;
+use tidegate_proto::record::upgrade::{Phase, PhaseName};
+use tidegate_proto::wire::v1::{
+    Failure, PhaseTime, UpgradeCertificateRequest, UpgradeStatusReply, UpgradeStatusRequest,
+};
 
 /// Unless told otherwise; `fleet list` streams them all.
 const INSTANCES: usize = 1000;
 
 /// Tells where an upgrade stands.
-pub fn status(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
+pub async fn status(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
+    let mut reply = seen(room, asked)?;
+    let completed =
+        reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.phase == PhaseName::Completed.word());
+    if completed && reply.schema.is_some() {
+        // The record names it while contract runs; after that only the certificate itself does.
+        let pages = certificate(room, &UpgradeCertificateRequest { id: asked.id.clone() }).await?;
+        reply.certificate = Some(Digest::of(pages.concat().as_bytes()).to_string());
+    }
+    Ok(reply)
+}
+
+fn seen(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let most = match asked.max_instances {
         0 => INSTANCES,

@@ -120,6 +120,11 @@ async fn an_upgrade_is_driven_from_the_command_line() {
     assert!(text.ends_with("over: completed\n"), "{text}");
     assert!(text.contains("(ann)"), "{text}");
 
+    let again = daemon.ask(&["--json", "upgrade", "watch", "u1"]);
+    let lines: Vec<serde_json::Value> =
+        again.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["event"]["to"], "preflight", "{again:?}");
+    assert_eq!(lines.last().unwrap()["over"]["phase"], "completed", "{again:?}");
     let status = daemon.ask(&["--json", "upgrade", "status", "u1"]);
     let status: UpgradeStatusReply = serde_json::from_str(&status.out).unwrap();
     assert_eq!(status.spread.unwrap().by_version, [(2, 4)].into());

@@ -90,6 +90,10 @@ async fn a_schema_is_expanded_migrated_and_contracted_on_a_certificate() {
     let file = daemon.file("c.json", &certificate.out);
     let verified = run(tidegate().args(["certificate", "verify", file.to_str().unwrap()]));
     assert_eq!(verified.code, 0, "{verified:?}");
+    let status = daemon.ask(&["--json", "upgrade", "status", "u1"]);
+    let sealed: serde_json::Value = serde_json::from_str(&certificate.out).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status["certificate"], sealed["digest"]);
     let altered = daemon.file("altered.json", &certificate.out.replacen("\"pending\":0", "\"pending\":1", 1));
     let verified = run(tidegate().args(["certificate", "verify", altered.to_str().unwrap()]));
     assert_eq!((verified.code, verified.err.contains("digest")), (1, true), "{verified:?}");

@@ -76,8 +76,9 @@ impl Coordinator {
         operation::start(&self.room, &seat, asked).await
     }
 
-    pub fn status(&self, id: &str) -> UpgradeStatusReply {
-        operation::status(&self.room, &UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 }).unwrap()
+    pub async fn status(&self, id: &str) -> UpgradeStatusReply {
+        let asked = UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 };
+        operation::status(&self.room, &asked).await.unwrap()
     }
 
     /// Waits until an upgrade stands in this phase.
@@ -85,7 +86,7 @@ impl Coordinator {
         let mut sight = self.room.mirror.sight();
         let there = async {
             loop {
-                let status = self.status(id);
+                let status = self.status(id).await;
                 if status.upgrade.as_ref().unwrap().phase == phase {
                     return status;
                 }
@@ -94,7 +95,9 @@ impl Coordinator {
         };
         match tokio::time::timeout(LIMIT, there).await {
             Ok(status) => status,
-            Err(_) => panic!("upgrade {id} did not reach {phase} in time; it is {:#?}", self.status(id)),
+            Err(_) => {
+                panic!("upgrade {id} did not reach {phase} in time; it is {:#?}", self.status(id).await)
+            }
         }
     }
 }
