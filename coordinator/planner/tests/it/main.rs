@@ -5,6 +5,7 @@
 
 mod certificate;
 mod late_nodes;
+mod model;
 mod operations;
 mod properties;
 mod rollback;

@@ -54,6 +54,7 @@ pub struct Store {
     pub revision: i64,
     pub keys: BTreeMap<Key, (Value, i64, i64)>,
     fleet: Fleet,
+    pub unchecked: bool,
 }
 
 impl Store {
@@ -94,8 +95,7 @@ impl Store {
             match write {
                 Write::Put(key, value) => {
                     assert_eq!(key.kind(), value.kind(), "{key} holds a record of another kind");
-                    let decoded = Value::decode(key, &value.encode()).expect("what is written can be read");
-                    assert_eq!(&decoded, value, "{key} is read as it was written");
+                    let decoded = self.written(key, value);
                     let created = self.keys.get(key).map_or(self.revision, |(_, _, created)| *created);
                     self.fleet.put(key.clone(), Ok(decoded.clone()), Revision(self.revision));
                     self.keys.insert(key.clone(), (decoded, self.revision, created));
@@ -107,6 +107,30 @@ impl Store {
             }
         }
         true
+    }
+
+    /// The value as it is read again: through its bytes, unless a model that makes millions of writes is in a hurry.
+    fn written(&self, key: &Key, value: &Value) -> Value {
+        if self.unchecked {
+            return value.clone();
+        }
+        let decoded = Value::decode(key, &value.encode()).expect("what is written can be read");
+        assert_eq!(&decoded, value, "{key} is read as it was written");
+        decoded
+    }
+
+    /// Drops the fleet; it must be built anew before anybody looks at it.
+    pub fn forget_fleet(&mut self) {
+        self.fleet = Fleet::new();
+    }
+
+    /// Builds the fleet anew from the keys.
+    pub fn rebuild(&mut self) {
+        self.fleet = Fleet::new();
+        for (key, (value, modified, _)) in &self.keys {
+            self.fleet.put(key.clone(), Ok(value.clone()), Revision(*modified));
+        }
+        self.fleet.set_revision(Revision(self.revision));
     }
 
     pub fn put(&mut self, key: Key, value: impl Into<Value>) -> i64 {
@@ -131,7 +155,7 @@ pub struct Agent {
     pub alive: bool,
     pub admitted: i64,
     /// The directive and window under which it last had nothing to do.
-    idle: Option<(i64, i64)>,
+    pub idle: Option<(i64, i64)>,
 }
 
 /// The whole world.
@@ -242,11 +266,20 @@ impl World {
         true
     }
 
+    /// What the agent would report now.
+    pub fn due(&self, n: &NodeId) -> Report {
+        let agent = &self.agents[n];
+        let staged = agent.staged.iter().map(|r| r.tag.clone()).collect();
+        Report { admission: Revision(agent.admitted), staged, ..agent.report.clone() }
+    }
+
+    pub fn is_report_due(&self, n: &NodeId) -> bool {
+        let stored = self.store.keys.get(&Key::Report(service(), n.clone()));
+        !matches!(stored, Some((Value::Report(r), _, _)) if r.body == self.due(n))
+    }
+
     pub fn publish(&mut self, n: &NodeId) {
-        let agent = self.agents.get_mut(n).unwrap();
-        agent.report.admission = Revision(agent.admitted);
-        agent.report.staged = agent.staged.iter().map(|r| r.tag.clone()).collect();
-        let report = agent.report.clone();
+        let report = self.due(n);
         let key = Key::Report(service(), n.clone());
         let same = matches!(self.store.keys.get(&key), Some((Value::Report(r), _, _)) if r.body == report);
         if !same {
@@ -266,8 +299,17 @@ impl World {
         nodes.iter().map(|n| self.agent_step(n)).fold(false, |any, moved| any | moved)
     }
 
-    /// One step of one agent; false where it had nothing to do.
+    /// One step of one agent, reported at once; false where it had nothing to do.
     pub fn agent_step(&mut self, n: &NodeId) -> bool {
+        let moved = self.act(n);
+        if self.agents[n].alive {
+            self.publish(n);
+        }
+        moved
+    }
+
+    /// One step of one agent, not reported yet; false where it had nothing to do.
+    pub fn act(&mut self, n: &NodeId) -> bool {
         let agent = &self.agents[n];
         if !agent.alive {
             return false;
@@ -277,7 +319,7 @@ impl World {
         if agent.idle == Some((directed, window)) {
             return false;
         }
-        let before = agent.report.clone();
+        let before = (agent.report.clone(), agent.staged.clone(), agent.admitted);
         self.agents.get_mut(n).unwrap().report.window = Revision(window);
         if let Some((Value::Directive(directive), at, _)) =
             self.store.keys.get(&Key::Directive(service(), n.clone())).cloned()
@@ -285,9 +327,9 @@ impl World {
             self.stage(n, &directive.body.releases);
             self.obey(n, &directive.body.disposition, at);
         }
-        self.publish(n);
-        let moved = self.agents[n].report != before;
-        self.agents.get_mut(n).unwrap().idle = (!moved).then_some((directed, window));
+        let agent = self.agents.get_mut(n).unwrap();
+        let moved = (&agent.report, &agent.staged, agent.admitted) != (&before.0, &before.1, before.2);
+        agent.idle = (!moved).then_some((directed, window));
         moved
     }
 
@@ -420,7 +462,7 @@ impl World {
     }
 
     /// The database does what it is told, at once.
-    fn work(&mut self, job: SchemaJob) {
+    pub fn work(&mut self, job: SchemaJob) {
         let facts = self.facts.get_or_insert_with(|| SchemaFacts { clean: true, ..SchemaFacts::default() });
         match job {
             SchemaJob::Look => {}
