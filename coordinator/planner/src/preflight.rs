@@ -76,7 +76,7 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
 
 /// One hop: no N → N+1 before (N-1) → N has completed.
 fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
-    let window = service.window()?;
+    let window = service.window().filter(|window| !window.is_open())?;
     let settled = window.floor == spec.from && window.ceiling == spec.from;
     (!settled).then(|| {
         blocker(format!(

@@ -21,6 +21,17 @@ impl Body for Window {
 }
 
 impl Window {
+    /// The window that admits every version: what a rollback leaves where there was none. A window is never removed
+    /// again, because one that vanished is how agents notice a store that was restored from a backup.
+    pub fn open(set_by: UpgradeId) -> Self {
+        Self { floor: ServiceVersion::ABSENT, ceiling: ServiceVersion::MAX, set_by }
+    }
+
+    /// Whether it admits every version.
+    pub fn is_open(&self) -> bool {
+        self.floor == ServiceVersion::ABSENT && self.ceiling == ServiceVersion::MAX
+    }
+
     /// Whether `version` may be admitted.
     pub fn admits(&self, version: ServiceVersion) -> bool {
         self.floor <= version && version <= self.ceiling

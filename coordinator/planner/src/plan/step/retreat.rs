@@ -111,15 +111,15 @@ fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
     draft.advance(Move::Retreated, extra, |_| (), because);
 }
 
+/// The window as it was; where there was none, one that admits every version.
 fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
-    let Some(service) = draft.service() else { return Commit::new() };
+    let Some((service, now)) = draft.service().and_then(|s| s.window().map(|now| (s, now))) else {
+        return Commit::new();
+    };
     let key = Key::Window(service.name().clone());
-    let commit = Commit::new().when(Precondition::At(key.clone(), service.window_at()));
-    match (former.window, &former.window_set_by, service.window()) {
-        (Some((floor, ceiling)), Some(set_by), Some(now)) => {
-            commit.put(key, now.record.with(Window { floor, ceiling, set_by: set_by.clone() }))
-        }
-        (None, _, Some(_)) => commit.delete(key),
-        _ => commit,
-    }
+    let body = match (former.window, &former.window_set_by) {
+        (Some((floor, ceiling)), Some(set_by)) => Window { floor, ceiling, set_by: set_by.clone() },
+        _ => Window::open(draft.id.clone()),
+    };
+    Commit::new().when(Precondition::At(key.clone(), now.at)).put(key, now.record.with(body))
 }

@@ -163,7 +163,10 @@ impl State {
 
     pub fn rolled_back_means_back(&self) -> bool {
         let back = || self.standing().all(|a| a.release == release(1) && a.report.rotation == Rotation::In);
-        let as_before = || !self.world.store.keys.contains_key(&Key::Window(service()));
+        let as_before = || {
+            let window = self.world.store.keys.get(&Key::Window(service()));
+            window.is_none_or(|(value, _, _)| matches!(value, Value::Window(window) if window.body.is_open()))
+        };
         !matches!(self.phase(), Phase::RolledBack { .. }) || back() && as_before()
     }
 

@@ -1,0 +1,99 @@
+//! Every key of the tree, as it is written, and back.
+
+use proptest::prelude::*;
+use tidegate_proto::key::{EventSeq, Kind, Subject};
+use tidegate_proto::{Key, Prefix};
+
+fn every_key() -> Vec<(Key, &'static str)> {
+    let service = || "pantry-api".parse().unwrap();
+    let node = || "n1".parse().unwrap();
+    let upgrade = || "u1".parse().unwrap();
+    let schema = || "s1".parse().unwrap();
+    let seq = EventSeq { term: 7, number: 3 };
+    vec![
+        (Key::Report(service(), node()), "/tidegate/reports/pantry-api/n1"),
+        (Key::Inventory(service(), node()), "/tidegate/inventory/pantry-api/n1"),
+        (Key::Decommission(service(), node()), "/tidegate/decommissions/pantry-api/n1"),
+        (Key::Window(service()), "/tidegate/windows/pantry-api"),
+        (Key::Directive(service(), node()), "/tidegate/directives/pantry-api/n1"),
+        (Key::Upgrade(upgrade()), "/tidegate/upgrades/u1"),
+        (Key::Waves(upgrade(), 2), "/tidegate/waves/u1/000002"),
+        (Key::Active(service()), "/tidegate/active/pantry-api"),
+        (Key::ActiveSchema(schema()), "/tidegate/active-schema/s1"),
+        (Key::Schema(schema()), "/tidegate/schemas/s1"),
+        (Key::Budget(service()), "/tidegate/budget/pantry-api"),
+        (Key::Certificate(upgrade(), 0), "/tidegate/certificates/u1/000000"),
+        (
+            Key::Event(Subject::Upgrade(upgrade()), seq),
+            "/tidegate/events/upgrade-u1/00000000000000000007-0000000003",
+        ),
+        (Key::Event(Subject::Fleet, seq), "/tidegate/events/fleet/00000000000000000007-0000000003"),
+        (Key::Event(Subject::Leader, seq), "/tidegate/events/leader/00000000000000000007-0000000003"),
+        (Key::Waiting(upgrade()), "/tidegate/waiting/u1"),
+        (Key::Maintenance(node()), "/tidegate/maintenance/n1"),
+        (Key::Leader, "/tidegate/leader"),
+        (Key::Term("t1".parse().unwrap()), "/tidegate/terms/t1"),
+    ]
+}
+
+#[test]
+fn each_key_has_one_form_and_is_read_back() {
+    let prefix = Prefix::default();
+    let keys = every_key();
+    for kind in Kind::ALL {
+        assert!(keys.iter().any(|(key, _)| key.kind() == kind), "{kind:?} is not in this list");
+    }
+    for (key, text) in keys {
+        assert_eq!(prefix.key(&key), text);
+        assert_eq!(prefix.parse(text.as_bytes()), Some(Ok(key)));
+    }
+}
+
+#[test]
+fn what_is_none_of_ours_is_told_apart() {
+    let prefix = Prefix::default();
+    assert_eq!(prefix.parse(b"/elsewhere/leader"), None);
+    assert_eq!(prefix.parse(b"/tidegate-2/leader"), None);
+    let foreign: [&[u8]; 9] = [
+        b"/tidegate/reports/pantry-api",
+        b"/tidegate/reports/pantry-api/n1/x",
+        b"/tidegate/reports/../n1",
+        b"/tidegate/windows/",
+        b"/tidegate/leader/x",
+        b"/tidegate/nothing/x",
+        b"/tidegate/waves/u1/x",
+        b"/tidegate/events/upgrade-u1/7",
+        b"/tidegate/reports/\xff/n1",
+    ];
+    for key in foreign {
+        assert!(matches!(prefix.parse(key), Some(Err(_))), "{} was read", String::from_utf8_lossy(key));
+    }
+}
+
+#[test]
+fn a_prefix_is_slash_and_names() {
+    for bad in ["", "/", "tidegate", "/tidegate/", "//x", "/a b", "/../x"] {
+        assert!(bad.parse::<Prefix>().is_err(), "{bad:?} was taken for a prefix");
+    }
+    for good in ["/tidegate", "/tidegate/eu-1", "/a/b/c"] {
+        assert_eq!(good.parse::<Prefix>().unwrap().as_str(), good);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_fall(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let mut key = b"/tidegate/".to_vec();
+        key.extend(bytes);
+        if let Some(Ok(read)) = Prefix::default().parse(&key) {
+            let written = Prefix::default().key(&read);
+            prop_assert_eq!(Prefix::default().parse(written.as_bytes()), Some(Ok(read)));
+        }
+    }
+
+    #[test]
+    fn the_order_of_event_keys_is_the_order_of_events(a in (0..i64::MAX, 0..9_999_999_999u64), b in (0..i64::MAX, 0..9_999_999_999u64)) {
+        let key = |(term, number)| Prefix::default().key(&Key::Event(Subject::Fleet, EventSeq { term, number }));
+        prop_assert_eq!(a.cmp(&b), key(a).cmp(&key(b)));
+    }
+}

@@ -1,0 +1,130 @@
+//! Golden files: each record of each form that was ever written is read, and written again without loss. A change of
+//! form adds a file and bumps the schema number; it never changes a file that is here.
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::{MAX_RECORD_BYTES, Malformed};
+use tidegate_proto::{Key, Value};
+
+fn golden() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// A key of each kind: what a record under it is read as.
+fn key_of(kind: Kind) -> Key {
+    let path = match kind {
+        Kind::Report | Kind::Inventory | Kind::Decommission | Kind::Directive => {
+            format!("{}/pantry-api/n1", kind.word())
+        }
+        Kind::Waves | Kind::Certificate => format!("{}/u1/0", kind.word()),
+        Kind::Event => format!("{}/fleet/1-1", kind.word()),
+        Kind::Leader => kind.word().to_owned(),
+        _ => format!("{}/x", kind.word()),
+    };
+    path.parse().unwrap()
+}
+
+fn files() -> Vec<(Kind, String, Json)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(golden()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let kind = Kind::ALL.into_iter().find(|kind| name.starts_with(&format!("{}.", kind.word())));
+        let kind = kind.unwrap_or_else(|| panic!("{name} is named after no kind of key"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        found.push((kind, name, serde_json::from_str(&text).unwrap()));
+    }
+    found
+}
+
+#[test]
+fn every_record_that_was_ever_written_is_read_and_written_without_loss() {
+    let files = files();
+    for kind in Kind::ALL {
+        assert!(files.iter().any(|(k, _, _)| *k == kind), "there is no golden file for {kind:?}");
+    }
+    for (kind, name, json) in files {
+        let read = Value::decode(&key_of(kind), &serde_json::to_vec(&json).unwrap())
+            .unwrap_or_else(|e| panic!("{name} {e}"));
+        let written: Json = serde_json::from_slice(&read.encode()).unwrap();
+        assert_eq!(kept(&json, &written), None, "{name}: a field was lost or changed");
+    }
+}
+
+/// The first field of `before` that `after` has not, or has otherwise. Defaults may be added.
+fn kept(before: &Json, after: &Json) -> Option<String> {
+    match (before, after) {
+        (Json::Object(b), Json::Object(a)) => b.iter().find_map(|(field, value)| match a.get(field) {
+            Some(same) => kept(value, same).map(|inner| format!("{field}.{inner}")),
+            None => Some(field.clone()),
+        }),
+        (b, a) => (b != a).then(|| format!("{b} became {a}")),
+    }
+}
+
+#[test]
+fn what_a_newer_version_wrote_survives_a_rewrite() {
+    for (kind, name, json) in files() {
+        let mut newer = json;
+        newer["schema"] = json!(99);
+        newer["from_the_future"] = json!({"deep": [1, 2, 3]});
+        let read = Value::decode(&key_of(kind), &serde_json::to_vec(&newer).unwrap())
+            .unwrap_or_else(|e| panic!("{name} {e}"));
+        assert!(read.is_newer(), "{name}");
+        let written: Json = serde_json::from_slice(&read.encode()).unwrap();
+        assert_eq!(written["schema"], json!(99), "{name}: the schema number fell");
+        assert_eq!(written["from_the_future"], json!({"deep": [1, 2, 3]}), "{name}");
+    }
+}
+
+#[test]
+fn a_report_without_a_version_is_at_1_and_null_is_unknown() {
+    let read = |version: Option<Json>| {
+        let mut report = json!({"schema": 1, "identity": {"nonce": "a", "boot": "b"}});
+        if let Some(version) = version {
+            report["version"] = version;
+        }
+        match Value::decode(&key_of(Kind::Report), &serde_json::to_vec(&report).unwrap()) {
+            Ok(Value::Report(record)) => Ok(record.body.version.map(|v| v.get())),
+            Ok(other) => panic!("{other:?}"),
+            Err(malformed) => Err(malformed),
+        }
+    };
+    assert_eq!(read(None), Ok(Some(1)), "Nova: absent reads as 1");
+    assert_eq!(read(Some(json!(null))), Ok(None));
+    assert_eq!(read(Some(json!(7))), Ok(Some(7)));
+    for absurd in [json!(0), json!(-1), json!(1.5), json!("7"), json!(4_294_967_296u64), json!([7])] {
+        assert!(read(Some(absurd.clone())).is_err(), "version {absurd} was taken");
+    }
+}
+
+#[test]
+fn hostile_records_are_malformed_and_nothing_worse() {
+    let key = key_of(Kind::Report);
+    let decode = |bytes: &[u8]| Value::decode(&key, bytes).unwrap_err();
+    assert_eq!(decode(&vec![b' '; MAX_RECORD_BYTES + 1]), Malformed::Oversized(MAX_RECORD_BYTES + 1));
+    assert_eq!(decode(b"{\"schema\": 1, \"x\": \"\xff\"}"), Malformed::Encoding);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for text in ["", "null", "[]", "1", "{}", "{\"schema\":\"1\"}", &deep] {
+        assert!(matches!(decode(text.as_bytes()), Malformed::Shape(_)), "{}", &text[..text.len().min(40)]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_reader_fall(kind in 0..Kind::ALL.len(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Value::decode(&key_of(Kind::ALL[kind]), &bytes);
+    }
+
+    #[test]
+    fn no_mutation_of_a_golden_record_makes_a_reader_fall(seed in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let files = files();
+        let (kind, _, json) = &files[seed.index(files.len())];
+        let mut bytes = serde_json::to_vec(json).unwrap();
+        let position = at.index(bytes.len());
+        bytes[position] = byte;
+        let _ = Value::decode(&key_of(*kind), &bytes);
+    }
+}
