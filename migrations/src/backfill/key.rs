@@ -76,7 +76,9 @@ impl KeyColumn {
     /// The highest key, and how many rows there are.
     pub async fn extent(&self, session: &mut Session) -> Result<(Option<Key>, i64), Error> {
         let KeyColumn { table, column, .. } = self;
-        let highest = format!("SELECT {} FROM {table} ORDER BY {column} DESC LIMIT 1", self.out(column));
+        // Qualified: the bare name would mean the output, which is text, and 999 is above 3000 as text.
+        let highest =
+            format!("SELECT {} FROM {table} ORDER BY {table}.{column} DESC LIMIT 1", self.out(column));
         let rows = session.read(&highest, &[]).await.map_err(|f| Error::of(f, &highest))?;
         let until = rows.first().and_then(|r| r.first()).and_then(Key::of);
         let count = format!("SELECT count(*) FROM {table}");
