@@ -8,6 +8,7 @@ mod garbage;
 mod herd;
 mod process;
 mod real_etcd;
+mod real_postgres;
 mod schema;
 mod upgrades;
 mod world;

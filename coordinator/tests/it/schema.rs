@@ -6,7 +6,7 @@ use sqlx::{Connection, SqliteConnection};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
-const MIGRATION: &str = r#"
+pub const MIGRATION: &str = r#"
 id = "0002_colour"
 version = 2
 old_reads_migrated = true
@@ -22,7 +22,8 @@ steps = [{ drop_column = { table = "things", column = "shade" } }]
 steps = [{ drop_column = { table = "things", column = "colour" } }]
 "#;
 
-const SCHEMA: &str = "schema: {database: {from_env: THINGS_URL}, migrations: things}\napprovals: [contract]";
+pub const SCHEMA: &str =
+    "schema: {database: {from_env: THINGS_URL}, migrations: things}\napprovals: [contract]";
 
 async fn database(dir: &Path) -> String {
     let url = format!("sqlite:{}", dir.join("things.db").display());

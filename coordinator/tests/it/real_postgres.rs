@@ -1,0 +1,136 @@
+//! A database that goes away in mid-upgrade, and comes back.
+
+use crate::process::Daemon;
+use crate::schema::{MIGRATION, SCHEMA};
+use crate::world::spec;
+use sqlx::{Connection, Executor, PgConnection};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+struct Postgres {
+    dir: tempfile::TempDir,
+    port: u16,
+}
+
+fn program(name: &str) -> Command {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is installed");
+    let newest = versions.map(|entry| entry.unwrap().path()).max().unwrap();
+    let path: PathBuf = newest.join("bin").join(name);
+    // PostgreSQL refuses to run as root.
+    let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    if !root {
+        return Command::new(path);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(path);
+    command
+}
+
+fn succeed(command: &mut Command) {
+    let done = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(done.success(), "{command:?} ended with {done}");
+}
+
+impl Postgres {
+    fn init() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Whoever runs it must be able to make its files here.
+        std::os::unix::fs::chown(dir.path(), owner(), None).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let postgres = Self { dir, port };
+        let data = postgres.data();
+        succeed(program("initdb").args(["-U", "op", "-A", "trust", "--no-sync", "-D"]).arg(data));
+        postgres
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn start(&self) {
+        let options =
+            format!("-p {} -c listen_addresses=127.0.0.1 -k {}", self.port, self.dir.path().display());
+        succeed(program("pg_ctl").args(["start", "-w", "-o", &options, "-D"]).arg(self.data()));
+    }
+
+    fn stop(&self) {
+        succeed(program("pg_ctl").args(["stop", "-m", "immediate", "-w", "-D"]).arg(self.data()));
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://op@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // It may be stopped already.
+        let _ = program("pg_ctl").args(["stop", "-m", "immediate", "-D"]).arg(self.data()).status();
+    }
+}
+
+/// The user that it runs as, where that is not us.
+fn owner() -> Option<u32> {
+    let id = |args: &[&str]| {
+        let said = Command::new("id").args(args).output().unwrap().stdout;
+        String::from_utf8(said).unwrap().trim().parse::<u32>().unwrap()
+    };
+    (id(&["-u"]) == 0).then(|| id(&["-u", "postgres"]))
+}
+
+fn migrations(dir: &Path) -> PathBuf {
+    let things = dir.join("migrations/things");
+    std::fs::create_dir_all(&things).unwrap();
+    std::fs::write(things.join("0002_colour.toml"), MIGRATION).unwrap();
+    dir.join("migrations")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_back() {
+    let postgres = Postgres::init();
+    postgres.start();
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    db.execute("CREATE TABLE things (id bigint PRIMARY KEY, shade text)").await.unwrap();
+    db.execute("INSERT INTO things SELECT i, 'x' || i FROM generate_series(1, 3000) i").await.unwrap();
+    db.close().await.unwrap();
+
+    let daemon = Daemon::embedded(|command, dir| {
+        command.arg("--migrations").arg(migrations(dir)).env("THINGS_URL", postgres.url());
+    });
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let asked = SCHEMA.replace("approvals: [contract]", "approvals: [expand, contract]");
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let explain = ["upgrade", "explain", "u1"];
+    daemon.until("expand waits for a person", &explain, |said| said.out.contains("approve u1 expand"));
+
+    postgres.stop();
+    assert_eq!(daemon.ask(&["upgrade", "approve", "u1", "expand"]).code, 0);
+    daemon.until("it waits for the database", &explain, |said| {
+        said.out.contains("did not succeed and is tried again")
+            && said.out.contains("could not reach the database")
+    });
+    assert!(daemon.http("/readyz").starts_with("HTTP/1.1 200"), "the coordinator itself is well");
+    postgres.start();
+    daemon.until("contract waits for a person", &explain, |said| said.out.contains("approve u1 contract"));
+
+    // A session that is no service of ours closes contract, by name, until it is gone.
+    let mut stranger = PgConnection::connect(&postgres.url()).await.unwrap();
+    stranger.execute("SET application_name = 'somebody'").await.unwrap();
+    assert_eq!(daemon.ask(&["upgrade", "approve", "u1", "contract"]).code, 0);
+    daemon.until("the stranger is named", &explain, |said| said.out.contains("\"somebody\""));
+    let columns = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'things'";
+    let count: i64 = sqlx::query_scalar(columns).fetch_one(&mut stranger).await.unwrap();
+    assert_eq!(count, 3, "nothing was dropped");
+    stranger.close().await.unwrap();
+    let began = Instant::now();
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    assert!(began.elapsed() < Duration::from_secs(60));
+    end.cancel();
+}
