@@ -36,8 +36,8 @@ pub struct Arguments {
     /// Requests per second
     #[arg(long, value_name = "N", default_value_t = 110, value_parser = value_parser!(u32).range(1..=1000))]
     rate: u32,
-    /// Rows in the service's catalogue before it begins
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = value_parser!(u32).range(0..=1_000_000))]
+    /// Rows in the service's catalogue before it begins; all of them are migrated under load
+    #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = value_parser!(u32).range(0..=1_000_000))]
     rows: u32,
     /// Where its files are; it must be empty, absent, or an earlier run's [default: target/demo]
     #[arg(long, value_name = "DIR")]

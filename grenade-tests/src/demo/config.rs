@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::demo::arguments::DemoPlan;
+use crate::demo::schema::DIRECTORY;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
 /// The service.
@@ -129,7 +130,8 @@ pub fn spec(plan: &DemoPlan, sha256: &str) -> String {
          min_in_service: {min}\nmax_unavailable: {MAX_UNAVAILABLE}\n\
          health: {{min_healthy_time: {healthy}s, healthy_deadline: {deadline}s, progress_deadline: 2m}}\n\
          drain: {{evidence: haproxy, deadline: 30s, on_deadline: fail}}   # the balancer's own word\n\
-         failures: {{tolerate: 0, per_wave: 0, then: rollback}}\n",
+         failures: {{tolerate: 0, per_wave: 0, then: rollback}}\n\
+         schema: {{database: {{from_env: {DATABASE_VARIABLE}}}, migrations: {DIRECTORY}}}\n",
         min = plan.instances - MAX_UNAVAILABLE,
         healthy = MIN_HEALTHY.as_secs(),
         deadline = healthy_deadline(plan).as_secs(),

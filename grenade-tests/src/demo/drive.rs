@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use tidegate_proto::wire::v1::UpgradeStatusReply;
 
 use crate::demo::arguments::DemoPlan;
 use crate::demo::display::Display;
+use crate::demo::operator::Operator;
 use crate::demo::picture::{InstanceSeen, Picture, UpgradeSeen, waits};
 use crate::demo::report::VersionCounts;
 use crate::demo::setting::Setting;
@@ -19,6 +20,8 @@ const AROUND: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// An upgrade of six instances takes well below a minute: one that takes this long will not end.
 const LONGEST: Duration = Duration::from_secs(240);
+/// What waits for a person is shown so long before the person of this demo acts.
+const READ_FIRST: Duration = Duration::from_millis(1500);
 /// How long the coordinator may give no answer before that is an error.
 const SILENCE: Duration = Duration::from_secs(15);
 
@@ -35,6 +38,8 @@ pub struct Driven {
     pub before: VersionCounts,
     /// The spread after; empty when nobody could tell.
     pub after: VersionCounts,
+    /// The digest of the certificate on which contract ran.
+    pub certificate: Option<String>,
     /// The size of each wave, as they were seen while they were rolled.
     pub waves: Vec<u32>,
     /// From the operator's command to the end.
@@ -55,7 +60,8 @@ pub async fn drive(
     let target = setting.balancer.address;
     let load = Load::start(LoadPlan::new(target, plan.rate, plan.rows, world.path("requests.csv")))?;
     let (phase, answered) = ((String::new(), Instant::now()), Instant::now());
-    let mut watch = Watch { setting, display, load, phase, answered, waves: Vec::new() };
+    let mut watch =
+        Watch { setting, display, load, phase, answered, waves: Vec::new(), asked: None, accepted: false };
     watch.hold("the load runs", AROUND).await?;
     let began = Instant::now();
     let ended = watch.upgrade(world).await;
@@ -63,11 +69,31 @@ pub async fn drive(
     let held = watch.hold("the upgrade is over; the load goes on", AROUND).await;
     let after = watch.setting.operator.spread().await.unwrap_or_default();
     let status = watch.setting.operator.status().await.ok();
+    let certificate = certificate(world, &watch.setting.operator, status.as_ref()).await;
     let Watch { display, load, waves, .. } = watch;
     display.end();
     display.note("waiting for the last answers");
     let load = load.stop().await?;
-    Ok(Driven { status, trouble: ended.and(held).err(), load, before, after, waves, took })
+    let (certificate, untrue) = match certificate {
+        Ok(certificate) => (certificate, None),
+        Err(untrue) => (None, Some(untrue)),
+    };
+    let trouble = ended.and(held).err().or(untrue);
+    Ok(Driven { status, trouble, load, before, after, certificate, waves, took })
+}
+
+/// The certificate of an upgrade that completed; one that did not contract has none.
+async fn certificate(
+    world: &World,
+    operator: &Operator,
+    status: Option<&UpgradeStatusReply>,
+) -> anyhow::Result<Option<String>> {
+    let phase = status.and_then(|status| status.upgrade.as_ref()).map(|upgrade| upgrade.phase.as_str());
+    if phase != Some("completed") {
+        return Ok(None);
+    }
+    let certificate = operator.certificate(world, &world.path("certificate.json")).await;
+    certificate.map(Some).context("completed, but without a certificate that is true")
 }
 
 struct Watch<'a> {
@@ -77,6 +103,8 @@ struct Watch<'a> {
     phase: (String, Instant),
     answered: Instant,
     waves: Vec<u32>,
+    asked: Option<Instant>,
+    accepted: bool,
 }
 
 impl Watch<'_> {
@@ -101,11 +129,26 @@ impl Watch<'_> {
             {
                 return Ok(());
             }
+            self.accept(world, status.as_ref()).await?;
             if Instant::now() > end {
                 let waits: Vec<String> = status.iter().flat_map(waits).map(|wait| wait.line()).collect();
                 bail!("the upgrade was not over after {LONGEST:?}; it waits for: {}", waits.join("; "));
             }
         }
+    }
+
+    /// Accepts, as a person would, what a database that cannot list its sessions asks for; once, after a while.
+    async fn accept(&mut self, world: &World, status: Option<&UpgradeStatusReply>) -> anyhow::Result<()> {
+        let asks = status.is_some_and(|status| status.waiting.iter().any(|wait| wait.kind == "acceptance"));
+        if !asks || self.accepted {
+            return Ok(());
+        }
+        if self.asked.get_or_insert_with(Instant::now).elapsed() > READ_FIRST {
+            self.accepted = true;
+            self.display.note("the operator types: tidegate upgrade approve demo contract --accept sessions");
+            self.setting.operator.accept(world).await?;
+        }
+        Ok(())
     }
 
     /// Looks once, shows it, and lets some time pass.

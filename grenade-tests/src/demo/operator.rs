@@ -121,20 +121,37 @@ impl Operator {
     /// When it is refused, with the command's own words.
     pub async fn start(&self, world: &World, spec: &Path) -> anyhow::Result<()> {
         let spec = spec.display().to_string();
-        self.command(world, "upgrade-start", &["upgrade", "start", &spec, "--id", UPGRADE]).await
+        self.command(world, "upgrade-start", &["upgrade", "start", &spec, "--id", UPGRADE]).await.map(|_| ())
     }
 
-    /// `tidegate upgrade approve`.
+    /// `tidegate upgrade approve … contract --accept sessions`: a database that cannot list its sessions says so, and a
+    /// person must have read it.
     ///
     /// # Errors
     /// When it is refused, with the command's own words.
-    pub async fn approve(&self, world: &World, phase: &str, note: &str) -> anyhow::Result<()> {
-        let arguments = ["upgrade", "approve", UPGRADE, phase, "--note", note];
-        self.command(world, &format!("upgrade-approve-{phase}"), &arguments).await
+    pub async fn accept(&self, world: &World) -> anyhow::Result<()> {
+        let note = "a demo: nobody else has the file open";
+        let arguments = ["upgrade", "approve", UPGRADE, "contract", "--accept", "sessions", "--note", note];
+        self.command(world, "upgrade-approve", &arguments).await.map(|_| ())
     }
 
-    /// One command of `tidegate`, with its output in a log of that name.
-    async fn command(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    /// `tidegate upgrade certificate > FILE`, then `tidegate certificate verify FILE`, which recomputes it without a store.
+    /// Answers its digest.
+    ///
+    /// # Errors
+    /// When there is none, or it is not true.
+    pub async fn certificate(&self, world: &World, file: &Path) -> anyhow::Result<String> {
+        let text = self.command(world, "upgrade-certificate", &["upgrade", "certificate", UPGRADE]).await?;
+        std::fs::write(file, &text).context("could not write the certificate")?;
+        let verify = ["certificate", "verify", &file.display().to_string()];
+        self.command(world, "certificate-verify", &verify).await?;
+        let sealed: serde_json::Value = serde_json::from_str(&text).context("the certificate is not JSON")?;
+        let digest = sealed["digest"].as_str().context("the certificate has no digest")?;
+        Ok(digest.to_owned())
+    }
+
+    /// One command of `tidegate`; answers its output, which is in a log of that name too.
+    async fn command(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let spawn = Spawn::new(name, &program::own("tidegate")?)
             .args(["--coordinator", &self.url, "--as", "demo"])
             .args(arguments);
@@ -143,6 +160,6 @@ impl Operator {
         if !status.success() {
             bail!("`tidegate {}` ended with {status}: {}", arguments.join(" "), process.tail());
         }
-        Ok(())
+        std::fs::read_to_string(process.log()).context("could not read the output of a command")
     }
 }

@@ -27,16 +27,6 @@ pub fn write(world: &World) -> anyhow::Result<PathBuf> {
     Ok(home)
 }
 
-/// Expands and fills the catalogue before the run: the coordinator does not do it yet.
-///
-/// # Errors
-/// When the database does not answer, or the engine's.
-pub async fn bring_forward(world: &World, database: &str) -> anyhow::Result<()> {
-    let by_hand = ByHand::on(database, &write(world)?.join(DIRECTORY)).await?;
-    by_hand.expand().await?;
-    by_hand.migrate().await
-}
-
 /// An engine on one database with the migrations, for a leader of our own.
 #[derive(Debug)]
 pub struct ByHand {

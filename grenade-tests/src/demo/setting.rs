@@ -57,7 +57,6 @@ impl Setting {
         display.note("measuring alone what the ideal is made of: a fill, a stop, a start");
         let alone = alone::measure(world, postgres.as_ref(), plan.rows).await?;
         display.note(&alone.to_string());
-        schema::bring_forward(world, &database).await?;
 
         let etcd = if plan.real { Some(etcd::start(world, 3).await?) } else { None };
         let (coordinator, store) = coordinator(world, etcd.as_ref(), &database).await?;

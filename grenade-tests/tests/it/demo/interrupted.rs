@@ -14,7 +14,11 @@ const ENDED: Duration = Duration::from_secs(25);
 const SMALL: [&str; 3] = ["--instances=2", "--rows=2000", "--rate=50"];
 
 async fn interrupt(stage: &str, signal: Signal) {
-    let mut demo = Running::start(&SMALL);
+    interrupt_with(&SMALL, stage, signal).await;
+}
+
+async fn interrupt_with(arguments: &[&str], stage: &str, signal: Signal) {
+    let mut demo = Running::start(arguments);
     demo.says(stage, REACHED).await;
     demo.signal(signal);
     let code = demo.ends(ENDED).await;
@@ -42,8 +46,22 @@ at_each_stage! {
     in_the_first_wave: "waits     draining", INT;
     in_mid_replacement: "replacing", TERM;
     in_the_second_wave: "wave      2 of 2", INT;
+    before_contract: "waits     contract waits for", TERM;
+    in_contract: "phase     contract", INT;
     after_the_upgrade: "the upgrade is over", TERM;
     while_the_last_answers_come: "waiting for the last answers", INT;
+}
+
+#[tokio::test]
+async fn in_mid_fill() {
+    let large = ["--instances=2", "--rows=200000", "--rate=50"];
+    interrupt_with(&large, "phase     migrate", Signal::INT).await;
+}
+
+#[tokio::test]
+async fn while_it_walks_back() {
+    let broken = ["--instances=2", "--rows=2000", "--rate=50", "--break-at=2"];
+    interrupt_with(&broken, "phase     rolling-back", Signal::TERM).await;
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ async fn an_upgrade_completes_on_real_etcd_postgresql_and_haproxy() {
     assert_eq!(report["outcome"], "completed", "{report:#}");
     assert_eq!(report["spread"], json!({"before": {"1": 6}, "after": {"2": 6}}));
     assert_eq!(report["requests"]["failed"], 0, "{said}");
+    assert!(report["certificate"].is_string(), "{report:#}");
     agrees(&report, &demo.ledger());
     assert!(said.contains("three members of etcd, PostgreSQL, HAProxy"), "{said}");
 }

@@ -24,7 +24,8 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
 
     let phases: Vec<&str> =
         report["phases"].as_array().unwrap().iter().map(|phase| phase["phase"].as_str().unwrap()).collect();
-    let order = ["stage", "roll", "remove"].map(|phase| phases.iter().position(|seen| *seen == phase));
+    let order = ["stage", "expand", "migrate", "roll", "remove", "contract"]
+        .map(|phase| phases.iter().position(|seen| *seen == phase));
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{phases:?}");
     assert!(report["phases"].as_array().unwrap().iter().all(|phase| phase["seconds"].is_f64()), "{report:#}");
     let (ideal, actual) =
@@ -36,6 +37,12 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
     for quantile in ["p50", "p99", "p999"] {
         assert!(report["latency_ms"][quantile].as_f64().unwrap() > 0.0, "{report:#}");
     }
+
+    let certificate = report["certificate"].as_str().unwrap_or_else(|| panic!("no certificate: {report:#}"));
+    let text = std::fs::read_to_string(demo.dir().join("certificate.json")).unwrap();
+    let sealed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(sealed["digest"], certificate);
+    assert_eq!(sealed["certificate"]["upgrade"], "demo");
 
     // From 2 s before to 2 s after, at 100 a second or more, whatever happens.
     let span = ledger.iter().map(|request| request.scheduled_ms).fold(0.0, f64::max) / 1e3;
@@ -52,6 +59,7 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
         "wave      5 of 5",
         "waits     draining",
         "balancer says DOWN",
+        "contract waits for an approval",
         "version 2",
         "ideal",
     ] {
