@@ -15,7 +15,7 @@ use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::waves::WavePage;
 use tidegate_proto::record::{Malformed, Record};
-use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, UpgradeId, Value};
+use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, UpgradeId, Value, mutant};
 
 /// A record with the mod_revision that it was read at.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +74,9 @@ impl Fleet {
             }
             Err(malformed) => {
                 self.delete(&key);
+                if mutant::is("unreadable-reads-as-absent") {
+                    return;
+                }
                 self.mark_unreadable(&key, Some(malformed.clone()));
                 self.unreadable.insert(key, (malformed, at));
             }

@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::decommission::Decommission;
-use tidegate_proto::{InstanceId, Key, Revision};
+use tidegate_proto::{InstanceId, Key, Revision, mutant};
 
 /// The tombstone; refused while the instance reports, and, for one last known below what an active upgrade moves to,
 /// without how it was stopped or fenced.
@@ -27,7 +27,7 @@ pub fn decommission(
             format!("{id} was never admitted: `tidegate fleet list` shows the instances there are"),
         );
     };
-    if instance.report.is_some() {
+    if instance.report.is_some() && !mutant::is("reporting-is-decommissioned") {
         return refuse(
             RefusalKind::State,
             format!(

@@ -12,7 +12,7 @@ use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::value::ActiveSchema;
-use tidegate_proto::{Key, Revision, UpgradeId};
+use tidegate_proto::{Key, Revision, UpgradeId, mutant};
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -101,7 +101,11 @@ fn lock(
 ) -> Commit {
     let active = Active { upgrade: id.clone() };
     let key = Key::Active(spec.service.clone());
-    let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, active.clone());
+    let commit = match mutant::is("lock-is-not-compared") {
+        true => commit,
+        false => commit.when(Precondition::At(key.clone(), Revision::ABSENT)),
+    };
+    let commit = commit.put(key, active.clone());
     let (Some(schema), Some(asked)) = (schema, &spec.schema) else { return commit };
     let key = Key::ActiveSchema(schema.id.clone());
     let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, ActiveSchema(active));

@@ -9,7 +9,7 @@ use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
-use tidegate_proto::{NodeId, Release, ServiceVersion, UpgradeId};
+use tidegate_proto::{NodeId, Release, ServiceVersion, UpgradeId, mutant};
 
 /// An instance.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ impl Instance {
 
     /// Whether it counts: it was admitted or it reports (gates count the union), and it is not decommissioned.
     pub fn counts(&self) -> bool {
-        let seen = self.inventory.is_some()
+        let seen = self.inventory.is_some() && !mutant::is("silent-does-not-count")
             || self.report.is_some()
             || self.unreadable.contains_key(&Kind::Report)
             || self.unreadable.contains_key(&Kind::Inventory);

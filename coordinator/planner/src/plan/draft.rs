@@ -16,7 +16,7 @@ use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::{PhaseTime, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId};
+use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
 
 pub(crate) struct Draft<'a> {
     pub(crate) fleet: &'a Fleet,
@@ -100,9 +100,14 @@ impl<'a> Draft<'a> {
 
     /// A commit that this upgrade authorises, without a write yet.
     pub(crate) fn commit(&self) -> Commit {
-        Commit::new()
-            .when(self.moment.leader.fence())
-            .when(Precondition::At(Key::Upgrade(self.id.clone()), self.upgrade.at))
+        let commit = match mutant::is("fence-is-left-out") {
+            true => Commit::new(),
+            false => Commit::new().when(self.moment.leader.fence()),
+        };
+        match mutant::is("upgrade-is-not-compared") {
+            true => commit,
+            false => commit.when(Precondition::At(Key::Upgrade(self.id.clone()), self.upgrade.at)),
+        }
     }
 
     /// Plans a commit, with its event.

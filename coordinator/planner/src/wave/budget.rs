@@ -7,6 +7,7 @@
 
 use crate::fleet::{Instance, ServiceFleet};
 use crate::reason::Reason;
+use tidegate_proto::mutant;
 use tidegate_proto::spec::Spec;
 
 /// What may still be taken out.
@@ -28,7 +29,15 @@ impl Budget {
         let max_unavailable = spec.max_unavailable.rounded_down(whole).max(1);
         let min_in_service = spec.min_in_service.rounded_up(whole);
         let (out, in_service) = (fleet.out().len(), fleet.in_service());
-        let room = max_unavailable.saturating_sub(out).min(in_service.saturating_sub(min_in_service));
+        let may_go = match mutant::is("min-in-service-is-ignored") {
+            true => in_service,
+            false => in_service.saturating_sub(min_in_service),
+        };
+        let may_be_out = match mutant::is("max-unavailable-is-ignored") {
+            true => whole,
+            false => max_unavailable.saturating_sub(out),
+        };
+        let room = may_be_out.min(may_go);
         let mut domains = fleet.domains_out().keys();
         let domain = domains.next().cloned();
         let one_domain = spec.failure_domain.is_some();
@@ -44,7 +53,7 @@ impl Budget {
         if self.one_domain {
             let domain = label.and_then(|label| instance.label(label)).unwrap_or_default();
             match &self.domain {
-                Some(out) if out != domain => return false,
+                Some(out) if out != domain && !mutant::is("a-second-domain-is-taken") => return false,
                 Some(_) => {}
                 None => self.domain = Some(domain.to_owned()),
             }

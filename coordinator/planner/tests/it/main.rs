@@ -10,5 +10,7 @@ mod operations;
 mod properties;
 mod rollback;
 mod rolling;
+mod rules;
 mod schema;
 mod sim;
+mod stories;

@@ -5,12 +5,13 @@ use super::super::{Draft, SchemaJob};
 use super::walk::{Walk, walk as walk_to};
 use super::{acknowledged, all_at, all_serving, direct, schema};
 use crate::fleet::{Instance, Known};
+use crate::moment::SchemaFacts;
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
-use tidegate_proto::Key;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::Former;
 use tidegate_proto::record::window::Window;
+use tidegate_proto::{Key, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction.
 pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
@@ -61,11 +62,14 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     }
     let may_begin = |_: &Instance| true;
     let back = Walk { service, target: former.release.clone(), releases, may_begin: &may_begin };
-    walk_to(draft, &back, service.todo_up_to(u32::MAX).rev());
+    let under_way = walk_to(draft, &back, service.todo_up_to(u32::MAX).rev());
     if draft.has_commits() {
         return;
     }
-    if all_serving(draft) && all_at(draft, former.release.version) {
+    if under_way.is_any() {
+        let silent = Sample::of(service.silent().iter(), service.silent().len());
+        draft.wait_for_any(silent, |nodes| Reason::Silent { service: service.name().clone(), nodes });
+    } else if all_serving(draft) && all_at(draft, former.release.version) {
         let from = draft.spec().from;
         let extra = draft.window(Commit::new(), from, from);
         draft.advance(
@@ -94,7 +98,8 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
 /// Expand is undone: contract, mirrored.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return };
-    if all_at(draft, former.release.version) && schema::run(draft, SchemaJob::Undo, |facts| facts.clean) {
+    let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
+    if all_at(draft, former.release.version) && schema::run(draft, SchemaJob::Undo, undone) {
         leave(draft, &former, "the database's history shows expand undone");
     }
 }
@@ -113,6 +118,9 @@ fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
 
 /// The window as it was; where there was none, one that admits every version.
 fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
+    if mutant::is("window-is-not-restored") {
+        return Commit::new();
+    }
     let Some((service, now)) = draft.service().and_then(|s| s.window().map(|now| (s, now))) else {
         return Commit::new();
     };

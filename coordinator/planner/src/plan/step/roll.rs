@@ -8,6 +8,7 @@ use crate::fleet::{Instance, ServiceFleet};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::{Move, transition};
 use tidegate_proto::commit::Commit;
+use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{Failure, MigrateOrder, Pause};
 use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure, Then};
 
@@ -177,7 +178,8 @@ fn finish(draft: &mut Draft<'_>) {
     };
     if super::enter::approved(draft, next) {
         let to = draft.spec().to;
-        let extra = draft.window(Commit::new(), to, to);
+        let floor = if mutant::is("floor-is-not-raised") { draft.spec().from } else { to };
+        let extra = draft.window(Commit::new(), floor, to);
         draft.advance(Move::Rolled, extra, |_| (), "every instance is at the new version");
     }
 }

@@ -15,15 +15,15 @@ pub(super) fn stage(draft: &mut Draft<'_>) {
     direct(draft, &[former.clone(), target.clone()], "the new code is staged beside the old");
     let staged = staged(draft, &[former, target]);
     let acknowledged = acknowledged(draft);
-    if draft.has_commits() || !staged || !acknowledged {
+    let next = if draft.upgrade.schema.is_some() { ApprovalPoint::Expand } else { ApprovalPoint::Roll };
+    let approved = approved(draft, next);
+    if draft.has_commits() || !(staged && acknowledged && approved) {
         return;
     }
     let because = "every node has the new release, its digest verified";
-    if draft.upgrade.schema.is_none() {
-        return roll(draft, Move::Staged, because);
-    }
-    if approved(draft, ApprovalPoint::Expand) {
-        draft.advance(Move::Staged, Commit::new(), |_| (), because);
+    match next {
+        ApprovalPoint::Expand => draft.advance(Move::Staged, Commit::new(), |_| (), because),
+        _ => roll(draft, Move::Staged, because),
     }
 }
 

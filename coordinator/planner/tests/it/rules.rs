@@ -1,0 +1,114 @@
+//! Guards that no story comes upon by itself: each is met with what it exists to refuse.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker, StartRequest};
+use tidegate_planner::{Action, Plan, Reason, plan};
+use tidegate_proto::commit::{Commit, Write};
+use tidegate_proto::record::budget::Budget;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Key, Revision, UpgradeId, Value};
+
+fn request(id: &str) -> StartRequest {
+    let asker = Asker { who: "op".into(), why: String::new(), accepts: Default::default() };
+    StartRequest { id: id.parse().unwrap(), spec: spec(json!({})), schema: None, asker }
+}
+
+/// An upgrade that is about to take somebody out, and the plan that does it.
+fn about_to_drain() -> (World, Plan) {
+    let mut world = World::at_version_1(4);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    for _ in 0..100 {
+        let planned = plan(world.store.fleet(), &world.moment());
+        if commits(&planned).any(takes_out) {
+            return (world, planned);
+        }
+        world.turn();
+        world.agents_step();
+    }
+    panic!("nobody was ever taken out; it is in {:?}", world.phase());
+}
+
+fn commits(planned: &Plan) -> impl Iterator<Item = &Commit> {
+    planned.actions.iter().filter_map(|action| match action {
+        Action::Commit(planned) => Some(&planned.commit),
+        _ => None,
+    })
+}
+
+fn takes_out(commit: &Commit) -> bool {
+    commit.writes.iter().any(|write| matches!(write, Write::Put(Key::Budget(_), _)))
+}
+
+#[test]
+fn as_many_stay_as_must_even_where_more_may_be_out() {
+    let mut world = World::at_version_1(6);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 4, "min_in_service": 5}))).unwrap();
+    world.run();
+    assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 5));
+}
+
+#[test]
+fn no_more_are_out_than_may_be_even_where_fewer_must_stay() {
+    let mut world = World::at_version_1(6);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 1}))).unwrap();
+    world.run();
+    assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 4));
+}
+
+#[test]
+fn what_was_planned_on_an_older_budget_takes_nobody_out() {
+    let (mut world, planned) = about_to_drain();
+    let taken = Budget { term: world.term.term.clone(), taken: 1 };
+    world.store.put(Key::Budget(service()), taken);
+    for commit in commits(&planned).filter(|commit| takes_out(commit)) {
+        assert!(!world.store.commit(commit), "another decision about the capacity came first");
+    }
+}
+
+#[test]
+fn a_pause_beats_what_would_take_somebody_out() {
+    let (mut world, planned) = about_to_drain();
+    // The event of the pause has a number of its own: it is the upgrade's record that tells.
+    world.events += 10;
+    let asker = Asker { who: "op".into(), why: "wait a moment".into(), accepts: Default::default() };
+    let pause = ask::pause(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&pause));
+    for commit in commits(&planned) {
+        assert!(!world.store.commit(commit), "it was planned before the pause");
+    }
+}
+
+#[test]
+fn of_two_upgrades_asked_for_at_once_one_begins() {
+    let mut world = World::at_version_1(3);
+    let both = ["u1", "u2"].map(|id| ask::start(world.store.fleet(), &world.moment(), request(id)).unwrap());
+    assert!(world.store.commit(&both[0]));
+    assert!(!world.store.commit(&both[1]), "the lock of the service was taken meanwhile");
+}
+
+#[test]
+fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
+    let mut world = World::at_version_1(3);
+    let set_by: UpgradeId = "u0".parse().unwrap();
+    let (floor, ceiling) = (crate::sim::release(1).version, crate::sim::release(2).version);
+    world.store.put(Key::Window(service()), Window { floor, ceiling, set_by });
+    let refused = ask::start(world.store.fleet(), &world.moment(), request("u1")).unwrap_err();
+    assert!(refused.message.contains("has not completed"), "{refused}");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_stops_what_depends_on_it() {
+    let (world, _) = about_to_drain();
+    let key = Key::Maintenance(node(3));
+    let mut fleet = world.store.fleet().clone();
+    fleet.put(key.clone(), Value::decode(&key, b"\xff garbage").map(|_| unreachable!()), Revision(9_999));
+    let planned = plan(&fleet, &world.moment());
+    assert!(planned.actions.is_empty(), "{:?}", planned.actions);
+    let reasons = &planned.waiting[&upgrade_id()];
+    assert!(
+        matches!(&reasons[..], [Reason::Unreadable { key: named, .. }] if *named == key.to_string()),
+        "{reasons:?}"
+    );
+}
