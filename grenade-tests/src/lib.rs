@@ -4,6 +4,7 @@
 //! checked, and a world ends every process that it started.
 
 pub mod balancer;
+pub mod bench;
 pub mod demo;
 pub mod ideal;
 pub mod load;

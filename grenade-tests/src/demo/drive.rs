@@ -121,7 +121,8 @@ impl Watch<'_> {
     async fn upgrade(&mut self, world: &World) -> anyhow::Result<()> {
         let operator = self.setting.operator.clone();
         operator.start(world, &self.setting.spec).await?;
-        let doing = format!("tidegate upgrade status demo --coordinator {}", operator.url());
+        let doing =
+            format!("upgrading 1 -> 2: tidegate upgrade status demo --coordinator {}", operator.url());
         let end = Instant::now() + LONGEST;
         loop {
             let status = self.look(&doing).await?;

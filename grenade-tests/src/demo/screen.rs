@@ -133,7 +133,10 @@ fn phases(upgrade: &UpgradeSeen) -> Line {
         line.push((GREEN, format!("{phase} {seconds:.1}s  ")));
     }
     let colour = if FORWARD.contains(&upgrade.phase.as_str()) { BOLD } else { YELLOW };
-    line.push((colour, format!("{} {:.1}s  ", upgrade.phase, upgrade.seconds)));
+    line.push(match upgrade.over {
+        true => (colour, upgrade.phase.clone()),
+        false => (colour, format!("{} {:.1}s  ", upgrade.phase, upgrade.seconds)),
+    });
     let to_come = FORWARD.iter().skip_while(|phase| **phase != upgrade.phase).skip(1);
     line.extend(to_come.map(|phase| (DIM, format!("{phase}  "))));
     line

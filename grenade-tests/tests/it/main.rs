@@ -4,6 +4,7 @@
 
 mod balancer;
 mod demo;
+mod end_to_end;
 mod load;
 mod pantry;
 mod real_etcd;

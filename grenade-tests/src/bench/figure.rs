@@ -1,0 +1,147 @@
+//! A figure with its limit, and the report of all of them.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// One measured figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// What was found.
+    pub value: f64,
+    /// Its unit; `x` for a ratio.
+    pub unit: &'static str,
+    /// The most that is allowed; none = told for information.
+    pub limit: Option<f64>,
+    /// Whether the limit is kept.
+    pub kept: bool,
+    /// How it came about: the two sides of a ratio, the number of samples.
+    pub how: String,
+}
+
+impl Figure {
+    /// A figure with the most that is allowed.
+    pub fn limited(
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        limit: f64,
+        how: impl Into<String>,
+    ) -> Self {
+        // What is not a number keeps no limit.
+        let kept = value <= limit;
+        Self { name: name.into(), value, unit, limit: Some(limit), kept, how: how.into() }
+    }
+
+    /// A figure without a limit.
+    pub fn told(name: impl Into<String>, value: f64, unit: &'static str, how: impl Into<String>) -> Self {
+        Self { name: name.into(), value, unit, limit: None, kept: true, how: how.into() }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match (self.limit, self.kept) {
+            (None, _) => "    ",
+            (Some(_), true) => "pass",
+            (Some(_), false) => "FAIL",
+        };
+        let limit = self.limit.map_or_else(String::new, |limit| format!("(at most {})", number(limit)));
+        let value = format!("{} {}", number(self.value), self.unit);
+        write!(f, "{verdict}  {:<58} {value:>14}  {limit:<16} {}", self.name, self.how)
+    }
+}
+
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 1000.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 4,
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Everything that one run measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The number of cores that the system gives us.
+    cores: usize,
+    /// The load average of the last minute when it began: what else the machine did.
+    load_before: String,
+    parts: Vec<Measured>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Measured {
+    part: &'static str,
+    figures: Vec<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    could_not: Option<String>,
+}
+
+impl Report {
+    /// A report without figures yet.
+    pub fn begin() -> Self {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            load_before: load.split_whitespace().next().unwrap_or("unknown").to_owned(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Adds what a part measured.
+    pub fn add(&mut self, part: &'static str, figures: Vec<Figure>) {
+        self.parts.push(Measured { part, figures, could_not: None });
+    }
+
+    /// A part could not be measured.
+    pub fn could_not(&mut self, part: &'static str, why: String) {
+        self.parts.push(Measured { part, figures: Vec::new(), could_not: Some(why) });
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.parts.iter().flat_map(|part| &part.figures)
+    }
+
+    /// How many figures have a limit.
+    pub fn limits(&self) -> usize {
+        self.figures().filter(|figure| figure.limit.is_some()).count()
+    }
+
+    /// How many limits are missed.
+    pub fn missed(&self) -> usize {
+        self.figures().filter(|figure| !figure.kept).count()
+    }
+
+    /// Writes `report.json`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
+        let path = dir.join("report.json");
+        std::fs::write(&path, format!("{}\n", serde_json::to_string_pretty(self)?))
+            .with_context(|| format!("could not write {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figure, Report};
+
+    #[test]
+    fn a_figure_at_its_limit_keeps_it_and_one_that_is_no_number_does_not() {
+        assert!(Figure::limited("a", 1.2, "x", 1.2, "").kept);
+        let bad = [Figure::limited("b", 1.21, "x", 1.2, ""), Figure::limited("c", f64::NAN, "x", 1.2, "")];
+        let mut report = Report::begin();
+        report.add("part", bad.into());
+        report.add("other", vec![Figure::told("d", 7.0, "ms", "")]);
+        assert_eq!((report.limits(), report.missed()), (2, 2));
+    }
+}

@@ -1,0 +1,10 @@
+//! Whole upgrades on real processes, and what must never happen in them (rules 1 to 4 of the design), as somebody
+//! outside sees it: the balancer, the clients, the commands of an operator.
+
+mod bad_input;
+mod fleet;
+mod late_old_node;
+mod leaders;
+mod line;
+mod store_away;
+mod watchman;

@@ -1,0 +1,329 @@
+//! A fleet that is upgraded: store, coordinators, agents with their instances, balancer; and the operator's hands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use grenade_tests::demo::config::{DATABASE_VARIABLE, NEW, NodeConfig, OLD, PROGRAM, SERVICE};
+use grenade_tests::demo::schema;
+use grenade_tests::load::{Load, LoadHandle};
+use grenade_tests::world::agent::Agent;
+use grenade_tests::world::balancer::RunningBalancer;
+use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan};
+use grenade_tests::world::etcd::Etcd;
+use grenade_tests::world::postgres::Postgres;
+use grenade_tests::world::{balancer, etcd, pantry, port, postgres, program};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::line::Line;
+use crate::rig::Rig;
+
+/// How long anything of an upgrade of three instances may take on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// How long the store waits for an agent.
+pub const LEASE: Duration = Duration::from_secs(3);
+/// The upgrade's name.
+pub const ID: &str = "u1";
+
+/// What the fleet stands on.
+#[derive(Clone, Copy)]
+pub struct Ground {
+    pub instances: u32,
+    pub rows: u32,
+    /// Two coordinators on a real etcd, instead of one with the embedded store.
+    pub etcd: bool,
+    pub postgres: bool,
+}
+
+impl Ground {
+    pub const SMALL: Self = Self { instances: 3, rows: 200, etcd: false, postgres: false };
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+pub struct Fleet {
+    pub coordinators: Vec<Coordinator>,
+    pub agents: Vec<Agent>,
+    pub balancer: RunningBalancer,
+    pub nodes: Vec<(String, SocketAddr)>,
+    pub etcd: Option<Etcd>,
+    pub postgres: Option<Postgres>,
+    /// Between the last agent and its store.
+    pub line: Line,
+    /// Where the store is.
+    pub store: String,
+    pub sha256: String,
+    pub rows: u32,
+    // Last, so that everything above is there when the world ends what is left.
+    pub rig: Rig,
+}
+
+impl Fleet {
+    /// Brings it up; every instance is at version 1 and in rotation.
+    pub async fn on(ground: Ground) -> Self {
+        let rig = Rig::new();
+        let world = &rig.world;
+        let sha256 = artifacts(&rig);
+        let postgres = if ground.postgres { Some(postgres::start(world).await.unwrap()) } else { None };
+        let database = match &postgres {
+            Some(server) => server.url(),
+            None => format!("sqlite:{}", world.path("pantry.db").display()),
+        };
+        pantry::seed(world, &database, ground.rows).await.unwrap();
+        let etcd = if ground.etcd { Some(etcd::start(world, 1).await.unwrap()) } else { None };
+        let listen = port::free().unwrap();
+        let store = etcd.as_ref().map_or_else(|| format!("http://{listen}"), |etcd| etcd.endpoints().remove(0));
+        let mut coordinators = Vec::new();
+        for name in if ground.etcd { &["left", "right"][..] } else { &["only"] } {
+            let embedded = format!("embedded:{}", world.path("store").display());
+            let plan = CoordinatorPlan {
+                name: (*name).to_owned(),
+                store: etcd.as_ref().map_or(embedded, Etcd::store_argument),
+                store_listen: etcd.is_none().then_some(listen),
+                http: port::free().unwrap(),
+                grpc: port::free().unwrap(),
+                prefix: None,
+                env: vec![(DATABASE_VARIABLE.to_owned(), database.clone())],
+                args: ["--migrations", schema::write(world).unwrap().to_str().unwrap(), "--leader-ttl", "2s"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            };
+            coordinators.push(Coordinator::start(world, plan).await.unwrap());
+        }
+        let nodes: Vec<_> =
+            (1..=ground.instances).map(|n| (format!("node-{n}"), port::free().unwrap())).collect();
+        let balancer = balancer::start(world, &nodes).await.unwrap();
+        let line = Line::to(store.strip_prefix("http://").unwrap()).await;
+        let mut fleet = Self {
+            coordinators,
+            agents: Vec::new(),
+            balancer,
+            nodes,
+            etcd,
+            postgres,
+            line,
+            store,
+            sha256,
+            rows: ground.rows,
+            rig,
+        };
+        for n in 0..fleet.nodes.len() {
+            let config = fleet.config(n, &database);
+            let agent = Agent::start(&fleet.rig.world, &fleet.nodes[n].0, &config).unwrap();
+            fleet.agents.push(agent);
+        }
+        fleet.all_serve(1).await;
+        fleet
+    }
+
+    fn config(&self, n: usize, database: &str) -> String {
+        let (node, address) = &self.nodes[n];
+        let last = n + 1 == self.nodes.len();
+        let store = [if last { self.line.url() } else { self.store.clone() }];
+        let config = NodeConfig {
+            node,
+            home: self.home(node),
+            address: *address,
+            database,
+            store: &store,
+            balancer: &self.balancer.stats_socket,
+            artifacts: &self.rig.world.path("artifacts"),
+            broken: None,
+        };
+        for dir in ["state", "run"] {
+            std::fs::create_dir_all(config.home.join(dir)).unwrap();
+        }
+        format!("lease_ttl = \"{}s\"\n{}", LEASE.as_secs(), config.toml())
+    }
+
+    pub fn home(&self, node: &str) -> PathBuf {
+        self.rig.world.path("nodes").join(node)
+    }
+
+    pub fn disable_file(&self, node: &str) -> PathBuf {
+        self.home(node).join("pantry-api.disable")
+    }
+
+    /// A spec with these lines of its own.
+    pub fn spec(&self, more: &str) -> String {
+        format!(
+            "service: {SERVICE}\nfrom: 1\nto: 2\nrelease: {{tag: {NEW}, sha256: {}}}\n\
+             health: {{min_healthy_time: 300ms, healthy_deadline: 30s, progress_deadline: 2m}}\n\
+             drain: {{evidence: haproxy, deadline: 30s, on_deadline: fail}}\n\
+             failures: {{tolerate: 0, per_wave: 0, then: pause}}\n\
+             schema: {{database: {{from_env: {DATABASE_VARIABLE}}}, migrations: {}}}\n{more}\n",
+            self.sha256,
+            schema::DIRECTORY,
+        )
+    }
+
+    /// Starts an upgrade, which must be accepted.
+    pub async fn upgrade(&self, more: &str) {
+        let path = self.rig.world.path("upgrade.yaml");
+        std::fs::write(&path, self.spec(more)).unwrap();
+        self.must(&["upgrade", "start", path.to_str().unwrap(), "--id", ID]).await;
+    }
+
+    /// One command of `tidegate`, at the first coordinator.
+    pub async fn ask(&self, args: &[&str]) -> Said {
+        let url = format!("http://{}", self.coordinators[0].plan.grpc);
+        let mut command = Command::new(program::own("tidegate").unwrap());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+            command.env_remove(name);
+        }
+        command.args(["--coordinator", &url, "--as", "op"]).args(args).stdin(Stdio::null());
+        run(command).await
+    }
+
+    /// One command that must succeed; its output.
+    pub async fn must(&self, args: &[&str]) -> String {
+        let said = self.ask(args).await;
+        assert_eq!(said.code, Some(0), "tidegate {}: {said:#?}", args.join(" "));
+        said.out
+    }
+
+    /// Asks until the answer is such, or says what the last one was.
+    pub async fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let said = self.ask(args).await;
+            if good(&said) {
+                return said;
+            }
+            assert!(Instant::now() < end, "not in {LIMIT:?}: {what}; last {said:#?}\n{}", self.logs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until `explain` says this.
+    pub async fn waits_for(&self, words: &[&str]) {
+        let what = format!("it waits for {words:?}");
+        self.until(&what, &["upgrade", "explain", ID], |said| words.iter().all(|w| said.out.contains(w))).await;
+    }
+
+    pub async fn approve(&self, phase: &str) {
+        self.must(&["upgrade", "approve", ID, phase]).await;
+    }
+
+    /// Says, as a person, what SQLite cannot tell; the wait for it comes first.
+    pub async fn accept_sessions(&self) {
+        self.waits_for(&["accepts what cannot be proved"]).await;
+        self.must(&["upgrade", "approve", ID, "contract", "--accept", "sessions"]).await;
+    }
+
+    pub async fn status(&self) -> Value {
+        serde_json::from_str(&self.must(&["--json", "upgrade", "status", ID]).await).unwrap()
+    }
+
+    pub async fn completed(&self) {
+        let over = |said: &Said| said.out.contains("\"over\":true");
+        let said = self.until("the upgrade is over", &["--json", "upgrade", "status", ID], over).await;
+        let status: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(status["upgrade"]["phase"], "completed", "{status:#}\n{}", self.logs());
+    }
+
+    /// What happened: from, to and when, in milliseconds since the epoch.
+    pub async fn history(&self) -> Vec<Value> {
+        let said = self.must(&["--json", "upgrade", "history", ID]).await;
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// When contract was entered, in milliseconds since the epoch; none while it was not.
+    pub async fn contract_began(&self) -> Option<i64> {
+        let events = self.history().await;
+        events.iter().find(|event| event["to"] == "contract").map(|event| event["at"].as_i64().unwrap())
+    }
+
+    pub async fn instances(&self) -> Vec<Value> {
+        let said = self.must(&["--json", "fleet", "list", "--all"]).await;
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits until every instance serves at this version.
+    pub async fn all_serve(&self, version: u32) {
+        let count = self.nodes.len();
+        let good = |said: &Said| {
+            let seen = said.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            seen.filter(|i| i["version"] == version && i["step"] == "serving" && i["in_service"] == true)
+                .count()
+                == count
+        };
+        let what = format!("{count} instances serve at version {version}");
+        self.until(&what, &["--json", "fleet", "list"], good).await;
+    }
+
+    /// Waits until an instance's agent is silent.
+    pub async fn silent(&self, node: &str) {
+        let good = |said: &Said| {
+            said.out.lines().any(|line| {
+                let seen: Value = serde_json::from_str(line).unwrap();
+                seen["node"] == node && seen["silent"] == true
+            })
+        };
+        self.until(&format!("{node} is silent"), &["--json", "fleet", "list"], good).await;
+    }
+
+    /// kill -9 of the service on a node, as a power cut would end it; answers whether there was one.
+    pub fn kill_service(&self, node: &str) -> bool {
+        let home = self.home(node);
+        let Some(pid) = pid_with(home.join("pantry-api.disable").to_str().unwrap()) else { return false };
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok()
+    }
+
+    pub fn load(&self, rate: u32) -> LoadHandle {
+        Load::start(self.rig.load(self.balancer.address, rate, self.rows)).unwrap()
+    }
+
+    /// Starts a coordinator anew as it was, after it was killed.
+    pub async fn restart_coordinator(&mut self, at: usize) {
+        let plan = self.coordinators[at].plan.clone();
+        self.coordinators[at] = Coordinator::start(&self.rig.world, plan).await.unwrap();
+    }
+
+    /// The ends of all logs.
+    pub fn logs(&self) -> String {
+        let coordinators = self.coordinators.iter().map(|c| (c.process.name(), c.process.tail()));
+        let agents = self.agents.iter().map(|a| (a.process.name(), a.process.tail()));
+        coordinators.chain(agents).map(|(name, tail)| format!("--- {name}\n{tail}\n")).collect()
+    }
+}
+
+/// Runs a command to its end.
+pub async fn run(mut command: Command) -> Said {
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Puts both releases where agents fetch them; answers the sha256 of the new one.
+fn artifacts(rig: &Rig) -> String {
+    for (tag, built) in [(OLD, "pantry-v1"), (NEW, "pantry-v2")] {
+        let dir = rig.world.path("artifacts").join(tag);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::copy(program::own(built).unwrap(), dir.join(PROGRAM)).unwrap();
+    }
+    let new = std::fs::read(rig.world.path("artifacts").join(NEW).join(PROGRAM)).unwrap();
+    hex::encode(Sha256::digest(new))
+}
+
+/// A process of the service that names this in its command line.
+fn pid_with(what: &str) -> Option<i32> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains(what) && line.contains("--disable-file")
+    })
+}
