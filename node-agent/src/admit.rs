@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::Identity;
-use tidegate_proto::{Commit, InstanceId, Key, Precondition, ReleaseTag, Revision, ServiceVersion, Value};
+use tidegate_proto::{
+    Commit, InstanceId, Key, Precondition, ReleaseTag, Revision, ServiceVersion, Value, mutant,
+};
 use tidegate_store::{CommitError, Snapshot, Store, StoreError};
 
 /// How often it is tried anew when what was read has changed meanwhile.
@@ -95,15 +97,30 @@ pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Revision,
 }
 
 async fn once(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+    let read = read(store, candidate.instance).await?;
+    decide(store, candidate, &read).await
+}
+
+/// The window, the report and the inventory record of one instance, at one revision.
+async fn read(store: &Store, instance: &InstanceId) -> Result<Snapshot, NotAdmitted> {
+    let InstanceId { service, node } = instance.clone();
+    let keys = [
+        Key::Window(service.clone()),
+        Key::Report(service.clone(), node.clone()),
+        Key::Inventory(service, node),
+    ];
+    store.get_many(&keys).await.map_err(NotAdmitted::Store)
+}
+
+/// Writes the admission, on the condition that what was read still stands.
+async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Result<Revision, NotAdmitted> {
     let InstanceId { service, node } = candidate.instance.clone();
     let window_key = Key::Window(service.clone());
     let report_key = Key::Report(service.clone(), node.clone());
     let inventory_key = Key::Inventory(service, node);
-    let keys = [window_key.clone(), report_key.clone(), inventory_key.clone()];
-    let read = store.get_many(&keys).await.map_err(NotAdmitted::Store)?;
-    let window = window_admits(&read, &window_key, candidate)?;
-    let report = report_allows(&read, &report_key, candidate)?;
-    if report.exists() && stands(&read, &inventory_key, candidate) {
+    let window = window_admits(read, &window_key, candidate)?;
+    let report = report_allows(read, &report_key, candidate)?;
+    if report.exists() && stands(read, &inventory_key, candidate) {
         return Ok(candidate.known);
     }
     let inventory = Inventory {
@@ -113,10 +130,11 @@ async fn once(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotA
         identity: candidate.identity.clone(),
         at: now(),
     };
-    let commit = Commit::new()
-        .when(Precondition::At(window_key, window))
-        .when(Precondition::At(report_key, report))
-        .put(inventory_key, inventory);
+    let commit = match mutant::is("window-is-not-compared") {
+        true => Commit::new(),
+        false => Commit::new().when(Precondition::At(window_key, window)),
+    };
+    let commit = commit.when(Precondition::At(report_key, report)).put(inventory_key, inventory);
     let committed = store.commit(&commit).await.map_err(NotAdmitted::Commit)?;
     Ok(committed.revision)
 }
@@ -128,7 +146,7 @@ fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
         Ok(_) => return Err(unreadable(key, "it is of another kind")),
         Err(e) => return Err(unreadable(key, &e.to_string())),
     };
-    if window.admits(candidate.version) {
+    if window.admits(candidate.version) || mutant::is("window-is-not-asked") {
         return Ok(entry.mod_revision);
     }
     let (side, bound) = match candidate.version < window.floor {
@@ -182,4 +200,65 @@ fn unreadable(key: &Key, found: &str) -> NotAdmitted {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_embedded_etcd::Embedded;
+    use tidegate_proto::record::window::Window;
+    use tidegate_proto::{Prefix, ServiceName};
+
+    fn version(n: i64) -> ServiceVersion {
+        ServiceVersion::new(n).unwrap()
+    }
+
+    async fn set_window(store: &Store, service: &ServiceName, floor: i64, ceiling: i64) {
+        let window =
+            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        store.commit(&Commit::new().put(Key::Window(service.clone()), window)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_what_is_within_the_window_is_admitted() {
+        let client = Embedded::in_memory().client().await.unwrap();
+        let store = Store::over(client, Prefix::default());
+        let instance = InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap());
+        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
+        let candidate = |n| Candidate {
+            instance: &instance,
+            version: version(n),
+            release: None,
+            labels: &labels,
+            identity: &identity,
+            known: Revision::ABSENT,
+        };
+        assert!(admit(&store, &candidate(9)).await.is_ok(), "without a window anything may");
+        set_window(&store, &instance.service, 2, 3).await;
+        for (n, fits) in [(1, false), (2, true), (3, true), (4, false)] {
+            let answer = admit(&store, &candidate(n)).await;
+            assert_eq!(answer.is_ok(), fits, "version {n}: {answer:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_window_that_moves_meanwhile_refuses_what_was_read_under_the_former_one() {
+        let client = Embedded::in_memory().client().await.unwrap();
+        let store = Store::over(client, Prefix::default());
+        let instance = InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap());
+        set_window(&store, &instance.service, 1, 2).await;
+        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
+        let candidate = Candidate {
+            instance: &instance,
+            version: version(1),
+            release: None,
+            labels: &labels,
+            identity: &identity,
+            known: Revision::ABSENT,
+        };
+        let read = read(&store, &instance).await.unwrap();
+        set_window(&store, &instance.service, 2, 2).await;
+        let answer = decide(&store, &candidate, &read).await;
+        assert!(matches!(answer, Err(NotAdmitted::Commit(CommitError::Conflict { .. }))), "{answer:?}");
+    }
 }

@@ -7,6 +7,7 @@ pub mod commit;
 pub mod digest;
 pub mod duration;
 pub mod key;
+pub mod mutant;
 pub mod name;
 pub mod percent;
 pub mod record;

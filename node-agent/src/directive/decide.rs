@@ -9,7 +9,7 @@ use crate::journal::{Journal, Known, Order};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, OnDeadline};
 use tidegate_proto::record::report::Rotation;
-use tidegate_proto::{ReleaseTag, ServiceVersion};
+use tidegate_proto::{ReleaseTag, ServiceVersion, mutant};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
@@ -242,6 +242,9 @@ impl Place<'_> {
         if self.seen.file == DisableFile::Absent {
             return if self.seen.store { Act::Hide } else { Act::Wait };
         }
+        if mutant::is("touched-is-drained") {
+            return Act::Enter(Phase::Drained { forced: false });
+        }
         let let_go = self.let_go(&drain);
         match &let_go {
             Ok(()) if self.timers.idle() => return Act::Enter(Phase::Drained { forced: false }),
@@ -273,7 +276,7 @@ impl Place<'_> {
         }
         // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
         match &self.seen.balancers {
-            _ if self.timers.let_go() => Ok(()),
+            _ if self.timers.let_go() || mutant::is("balancer-is-not-asked") => Ok(()),
             Balancers::Said { words, .. } => Err(format!("a balancer has not let go ({words})")),
             Balancers::Unreadable(why) => Err(format!("a balancer could not be asked ({why})")),
             Balancers::None | Balancers::NotAsked => Err("the balancers have not been asked".to_owned()),
@@ -312,7 +315,8 @@ impl Place<'_> {
     }
 
     fn stopping(&self) -> Act {
-        if self.seen.alive == Alive::No { Act::Enter(Phase::Stopped) } else { Act::Stop }
+        let stopped = self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
+        if stopped { Act::Enter(Phase::Stopped) } else { Act::Stop }
     }
 
     /// What is to be started when nothing runs.
