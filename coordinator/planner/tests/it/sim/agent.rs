@@ -1,0 +1,231 @@
+//! Agents: each obeys its directive one step at a time, and reports.
+
+use super::{World, node, release, service};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step};
+use tidegate_proto::{Key, NodeId, Release, Revision, Value};
+
+/// An agent with its service.
+#[derive(Clone)]
+pub struct Agent {
+    pub report: Report,
+    pub release: Release,
+    pub staged: BTreeSet<Release>,
+    pub zone: String,
+    /// Releases of this version never become healthy here.
+    pub broken_at: Option<i64>,
+    pub alive: bool,
+    pub admitted: i64,
+    /// The directive and window under which it last had nothing to do.
+    pub idle: Option<(i64, i64)>,
+}
+
+impl World {
+    pub fn join(&mut self, n: usize, version: i64) {
+        let release = release(version);
+        let report = Report {
+            version: Some(release.version),
+            release: Some(release.tag.clone()),
+            release_digest: Some(release.sha256),
+            admission: Revision::ABSENT,
+            health: Health::Healthy,
+            rotation: Rotation::In,
+            step: Step::Serving,
+            generation: Revision::ABSENT,
+            window: Revision::ABSENT,
+            staged: vec![release.tag.clone()],
+            stage_failures: BTreeMap::new(),
+            identity: Identity { nonce: format!("nonce{n}"), boot: "boot".into() },
+            abilities: Abilities {
+                replace: Some("process".into()),
+                drain: Some("settle".into()),
+                artifacts: vec![super::release(1).tag, super::release(2).tag],
+            },
+            in_flight: None,
+        };
+        let agent = Agent {
+            report,
+            release: release.clone(),
+            staged: [release].into(),
+            zone: ["a", "b", "c"][n % 3].into(),
+            broken_at: None,
+            alive: true,
+            admitted: 0,
+            idle: None,
+        };
+        self.agents.insert(node(n), agent);
+        self.admit(&node(n));
+        self.publish(&node(n));
+    }
+
+    /// Admits what the agent is about to run; false where the window refuses it.
+    pub fn admit(&mut self, n: &NodeId) -> bool {
+        let agent = &self.agents[n];
+        let window = self.store.keys.get(&Key::Window(service()));
+        let admits = window.is_none_or(
+            |(value, _, _)| matches!(value, Value::Window(w) if w.body.admits(agent.release.version)),
+        );
+        if !admits {
+            return false;
+        }
+        let inventory = Inventory {
+            version: agent.release.version,
+            release: Some(agent.release.tag.clone()),
+            labels: [("zone".to_owned(), agent.zone.clone())].into(),
+            identity: agent.report.identity.clone(),
+            at: Timestamp(0),
+        };
+        let at = self.store.put(Key::Inventory(service(), n.clone()), inventory);
+        self.agents.get_mut(n).unwrap().admitted = at;
+        true
+    }
+
+    /// What the agent would report now.
+    pub fn due(&self, n: &NodeId) -> Report {
+        let agent = &self.agents[n];
+        let staged = agent.staged.iter().map(|r| r.tag.clone()).collect();
+        Report { admission: Revision(agent.admitted), staged, ..agent.report.clone() }
+    }
+
+    pub fn is_report_due(&self, n: &NodeId) -> bool {
+        let stored = self.store.keys.get(&Key::Report(service(), n.clone()));
+        !matches!(stored, Some((Value::Report(r), _, _)) if r.body == self.due(n))
+    }
+
+    pub fn publish(&mut self, n: &NodeId) {
+        let report = self.due(n);
+        let key = Key::Report(service(), n.clone());
+        let same = matches!(self.store.keys.get(&key), Some((Value::Report(r), _, _)) if r.body == report);
+        if !same {
+            self.store.put(key, report);
+        }
+    }
+
+    /// The lease lapses; the service goes on.
+    pub fn fall_silent(&mut self, n: usize) {
+        self.agents.get_mut(&node(n)).unwrap().alive = false;
+        self.store.commit(&Commit::new().delete(Key::Report(service(), node(n))));
+    }
+
+    /// One step of every agent; whether any moved.
+    pub fn agents_step(&mut self) -> bool {
+        let nodes: Vec<NodeId> = self.agents.keys().cloned().collect();
+        nodes.iter().map(|n| self.agent_step(n)).fold(false, |any, moved| any | moved)
+    }
+
+    /// One step of one agent, reported at once; false where it had nothing to do.
+    pub fn agent_step(&mut self, n: &NodeId) -> bool {
+        let moved = self.act(n);
+        if self.agents[n].alive {
+            self.publish(n);
+        }
+        moved
+    }
+
+    /// One step of one agent, not reported yet; false where it had nothing to do.
+    pub fn act(&mut self, n: &NodeId) -> bool {
+        let agent = &self.agents[n];
+        if !agent.alive {
+            return false;
+        }
+        let directed = self.store.keys.get(&Key::Directive(service(), n.clone())).map_or(0, |(_, at, _)| *at);
+        let window = self.store.keys.get(&Key::Window(service())).map_or(0, |(_, modified, _)| *modified);
+        if agent.idle == Some((directed, window)) {
+            return false;
+        }
+        let before = (agent.report.clone(), agent.staged.clone(), agent.admitted);
+        self.agents.get_mut(n).unwrap().report.window = Revision(window);
+        if let Some((Value::Directive(directive), at, _)) =
+            self.store.keys.get(&Key::Directive(service(), n.clone())).cloned()
+        {
+            self.stage(n, &directive.body.releases);
+            self.obey(n, &directive.body.disposition, at);
+        }
+        let agent = self.agents.get_mut(n).unwrap();
+        let moved = (&agent.report, &agent.staged, agent.admitted) != (&before.0, &before.1, before.2);
+        agent.idle = (!moved).then_some((directed, window));
+        moved
+    }
+
+    fn stage(&mut self, n: &NodeId, releases: &[Release]) {
+        let agent = self.agents.get_mut(n).unwrap();
+        let running = agent.release.clone();
+        agent.staged.extend(releases.iter().cloned());
+        agent.staged.retain(|r| releases.contains(r) || *r == running);
+    }
+
+    fn obey(&mut self, n: &NodeId, disposition: &Disposition, generation: i64) {
+        let agent = self.agents.get_mut(n).unwrap();
+        let fresh = agent.report.generation.0 < generation;
+        agent.report.generation = Revision(generation);
+        let (step, rotation, health) =
+            (agent.report.step.clone(), agent.report.rotation, agent.report.health);
+        let running = agent.release.clone();
+        let mut go = |step: Step, rotation: Rotation, health: Health| {
+            let agent = self.agents.get_mut(n).unwrap();
+            (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
+        };
+        match (disposition, step) {
+            (_, Step::Failed { .. }) if !fresh => {}
+            (Disposition::Serve { .. }, Step::Draining | Step::Drained { .. }) => {
+                go(Step::Verifying, Rotation::Returning, health)
+            }
+            (Disposition::Serve { .. }, Step::Verifying) => go(Step::Serving, Rotation::In, Health::Healthy),
+            (Disposition::Serve { .. }, _) => {}
+            (Disposition::Drain, Step::Draining) => {
+                go(Step::Drained { forced: false }, Rotation::Out, health)
+            }
+            (Disposition::Drain, Step::Drained { .. }) => {}
+            (Disposition::Drain, _) => go(Step::Draining, Rotation::Leaving, health),
+            (Disposition::Replace { release }, Step::Verifying) if *release == running => self.verify(n),
+            (Disposition::Replace { release }, Step::Serving)
+                if *release == running && rotation == Rotation::In => {}
+            (
+                Disposition::Replace { release },
+                Step::Drained { .. } | Step::Failed { .. } | Step::Refused { .. } | Step::Stopped,
+            ) => self.replace(n, release),
+            (Disposition::Replace { .. }, Step::Draining) => {
+                go(Step::Drained { forced: false }, Rotation::Out, health)
+            }
+            (Disposition::Replace { .. }, _) => go(Step::Draining, Rotation::Leaving, health),
+            (Disposition::Stop, _) => go(Step::Stopped, Rotation::Out, Health::Unknown),
+        }
+    }
+
+    fn replace(&mut self, n: &NodeId, release: &Release) {
+        let agent = self.agents.get_mut(n).unwrap();
+        assert!(agent.staged.contains(release), "{n} is told to run {} and does not have it", release.tag);
+        agent.release = release.clone();
+        let admitted = self.admit(n);
+        let agent = self.agents.get_mut(n).unwrap();
+        agent.report.rotation = Rotation::Out;
+        agent.report.health = Health::Unknown;
+        if admitted {
+            agent.report.step = Step::Verifying;
+            agent.report.version = Some(release.version);
+            agent.report.release = Some(release.tag.clone());
+            agent.report.release_digest = Some(release.sha256);
+        } else {
+            agent.report.step = Step::Refused { reason: "outside the window".into() };
+            agent.report.version = None;
+        }
+    }
+
+    fn verify(&mut self, n: &NodeId) {
+        let agent = self.agents.get_mut(n).unwrap();
+        let broken = agent.broken_at == Some(i64::from(agent.release.version.get()));
+        if broken {
+            agent.report.step =
+                Step::Failed { at: "verifying".into(), reason: "never became healthy".into() };
+            agent.report.health = Health::Unhealthy;
+        } else {
+            agent.report.step = Step::Serving;
+            agent.report.rotation = Rotation::In;
+            agent.report.health = Health::Healthy;
+        }
+    }
+}

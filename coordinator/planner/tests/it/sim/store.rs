@@ -1,0 +1,100 @@
+//! The store: carries commits out as etcd does, all preconditions first, then all writes at one new revision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_planner::Fleet;
+use tidegate_proto::commit::{Commit, Precondition, Write};
+use tidegate_proto::{Key, Revision, Value};
+
+#[derive(Clone, Default)]
+pub struct Store {
+    pub revision: i64,
+    pub keys: BTreeMap<Key, (Value, i64, i64)>,
+    fleet: Fleet,
+    pub unchecked: bool,
+}
+
+impl Store {
+    fn holds(&self, precondition: &Precondition) -> bool {
+        let modified = |key: &Key| self.keys.get(key).map_or(0, |(_, modified, _)| *modified);
+        match precondition {
+            Precondition::At(key, revision) => modified(key) == revision.0,
+            Precondition::CreatedAt(key, revision) => {
+                self.keys.get(key).map_or(0, |(_, _, created)| *created) == revision.0
+            }
+            Precondition::NonePutAfter(kind, revision) => {
+                self.keys.iter().filter(|(k, _)| k.kind() == *kind).all(|(_, (_, m, _))| *m <= revision.0)
+            }
+            Precondition::NonePutAfterWithin(kind, owner, revision) => {
+                let within = |k: &Key| k.kind() == *kind && k.to_string().split('/').nth(1) == Some(owner);
+                self.keys.iter().filter(|(k, _)| within(k)).all(|(_, (_, m, _))| *m <= revision.0)
+            }
+        }
+    }
+
+    /// Whether it was carried out.
+    pub fn commit(&mut self, commit: &Commit) -> bool {
+        assert!(
+            commit.writes.len() <= 128 && commit.when.len() <= 128,
+            "a transaction has at most 128 operations a side"
+        );
+        let mut seen = BTreeSet::new();
+        for write in &commit.writes {
+            let (Write::Put(key, _) | Write::Delete(key)) = write;
+            assert!(seen.insert(key.clone()), "{key} is written twice in one transaction");
+        }
+        if !commit.when.iter().all(|p| self.holds(p)) {
+            return false;
+        }
+        self.revision += 1;
+        self.fleet.set_revision(Revision(self.revision));
+        for write in &commit.writes {
+            match write {
+                Write::Put(key, value) => {
+                    assert_eq!(key.kind(), value.kind(), "{key} holds a record of another kind");
+                    let decoded = self.written(key, value);
+                    let created = self.keys.get(key).map_or(self.revision, |(_, _, created)| *created);
+                    self.fleet.put(key.clone(), Ok(decoded.clone()), Revision(self.revision));
+                    self.keys.insert(key.clone(), (decoded, self.revision, created));
+                }
+                Write::Delete(key) => {
+                    self.fleet.delete(key);
+                    self.keys.remove(key);
+                }
+            }
+        }
+        true
+    }
+
+    /// The value as it is read again: through its bytes, unless a model that makes millions of writes is in a hurry.
+    fn written(&self, key: &Key, value: &Value) -> Value {
+        if self.unchecked {
+            return value.clone();
+        }
+        let decoded = Value::decode(key, &value.encode()).expect("what is written can be read");
+        assert_eq!(&decoded, value, "{key} is read as it was written");
+        decoded
+    }
+
+    /// Drops the fleet; it must be built anew before anybody looks at it.
+    pub fn forget_fleet(&mut self) {
+        self.fleet = Fleet::new();
+    }
+
+    /// Builds the fleet anew from the keys.
+    pub fn rebuild(&mut self) {
+        self.fleet = Fleet::new();
+        for (key, (value, modified, _)) in &self.keys {
+            self.fleet.put(key.clone(), Ok(value.clone()), Revision(*modified));
+        }
+        self.fleet.set_revision(Revision(self.revision));
+    }
+
+    pub fn put(&mut self, key: Key, value: impl Into<Value>) -> i64 {
+        assert!(self.commit(&Commit::new().put(key, value)));
+        self.revision
+    }
+
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+}
