@@ -42,7 +42,7 @@ enum Verb {
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         stopped_how: String,
     },
-    /// Keep a node out of rotation and out of upgrades.
+    /// Keep a node out of upgrades: they leave it as it is and count it as out of rotation.
     Cordon {
         /// Which.
         node: String,

@@ -27,7 +27,8 @@ pub fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::
         over: upgrade.phase.is_over(),
         paused: upgrade.paused.is_some(),
         by: upgrade.by.clone(),
-        at: upgrade.at.0,
+        // The record's own time; the `at` beside it is its mod_revision.
+        at: upgrade.record.body.at.0,
         wave: match &upgrade.phase {
             Phase::Roll { wave } => Some(wave + 1),
             _ => None,
