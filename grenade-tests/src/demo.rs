@@ -24,9 +24,10 @@ use anyhow::Context;
 use crate::demo::arguments::DemoPlan;
 use crate::demo::display::{Display, say};
 use crate::demo::place::Place;
+use crate::demo::report::DemoReport;
 use crate::demo::setting::Setting;
-use crate::world::World;
 use crate::world::interrupt::Interrupt;
+use crate::world::{World, WorldError, program};
 
 /// What stays after a run that ended as it should; logs and configurations too.
 const LARGE: [&str; 6] = ["artifacts", "nodes", "store", "pantry.db", "pantry.db-wal", "pantry.db-shm"];
@@ -49,8 +50,11 @@ pub async fn run(plan: DemoPlan) -> anyhow::Result<bool> {
         signal = interrupt.interrupted() => Err(signal.into()),
     };
     display.end();
-    let ended = world.sweep();
-    tracing::debug!(ended, "every process was ended");
+    world.sweep();
+    if played.as_ref().is_err_and(|error| !is_interrupt(error)) {
+        let report = DemoReport::of_nothing(plan.instances);
+        report.write(&world.path("report.json")).context("could not write report.json")?;
+    }
     let good = played?;
     if good && !plan.keep {
         place.clear(|name| LARGE.contains(&name))?;
@@ -58,7 +62,24 @@ pub async fn run(plan: DemoPlan) -> anyhow::Result<bool> {
     Ok(good)
 }
 
+/// Whether a run ended by a signal: then there is no report, for nothing was judged.
+pub fn is_interrupt(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(WorldError::Interrupted(_)))
+}
+
+/// Everything that `--real` needs must be installed before anything is begun.
+fn installed(plan: &DemoPlan) -> Result<(), WorldError> {
+    if !plan.real {
+        return Ok(());
+    }
+    program::outside("etcd")?;
+    program::outside("haproxy")?;
+    program::postgresql("initdb")?;
+    program::postgresql("postgres").map(|_| ())
+}
+
 async fn play(world: &World, plan: &DemoPlan, display: &mut Display) -> anyhow::Result<bool> {
+    installed(plan)?;
     let mut setting = Setting::bring_up(world, plan, display).await?;
     display.note(&format!("{} instances in rotation, over {}", plan.instances, setting.in_words()));
     let driven = drive::drive(world, plan, &mut setting, display).await?;

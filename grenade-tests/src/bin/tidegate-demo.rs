@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use grenade_tests::demo;
 use grenade_tests::demo::arguments::Arguments;
-use grenade_tests::world::WorldError;
 
 /// What a shell gives to a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
@@ -29,10 +28,7 @@ async fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("tidegate-demo: {error:#}");
-            match error.downcast_ref() {
-                Some(WorldError::Interrupted(_)) => ExitCode::from(INTERRUPTED),
-                _ => ExitCode::FAILURE,
-            }
+            if demo::is_interrupt(&error) { ExitCode::from(INTERRUPTED) } else { ExitCode::FAILURE }
         }
     }
 }

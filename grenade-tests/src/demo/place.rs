@@ -21,6 +21,14 @@ pub enum PlaceError {
     /// Another demo runs in it.
     #[error("another demo runs in {0}: wait for its end, or give this one a --dir of its own")]
     Busy(PathBuf),
+    /// An earlier demo was killed, and what it had started lives on.
+    #[error("processes of an earlier demo in {dir} still run, which was killed: end them first (kill {})", .pids.join(" "))]
+    LeftOver {
+        /// The directory.
+        dir: PathBuf,
+        /// The processes.
+        pids: Vec<String>,
+    },
     /// Sockets need short paths.
     #[error("the path {0} is too long for the sockets in it: give a --dir of at most {LONGEST} bytes")]
     TooLong(PathBuf),
@@ -79,6 +87,10 @@ impl Place {
             rustix::io::Errno::WOULDBLOCK => PlaceError::Busy(dir.clone()),
             other => PlaceError::Files { tried: "lock", path: mark.clone(), source: other.into() },
         })?;
+        let pids = left_over(&dir);
+        if !pids.is_empty() {
+            return Err(PlaceError::LeftOver { dir, pids });
+        }
         let place = Self { dir, _locked: locked };
         place.clear(|name| name != MARK)?;
         Ok(place)
@@ -107,9 +119,53 @@ impl Place {
     }
 }
 
+/// Processes that bear a world's mark and name this directory in their command line: a demo that was killed (SIGKILL)
+/// could not end them. They are never ended here, for they are not ours.
+fn left_over(dir: &Path) -> Vec<String> {
+    let (name, mark) = (dir.as_os_str().as_encoded_bytes(), format!("{}=", crate::world::MARK));
+    let holds = |text: &[u8], what: &[u8]| text.windows(what.len()).any(|part| part == what);
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| *pid != std::process::id())
+        .filter(|pid| {
+            let of = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            // The demo itself may bear the mark of a world that it is tested in; its directory comes last.
+            !holds(&of("comm"), b"tidegate-demo")
+                && holds(&of("cmdline"), name)
+                && holds(&of("environ"), mark.as_bytes())
+        })
+        .map(|pid| pid.to_string())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Place, PlaceError};
+
+    #[test]
+    fn what_a_killed_demo_left_behind_is_named_and_left_alone() {
+        let room = tempfile::tempdir().unwrap();
+        let dir = std::fs::canonicalize(room.path()).unwrap().join("demo");
+        drop(Place::fresh(&dir).unwrap());
+        let mut left = std::process::Command::new("sh")
+            .args(["-c", "read -r end", "agent"])
+            .arg(dir.join("agent-node-1.toml"))
+            .env(crate::world::MARK, "gone")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = left.id().to_string();
+        // A process shows its own command line a moment after it was started.
+        let refused = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            Place::fresh(&dir).err()
+        });
+        left.kill().unwrap();
+        left.wait().unwrap();
+        let refused = refused.expect("a process of an earlier demo was overlooked").to_string();
+        assert!(refused.contains(&pid), "{refused}");
+        drop(Place::fresh(&dir).unwrap());
+    }
 
     #[test]
     fn an_earlier_run_is_cleared_and_anything_else_is_left_alone() {

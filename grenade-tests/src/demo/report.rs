@@ -108,6 +108,22 @@ pub struct BeforeAfter {
 }
 
 impl DemoReport {
+    /// Of a run that came to no verdict: nothing is claimed but that it failed.
+    pub fn of_nothing(instances: u32) -> Self {
+        Self {
+            outcome: Outcome::Failed,
+            instances,
+            waves: 0,
+            requests: Requests::default(),
+            latency_ms: Latency::default(),
+            phases: Vec::new(),
+            spread: BeforeAfter::default(),
+            ideal_seconds: 0.0,
+            actual_seconds: 0.0,
+            certificate: None,
+        }
+    }
+
     /// Whether it ended as it should, and no request failed.
     pub fn is_good(&self, called_for: Outcome) -> bool {
         self.outcome == called_for && self.requests.failed == 0
