@@ -9,7 +9,7 @@
 mod conditions;
 mod make;
 
-pub use conditions::{False, check, sessions_flaw};
+pub use conditions::{False, check, sessions_flaw, undo_flaw};
 pub use make::{DatabaseEvidence, Made, certify};
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! Everything observed at one revision: the records, by service and node, with the indexes that make reading them
 //! cheap. Pure data; it is told of keys and asks for nothing.
 
+mod index;
 mod instance;
 mod service;
 mod upgrade;
@@ -206,7 +207,7 @@ impl Fleet {
 
     /// What the active upgrade asks of a service decides how its instances are indexed.
     fn refresh_view(&mut self, service: &ServiceName) {
-        let view = self.active_upgrade(service).map(|(id, upgrade)| service::View {
+        let view = self.active_upgrade(service).map(|(id, upgrade)| index::View {
             upgrade: id.clone(),
             target: upgrade::target(upgrade),
             releases: upgrade::releases(upgrade),

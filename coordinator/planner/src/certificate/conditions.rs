@@ -208,3 +208,20 @@ fn tag_flaw(required: &BTreeMap<ServiceName, ServiceVersion>, name: &str) -> Opt
         None => Some(format!("belongs to {service}, which is not known to share the schema")),
     }
 }
+
+/// The first session of a service above the version that stays: undoing expand is contract, mirrored.
+pub fn undo_flaw(
+    service: &ServiceName,
+    stays: ServiceVersion,
+    sessions: &BTreeSet<Session>,
+) -> Option<False> {
+    let newer = |session: &&Session| {
+        let mut parts = session.name.split('/');
+        let of_service =
+            parts.next().and_then(|name| name.parse().ok()).is_some_and(|name: ServiceName| name == *service);
+        let version = parts.next().and_then(|version| version.parse::<ServiceVersion>().ok());
+        of_service && version.is_some_and(|version| version > stays)
+    };
+    let session = sessions.iter().find(newer)?;
+    Some(not("sessions", format!("{} {:?} is above version {stays}", session.kind, session.name)))
+}

@@ -60,6 +60,15 @@ fn an_old_session() {
 }
 
 #[test]
+fn undoing_expand_wants_no_session_of_the_new_version() {
+    use tidegate_planner::certificate::undo_flaw;
+    let stays = crate::sim::release(1).version;
+    assert_eq!(undo_flaw(&service(), stays, &sessions(&["pantry-api/1/n0", "psql", "billing/9/n0"])), None);
+    let found = undo_flaw(&service(), stays, &sessions(&["pantry-api/1/n0", "pantry-api/2/n1"])).unwrap();
+    assert_eq!(found.to_string(), "sessions: session \"pantry-api/2/n1\" is above version 1");
+}
+
+#[test]
 fn an_untagged_session() {
     assert!(refused(|w| w.evidence.sessions = Ok(sessions(&["psql"]))).contains("is not tagged"));
 }

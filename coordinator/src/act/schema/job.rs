@@ -9,9 +9,10 @@ use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
-use tidegate_planner::certificate::sessions_flaw;
+use tidegate_planner::certificate::{SESSIONS, sessions_flaw, undo_flaw};
 use tidegate_planner::{SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
+use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, UpgradeId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -59,6 +60,9 @@ async fn attempt(
     let bound = bound(room, &upgrade).await?;
     if job == SchemaJob::Look {
         return bound.facts().await.map_err(|e| e.told());
+    }
+    if job == SchemaJob::Undo {
+        nothing_new_works(&bound, &upgrade).await?;
     }
     tracing::info!("begins");
     let (teller, told) = watch::channel(PhaseProgress::default());
@@ -173,9 +177,24 @@ async fn still_allowed(
     };
     let required = room.mirror.picture().fleet.schema(&binding.id).map(|schema| schema.services.clone());
     let required = required.ok_or("the schema's record is gone")?;
-    let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
+    let sessions = match sessions_of(bound).await? {
+        Ok(sessions) => sessions,
+        Err(_) if accepts_unknown_sessions(upgrade) => return Ok(()),
+        Err(why) => return Err(format!("the sessions on the schema can no longer be listed: {why}")),
+    };
     let allowed = asked.allow_sessions.iter().cloned().collect();
     sessions_flaw(&required, &allowed, &sessions).map_or(Ok(()), |flaw| Err(flaw.to_string()))
+}
+
+fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
+    upgrade.approvals.get(&ApprovalPoint::Contract).is_some_and(|word| word.accepts.contains(SESSIONS))
+}
+
+/// Asked before expand is undone: no session of the new version is left, where the database can tell.
+async fn nothing_new_works(bound: &Bound, upgrade: &Upgrade) -> Result<(), String> {
+    let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
+    undo_flaw(&upgrade.spec.service, upgrade.spec.from, &sessions)
+        .map_or(Ok(()), |flaw| Err(flaw.to_string()))
 }
 
 fn shown(progress: &PhaseProgress) -> String {
