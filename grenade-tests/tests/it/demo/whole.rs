@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::running::{Running, agrees};
@@ -66,4 +67,18 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
         assert!(said.contains(word), "the demo never said {word:?}:\n{said}");
     }
     assert!(!demo.dir().join("nodes").exists(), "large files stay only with --keep");
+}
+
+#[tokio::test]
+async fn requests_that_fail_are_counted_and_no_outcome_makes_up_for_them() {
+    let mut demo = Running::start(&["--instances=2", "--rows=2000"]);
+    demo.says("the upgrade is over", LIMIT).await;
+    let pantry = demo.pid_of("pantry-2.0.0/pantry");
+    kill_process(Pid::from_raw(i32::try_from(pantry).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let code = demo.ends(LIMIT).await;
+    let (report, said) = (demo.report(), demo.said());
+    assert_eq!(code, Some(1), "{said}");
+    let failed = agrees(&report, &demo.ledger()).get("failed").copied().unwrap_or(0);
+    assert!(failed > 0, "an instance was killed under load and nothing failed: {said}");
+    assert!(said.contains("called for is completed with no failed request"), "{said}");
 }
