@@ -6,6 +6,7 @@ help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: ## A whole upgrade of six instances under load; ARGS=--break-at=3, ARGS=--real, ARGS=--help
+	@$(if $(filter --real,$(ARGS)),tools/deps servers,:)
 	@cargo build --quiet --workspace --bins
 	@target/debug/tidegate-demo $(ARGS)
 
@@ -16,7 +17,7 @@ test-long: ## The longer forms: every crash point, more random cases
 	@tools/test --long
 
 bench: ## The figures, as ratios in one run (release build)
-	@tools/bench
+	@tools/bench $(ARGS)
 
 rules: ## Each rule that must never break, the test that tries, and whether its mutant was caught
 	@tools/rules
