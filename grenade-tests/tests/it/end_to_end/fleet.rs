@@ -13,10 +13,13 @@ use grenade_tests::world::balancer::RunningBalancer;
 use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan};
 use grenade_tests::world::etcd::Etcd;
 use grenade_tests::world::postgres::Postgres;
+use grenade_tests::world::wait::get;
 use grenade_tests::world::{balancer, etcd, pantry, port, postgres, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use tidegate_proto::wire::v1;
+use tidegate_proto::wire::v1::operator_client::OperatorClient;
 
 use super::line::Line;
 use crate::rig::Rig;
@@ -25,8 +28,17 @@ use crate::rig::Rig;
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// How long the store waits for an agent.
 pub const LEASE: Duration = Duration::from_secs(3);
+/// How a command ends when no coordinator answers, or none leads.
+const AWAY: i32 = 4;
 /// The upgrade's name.
 pub const ID: &str = "u1";
+
+/// Names, for the coordinators, a database that nobody serves.
+pub const NOWHERE: &str = "NOWHERE_DATABASE_URL";
+/// Names, for the coordinators, the database with a wrong password.
+pub const STRANGER: &str = "STRANGER_DATABASE_URL";
+/// That password; no message may tell it.
+pub const SECRET: &str = "not-the-password";
 
 /// What the fleet stands on.
 #[derive(Clone, Copy)]
@@ -56,7 +68,7 @@ pub struct Fleet {
     pub balancer: RunningBalancer,
     pub nodes: Vec<(String, SocketAddr)>,
     pub etcd: Option<Etcd>,
-    pub postgres: Option<Postgres>,
+    _postgres: Option<Postgres>,
     /// Between the last agent and its store.
     pub line: Line,
     /// Where the store is.
@@ -81,7 +93,8 @@ impl Fleet {
         pantry::seed(world, &database, ground.rows).await.unwrap();
         let etcd = if ground.etcd { Some(etcd::start(world, 1).await.unwrap()) } else { None };
         let listen = port::free().unwrap();
-        let store = etcd.as_ref().map_or_else(|| format!("http://{listen}"), |etcd| etcd.endpoints().remove(0));
+        let store =
+            etcd.as_ref().map_or_else(|| format!("http://{listen}"), |etcd| etcd.endpoints().remove(0));
         let mut coordinators = Vec::new();
         for name in if ground.etcd { &["left", "right"][..] } else { &["only"] } {
             let embedded = format!("embedded:{}", world.path("store").display());
@@ -92,7 +105,7 @@ impl Fleet {
                 http: port::free().unwrap(),
                 grpc: port::free().unwrap(),
                 prefix: None,
-                env: vec![(DATABASE_VARIABLE.to_owned(), database.clone())],
+                env: environment(&database, postgres.as_ref()),
                 args: ["--migrations", schema::write(world).unwrap().to_str().unwrap(), "--leader-ttl", "2s"]
                     .map(str::to_owned)
                     .to_vec(),
@@ -109,7 +122,7 @@ impl Fleet {
             balancer,
             nodes,
             etcd,
-            postgres,
+            _postgres: postgres,
             line,
             store,
             sha256,
@@ -175,20 +188,28 @@ impl Fleet {
 
     /// One command of `tidegate`, at the first coordinator.
     pub async fn ask(&self, args: &[&str]) -> Said {
-        let url = format!("http://{}", self.coordinators[0].plan.grpc);
-        let mut command = Command::new(program::own("tidegate").unwrap());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
-            command.env_remove(name);
-        }
-        command.args(["--coordinator", &url, "--as", "op"]).args(args).stdin(Stdio::null());
-        run(command).await
+        tidegate(self.coordinators[0].plan.grpc, args).await
     }
 
-    /// One command that must succeed; its output.
+    /// One command that must succeed; its output. While nobody leads it is asked again, as the command itself says.
     pub async fn must(&self, args: &[&str]) -> String {
-        let said = self.ask(args).await;
+        let said = self.until("somebody leads", args, |said| said.code != Some(AWAY)).await;
         assert_eq!(said.code, Some(0), "tidegate {}: {said:#?}", args.join(" "));
         said.out
+    }
+
+    /// Whether a coordinator leads.
+    pub async fn leads(&self, at: usize) -> bool {
+        let answer = get(self.coordinators[at].plan.http, "/readyz").await;
+        answer.is_ok_and(|(_, body)| body.contains("\"leads\":true"))
+    }
+
+    /// Where the upgrade stands, quickly, as one coordinator sees it.
+    pub async fn phase(&self, at: usize) -> Option<String> {
+        let url = format!("http://{}", self.coordinators[at].plan.grpc);
+        let mut client = OperatorClient::connect(url).await.ok()?;
+        let asked = v1::UpgradeStatusRequest { id: ID.to_owned(), max_instances: 1 };
+        Some(client.upgrade_status(asked).await.ok()?.into_inner().upgrade?.phase)
     }
 
     /// Asks until the answer is such, or says what the last one was.
@@ -206,8 +227,14 @@ impl Fleet {
 
     /// Waits until `explain` says this.
     pub async fn waits_for(&self, words: &[&str]) {
+        self.explains(ID, words).await;
+    }
+
+    /// Waits until `explain` of any upgrade says this.
+    pub async fn explains(&self, id: &str, words: &[&str]) {
         let what = format!("it waits for {words:?}");
-        self.until(&what, &["upgrade", "explain", ID], |said| words.iter().all(|w| said.out.contains(w))).await;
+        self.until(&what, &["upgrade", "explain", id], |said| words.iter().all(|w| said.out.contains(w)))
+            .await;
     }
 
     pub async fn approve(&self, phase: &str) {
@@ -241,11 +268,6 @@ impl Fleet {
     pub async fn contract_began(&self) -> Option<i64> {
         let events = self.history().await;
         events.iter().find(|event| event["to"] == "contract").map(|event| event["at"].as_i64().unwrap())
-    }
-
-    pub async fn instances(&self) -> Vec<Value> {
-        let said = self.must(&["--json", "fleet", "list", "--all"]).await;
-        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Waits until every instance serves at this version.
@@ -297,8 +319,29 @@ impl Fleet {
     }
 }
 
+/// One command of `tidegate` at a coordinator.
+pub async fn tidegate(coordinator: SocketAddr, args: &[&str]) -> Said {
+    let mut command = Command::new(program::own("tidegate").unwrap());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
+        command.env_remove(name);
+    }
+    command.args(["--coordinator", &format!("http://{coordinator}"), "--as", "op"]).args(args);
+    run(command).await
+}
+
+/// The catalogue, a database that is not there and, where a server tells, one with a wrong password.
+fn environment(database: &str, postgres: Option<&Postgres>) -> Vec<(String, String)> {
+    let nowhere = format!("postgres://pantry:{SECRET}@{}/pantry", port::free().unwrap());
+    let stranger = postgres.map(|server| format!("postgres://pantry:{SECRET}@{}/pantry", server.address()));
+    let named = |name: &str, url: String| (name.to_owned(), url);
+    let mut all = vec![named(DATABASE_VARIABLE, database.to_owned()), named(NOWHERE, nowhere)];
+    all.extend(stranger.map(|url| named(STRANGER, url)));
+    all
+}
+
 /// Runs a command to its end.
 pub async fn run(mut command: Command) -> Said {
+    command.stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     Said {
         code: output.status.code(),

@@ -78,6 +78,7 @@ async fn a_node_that_was_stopped_returns_after_the_contract() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_an_agent_is_dead_and_its_service_lives_on() {
     let mut fleet = Fleet::on(Ground { postgres: true, ..Ground::SMALL }).await;
+    super::bad_input::wrong_password(&fleet).await;
     let watchman = Watchman::before(&fleet);
     before_the_roll(&fleet).await;
     fleet.agents[2].process.crash().unwrap();
