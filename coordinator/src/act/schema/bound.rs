@@ -48,7 +48,16 @@ pub enum Unbound {
         /// Which version.
         version: ServiceVersion,
     },
-    /// The database does not answer.
+    /// The database cannot be opened.
+    #[error("could not open the database that the environment variable {variable} names")]
+    Away {
+        /// Which; never the URL, which holds a password.
+        variable: String,
+        /// Why.
+        #[source]
+        source: tidegate_migrations::Error,
+    },
+    /// The database did not do what was asked.
     #[error(transparent)]
     Database(#[from] tidegate_migrations::Error),
 }
@@ -67,7 +76,9 @@ impl Bound {
     /// Finds database and migrations, and sees that the database answers.
     pub async fn open(room: &Room, spec: &Spec, schema: &SpecSchema) -> Result<Self, Unbound> {
         let (url, set, digest) = found(room, spec, schema).await?;
-        let engine = Engine::connect(&url).await?;
+        let DatabaseSource::FromEnv(variable) = &schema.database;
+        let away = |source| Unbound::Away { variable: variable.clone(), source };
+        let engine = Engine::connect(&url).await.map_err(away)?;
         Ok(Self { engine, set, digest })
     }
 
