@@ -47,6 +47,8 @@ pub async fn run(
 async fn stand(room: &Room, ttl: Duration, cancel: &CancellationToken) -> Option<Leadership> {
     loop {
         tokio::select! {
+            // Who is told to end and has just given its leadership up does not stand again.
+            biased;
             () = cancel.cancelled() => return None,
             () = may_stand(room) => {}
         }

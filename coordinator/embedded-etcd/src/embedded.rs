@@ -147,10 +147,15 @@ impl Embedded {
     /// # Errors
     /// None in practice; the signature is that of connecting to any etcd.
     pub async fn client(&self) -> Result<Client, etcd_client::Error> {
+        Client::from_channel(self.channel(), None).await
+    }
+
+    /// What such a client talks over, for a test that puts something in between.
+    pub fn channel(&self) -> Channel {
         expiry::ensure_running(&self.engine);
         let routes = server::routes(self.engine.clone(), self.engine.closed().child_token());
         let service = ServiceExt::<http::Request<Body>>::map_err(routes, |never: Infallible| match never {});
-        Client::from_channel(Channel::Custom(BoxCloneSyncService::new(service)), None).await
+        Channel::Custom(BoxCloneSyncService::new(service))
     }
 
     /// Serves the store on `listener` until `shutdown`, or until it is closed; then its streams end, and connections

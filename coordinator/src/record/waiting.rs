@@ -89,23 +89,30 @@ impl Desk {
                 later = Some(later.map_or(due, |other: Instant| other.min(due)));
                 continue;
             }
-            self.write_one(&id, &wanted).await;
-            self.told.insert(id, (wanted, Instant::now()));
+            let now = Instant::now();
+            if self.write_one(&id, &wanted).await {
+                self.told.insert(id, (wanted, now));
+            } else {
+                later = Some(now + SPACING);
+            }
         }
         later
     }
 
-    async fn write_one(&self, id: &UpgradeId, wanted: &Waiting) {
+    /// Whether it is written; what is not is written a little later, or by the next leader.
+    async fn write_one(&self, id: &UpgradeId, wanted: &Waiting) -> bool {
         let commit = Commit::new().when(self.seat.leading.fence());
         let key = Key::Waiting(id.clone());
         let commit = match wanted.reasons.is_empty() {
             true => commit.delete(key),
             false => commit.put(key, wanted.clone()),
         };
-        if let Err(error) = self.room.store.commit(&commit).await {
-            // Nothing depends on it, and what changes next is written again; a lost leadership ends by itself.
-            tracing::debug!(upgrade = %id, error = %Chain(&error), "reasons not written");
+        let written = self.room.store.commit(&commit).await;
+        if let Err(error) = &written {
+            // Nothing depends on it; a lost leadership ends by itself.
+            tracing::debug!(upgrade = %id, error = %Chain(error), "reasons not written");
         }
+        written.is_ok()
     }
 
     /// What differs from what people were last told.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
 mod cli;
+mod crash_sweep;
 mod doors;
 mod garbage;
 mod herd;

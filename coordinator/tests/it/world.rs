@@ -30,7 +30,11 @@ pub struct Coordinator {
 
 impl Coordinator {
     pub async fn start(embedded: &Embedded, name: &str) -> Self {
-        let store = store(embedded).await;
+        Self::over(store(embedded).await, name)
+    }
+
+    /// Over a store that is reached in some other way.
+    pub fn over(store: Store, name: &str) -> Self {
         let mirror = Mirror::new();
         let (seats, seat) = watch::channel(None);
         let cancel = CancellationToken::new();
@@ -59,6 +63,12 @@ impl Coordinator {
     pub async fn stop(self) {
         self.cancel.cancel();
         self.wheel.await.unwrap();
+    }
+
+    /// Ends it as a crash would: whatever it still has under way must find its store out of reach.
+    pub fn kill(self) {
+        self.wheel.abort();
+        self.cancel.cancel();
     }
 
     pub async fn start_upgrade(
