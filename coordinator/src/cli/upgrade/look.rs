@@ -113,7 +113,8 @@ fn explained(reply: &ExplainUpgradeReply) -> String {
     let mut text = String::new();
     let over = reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.over);
     if let Some(upgrade) = &reply.upgrade {
-        text.push_str(&format!("{} stands in {}\n", upgrade.id, show::stands(upgrade)));
+        let how = if upgrade.paused && !over { "is" } else { "stands in" };
+        text.push_str(&format!("{} {how} {}\n", upgrade.id, show::stands(upgrade)));
     }
     if let Some(trouble) = &reply.trouble {
         text.push_str(&format!("nothing acts: {trouble}\n"));
