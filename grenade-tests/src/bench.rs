@@ -8,6 +8,7 @@ pub mod figure;
 pub mod fleet;
 pub mod median;
 pub mod proc;
+pub mod reaction;
 pub mod rebuild;
 pub mod rest;
 pub mod spread;
@@ -63,6 +64,7 @@ async fn measure(part: Part, dir: &Path) -> anyhow::Result<Vec<Figure>> {
     match part {
         Part::Spread => Ok(spread::measure()),
         Part::Rebuild => rebuild::measure(dir).await,
-        Part::Rest => anyhow::bail!("wip"),
+        Part::Rest => rest::measure(dir).await,
+        Part::Reaction => reaction::measure(dir).await,
     }
 }

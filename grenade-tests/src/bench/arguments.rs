@@ -36,6 +36,8 @@ pub enum Part {
     Rebuild,
     /// What an agent costs when nothing happens, and that it writes nothing (real etcd)
     Rest,
+    /// How soon a decision follows the report that it waited for, beside a plain put (real etcd)
+    Reaction,
 }
 
 impl Part {
@@ -45,6 +47,7 @@ impl Part {
             Self::Spread => "spread",
             Self::Rebuild => "rebuild",
             Self::Rest => "rest",
+            Self::Reaction => "reaction",
         }
     }
 }

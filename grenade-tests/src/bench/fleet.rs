@@ -49,10 +49,7 @@ pub fn release(version: i64) -> Release {
 }
 
 fn identity(n: usize) -> Identity {
-    Identity {
-        nonce: format!("5f0c9a{n:026}"),
-        boot: "7d5bb1f0-33a8-4b6f-9b1c-1df22c3a0a11".to_owned(),
-    }
+    Identity { nonce: format!("5f0c9a{n:026}"), boot: "7d5bb1f0-33a8-4b6f-9b1c-1df22c3a0a11".to_owned() }
 }
 
 /// The admission of a node at a version.
@@ -123,10 +120,7 @@ fn upgrade(size: usize) -> Upgrade {
         approvals: BTreeMap::new(),
         former: Some(Former { release: release(1), window: None, window_set_by: None }),
         schema: None,
-        waves: Some(Division {
-            pages: size.div_ceil(PAGE_MEMBERS) as u32,
-            sizes: vec![1, size as u32 - 1],
-        }),
+        waves: Some(Division { pages: size.div_ceil(PAGE_MEMBERS) as u32, sizes: vec![1, size as u32 - 1] }),
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),
         stalled_ms: 0,

@@ -34,7 +34,8 @@ fn ticks(stat: &str, with_children: bool) -> Option<u64> {
 pub fn resident_mib(pid: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse().ok());
     kib.map(|kib: f64| kib / 1024.0).ok_or_else(|| anyhow!("{path} does not tell VmRSS"))
 }
 

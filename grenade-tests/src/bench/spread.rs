@@ -26,7 +26,10 @@ const ROUNDS: usize = 10;
 /// How many reads one round makes.
 const READS: usize = 200_000;
 /// How many turns one round takes.
-const TURNS: usize = 2_000;
+const TURNS: usize = 4_000;
+/// About how long one slice is, in microseconds: what runs beside us takes the core for milliseconds at a time, so most
+/// slices are undisturbed, and the median of the slices is.
+const SLICE_US: f64 = 500.0;
 
 /// One kind of change.
 type Change = (&'static str, fn(&mut Report, bool));
@@ -54,37 +57,55 @@ pub fn measure() -> Vec<Figure> {
     let (small, mut middle) = (fleet::of(fleet::records(SMALL)), fleet::of(fleet::records(MIDDLE)));
     let mut figures = Vec::new();
     for (name, change) in CHANGED {
-        let us: Vec<f64> = (0..ROUNDS).map(|round| update(&mut large, change, round)).collect();
+        let us: Vec<f64> = (0..ROUNDS).flat_map(|round| update(&mut large, change, round)).collect();
         figures.push(Figure::limited(
             format!("update per event at 100,000, {name}"),
             median(&us),
             "us",
             2.0,
-            format!("median of {ROUNDS} rounds of {CHANGES} changed reports"),
+            format!("median slice of {ROUNDS} rounds of {CHANGES} changed reports"),
         ));
     }
     let reads = in_turn(|_| (read(&large), read(&small)));
-    figures.push(ratio("read of the spread, 100,000 over 100", &reads, "ns", 1.2));
+    figures.push(ratio("read of the spread, 100,000 over 100", &reads, 1.2));
     let turns = in_turn(|round| (turn(&mut large, LARGE, round), turn(&mut middle, MIDDLE, round)));
-    figures.push(ratio("a turn with one change, 100,000 over 1,000", &turns, "us", 2.0));
+    figures.push(ratio("a turn with one change, 100,000 over 1,000", &turns, 2.0));
     let how = "three records an instance, directives and waves included";
     figures.push(Figure::told("memory of the fleet at 100,000", after - before, "MiB", how));
     figures
 }
 
-/// Both sides, one after the other, round by round.
-fn in_turn(mut sides: impl FnMut(usize) -> (f64, f64)) -> (Vec<f64>, Vec<f64>) {
-    (0..ROUNDS).map(&mut sides).unzip()
+/// Both sides, one after the other, round by round: every slice of both.
+fn in_turn(mut sides: impl FnMut(usize) -> (Vec<f64>, Vec<f64>)) -> (Vec<f64>, Vec<f64>) {
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    for (a, b) in (0..ROUNDS).map(&mut sides) {
+        one.extend(a);
+        other.extend(b);
+    }
+    (one, other)
 }
 
-fn ratio(name: &str, (large, small): &(Vec<f64>, Vec<f64>), unit: &str, limit: f64) -> Figure {
+fn ratio(name: &str, (large, small): &(Vec<f64>, Vec<f64>), limit: f64) -> Figure {
     let (large, small) = (median(large), median(small));
-    let how = format!("{large:.2} {unit} over {small:.2} {unit}, medians of {ROUNDS} rounds in turn");
+    let how = format!("{large:.3} us over {small:.3} us, median slices of {ROUNDS} rounds in turn");
     Figure::limited(name, large / small, "x", limit, how)
 }
 
+/// Microseconds for each item, by slices.
+fn timed<T>(items: Vec<T>, expected_us: f64, mut each: impl FnMut(T)) -> Vec<f64> {
+    let slice = ((SLICE_US / expected_us) as usize).max(1);
+    let (mut items, mut slices) = (items.into_iter(), Vec::new());
+    while items.len() > 0 {
+        let count = items.len().min(slice);
+        let began = Instant::now();
+        items.by_ref().take(count).for_each(&mut each);
+        slices.push(began.elapsed().as_secs_f64() * 1e6 / count as f64);
+    }
+    slices
+}
+
 /// Microseconds for each changed report, decoded already; over nodes in no order.
-fn update(fleet: &mut Fleet, change: fn(&mut Report, bool), round: usize) -> f64 {
+fn update(fleet: &mut Fleet, change: fn(&mut Report, bool), round: usize) -> Vec<f64> {
     let service = fleet::service();
     let events: Vec<(Key, Value)> = (0..CHANGES)
         // 7,919 is a prime that divides no size here: the steps reach every node, neighbours far apart.
@@ -98,14 +119,9 @@ fn update(fleet: &mut Fleet, change: fn(&mut Report, bool), round: usize) -> f64
             Some((Key::Report(service.clone(), node), Value::Report(record)))
         })
         .collect();
-    let count = events.len();
-    assert_eq!(count, CHANGES, "every node of the fleet reports");
+    assert_eq!(events.len(), CHANGES, "every node of the fleet reports");
     let at = Revision(fleet.revision().0 + 1);
-    let began = Instant::now();
-    for (key, value) in events {
-        fleet.put(key, Ok(value), at);
-    }
-    let us = began.elapsed().as_secs_f64() * 1e6 / count as f64;
+    let us = timed(events, 2.0, |(key, value)| fleet.put(key, Ok(value), at));
     fleet.set_revision(at);
     us
 }
@@ -114,25 +130,23 @@ fn version_of(tag: &str) -> tidegate_proto::ServiceVersion {
     fleet::release(if tag == fleet::release(1).tag.as_str() { 1 } else { 2 }).version
 }
 
-/// Nanoseconds for one read: the spread, its ends, and what gates ask of it.
-fn read(fleet: &Fleet) -> f64 {
+/// Microseconds for one read: the spread, its ends, and what gates ask of it.
+fn read(fleet: &Fleet) -> Vec<f64> {
     let (service, needed) = (fleet::service(), fleet::release(2).version);
-    let began = Instant::now();
-    for _ in 0..READS {
-        let Some(service) = black_box(fleet).service(&service) else { continue };
+    timed(vec![(); READS], 0.05, |()| {
+        let Some(service) = black_box(fleet).service(&service) else { return };
         let spread = service.spread();
         black_box((spread.min(), spread.max(), spread.silent, spread.is_all_at(needed)));
         black_box((service.below(needed).next(), service.in_service(), service.unacknowledged().next()));
-    }
-    began.elapsed().as_secs_f64() * 1e9 / READS as f64
+    })
 }
 
 /// Microseconds for one turn: the draining instance reports another count in flight or that it is drained, and what
 /// follows is planned.
-fn turn(fleet: &mut Fleet, size: usize, round: usize) -> f64 {
+fn turn(fleet: &mut Fleet, size: usize, round: usize) -> Vec<f64> {
     let (service, node, moment) = (fleet::service(), fleet::node(fleet::draining(size)), fleet::moment());
     let stored = fleet.service(&service).and_then(|s| s.get(&node)).and_then(|i| i.report.clone());
-    let Some(record) = stored.map(|stored| stored.record) else { return f64::NAN };
+    let Some(record) = stored.map(|stored| stored.record) else { return Vec::new() };
     let mut events: Vec<Value> = Vec::with_capacity(TURNS);
     for step in 0..TURNS {
         let mut next = record.clone();
@@ -143,14 +157,12 @@ fn turn(fleet: &mut Fleet, size: usize, round: usize) -> f64 {
         events.push(Value::Report(next));
     }
     let (mut decisions, mut waits) = (0, 0);
-    let began = Instant::now();
-    for value in events {
+    let us = timed(events, 2.0, |value| {
         fleet.put(Key::Report(service.clone(), node.clone()), Ok(value), Revision(fleet.revision().0 + 1));
         let plan = plan(fleet, &moment);
         decisions += plan.actions.len();
         waits += plan.waiting.values().map(Vec::len).sum::<usize>();
-    }
-    let us = began.elapsed().as_secs_f64() * 1e6 / TURNS as f64;
+    });
     assert_eq!(decisions, TURNS / 2, "a drained instance is replaced, and nothing else follows");
     assert!(waits >= TURNS / 2, "a draining instance is waited for");
     us
