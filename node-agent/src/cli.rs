@@ -5,7 +5,6 @@ mod check;
 use crate::admit::{Candidate, NotAdmitted, admit};
 use crate::config::{self, example};
 use crate::instance::Fatal;
-use crate::link::Chain;
 use crate::replace::launch;
 use crate::{agent, identity};
 use anyhow::Context;
@@ -203,9 +202,7 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
             println!("{instance} admitted at version {version} (admission {revision})");
             Ok(ExitCode::SUCCESS)
         }
-        Err(error) => {
-            let text = Chain(&error).to_string();
-            Err(anyhow::Error::new(error).context(format!("{instance} may not start: {text}")))
-        }
+        // Its causes are told where errors end.
+        Err(error) => Err(anyhow::Error::new(error).context(format!("{instance} may not start"))),
     }
 }
