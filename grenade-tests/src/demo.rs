@@ -29,8 +29,8 @@ use crate::demo::setting::Setting;
 use crate::world::interrupt::Interrupt;
 use crate::world::{World, WorldError, program};
 
-/// What stays after a run that ended as it should; logs and configurations too.
-const LARGE: [&str; 6] = ["artifacts", "nodes", "store", "pantry.db", "pantry.db-wal", "pantry.db-shm"];
+/// What stays after a run that ended as it should: what can be read. Databases, stores and programs go.
+const READABLE: [&str; 7] = [".log", ".toml", ".yaml", ".json", ".csv", ".cfg", place::MARK];
 
 /// Runs the demo; answers whether it ended as the arguments call for, with no failed request.
 ///
@@ -57,7 +57,7 @@ pub async fn run(plan: DemoPlan) -> anyhow::Result<bool> {
     }
     let good = played?;
     if good && !plan.keep {
-        place.clear(|name| LARGE.contains(&name))?;
+        place.clear(|name| !READABLE.iter().any(|end| name.ends_with(end)))?;
     }
     Ok(good)
 }

@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 use thiserror::Error;
 
 /// The file that says that a directory is a demo's own; it is locked while one runs.
-const MARK: &str = ".tidegate-demo";
+pub const MARK: &str = ".tidegate-demo";
 /// The longest path that a socket may have (108 bytes with its end), less the longest name that HAProxy makes of one.
 const LONGEST: usize = 107 - "/haproxy.sock.4194304.tmp".len();
 

@@ -1,6 +1,6 @@
 //! The way of a schema through its phases, and back.
 
-on_both! { to_the_end, there_and_back, old_and_new_at_once, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract }
+on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract }
 
 mod story {
     use crate::support::*;
@@ -94,6 +94,38 @@ mod story {
         assert_eq!(before, after, "the old version finds its rows as they were");
         let kept = client.number("SELECT count(*) FROM tidegate_history WHERE state = 'undone'").await;
         assert!(kept > 10, "the history of both rounds is kept, {kept} rows");
+    }
+
+    pub async fn the_old_version_writes_on_while_all_comes_and_goes(database: Database) {
+        let database = database.seeded(200).await;
+        let (engine, set) = (database.engine().await, sample());
+        let (watch, cancel) = (watcher(), patient());
+        let stop = tokio_util::sync::CancellationToken::new();
+        let (mut old, stopped) = (database.client().await, stop.clone());
+        let count = std::sync::Arc::new(AtomicU32::new(0));
+        let counted = count.clone();
+        let writer = tokio::spawn(async move {
+            while !stopped.is_cancelled() {
+                let written = counted.load(Ordering::Relaxed);
+                old.run(&format!("INSERT INTO images (id, name, is_public, size, checksum, written_by, updated_at) VALUES ('old-{written}', 'o', true, 1, 's', 1, 0)")).await;
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        // Each round is one more chance to insert between two steps.
+        let mut rounds = 0;
+        while rounds < 8 || (count.load(Ordering::Relaxed) < 50 && rounds < 500) {
+            rounds += 1;
+            engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+            engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+            engine.undo(&set, &term(1), &watch, &cancel).await.unwrap();
+        }
+        stop.cancel();
+        writer.await.expect("every insert of the old version succeeds");
+        let written = count.load(Ordering::Relaxed);
+        let mut client = database.client().await;
+        let there = client.number("SELECT count(*) FROM images WHERE id LIKE 'old-%'").await;
+        assert_eq!(there, i64::from(written));
+        assert!(written >= 50, "only {written} rows were written beside {rounds} rounds");
     }
 
     pub async fn old_and_new_at_once(database: Database) {

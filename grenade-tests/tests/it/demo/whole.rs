@@ -66,7 +66,12 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
     ] {
         assert!(said.contains(word), "the demo never said {word:?}:\n{said}");
     }
-    assert!(!demo.dir().join("nodes").exists(), "large files stay only with --keep");
+    for large in ["nodes", "store", "artifacts", "pantry.db", "alone.db"] {
+        assert!(!demo.dir().join(large).exists(), "{large} stays only with --keep");
+    }
+    for readable in ["upgrade.yaml", "agent-node-1.toml", "coordinator.log"] {
+        assert!(demo.dir().join(readable).exists(), "{readable} is not there to be read");
+    }
 }
 
 #[tokio::test]
