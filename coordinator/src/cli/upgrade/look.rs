@@ -124,6 +124,9 @@ fn explained(reply: &ExplainUpgradeReply) -> String {
         text.push_str(&format!("it waits for{at}\n{}", show::reasons(&reply.reasons, reply.more)));
     } else if over {
         text.push_str("it is over and waits for nothing\n");
+    } else if let Some(held) = reply.upgrade.as_ref().filter(|upgrade| upgrade.paused) {
+        // Reasons are written a moment after the pause.
+        text.push_str(&format!("`tidegate upgrade resume {}` lets it go on\n", held.id));
     } else if reply.trouble.is_none() {
         text.push_str("it waits for nothing: it moves\n");
     }
