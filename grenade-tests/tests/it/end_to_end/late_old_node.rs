@@ -1,13 +1,18 @@
 //! The late old node, three ways: it never gets into rotation at the old version once contract began, and where it
 //! only cannot be heard, contract waits until a person has answered for it.
 
+use std::process::Command;
 use std::time::Duration;
 
-use super::fleet::{Fleet, Ground, ID, LEASE};
+use grenade_tests::world::program;
+
+use super::fleet::{Fleet, Ground, ID, LEASE, Said, run};
 use super::watchman::Watchman;
 
 const LATE: &str = "node-3";
 const NAME: &str = "pantry-api/node-3";
+/// By when the balancer has noticed a death, in milliseconds: fall × check interval is 400, and the watchman looks too.
+const NOTICED: i64 = 1_000;
 /// Two waves go through while one instance is out for good; each phase of interest waits for a person.
 const SPEC: &str = "min_in_service: 1\nmax_unavailable: 2\napprovals: [roll]";
 /// A decommission of an instance below the new version without saying how it was stopped.
@@ -38,9 +43,7 @@ async fn answer_for_it(fleet: &Fleet, how: &str) {
 /// The node comes back as it was, and is refused; nobody ever sees it in rotation, nor an answer of version 1.
 async fn returns_and_is_refused(fleet: &Fleet, watchman: &Watchman) {
     let began = fleet.contract_began().await.expect("contract has begun");
-    let refused = |said: &super::fleet::Said| {
-        said.out.lines().any(|line| line.contains(NAME) && line.contains("refused"))
-    };
+    let refused = |said: &Said| said.out.lines().any(|line| line.contains(NAME) && line.contains("refused"));
     let told = fleet.until("the late node is refused", &["fleet", "list", "--all"], refused).await;
     assert!(told.out.contains("below the floor 2"), "{told:#?}");
     assert!(fleet.disable_file(LATE).exists(), "its disable-file stays");
@@ -49,7 +52,10 @@ async fn returns_and_is_refused(fleet: &Fleet, watchman: &Watchman) {
     let answers = watchman.answers_after(began);
     assert_eq!(answers.get(&1), None, "version 1 answered after the contract began: {answers:?}");
     assert!(answers.get(&2).is_some_and(|count| *count > 20), "{answers:?}");
-    assert!(!watchman.was_up_after(LATE, began), "the late node was in rotation after the contract began");
+    assert!(
+        !watchman.was_up_after(LATE, began + NOTICED),
+        "the late node was in rotation after the contract began"
+    );
     let status = fleet.balancer.show_stat().await.unwrap();
     assert_eq!(status.of(LATE, "status"), Some("DOWN"));
 }
@@ -68,6 +74,13 @@ async fn a_node_that_was_stopped_returns_after_the_contract() {
     fleet.completed().await;
     let certificate = fleet.must(&["upgrade", "certificate", ID]).await;
     assert!(certificate.contains("power is off at the rack"), "the certificate quotes it: {certificate}");
+
+    // What its init system would ask before it starts the service, while no agent runs yet.
+    let mut admit = Command::new(program::own("tidegate-agent").unwrap());
+    admit.args(["admit", "--service", "pantry-api", "--version", "1", "--config"]);
+    admit.arg(&fleet.agents[2].config);
+    let said = run(admit).await;
+    assert_eq!((said.code, said.err.contains("below the floor 2")), (Some(3), true), "{said:#?}");
 
     fleet.agents[2].restart(&fleet.rig.world).unwrap();
     returns_and_is_refused(&fleet, &watchman).await;
