@@ -241,7 +241,9 @@ impl Reason {
             Self::Maintained { nodes } => {
                 nodes.first.first().map(|node| format!("tidegate fleet uncordon {node}"))
             }
-            Self::Failed { node, .. } => Some(format!("tidegate upgrade retry {upgrade} {node}")),
+            Self::Failed { node, .. } | Self::StageFailed { node, .. } => {
+                Some(format!("tidegate upgrade retry {upgrade} {node}"))
+            }
             Self::Stalled { .. } => Some(format!("tidegate upgrade rollback {upgrade} --why …")),
             _ => None,
         }

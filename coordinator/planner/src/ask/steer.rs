@@ -125,7 +125,8 @@ pub fn skip(
     }))
 }
 
-/// Orders a failed instance anew: the same directive under a new generation.
+/// Orders an instance that failed, or failed to stage or remove a release, anew: the same directive under a new
+/// generation.
 pub fn retry(
     fleet: &Fleet,
     moment: &Moment,
@@ -136,21 +137,19 @@ pub fn retry(
     let stored = find_active(fleet, id, "retry an instance of")?;
     let service = &stored.spec.service;
     let instance = fleet.service(service).and_then(|s| s.get(node));
-    let failed =
-        instance.filter(|i| i.failure().is_some()).and_then(|i| i.directive.as_ref().map(|d| (i, d)));
-    let Some((_, directive)) = failed else {
+    let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures());
+    let Some(directive) = failed.and_then(|i| i.directive.as_ref()) else {
         return refuse(
             RefusalKind::State,
             format!("{service}/{node} has not failed under its directive: there is nothing to retry"),
         );
     };
-    if !matches!(stored.phase, Phase::Roll { .. } | Phase::RollingBack { .. }) {
+    let orders =
+        matches!(stored.phase, Phase::Stage | Phase::Roll { .. } | Phase::Remove | Phase::RollingBack { .. });
+    if !orders {
         return refuse(
             RefusalKind::State,
-            format!(
-                "upgrade {id} is in {}: instances are ordered only while it rolls or rolls back",
-                stored.phase
-            ),
+            format!("upgrade {id} is in {}: instances are told nothing in this phase", stored.phase),
         );
     }
     let key = Key::Directive(service.clone(), node.clone());

@@ -136,6 +136,11 @@ impl Instance {
         }
     }
 
+    /// Whether its agent says that a release could not be staged or removed.
+    pub fn has_stage_failures(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| !report.stage_failures.is_empty())
+    }
+
     /// Whether it is drained under its last directive.
     pub fn is_drained(&self) -> bool {
         self.has_accepted()

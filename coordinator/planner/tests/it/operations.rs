@@ -168,3 +168,32 @@ fn a_failed_instance_is_retried_under_a_new_generation() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
 }
+
+#[test]
+fn an_instance_that_could_not_stage_is_retried_once_its_artifact_is_mended() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    while world.phase() != Phase::Stage {
+        world.turn();
+    }
+    world.turn();
+    let tag = crate::sim::release(2).tag;
+    let agent = world.agents.get_mut(&node(1)).unwrap();
+    agent.report.stage_failures.insert(tag.clone(), "the artifact has another sha256".into());
+    world.publish(&node(1));
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let reason =
+        Reason::StageFailed { node: node(1), release: tag, why: "the artifact has another sha256".into() };
+    assert!(plan.waiting[&upgrade_id()].contains(&reason), "{:?}", plan.waiting);
+    assert_eq!(reason.command(&upgrade_id()).unwrap(), "tidegate upgrade retry u1 n1");
+    let key = tidegate_proto::Key::Directive(crate::sim::service(), node(1));
+    let before = world.store.keys[&key].1;
+    let commit =
+        ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(1), &asker("mended")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    assert!(world.store.keys[&key].1 > before, "a new generation");
+    world.agents.get_mut(&node(1)).unwrap().report.stage_failures.clear();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
