@@ -1,7 +1,8 @@
 //! Places at which a test may have this process end as by kill -9. In builds without debug assertions there are none.
 
 /// Names the place and when: `journal:3:before` ends the process before the third write of a journal.
-pub const VARIABLE: &str = "TIDEGATE_AGENT_CRASH_AT";
+#[cfg(debug_assertions)]
+const VARIABLE: &str = "TIDEGATE_AGENT_CRASH_AT";
 
 /// Whether the act is still to come, or done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
