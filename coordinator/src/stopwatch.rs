@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use tidegate_planner::{Elapsed, Fleet};
-use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::{Revision, UpgradeId};
 use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
@@ -14,7 +14,7 @@ pub struct Stopwatches(BTreeMap<UpgradeId, Stopwatch>);
 #[derive(Debug)]
 struct Stopwatch {
     phase: Phase,
-    done: u32,
+    written: Revision,
     held: bool,
     elapsed: Elapsed,
     at: Instant,
@@ -28,8 +28,8 @@ impl Stopwatches {
         let mut shown = BTreeMap::new();
         for (id, upgrade) in fleet.active_upgrades() {
             let watch = match self.0.remove(id) {
-                Some(watch) => watch.carried_on(upgrade, now),
-                None => Stopwatch::begun(upgrade, now),
+                Some(watch) => watch.carried_on(upgrade, upgrade.at, now),
+                None => Stopwatch::begun(upgrade, upgrade.at, now),
             };
             shown.insert(id.clone(), watch.elapsed);
             kept.insert(id.clone(), watch);
@@ -40,29 +40,30 @@ impl Stopwatches {
 }
 
 impl Stopwatch {
-    fn begun(upgrade: &Upgrade, at: Instant) -> Self {
+    fn begun(upgrade: &Upgrade, written: Revision, at: Instant) -> Self {
         Self {
             phase: upgrade.phase.clone(),
-            done: upgrade.done,
+            written,
             held: upgrade.paused.is_some(),
             elapsed: Elapsed { stalled_ms: upgrade.stalled_ms, phase_ms: upgrade.phase_ms },
             at,
         }
     }
 
-    /// The record is the truth about where a count began; within one stretch the higher of both counts.
-    fn carried_on(self, upgrade: &Upgrade, now: Instant) -> Self {
-        let mut next = Self::begun(upgrade, now);
+    /// The record is the truth about where a count began: whoever rewrites it carries the count over, or begins it
+    /// anew. Between two rewrites this leader counts on.
+    fn carried_on(self, upgrade: &Upgrade, written: Revision, now: Instant) -> Self {
+        let mut next = Self::begun(upgrade, written, now);
         let passed = u64::try_from(now.duration_since(self.at).as_millis()).unwrap_or(u64::MAX);
         // Whole milliseconds only: what is less stays for the next reading.
         next.at = self.at + std::time::Duration::from_millis(passed);
         if self.phase.name() == next.phase.name() {
             next.elapsed.phase_ms = next.elapsed.phase_ms.max(self.elapsed.phase_ms + passed);
         }
-        if self.phase == next.phase && self.done == next.done {
+        if self.written == written {
             // Waiting for a person never counts as failure.
-            let counted = if self.held || next.held { 0 } else { passed };
-            next.elapsed.stalled_ms = next.elapsed.stalled_ms.max(self.elapsed.stalled_ms + counted);
+            let counted = if self.held { 0 } else { passed };
+            next.elapsed.stalled_ms = self.elapsed.stalled_ms + counted;
         }
         next
     }
@@ -85,11 +86,12 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// What is shown after a minute under this record, which the first one became.
+    /// What is shown after a minute, at whose end the first record became this one.
     fn after_a_minute(change: serde_json::Value) -> Elapsed {
         let start = Instant::now();
-        let watch = Stopwatch::begun(&upgrade(serde_json::json!({})), start);
-        watch.carried_on(&upgrade(change), start + Duration::from_secs(60)).elapsed
+        let rewritten = Revision(1 + i64::from(change != serde_json::json!({})));
+        let watch = Stopwatch::begun(&upgrade(serde_json::json!({})), Revision(1), start);
+        watch.carried_on(&upgrade(change), rewritten, start + Duration::from_secs(60)).elapsed
     }
 
     #[test]
@@ -97,7 +99,7 @@ mod tests {
         let same = after_a_minute(serde_json::json!({}));
         assert_eq!(same, Elapsed { stalled_ms: 65_000, phase_ms: 67_000 });
         let stored = after_a_minute(serde_json::json!({"stalled_ms": 64_000, "phase_ms": 66_000}));
-        assert_eq!(stored, same, "storing a count neither loses nor doubles it");
+        assert_eq!(stored, Elapsed { stalled_ms: 64_000, phase_ms: 67_000 }, "never more than the truth");
     }
 
     #[test]
@@ -112,8 +114,17 @@ mod tests {
     }
 
     #[test]
+    fn a_count_that_a_person_began_anew_is_not_taken_up_again() {
+        let resumed = after_a_minute(serde_json::json!({"stalled_ms": 0}));
+        assert_eq!(resumed, Elapsed { stalled_ms: 0, phase_ms: 67_000 });
+    }
+
+    #[test]
     fn waiting_for_a_person_is_no_stall() {
-        let pause = serde_json::json!({"paused": {"who": "op", "why": "x", "at": 0}});
-        assert_eq!(after_a_minute(pause), Elapsed { stalled_ms: 5_000, phase_ms: 67_000 });
+        let paused = upgrade(serde_json::json!({"paused": {"who": "op", "why": "x", "at": 0}}));
+        let start = Instant::now();
+        let watch = Stopwatch::begun(&paused, Revision(1), start);
+        let after = watch.carried_on(&paused, Revision(1), start + Duration::from_secs(60));
+        assert_eq!(after.elapsed, Elapsed { stalled_ms: 5_000, phase_ms: 67_000 });
     }
 }

@@ -35,10 +35,14 @@ pub fn decommission(
             ),
         );
     }
-    if instance.is_decommissioned() {
-        return refuse(RefusalKind::State, format!("{id} is decommissioned already"));
-    }
     let told_how = stopped_how.as_deref().is_some_and(|how| !how.trim().is_empty());
+    let untold = instance.decommission.as_ref().is_some_and(|word| word.stopped_how.is_none());
+    if instance.is_decommissioned() && !(untold && told_how) {
+        return refuse(
+            RefusalKind::State,
+            format!("{id} is decommissioned already; its word can only be completed, with --stopped-how"),
+        );
+    }
     if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)
         && inventory.version < active.spec.to
         && !told_how

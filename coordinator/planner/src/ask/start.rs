@@ -12,7 +12,7 @@ use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::value::ActiveSchema;
-use tidegate_proto::{Key, Revision, UpgradeId, mutant};
+use tidegate_proto::{Key, Revision, ServiceName, UpgradeId, mutant};
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -84,6 +84,21 @@ fn free(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Result<()
         );
     }
     let held = schema.and_then(|s| fleet.schema_lock(&s.id).map(|(holder, _)| (s, holder)));
+    let forgotten = schema.and_then(|s| fleet.schema(&s.id)).and_then(|known| {
+        let named = |service: &ServiceName| {
+            *service == spec.service
+                || spec.schema.as_ref().is_some_and(|s| s.shared_with.contains_key(service))
+        };
+        known.services.keys().find(|service| !named(service)).cloned()
+    });
+    if let Some(service) = forgotten {
+        return refuse(
+            RefusalKind::Invalid,
+            format!(
+                "{service} shares this schema, and the spec does not say which version of it may meet the contracted form: name it in schema.shared_with"
+            ),
+        );
+    }
     match held {
         Some((schema, holder)) => {
             refuse(RefusalKind::State, format!("upgrade {holder} holds schema {}: one at a time", schema.id))

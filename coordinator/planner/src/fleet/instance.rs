@@ -9,7 +9,7 @@ use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
-use tidegate_proto::{NodeId, Release, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{NodeId, Release, ReleaseTag, ServiceVersion, UpgradeId, mutant};
 
 /// An instance.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,10 +130,21 @@ impl Instance {
     pub fn failure(&self) -> Option<String> {
         let report = self.report.as_ref().filter(|_| self.has_accepted())?;
         match &report.step {
-            Step::Failed { at, reason } => Some(format!("{at}: {reason}")),
-            Step::Refused { reason } => Some(format!("admission refused: {reason}")),
+            Step::Failed { at, reason } => Some(short(&format!("{at}: {reason}"))),
+            Step::Refused { reason } => Some(short(&format!("admission refused: {reason}"))),
             _ => None,
         }
+    }
+
+    /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.
+    pub fn is_kept_out(&self) -> bool {
+        self.maintained || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)
+    }
+
+    /// Why a release could not be staged or removed, by tag.
+    pub fn stage_failures(&self) -> impl Iterator<Item = (ReleaseTag, String)> {
+        let failures = self.report.iter().flat_map(|report| &report.stage_failures);
+        failures.map(|(tag, why)| (tag.clone(), short(why)))
     }
 
     /// Whether its agent says that a release could not be staged or removed.
@@ -185,4 +196,11 @@ impl Instance {
     pub fn label(&self, label: &str) -> Option<&str> {
         self.inventory.as_ref()?.labels.get(label).map(String::as_str)
     }
+}
+
+/// The longest text of an agent that goes into records of ours, in characters: what is hostile must not outgrow them.
+const LONGEST_TEXT: usize = 500;
+
+fn short(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
 }

@@ -204,6 +204,11 @@ impl ServiceFleet {
         self.index.todo.get(&wave).map_or(0, BTreeSet::len)
     }
 
+    /// Whether anybody counts in a wave after this one.
+    pub fn has_waves_after(&self, wave: u32) -> bool {
+        self.index.in_wave.range(wave + 1..).next().is_some()
+    }
+
     /// How many count in a wave.
     pub fn in_wave(&self, wave: u32) -> usize {
         self.index.in_wave.get(&wave).copied().unwrap_or(0)

@@ -171,6 +171,7 @@ impl<'a> Draft<'a> {
                     if left != name {
                         body.timetable.push(PhaseTime { phase: left, ms });
                         body.phase_ms = 0;
+                        body.done = 0;
                     }
                     body.stalled_ms = 0;
                     body.phase = next;
@@ -208,22 +209,24 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Stores how long the upgrade has waited, every few seconds, and anew when something was done.
-    pub(crate) fn checkpoint(&mut self, done: usize) {
+    /// Stores how long the upgrade has waited, every few seconds, and anew when something was done or nothing is under
+    /// way: then it waits for a person, and that is no stall.
+    pub(crate) fn checkpoint(&mut self, done: usize, idle: bool) {
         const EVERY_MS: u64 = 5_000;
-        if self.moved || self.actions.iter().any(|action| matches!(action, Action::Commit(_))) {
+        if self.moved || self.has_commits() {
             return;
         }
         let elapsed = self.elapsed();
         let progressed = done as u32 > self.upgrade.done;
         let due = elapsed.phase_ms >= self.upgrade.phase_ms + EVERY_MS;
-        if !progressed && !due {
+        let rested = idle && elapsed.stalled_ms >= EVERY_MS;
+        if !(progressed || due || rested) {
             return;
         }
         let mut body = self.upgrade.record.body.clone();
-        body.stalled_ms = if progressed { 0 } else { elapsed.stalled_ms };
+        body.stalled_ms = if progressed || idle { 0 } else { elapsed.stalled_ms };
         body.phase_ms = elapsed.phase_ms;
-        body.done = done as u32;
+        body.done = body.done.max(done as u32);
         let commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
         self.actions.push(Action::Commit(PlannedCommit {
             upgrade: self.id.clone(),

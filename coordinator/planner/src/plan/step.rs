@@ -13,6 +13,8 @@ mod walk;
 use super::Draft;
 use crate::reason::{Reason, Sample};
 pub(super) use retreat::turn_back;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::{Phase, Retreat};
 use tidegate_proto::{Key, mutant};
 
@@ -47,7 +49,8 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
     let mut stops = false;
     let unreadable: Vec<_> =
         draft.fleet.unreadable().map(|(key, why, _)| (key.clone(), why.to_string())).collect();
-    for (key, why) in unreadable.into_iter().take(20) {
+    let mut named = 0;
+    for (key, why) in unreadable {
         let ours = match &key {
             Key::Report(s, _) | Key::Inventory(s, _) | Key::Directive(s, _) | Key::Decommission(s, _) => {
                 *s == service
@@ -66,7 +69,8 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
             }
             _ => false,
         };
-        if ours {
+        named += usize::from(ours);
+        if ours && named <= 20 {
             draft.wait(Reason::Unreadable { key: key.to_string(), why });
         }
     }
@@ -118,6 +122,12 @@ fn all_serving(draft: &mut Draft<'_>) -> bool {
         draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
     waits |= draft.wait_for_any(Sample::counted(broken.into_iter()), |nodes| Reason::NotServing { nodes });
     !waits || mutant::is("completed-is-not-seen")
+}
+
+/// Adds to a commit that nobody was admitted since this fleet was seen.
+fn nobody_joined(draft: &Draft<'_>, commit: Commit) -> Commit {
+    let service = draft.spec().service.to_string();
+    commit.when(Precondition::NonePutAfterWithin(Kind::Inventory, service, draft.fleet.revision()))
 }
 
 /// Tells every instance whose directive does not say so yet which releases should be present.

@@ -16,6 +16,7 @@ pub struct Budget {
     room: usize,
     domain: Option<String>,
     one_domain: bool,
+    domains_out: usize,
     out: usize,
     max_unavailable: usize,
     in_service: usize,
@@ -42,7 +43,8 @@ impl Budget {
         let domain = domains.next().cloned();
         let one_domain = spec.failure_domain.is_some();
         let room = if one_domain && domains.next().is_some() { 0 } else { room };
-        Self { room, domain, one_domain, out, max_unavailable, in_service, min_in_service }
+        let domains_out = if one_domain { fleet.domains_out().len() } else { 0 };
+        Self { room, domain, one_domain, domains_out, out, max_unavailable, in_service, min_in_service }
     }
 
     /// Takes one instance out of the budget; false where it does not allow that.
@@ -62,9 +64,14 @@ impl Budget {
         true
     }
 
-    /// Whether fewer than `min_in_service` are in service already.
+    /// Whether more is out already than the spec leaves: then what is drained and not stopped goes back.
     pub fn is_short(&self) -> bool {
-        self.in_service < self.min_in_service
+        self.in_service < self.min_in_service || self.out > self.max_unavailable || self.domains_out > 1
+    }
+
+    /// How many may be under way at once.
+    pub fn max_unavailable(&self) -> usize {
+        self.max_unavailable
     }
 
     /// Why it allows no more.

@@ -37,9 +37,10 @@ pub async fn run(
 pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
     tell(seat, id, |facts| match done {
         Ok(seen) => *facts = seen,
+        // How far it came is not known until the database is looked at again.
         Err(why) => {
-            facts.running = None;
-            facts.trouble = Some(why);
+            let sessions_unknown = facts.sessions_unknown.take();
+            *facts = SchemaFacts { trouble: Some(why), sessions_unknown, ..SchemaFacts::default() };
         }
     });
 }
@@ -65,6 +66,7 @@ async fn attempt(
         nothing_new_works(&bound, &upgrade).await?;
     }
     tracing::info!("begins");
+    tell(seat, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
     let doing = verb(room, seat, id, &upgrade, &bound, job, &teller, cancel);
     tokio::pin!(doing);

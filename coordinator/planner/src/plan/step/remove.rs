@@ -31,9 +31,9 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
     }
 }
 
-/// The way into contract: the fill is done, a person has approved what needs a person, and a certificate is made.
+/// The way into contract: the fill is done (rows that came after it are filled now), a person has approved what needs a person, and a certificate is made.
 fn contract(draft: &mut Draft<'_>) {
-    if !schema::run(draft, SchemaJob::Look, |facts| facts.migrated)
+    if !schema::run(draft, SchemaJob::Migrate, |facts| facts.migrated)
         || !accepted(draft)
         || !approved(draft, ApprovalPoint::Contract)
     {

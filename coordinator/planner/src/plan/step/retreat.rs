@@ -3,7 +3,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::walk::{Walk, walk as walk_to};
-use super::{acknowledged, all_at, all_serving, direct, schema};
+use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema};
 use crate::fleet::{Instance, Known};
 use crate::moment::SchemaFacts;
 use crate::reason::{Reason, Sample};
@@ -15,8 +15,12 @@ use tidegate_proto::{Key, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction.
 pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
-    let ceiling = draft.service().and_then(|s| s.window()).map_or(draft.spec().from, |window| window.ceiling);
-    let extra = draft.window(Commit::new(), draft.spec().from, ceiling);
+    let now = draft.service().and_then(|s| s.window()).map(|window| window.ceiling);
+    // Before preflight was left the window is not this upgrade's, and stays as it is.
+    let extra = match (&draft.upgrade.former, now) {
+        (Some(_), Some(ceiling)) => draft.window(Commit::new(), draft.spec().from, ceiling),
+        _ => Commit::new(),
+    };
     draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
 }
 
@@ -61,7 +65,13 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         return;
     }
     let may_begin = |_: &Instance| true;
-    let back = Walk { service, target: former.release.clone(), releases, may_begin: &may_begin };
+    let back = Walk {
+        service,
+        target: former.release.clone(),
+        releases,
+        may_begin: &may_begin,
+        gives_up: &|_| true,
+    };
     let under_way = walk_to(draft, &back, service.todo_up_to(u32::MAX).rev());
     if draft.has_commits() {
         return;
@@ -71,7 +81,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         draft.wait_for_any(silent, |nodes| Reason::Silent { service: service.name().clone(), nodes });
     } else if all_serving(draft) && all_at(draft, former.release.version) {
         let from = draft.spec().from;
-        let extra = draft.window(Commit::new(), from, from);
+        let extra = nobody_joined(draft, draft.window(Commit::new(), from, from));
         draft.advance(
             Move::Retreated,
             extra,
@@ -79,7 +89,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
             "every instance was seen back on the old version, in rotation",
         );
     }
-    draft.checkpoint(service.done());
+    draft.checkpoint(service.done(), !under_way.is_any());
 }
 
 /// The ceiling is the old version again; every instance knows it, and the new code is gone.

@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use super::walk::{UnderWay, Walk, walk};
-use super::{all_at, direct};
+use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, ServiceFleet};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::{Move, transition};
@@ -28,7 +28,9 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if let Some(why) = beyond_budget(draft, service) {
         return give_up(draft, why);
     }
-    let around = Walk { service, target, releases: releases.clone(), may_begin: &may_begin };
+    let gives_up = |i: &Instance| upgrade.failed.contains_key(&i.node);
+    let around =
+        Walk { service, target, releases: releases.clone(), may_begin: &may_begin, gives_up: &gives_up };
     let under_way = walk(draft, &around, service.todo_up_to(wave));
     if draft.has_commits() {
         return;
@@ -40,7 +42,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         return stalled(draft, service);
     }
     settle(draft, service, wave, last);
-    draft.checkpoint(service.done());
+    draft.checkpoint(service.done(), !under_way.is_any());
 }
 
 fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u32 {
@@ -80,18 +82,17 @@ fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
     let counted: Vec<_> = draft.upgrade.failed.iter().filter(|(_, failure)| !failure.accepted).collect();
     let budget = &draft.spec().failures;
     let tolerated = budget.tolerate.rounded_down(service.len());
-    let (node, failure) = counted.last()?;
-    let in_wave = counted.iter().filter(|(_, f)| f.wave == failure.wave).count();
-    if counted.len() > tolerated || in_wave > budget.per_wave as usize {
-        return Some(format!(
-            "{node} failed in wave {} ({}); {} failed in all, {tolerated} are tolerated, {} a wave",
-            failure.wave + 1,
-            failure.reason,
-            counted.len(),
-            budget.per_wave
-        ));
-    }
-    None
+    let in_wave = |wave| counted.iter().filter(|(_, f)| f.wave == wave).count();
+    let too_many =
+        |failure: &Failure| counted.len() > tolerated || in_wave(failure.wave) > budget.per_wave as usize;
+    let (node, failure) = counted.iter().rev().find(|(_, failure)| too_many(failure))?;
+    Some(format!(
+        "{node} failed in wave {} ({}); {} failed in all, {tolerated} are tolerated, {} a wave",
+        failure.wave + 1,
+        failure.reason,
+        counted.len(),
+        budget.per_wave
+    ))
 }
 
 /// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
@@ -139,7 +140,7 @@ fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
         }
         return;
     }
-    if service.in_wave(wave) == 0 && service.todo_up_to(u32::MAX).next().is_some() {
+    if service.in_wave(wave) == 0 && service.has_waves_after(wave) {
         return super::enter::roll_again(draft, service, wave);
     }
     if service.in_wave(wave) > 0 && service.in_wave(wave) == service.todo_in(wave) {
@@ -179,7 +180,7 @@ fn finish(draft: &mut Draft<'_>) {
     if super::enter::approved(draft, next) {
         let to = draft.spec().to;
         let floor = if mutant::is("floor-is-not-raised") { draft.spec().from } else { to };
-        let extra = draft.window(Commit::new(), floor, to);
+        let extra = nobody_joined(draft, draft.window(Commit::new(), floor, to));
         draft.advance(Move::Rolled, extra, |_| (), "every instance is at the new version");
     }
 }

@@ -56,6 +56,6 @@ pub(super) fn run(draft: &mut Draft<'_>, job: SchemaJob, is_done: impl Fn(&Schem
         (None, Some(progress)) => Reason::Schema { job: job.word().to_owned(), progress: progress.clone() },
         (None, None) => Reason::Schema { job: job.word().to_owned(), progress: "about to begin".to_owned() },
     });
-    draft.checkpoint(0);
+    draft.checkpoint(0, true);
     false
 }

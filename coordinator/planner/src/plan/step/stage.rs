@@ -37,10 +37,7 @@ fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
     let failures: Vec<Reason> = reporting
         .iter()
         .filter_map(|node| service.get(node))
-        .filter_map(|instance| instance.report.as_ref().map(|report| (instance, report)))
-        .flat_map(|(instance, report)| {
-            report.stage_failures.iter().map(|(tag, why)| (instance.node.clone(), tag.clone(), why.clone()))
-        })
+        .flat_map(|instance| instance.stage_failures().map(|(tag, why)| (instance.node.clone(), tag, why)))
         .take(Sample::NAMED)
         .map(|(node, release, why)| Reason::StageFailed { node, release, why })
         .collect();

@@ -16,6 +16,8 @@ pub(super) struct Walk<'a> {
     pub(super) releases: Vec<Release>,
     /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
+    /// Whether an instance that could not be drained is let back into service.
+    pub(super) gives_up: &'a dyn Fn(&Instance) -> bool,
 }
 
 /// What was found of the instances that are under way.
@@ -25,6 +27,8 @@ pub(super) struct UnderWay<'a> {
     replacing: Vec<&'a NodeId>,
     returning: Vec<&'a NodeId>,
     broken: Vec<&'a NodeId>,
+    /// A person keeps them out, or holds them where they are.
+    kept_out: Vec<&'a NodeId>,
     /// Those that failed under their directive, with why.
     pub(super) failed: Vec<(&'a Instance, String)>,
     replace: Vec<Order<'a>>,
@@ -32,6 +36,15 @@ pub(super) struct UnderWay<'a> {
 }
 
 impl UnderWay<'_> {
+    /// How many are on their way out or back.
+    fn moving(&self) -> usize {
+        self.draining.len()
+            + self.replacing.len()
+            + self.returning.len()
+            + self.replace.len()
+            + self.recall.len()
+    }
+
     /// Whether an instance is on its way, and not by a person's leave.
     pub(super) fn is_any(&self) -> bool {
         !(self.draining.is_empty()
@@ -50,16 +63,20 @@ pub(super) fn walk<'a>(
 ) -> UnderWay<'a> {
     let mut budget = Budget::of(walk.service, draft.spec());
     let mut under_way = under_way(walk, &budget);
-    for instance in already_out(walk) {
+    let moving = under_way.moving();
+    for instance in already_out(walk).take(budget.max_unavailable().saturating_sub(moving)) {
         under_way.replace.push(Order::replace(instance, walk.target.clone()));
     }
-    draft.order(&under_way.recall, &walk.releases, "recall", "fewer than min_in_service are in service");
     draft.order(
-        &under_way.replace,
+        &under_way.recall,
         &walk.releases,
-        "replace",
-        "it is out of rotation, and capacity still holds",
+        "recall",
+        "it could not be drained, or too much is out already",
     );
+    if !draft.has_commits() {
+        let because = "it is out of rotation, and capacity still holds";
+        draft.order_out(&under_way.replace, &walk.releases, "replace", because);
+    }
     if !draft.has_commits() {
         let label = draft.spec().failure_domain.clone();
         let (begin, held) = begin(walk, &mut budget, label.as_deref(), candidates);
@@ -76,25 +93,33 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
     let mut found = UnderWay::default();
     for instance in walk.service.ordered().iter().filter_map(|node| walk.service.get(node)) {
         let Some(directive) = &instance.directive else { continue };
-        if let Some(why) = instance.failure() {
-            found.failed.push((instance, why));
-            if matches!(&directive.disposition, Disposition::Replace { release } if *release == walk.target) {
-                continue;
-            }
+        let failed = instance.failure();
+        if let Some(why) = &failed {
+            found.failed.push((instance, why.clone()));
         }
+        let node = &instance.node;
         match &directive.disposition {
-            Disposition::Replace { release } if *release == walk.target && instance.claims_to_serve() => {
-                found.broken.push(&instance.node)
+            Disposition::Replace { release } if *release == walk.target => match failed {
+                Some(_) => {}
+                None if instance.is_kept_out() => found.kept_out.push(node),
+                None if instance.claims_to_serve() => found.broken.push(node),
+                None => found.replacing.push(node),
+            },
+            Disposition::Drain if failed.is_some() && (walk.gives_up)(instance) => {
+                found.recall.push(Order::serve(instance))
             }
-            Disposition::Replace { release } if *release == walk.target => {
-                found.replacing.push(&instance.node)
+            Disposition::Drain if failed.is_some() => {}
+            Disposition::Drain if !instance.is_drained() => found.draining.push(node),
+            Disposition::Drain if budget.is_short() || instance.maintained => {
+                found.recall.push(Order::serve(instance))
             }
-            Disposition::Drain if !instance.is_drained() => found.draining.push(&instance.node),
-            Disposition::Drain if budget.is_short() => found.recall.push(Order::serve(instance)),
+            Disposition::Drain | Disposition::Replace { .. } | Disposition::Stop if instance.maintained => {
+                found.kept_out.push(node)
+            }
             Disposition::Drain | Disposition::Replace { .. } | Disposition::Stop => {
                 found.replace.push(Order::replace(instance, walk.target.clone()))
             }
-            Disposition::Serve { .. } => found.returning.push(&instance.node),
+            Disposition::Serve { .. } => found.returning.push(node),
         }
     }
     found
@@ -143,6 +168,7 @@ fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
     draft.wait_for_any(sample(&found.replacing), |nodes| Reason::Replacing { nodes, deadline: healthy });
     draft.wait_for_any(sample(&found.returning), |nodes| Reason::Returning { nodes });
     draft.wait_for_any(sample(&found.broken), |nodes| Reason::NotServing { nodes });
+    draft.wait_for_any(sample(&found.kept_out), |nodes| Reason::Maintained { nodes });
     for (instance, why) in found.failed.iter().take(Sample::NAMED) {
         draft.wait(Reason::Failed { node: instance.node.clone(), why: why.clone() });
     }
