@@ -26,7 +26,8 @@ pub(super) fn create(base: &str, sync: &Sync) -> String {
             "2_down",
             &format!("UPDATE OF {new} ON {table}"),
             &format!("NEW.{new} IS NOT NULL AND NEW.{new} IS NOT OLD.{new}"),
-            &set_old,
+            // What only says again what the old column says (a fill, a carry) is not carried down.
+            &format!("{set_old} AND {new} IS NOT ({up})"),
         ),
         trigger(
             base,

@@ -83,7 +83,7 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     let refused = journal
         .refusal
         .as_ref()
-        .is_some_and(|r| r.version == version && r.window == journal.window_revision());
+        .is_some_and(|r| r.version == version && r.window >= journal.window_revision());
     if admitted && !seen.readmit && journal.refusal.is_none() || refused {
         return None;
     }
@@ -139,7 +139,7 @@ impl Place<'_> {
         let runs = self.seen.alive != Alive::No;
         match &self.journal.refusal {
             None if runs && !self.seen.readmit => Act::Enter(Phase::Verifying),
-            Some(refusal) if !runs && refusal.window != self.journal.window_revision() => {
+            Some(refusal) if !runs && refusal.window < self.journal.window_revision() => {
                 Act::Enter(Phase::Stopped)
             }
             None if !runs => Act::Enter(Phase::Stopped),

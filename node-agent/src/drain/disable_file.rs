@@ -39,7 +39,10 @@ impl Hand {
     /// Puts it, whole and flushed; one that is there already stays as it is.
     pub fn put(&self, generation: Generation) -> io::Result<()> {
         match durable::create(&self.path, self.content(&generation.to_string()).as_bytes()) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // A dangling link is in the way and hides nothing.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.look() != DisableFile::Absent => {
+                Ok(())
+            }
             done => done,
         }
     }

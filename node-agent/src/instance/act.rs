@@ -133,7 +133,8 @@ impl Instance {
                 tracing::error!(service = %self.service.name, %version, reason = %refused.reason, "admission refused");
                 let refusal = Refusal { version, window: refused.window, reason: refused.reason };
                 self.journal.refusal = Some(refusal.clone());
-                self.admitted_under = Some(epoch);
+                // Whatever is shown again is admitted again first.
+                self.admitted_under = None;
                 Ok(Err(Refused::ByWindow(refusal)))
             }
             Err(held @ NotAdmitted::Held { .. }) => Err(Fatal::Held(held)),
@@ -158,7 +159,11 @@ impl Instance {
             Err(Refused::ByWindow(refusal)) => {
                 let judged = matches!(
                     self.journal.phase,
-                    Phase::Fresh | Phase::Verifying | Phase::Serving | Phase::Refused { .. }
+                    Phase::Fresh
+                        | Phase::Verifying
+                        | Phase::Serving
+                        | Phase::Refused { .. }
+                        | Phase::Failed { hidden: false, .. }
                 );
                 let phase = if judged {
                     Phase::Refused { reason: refusal.reason }

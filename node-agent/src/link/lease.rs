@@ -21,12 +21,10 @@ impl Pulse {
     pub fn note(&self, service: &ServiceName, hangs: bool, lease: Option<&Leased>) {
         let mut hanging = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = if hangs { hanging.insert(service.clone()) } else { hanging.remove(service) };
-        if !changed {
-            return;
-        }
-        if hangs {
+        if changed && hangs {
             tracing::warn!(%service, "its probe hangs; keep-alives are paused until it answers");
         }
+        // Each time, not only on a change: a lease that was granted meanwhile does not know of it.
         if let Some(leased) = lease {
             leased.lease.pause_keep_alive(!hanging.is_empty());
         }

@@ -117,8 +117,9 @@ enum Answer {
 async fn ask(url: &crate::config::address::Url, limit: Duration) -> Answer {
     match fetch::get(url, limit).await {
         Ok((status, _)) => Answer::Status(status),
-        Err(NoAnswer::Late { .. }) => Answer::Late,
-        Err(_) => Answer::Nobody,
+        Err(NoAnswer::Refused { .. }) => Answer::Nobody,
+        // A connection that was cut says nothing about who runs.
+        Err(_) => Answer::Late,
     }
 }
 
