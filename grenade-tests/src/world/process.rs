@@ -88,6 +88,8 @@ impl Process {
         let mut command = Command::new(&spawn.program);
         command
             .args(&spawn.args)
+            // An error is a sentence; where it came from is asked of a panic only.
+            .env("RUST_LIB_BACKTRACE", "0")
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
             .process_group(0)
             .stdin(Stdio::null())
