@@ -5,6 +5,7 @@ use super::phase::{Phase, Target};
 use super::seen::{Alive, Balancers, DisableFile, Seen, Staging};
 use super::timers::Timers;
 use crate::config::Service;
+use crate::config::settings::Driver;
 use crate::journal::{Journal, Known, Order};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, OnDeadline};
@@ -315,7 +316,9 @@ impl Place<'_> {
     }
 
     fn stopping(&self) -> Act {
-        let stopped = self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
+        // Without a lock of the agent's own, silence is no proof: the stop hook runs, to its end.
+        let provable = !matches!(self.service.driver, Some(Driver::Command(_)));
+        let stopped = provable && self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
         if stopped { Act::Enter(Phase::Stopped) } else { Act::Stop }
     }
 

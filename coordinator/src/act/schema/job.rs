@@ -158,7 +158,8 @@ async fn verb(
     }
 }
 
-/// Asked again before each step of contract: we lead, the upgrade stands where it stood, and the sessions are clean.
+/// Asked again before each step of contract: we lead, the upgrade stands where it stood and nobody has paused it, and
+/// the sessions are clean.
 async fn still_allowed(
     room: &Room,
     seat: &Seat,
@@ -170,9 +171,11 @@ async fn still_allowed(
     if !seat.is_held() {
         return Err("this coordinator no longer leads".to_owned());
     }
-    let stands = upgrade_of(room, id).is_some_and(|now| now.phase == Phase::Contract { certificate });
-    if !stands {
-        return Err("the upgrade no longer stands in contract on this certificate".to_owned());
+    let now = upgrade_of(room, id).filter(|now| now.phase == Phase::Contract { certificate });
+    match now.map(|now| now.paused) {
+        None => return Err("the upgrade no longer stands in contract on this certificate".to_owned()),
+        Some(Some(pause)) => return Err(format!("paused by {}: {}", pause.who, pause.why)),
+        Some(None) => {}
     }
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
