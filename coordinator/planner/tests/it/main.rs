@@ -7,6 +7,7 @@ mod certificate;
 mod late_nodes;
 mod model;
 mod operations;
+mod persons;
 mod properties;
 mod rollback;
 mod rolling;

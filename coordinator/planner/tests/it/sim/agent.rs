@@ -171,6 +171,9 @@ impl World {
         };
         match (disposition, step) {
             (_, Step::Failed { .. }) if !fresh => {}
+            (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" => {
+                go(Step::Verifying, Rotation::Returning, health)
+            }
             (Disposition::Serve { .. }, Step::Draining | Step::Drained { .. }) => {
                 go(Step::Verifying, Rotation::Returning, health)
             }

@@ -1,0 +1,146 @@
+//! What persons cause is no failure, what cannot be drained holds nobody, and a word once given can be completed.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::{InstanceId, Key, Value};
+
+fn asker() -> Asker {
+    Asker { who: "op".into(), why: "seen".into(), accepts: Default::default() }
+}
+
+fn carry_out(world: &mut World, commit: tidegate_proto::Commit) {
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+}
+
+#[test]
+fn waiting_for_a_cordoned_node_is_no_stall() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1, "max_unavailable": 2, "approvals": ["roll"]}))).unwrap();
+    world.run();
+    let cordon = ask::cordon(world.store.fleet(), &world.moment(), &node(2), &asker()).unwrap();
+    carry_out(&mut world, cordon);
+    let word = tidegate_proto::spec::ApprovalPoint::Roll;
+    let approve = ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), word, &asker()).unwrap();
+    carry_out(&mut world, approve);
+    world.run();
+    world.stalled_ms = 15 * 60 * 1000;
+    world.turn();
+    assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
+    assert_eq!(world.upgrade().unwrap().stalled_ms, 0, "the count begins anew");
+    world.stalled_ms = 0;
+    let uncordon = ask::uncordon(world.store.fleet(), &world.moment(), &node(2), &asker()).unwrap();
+    carry_out(&mut world, uncordon);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn an_instance_that_cannot_be_drained_does_not_hold_the_way_back() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    while !world.store.keys.contains_key(&Key::Budget(service())) {
+        world.turn();
+        world.agents_step();
+    }
+    let n = world.store.fleet().service(&service()).unwrap().ordered().iter().next().unwrap().clone();
+    let at = world.store.keys[&Key::Directive(service(), n.clone())].1;
+    let report = &mut world.agents.get_mut(&n).unwrap().report;
+    report.step = Step::Failed { at: "draining".into(), reason: "a balancer does not let go".into() };
+    report.rotation = Rotation::In;
+    report.generation = tidegate_proto::Revision(at);
+    world.publish(&n);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+    assert_eq!(world.really_in_service(), 3);
+}
+
+#[test]
+fn a_decommission_is_completed_with_how_it_was_stopped_and_not_given_twice() {
+    let mut world = World::at_version_1(2);
+    world.fall_silent(1);
+    let id = InstanceId::new(service(), node(1));
+    let ask_it = |world: &World, how: Option<&str>| {
+        ask::decommission(world.store.fleet(), &world.moment(), &id, how.map(str::to_owned), &asker())
+    };
+    let first = ask_it(&world, None).unwrap();
+    carry_out(&mut world, first);
+    assert!(ask_it(&world, None).unwrap_err().message.contains("can only be completed"));
+    let completed = ask_it(&world, Some("power is off")).unwrap();
+    carry_out(&mut world, completed);
+    let Value::Decommission(word) = &world.store.keys[&Key::Decommission(service(), node(1))].0 else {
+        panic!()
+    };
+    assert_eq!(word.body.stopped_how.as_deref(), Some("power is off"));
+    assert!(ask_it(&world, Some("again")).is_err());
+}
+
+#[test]
+fn an_upgrade_that_is_given_up_in_preflight_leaves_no_window() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["stage"]}))).unwrap();
+    world.run();
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+    carry_out(&mut world, commit);
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", world.phase());
+    assert!(!world.store.keys.contains_key(&Key::Window(service())));
+}
+
+#[test]
+fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["roll"]}))).unwrap();
+    world.run();
+    let word = tidegate_proto::spec::ApprovalPoint::Roll;
+    let approve = ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), word, &asker()).unwrap();
+    carry_out(&mut world, approve);
+    while !matches!(world.phase(), Phase::Roll { .. }) {
+        world.turn();
+    }
+    let fleet = world.store.fleet();
+    let by_wave = |wave| {
+        fleet.service(&service()).unwrap().instances().find(|i| i.wave == Some(wave)).unwrap().node.clone()
+    };
+    let (skipped, last) = (by_wave(1), by_wave(2));
+    let skip = ask::skip(fleet, &world.moment(), &upgrade_id(), &skipped, &asker()).unwrap();
+    carry_out(&mut world, skip);
+    world.fall_silent(last.as_str()[1..].parse().unwrap());
+    let gone = InstanceId::new(service(), last);
+    let commit =
+        ask::decommission(world.store.fleet(), &world.moment(), &gone, Some("off".into()), &asker()).unwrap();
+    carry_out(&mut world, commit);
+    let at_rest = world.run();
+    let reasons = &at_rest.waiting[&upgrade_id()];
+    assert!(!reasons.is_empty() && world.phase() != Phase::Completed, "{:?}: {reasons:?}", world.phase());
+}
+
+#[test]
+fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
+    let shared = |with: serde_json::Value| {
+        let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": with});
+        spec(json!({"min_in_service": 1, "schema": schema}))
+    };
+    let mut world = World::at_version_1(2);
+    world.start_with_schema(shared(json!({"pantry-worker": 2})), MigrateOrder::BeforeRoll);
+    let stop = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+    carry_out(&mut world, stop);
+    let Value::Upgrade(first) = world.store.keys[&Key::Upgrade(upgrade_id())].0.clone() else { panic!() };
+    let binding = tidegate_proto::record::upgrade::SchemaBinding {
+        id: "s1".parse().unwrap(),
+        migrations: tidegate_proto::Digest::of(b"migrations"),
+        order: MigrateOrder::BeforeRoll,
+        old_reads_migrated: true,
+    };
+    assert!(first.body.phase.is_over());
+    let request = ask::StartRequest {
+        id: "u2".parse().unwrap(),
+        spec: shared(json!({})),
+        schema: Some(binding),
+        asker: asker(),
+    };
+    let refused = ask::start(world.store.fleet(), &world.moment(), request).unwrap_err();
+    assert!(refused.message.contains("pantry-worker shares this schema"), "{refused}");
+}
