@@ -14,6 +14,7 @@
 
 pub mod ask;
 pub mod certificate;
+pub mod contracted;
 pub mod fleet;
 pub mod moment;
 pub mod plan;

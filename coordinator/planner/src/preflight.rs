@@ -1,6 +1,7 @@
 //! Preflight: every check, all findings, each blocking or warning; the whole roll against capacity and domains, so
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
+use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet};
 use crate::reason::Sample;
 use std::collections::BTreeMap;
@@ -37,6 +38,10 @@ pub fn findings(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
     };
     found.extend(versions(service, spec));
     found.extend(hop(service, spec));
+    let forbidden = contracted::forbids(fleet, &spec.service, spec.from);
+    found.extend(
+        forbidden.map(|forbidden| blocker(format!("`from` ({}) may not run: {forbidden}", spec.from))),
+    );
     found.extend(abilities(service, spec));
     found.extend(capacity(service, spec));
     found.extend(domains(service, spec));

@@ -1,3 +1,6 @@
-//! Machine 1: the phases of an upgrade.
+//! Machine 1: the phases of an upgrade, and whether it may turn back.
 
 pub mod phase;
+mod way_back;
+
+pub use way_back::way_back;

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 pub struct Schema {
     /// Every service that uses it, with the lowest version that may meet the contracted form.
     pub services: BTreeMap<ServiceName, ServiceVersion>,
+    /// What its contracted form requires of them, raised in the transaction that enters contract and never lowered: no
+    /// service goes back below it. Empty where nothing was contracted (and before this was written down: schema 1).
+    #[serde(default)]
+    pub contracted: BTreeMap<ServiceName, ServiceVersion>,
     /// The digest of the migrations that were last run on it.
     pub migrations: Digest,
     /// The upgrade that runs them, or ran them last.
@@ -17,5 +21,5 @@ pub struct Schema {
 }
 
 impl Body for Schema {
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 }

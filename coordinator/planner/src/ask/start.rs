@@ -126,8 +126,9 @@ fn lock(
     let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, ActiveSchema(active));
     let mut services = asked.shared_with.clone();
     services.insert(spec.service.clone(), spec.to);
-    let body = Schema { services, migrations: schema.migrations, upgrade: id.clone() };
     let (key, known) = (Key::Schema(schema.id.clone()), fleet.schema(&schema.id));
+    let contracted = known.map(|known| known.contracted.clone()).unwrap_or_default();
+    let body = Schema { services, contracted, migrations: schema.migrations, upgrade: id.clone() };
     let commit = commit.when(Precondition::At(key.clone(), known.map_or(Revision::ABSENT, |k| k.at)));
     match known {
         Some(known) => commit.put(key, known.record.with(body)),

@@ -6,7 +6,7 @@ use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
 use crate::reason::Reason;
-use crate::upgrade::phase::{Move, transition};
+use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Pause, Phase, Word};
 use tidegate_proto::spec::ApprovalPoint;
@@ -89,8 +89,7 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     let stored = find_active(fleet, id, "roll back")?;
     demand_why(asker, "rolling back")?;
     let because = format!("{} asked: {}", asker.who, asker.why);
-    let next = transition(&stored.phase, Move::TurnBack(because.clone()), stored.schema.as_ref());
-    if let Err(refused) = next {
+    if let Err(refused) = way_back(fleet, stored, &because) {
         return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
     }
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);

@@ -174,7 +174,7 @@ fn commits(
     let mut commits: Vec<Commit> = batches.into_iter().map(|batch| put_pages(fenced(), batch)).collect();
 
     let mut draft = Draft::new(fleet, moment, id, upgrade, moment.next_event);
-    let extra = compared(fleet, binding, schema, certificate.read_at);
+    let extra = contracted(compared(fleet, binding, schema, certificate.read_at), binding, schema);
     draft.advance(
         Move::Certified(certificate.digest()),
         put_pages(extra, last),
@@ -203,6 +203,17 @@ fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, rea
             .when(Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), read_at))
             .when(Precondition::NonePutAfterWithin(Kind::Decommission, service.to_string(), read_at))
     })
+}
+
+/// Adds to a commit that from now on the schema requires what the certificate has proved. The record is put even where
+/// nothing rises: whoever would set a window from an older sight of it fails.
+fn contracted(commit: Commit, binding: &SchemaBinding, schema: &Stored<Schema>) -> Commit {
+    let mut body = schema.record.body.clone();
+    for (service, requires) in &body.services {
+        let known = body.contracted.entry(service.clone()).or_insert(*requires);
+        *known = (*known).max(*requires);
+    }
+    commit.put(Key::Schema(binding.id.clone()), schema.record.with(body))
 }
 
 /// Splits a text into pages, never inside a character.

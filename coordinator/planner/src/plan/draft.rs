@@ -6,6 +6,7 @@
 //! * At most one commit of a turn rewrites the upgrade's record, and none follows it.
 
 use super::action::{Action, PlannedCommit, SchemaJob};
+use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::moment::{Elapsed, Moment, SchemaFacts};
 use crate::reason::Reason;
@@ -191,7 +192,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A new window for the service, with its precondition; nothing where it stands already.
+    /// A new window for the service, with its preconditions; nothing where it stands already.
     pub(crate) fn window(&self, commit: Commit, floor: ServiceVersion, ceiling: ServiceVersion) -> Commit {
         let service = self.spec().service.clone();
         let (now, at) = self.service().map_or((None, Revision::ABSENT), |s| (s.window(), s.window_at()));
@@ -203,6 +204,7 @@ impl<'a> Draft<'a> {
         }
         let body = Window { floor, ceiling, set_by: self.id.clone() };
         let commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
+        let commit = contracted::compared(self.fleet, commit);
         match now {
             Some(window) => commit.put(Key::Window(service), window.record.with(body)),
             None => commit.put(Key::Window(service), body),

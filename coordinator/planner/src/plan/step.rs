@@ -63,6 +63,11 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
                 stops |= id == draft.id;
                 id == draft.id
             }
+            Key::Schema(id) => {
+                let bound = draft.upgrade.schema.as_ref().is_some_and(|schema| schema.id == *id);
+                stops |= bound;
+                bound
+            }
             Key::Maintenance(_) => {
                 stops = true;
                 true

@@ -52,6 +52,9 @@ pub enum Refused {
     /// Rows were migrated that the old version cannot read.
     #[error("the old version cannot read migrated rows: there is no way back once {0} began")]
     RowsMigrated(PhaseName),
+    /// A schema that the service shares was contracted, by another upgrade.
+    #[error("the former version could not run: {0}")]
+    Contracted(String),
     /// It has ended.
     #[error("it has ended: {0}")]
     Over(PhaseName),

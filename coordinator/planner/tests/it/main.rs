@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
 mod certificate;
+mod contracted;
 mod late_nodes;
 mod model;
 mod operations;

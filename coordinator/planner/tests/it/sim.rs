@@ -151,6 +151,19 @@ impl World {
         self.events += 1;
     }
 
+    /// Another upgrade contracts a schema that our service shares, and requires this version of it.
+    pub fn contract_elsewhere(&mut self, requires: i64) {
+        let requires = tidegate_proto::ServiceVersion::new(requires).unwrap();
+        let services: BTreeMap<ServiceName, _> = [(service(), requires)].into();
+        let body = tidegate_proto::record::schema::Schema {
+            contracted: services.clone(),
+            services,
+            migrations: Digest::of(b"migrations"),
+            upgrade: "elsewhere".parse().unwrap(),
+        };
+        self.store.put(Key::Schema("shared".parse().unwrap()), body);
+    }
+
     /// The database does what it is told, at once.
     pub fn work(&mut self, job: SchemaJob) {
         let facts = self.facts.get_or_insert_with(|| SchemaFacts { clean: true, ..SchemaFacts::default() });

@@ -4,10 +4,12 @@
 use super::super::{Draft, SchemaJob};
 use super::walk::{Walk, walk as walk_to};
 use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema};
+use crate::contracted;
 use crate::fleet::{Instance, Known};
 use crate::moment::SchemaFacts;
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
+use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::Former;
 use tidegate_proto::record::window::Window;
@@ -15,6 +17,9 @@ use tidegate_proto::{Key, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction.
 pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
+    if let Err(refused) = way_back(draft.fleet, draft.upgrade, &why) {
+        return draft.wait(Reason::NoWayBack { why: refused.to_string() });
+    }
     let now = draft.service().and_then(|s| s.window()).map(|window| window.ceiling);
     // Before preflight was left the window is not this upgrade's, and stays as it is.
     let extra = match (&draft.upgrade.former, now) {
@@ -126,7 +131,8 @@ fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
     draft.advance(Move::Retreated, extra, |_| (), because);
 }
 
-/// The window as it was; where there was none, one that admits every version.
+/// The window as it was; where there was none, one that admits every version. It stays at the old version
+/// alone where that would admit what a schema that was contracted meanwhile cannot bear.
 fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
     if mutant::is("window-is-not-restored") {
         return Commit::new();
@@ -139,5 +145,9 @@ fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
         (Some((floor, ceiling)), Some(set_by)) => Window { floor, ceiling, set_by: set_by.clone() },
         _ => Window::open(draft.id.clone()),
     };
-    Commit::new().when(Precondition::At(key.clone(), now.at)).put(key, now.record.with(body))
+    if body.floor < contracted::lowest_floor(draft.fleet, service.name()) {
+        return Commit::new();
+    }
+    let commit = Commit::new().when(Precondition::At(key.clone(), now.at));
+    contracted::compared(draft.fleet, commit).put(key, now.record.with(body))
 }

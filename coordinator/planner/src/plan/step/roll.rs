@@ -6,7 +6,8 @@ use super::walk::{UnderWay, Walk, walk};
 use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, ServiceFleet};
 use crate::reason::{Reason, Sample};
-use crate::upgrade::phase::{Move, transition};
+use crate::upgrade::phase::Move;
+use crate::upgrade::way_back;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{Failure, MigrateOrder, Pause};
@@ -97,9 +98,7 @@ fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
 
 /// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
 fn give_up(draft: &mut Draft<'_>, why: String) {
-    let upgrade = draft.upgrade;
-    let back = transition(&upgrade.phase, Move::TurnBack(why.clone()), upgrade.schema.as_ref());
-    match (draft.spec().failures.then, back) {
+    match (draft.spec().failures.then, way_back(draft.fleet, draft.upgrade, &why)) {
         (Then::Rollback, Ok(_)) => super::retreat::turn_back(draft, why),
         (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),
         (Then::Pause, _) => pause(draft, why),

@@ -43,7 +43,7 @@ impl World {
             abilities: Abilities {
                 replace: Some("process".into()),
                 drain: Some("settle".into()),
-                artifacts: vec![super::release(1).tag, super::release(2).tag],
+                artifacts: [1, 2, 3].map(|version| super::release(version).tag).into(),
             },
             in_flight: None,
         };

@@ -1,0 +1,93 @@
+//! What contracted schemas require of a service: below that no version may run again, whoever asks, and whichever
+//! upgrade has contracted.
+//!
+//! # Invariants
+//! * Unknown closes: a schema record that cannot be read may require anything of anybody.
+//! * Entering contract puts the schema record, and whoever sets a window compares that none was put since: the two
+//!   cannot cross.
+
+use crate::fleet::{Fleet, Stored};
+use std::fmt;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::schema::Schema;
+use tidegate_proto::{Key, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
+
+/// Why a service may not run a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Forbidden {
+    /// A schema that it shares was contracted.
+    Below {
+        /// The service.
+        service: ServiceName,
+        /// The schema.
+        schema: SchemaName,
+        /// The upgrade that has contracted it last, or is about to change it.
+        upgrade: UpgradeId,
+        /// The lowest version that can read what is left.
+        requires: ServiceVersion,
+    },
+    /// A schema record cannot be read, so what it requires is not known.
+    Unknown {
+        /// Its key.
+        key: Key,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Below { service, schema, upgrade, requires } => write!(
+                f,
+                "{service} shares schema {schema} (upgrade {upgrade}), whose contracted form requires version {requires} or above"
+            ),
+            Self::Unknown { key, why } => {
+                write!(f, "the record {key} {why}, so what a contracted schema requires is not known")
+            }
+        }
+    }
+}
+
+/// Why this version of the service may not run (again), if it may not.
+pub fn forbids(fleet: &Fleet, service: &ServiceName, version: ServiceVersion) -> Option<Forbidden> {
+    if mutant::is("contracted-is-not-asked") {
+        return None;
+    }
+    let unknown = fleet
+        .unreadable()
+        .find(|(key, ..)| key.kind() == Kind::Schema)
+        .map(|(key, why, _)| Forbidden::Unknown { key: key.clone(), why: why.to_string() });
+    unknown.or_else(|| {
+        let (schema, stored, requires) = highest(fleet, service)?;
+        (version < requires).then(|| Forbidden::Below {
+            service: service.clone(),
+            schema: schema.clone(),
+            upgrade: stored.upgrade.clone(),
+            requires,
+        })
+    })
+}
+
+/// The lowest floor that a window of the service may have.
+pub(crate) fn lowest_floor(fleet: &Fleet, service: &ServiceName) -> ServiceVersion {
+    highest(fleet, service).map_or(ServiceVersion::ABSENT, |(_, _, requires)| requires)
+}
+
+fn highest<'a>(
+    fleet: &'a Fleet,
+    service: &ServiceName,
+) -> Option<(&'a SchemaName, &'a Stored<Schema>, ServiceVersion)> {
+    let requires =
+        fleet.schemas().filter_map(|(id, stored)| Some((id, stored, *stored.contracted.get(service)?)));
+    requires.max_by_key(|(_, _, requires)| *requires)
+}
+
+/// Adds to a commit that no schema record was put since this fleet was seen.
+pub(crate) fn compared(fleet: &Fleet, commit: Commit) -> Commit {
+    match mutant::is("schemas-are-not-compared") {
+        true => commit,
+        false => commit.when(Precondition::NonePutAfter(Kind::Schema, fleet.revision())),
+    }
+}
