@@ -127,12 +127,16 @@ impl Instance {
         while !cancel.is_cancelled() {
             let seen = self.look().await?;
             let act = decide(&self.service, &self.journal, &self.timers, &seen);
-            // A version is said only after the inventory has it.
-            if !matches!(act, Act::AdmitRunning(..)) {
+            let admits = matches!(act, Act::AdmitRunning(..));
+            if !admits || self.must_unsay(&act) {
                 self.report(&seen).await?;
             }
             let waits = act == Act::Wait;
             let calm = self.carry_out(act, &seen).await?;
+            if admits && !calm {
+                // Nobody could be asked: what was said before does not hold any more.
+                self.report(&seen).await?;
+            }
             if !waits && calm {
                 continue;
             }
@@ -195,6 +199,12 @@ impl Instance {
                 Ok(false)
             }
         }
+    }
+
+    /// A version is said only after the inventory has it. Where another one was said before, that is taken back first.
+    fn must_unsay(&self, act: &Act) -> bool {
+        let Act::AdmitRunning(version, _) = act else { return false };
+        self.journal.admitted.as_ref().is_some_and(|admitted| admitted.version != *version)
     }
 
     /// The running version is admitted anew when the agent begins, after its lease was lost, and when somebody else

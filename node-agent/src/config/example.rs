@@ -57,6 +57,8 @@ stop_timeout = "30s"                # from SIGTERM to SIGKILL
 # stage = ["/usr/local/sbin/fetch-pantry", "{tag}", "{release_dir}"]    # absent: the artifact is copied
 # remove = ["/usr/local/sbin/drop-pantry", "{tag}"]
 # timeout = "60s"
+# The stop hook also runs where nothing answers, to make sure that nothing runs: there it must succeed too. A port's
+# connections (in_flight = { tcp_port = ... }) are counted also while a program that is stopping answers nothing.
 
 # Where the artifact of each release is. A directive names a tag and a sha256; nothing else.
 [service.pantry-api.artifact."pantry-1.0.0"]

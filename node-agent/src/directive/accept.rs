@@ -4,8 +4,8 @@
 use super::phase::Phase;
 use super::seen::{Alive, Seen};
 use super::timers::Timers;
+use crate::config::Service;
 use crate::journal::{Journal, Known, Order};
-use std::time::Duration;
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation};
@@ -42,14 +42,14 @@ pub fn read(journal: &Journal, seen: &Seen) -> Reading {
 }
 
 /// The phase that an instance goes into with a newer order.
-pub fn phase_for(order: &Order, journal: &Journal, seen: &Seen, timers: &Timers, rise: Duration) -> Phase {
-    let runs = seen.alive != Alive::No;
-    let true_now =
-        runs && seen.health == Health::Healthy && seen.rotation(timers, rise) == Rotation::In && seen.ready;
+pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &Seen, timers: &Timers) -> Phase {
+    let runs = !seen.nothing_runs(&journal.phase);
+    let back = seen.rotation(timers, service.rise_time()) == Rotation::In;
+    let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
         // From here on there is no way back before it has ended.
         _ if journal.phase == Phase::Stopping => Phase::Stopping,
-        Disposition::Serve { .. } => serve(journal, runs, true_now),
+        Disposition::Serve { .. } => serve(service, journal, seen, true_now),
         Disposition::Drain => match journal.phase {
             Phase::Drained { .. } => journal.phase.clone(),
             _ => Phase::Draining,
@@ -69,12 +69,14 @@ pub fn phase_for(order: &Order, journal: &Journal, seen: &Seen, timers: &Timers,
     }
 }
 
-fn serve(journal: &Journal, runs: bool, true_now: bool) -> Phase {
+fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool) -> Phase {
     match &journal.phase {
         Phase::Serving if true_now => Phase::Serving,
         Phase::Starting { .. } | Phase::Refused { .. } | Phase::Fresh => journal.phase.clone(),
-        _ if runs => Phase::Verifying,
-        _ => Phase::Stopped,
+        _ if seen.nothing_runs(&journal.phase) => Phase::Stopped,
+        // What failed and does not answer is started anew, and that begins with its stop hook.
+        Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => Phase::Stopping,
+        _ => Phase::Verifying,
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::accept::{self, Reading};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, Seen, Staging};
+use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Staging};
 use super::timers::Timers;
 use crate::config::Service;
 use crate::config::settings::Driver;
-use crate::journal::{Journal, Known, Order};
+use crate::journal::{Journal, Known, Order, Refusal};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, OnDeadline};
 use tidegate_proto::record::report::Rotation;
@@ -46,16 +46,16 @@ pub fn backoff(falls: u32) -> Duration {
 
 /// The next act.
 pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
+    if let Some(act) = admission(service, journal, seen) {
+        return act;
+    }
     if let Some(Some(known)) = &seen.window
         && known.revision > journal.window_revision()
     {
         return Act::Acknowledge(known.clone());
     }
-    if let Some(act) = admission(service, journal, seen) {
-        return act;
-    }
     if let Reading::Newer(order) = accept::read(journal, seen) {
-        let phase = accept::phase_for(&order, journal, seen, timers, service.rise_time());
+        let phase = accept::phase_for(&order, service, journal, seen, timers);
         return Act::Accept(order, phase);
     }
     let at = Place { service, journal, timers, seen };
@@ -129,23 +129,33 @@ impl Place<'_> {
                 _ => Act::Wait,
             },
             // Only the store tells that no other agent looks after this instance.
-            Alive::No if self.has_driver() && self.target().is_some() && self.seen.store => {
-                Act::Enter(Phase::Stopped)
-            }
-            Alive::No => Act::Wait,
+            Alive::No | Alive::Silent if self.target().is_some() => self.start_anew(),
+            Alive::No | Alive::Silent => Act::Wait,
+        }
+    }
+
+    /// What does not answer is started anew: at once where nothing runs, after the stop hook's end where only that
+    /// confirms it.
+    fn start_anew(&self) -> Act {
+        match self.seen.alive {
+            _ if !self.has_driver() => Act::Wait,
+            Alive::Silent if self.seen.store => Act::Enter(Phase::Stopping),
+            Alive::No if self.seen.store || self.journal.phase != Phase::Fresh => Act::Enter(Phase::Stopped),
+            _ => Act::Wait,
         }
     }
 
     fn refused(&self) -> Act {
-        let runs = self.seen.alive != Alive::No;
-        match &self.journal.refusal {
-            None if runs && !self.seen.readmit => Act::Enter(Phase::Verifying),
-            Some(refusal) if !runs && refusal.window < self.journal.window_revision() => {
-                Act::Enter(Phase::Stopped)
+        let moved = |refusal: &Refusal| refusal.window < self.journal.window_revision();
+        let again = self.journal.refusal.as_ref().is_none_or(moved);
+        let anew = match self.seen.alive {
+            Alive::No | Alive::Silent if again => self.start_anew(),
+            Alive::Yes | Alive::Unknown if self.journal.refusal.is_none() && !self.seen.readmit => {
+                Act::Enter(Phase::Verifying)
             }
-            None if !runs => Act::Enter(Phase::Stopped),
-            _ => self.keep_hidden(),
-        }
+            _ => Act::Wait,
+        };
+        if anew == Act::Wait { self.keep_hidden() } else { anew }
     }
 
     fn keep_hidden(&self) -> Act {
@@ -157,9 +167,9 @@ impl Place<'_> {
         let again = self.timers.restart_at.is_some_and(|at| self.seen.now >= at);
         match (hidden, self.seen.file) {
             (true, DisableFile::Absent) => Act::Hide,
-            (false, DisableFile::Own) => Act::Show,
+            (false, DisableFile::Own) if self.may_show() => Act::Show,
             // A service that nobody asked to replace is started again, ever more slowly.
-            _ if self.seen.alive == Alive::No && !asked && again => Act::Enter(Phase::Stopped),
+            _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && again => self.start_anew(),
             _ => Act::Wait,
         }
     }
@@ -286,7 +296,7 @@ impl Place<'_> {
 
     fn in_flight_words(&self) -> String {
         match (&self.seen.in_flight, &self.seen.balancers) {
-            (Some(count), _) if *count > 0 => format!("{count} requests are in flight"),
+            (InFlight::Counted(count), _) if *count > 0 => format!("{count} requests are in flight"),
             (_, Balancers::Said { sessions, .. }) if *sessions > 0 => {
                 format!("the balancers have {sessions} sessions open")
             }
@@ -354,7 +364,8 @@ impl Place<'_> {
 
     fn admit_target(&self) -> Act {
         let Some(target) = self.target().filter(|_| self.has_driver()) else { return Act::Wait };
-        if self.seen.alive != Alive::No || self.timers.restart_at.is_some_and(|at| self.seen.now < at) {
+        let stopped = self.seen.nothing_runs(&self.journal.phase);
+        if !stopped || self.timers.restart_at.is_some_and(|at| self.seen.now < at) {
             return Act::Wait;
         }
         if self.seen.store {

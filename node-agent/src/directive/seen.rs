@@ -1,5 +1,6 @@
 //! What was seen in one look at an instance, as plain values.
 
+use super::phase::Phase;
 use crate::journal::{Known, Order};
 use std::time::Instant;
 use tidegate_proto::ServiceVersion;
@@ -26,8 +27,8 @@ pub struct Seen {
     pub url: Url,
     /// What the balancers say, where they were asked.
     pub balancers: Balancers,
-    /// Requests in flight, where they were counted.
-    pub in_flight: Option<u32>,
+    /// Requests in flight, by the counter that is configured.
+    pub in_flight: InFlight,
     /// The window that the store has; outer: whether that is known.
     pub window: Option<Option<Known>>,
     /// The newest directive that was read.
@@ -43,10 +44,33 @@ pub struct Seen {
 pub enum Alive {
     /// It does.
     Yes,
-    /// It does not.
+    /// It does not: nothing holds its lock.
     No,
+    /// Nothing listens where it should answer, and there is no lock that tells whether it runs all the same.
+    Silent,
     /// It cannot be told.
     Unknown,
+}
+
+/// Requests in flight, by the counter that is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InFlight {
+    /// No counter is configured, or it was not asked in this look.
+    NotAsked,
+    /// So many.
+    Counted(u32),
+    /// The counter was asked and did not tell: not known is not none.
+    Unknown,
+}
+
+impl InFlight {
+    /// How many, where that was counted.
+    pub fn counted(self) -> Option<u32> {
+        match self {
+            Self::Counted(count) => Some(count),
+            Self::NotAsked | Self::Unknown => None,
+        }
+    }
 }
 
 /// What a probe answered.
@@ -88,6 +112,8 @@ pub enum Url {
     Good,
     /// 503.
     Unavailable,
+    /// Nothing listens there, nor at the readiness URL: whoever asks is turned away.
+    Nobody,
     /// Something else, or nothing.
     Other,
 }
@@ -126,6 +152,12 @@ pub enum Staging {
 }
 
 impl Seen {
+    /// Whether nothing of the service runs, in `phase`: its lock is free; or, where hooks replace code and there is no
+    /// lock, the stop hook came to its end and nothing has answered since.
+    pub fn nothing_runs(&self, phase: &Phase) -> bool {
+        self.alive == Alive::No || self.alive == Alive::Silent && *phase == Phase::Stopped
+    }
+
     /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.
     pub fn rotation(&self, timers: &super::timers::Timers, rise: std::time::Duration) -> Rotation {
         match (self.file, self.url) {

@@ -4,7 +4,7 @@ mod story;
 
 use super::decide::{Act, backoff};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, Probed, Staging, Url};
+use super::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Staging, Url};
 use super::timers::Timers;
 use crate::journal::{Admitted, Journal, Known, Refusal};
 use std::time::Duration;
@@ -37,6 +37,18 @@ fn another_version_goes_to_the_inventory_before_the_report() {
     assert_eq!(story.act(), Act::AdmitRunning(version(3), None));
     story.seen.store = false;
     assert_eq!(story.act(), Act::Wait, "nobody can be asked");
+}
+
+#[test]
+fn who_must_be_admitted_again_acknowledges_nothing_before() {
+    let mut story = Story::serving();
+    story.seen.readmit = true;
+    let window = Window { floor: version(2), ceiling: version(2), set_by: "u1".parse().unwrap() };
+    story.seen.window = Some(Some(Known { revision: Revision(7), window }));
+    assert!(
+        matches!(story.act(), Act::AdmitRunning(..)),
+        "a report of this look would say what is not admitted"
+    );
 }
 
 #[test]
@@ -92,7 +104,7 @@ fn a_drain_waits_for_each_part_of_its_evidence() {
     assert_eq!(story.act(), Act::Hide);
     // The file is there, the URL still answers 200: the check does not look at this file.
     story.seen.file = DisableFile::Own;
-    story.seen.in_flight = Some(0);
+    story.seen.in_flight = InFlight::Counted(0);
     story.pass(20);
     assert_eq!(story.act(), Act::Wait);
     story.hidden();
@@ -101,10 +113,10 @@ fn a_drain_waits_for_each_part_of_its_evidence() {
     assert_eq!(story.act(), Act::Wait);
     story.pass(1);
     assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
-    story.seen.in_flight = Some(1);
+    story.seen.in_flight = InFlight::Counted(1);
     story.pass(0);
     assert_eq!(story.act(), Act::Wait);
-    story.seen.in_flight = None;
+    story.seen.in_flight = InFlight::Unknown;
     story.pass(0);
     assert_eq!(story.act(), Act::Wait, "not counted is not idle");
     story.pass(60);
@@ -151,6 +163,109 @@ fn a_balancer_that_is_configured_is_always_asked() {
     story.seen.balancers = says(false, true, 0);
     story.pass(0);
     assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+#[test]
+fn what_a_counter_does_not_tell_is_not_idle_whatever_the_balancers_say() {
+    let mut story = Story::serving();
+    story.timers = Timers::new(story.seen.now, true);
+    story.ordered(order(9, Disposition::Drain));
+    story.seen.in_flight = InFlight::Unknown;
+    story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, words: String::new() };
+    story.hidden().pass(10);
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.in_flight = InFlight::Counted(0);
+    story.pass(0);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+#[test]
+fn who_stopped_listening_may_still_work_on_something() {
+    for counter in [InFlight::Unknown, InFlight::NotAsked] {
+        let mut story = Story::serving().by_hooks();
+        story.ordered(order(9, Disposition::Drain)).hidden();
+        story.seen.in_flight = InFlight::Counted(1);
+        story.pass(6);
+        assert_eq!(story.act(), Act::Wait);
+        story.seen.in_flight = counter;
+        story.silent().pass(10);
+        assert_eq!(story.act(), Act::Wait, "nobody has seen that nothing is in flight ({counter:?})");
+        story.pass(60);
+        assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
+    }
+    // A port's connections are counted whether anybody listens or not.
+    let mut story = Story::serving().by_hooks();
+    story.ordered(order(9, Disposition::Drain)).hidden();
+    story.seen.in_flight = InFlight::Counted(0);
+    story.silent().pass(10);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+#[test]
+fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
+    let serve = || order(9, Disposition::Serve { returning: true });
+    for phase in [
+        Phase::Fresh,
+        Phase::Refused { reason: "below".to_owned() },
+        Phase::failed("starting", "the start hook failed", true),
+    ] {
+        let mut story = Story::serving().by_hooks();
+        story.hidden().silent();
+        story.enter(phase.clone());
+        story.timers.restart_at = Some(story.seen.now);
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{phase:?}");
+        story.seen.store = false;
+        assert_eq!(story.act(), Act::Wait, "{phase:?}: without the store no stop begins");
+        story.seen.store = true;
+        story.ordered(order(8, replace(2)));
+        assert_eq!(story.journal.phase, Phase::Draining, "{phase:?}");
+    }
+    let mut story = Story::serving().by_hooks();
+    story.hidden().silent();
+    story.enter(Phase::failed("verifying", "not healthy", true));
+    story.ordered(serve());
+    assert_eq!(story.journal.phase, Phase::Stopping);
+    assert_eq!(story.act(), Act::Stop, "silence does not confirm a stop");
+    // The hook has come to its end.
+    story.enter(Phase::Stopped);
+    assert!(matches!(story.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
+    // A lock that is free confirms it without a hook.
+    let mut proven = Story::serving();
+    proven.hidden().gone();
+    proven.enter(Phase::failed("verifying", "not healthy", true));
+    proven.ordered(serve());
+    assert_eq!(proven.journal.phase, Phase::Stopped);
+}
+
+#[test]
+fn a_program_that_never_listened_can_be_replaced_and_a_wrong_health_url_is_no_evidence() {
+    let mut stuck = Story::serving();
+    stuck.seen.ready = false;
+    stuck.seen.health = Health::Unhealthy;
+    stuck.seen.file = DisableFile::Own;
+    stuck.seen.url = Url::Nobody;
+    stuck.seen.in_flight = InFlight::Counted(0);
+    stuck.enter(Phase::failed("verifying", "not healthy", true));
+    stuck.ordered(order(9, replace(2)));
+    stuck.pass(0).pass(10);
+    assert_eq!(stuck.act(), Act::Enter(Phase::Drained { forced: false }));
+    let mut wrong = Story::serving();
+    wrong.ordered(order(9, Disposition::Drain)).hidden();
+    wrong.seen.url = Url::Other;
+    wrong.seen.in_flight = InFlight::Counted(0);
+    wrong.pass(0).pass(10);
+    assert_eq!(wrong.act(), Act::Wait);
+}
+
+#[test]
+fn what_could_not_be_drained_is_shown_only_where_it_may_be() {
+    let mut story = Story::serving();
+    story.hidden();
+    story.enter(Phase::failed("draining", "a balancer has not let go", false));
+    assert_eq!(story.act(), Act::Show);
+    story.seen.readmit = true;
+    story.seen.store = false;
+    assert_eq!(story.act(), Act::Wait, "the agent has begun anew, and nobody can be asked");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How long what is seen has been so. Fed with each look, forgotten with the process: only durations that this
 //! agent measured itself count, never a clock of another machine.
 
-use super::seen::{Alive, Balancers, DisableFile, Seen, Url};
+use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
 use std::time::{Duration, Instant};
 
 /// How long what is seen has been so.
@@ -51,9 +51,13 @@ impl Timers {
             self.let_go_since = None;
             self.balancers_up = None;
         }
-        // A process that has ended answers no check either.
-        let unavailable =
-            hidden && (seen.url == Url::Unavailable || seen.alive == Alive::No && seen.url == Url::Other);
+        // Where nobody listens, and where nothing runs, no check is answered either.
+        let refuses = match seen.url {
+            Url::Unavailable | Url::Nobody => true,
+            Url::Other => seen.alive == Alive::No,
+            Url::Good => false,
+        };
+        let unavailable = hidden && refuses;
         since(&mut self.unavailable_since, unavailable, seen.now);
         since(&mut self.good_since, !hidden && seen.url == Url::Good, seen.now);
         match &seen.balancers {
@@ -130,8 +134,9 @@ fn since(slot: &mut Option<Instant>, holds: bool, now: Instant) {
     }
 }
 
-/// Nothing in flight: by the counter where there is one, by the balancers' sessions where they were asked. With
-/// neither, it is not known, and not known is not idle; nothing at all is in flight in a process that has ended.
+/// Nothing in flight: by the counter where one is configured, and by the balancers' sessions where they were asked.
+/// What one of them does not tell is not known, and not known is not idle. A program that stopped listening may still
+/// work on something; nothing is in flight only where the lock shows that nothing runs.
 fn idle(seen: &Seen) -> bool {
     let sessions = match &seen.balancers {
         Balancers::Said { sessions, .. } => Some(*sessions),
@@ -139,7 +144,7 @@ fn idle(seen: &Seen) -> bool {
     };
     match (seen.in_flight, sessions) {
         _ if seen.alive == Alive::No => true,
-        (None, None) => false,
-        (counted, sessions) => counted.unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
+        (InFlight::Unknown, _) | (InFlight::NotAsked, None) => false,
+        (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
     }
 }

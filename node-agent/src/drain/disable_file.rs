@@ -79,6 +79,25 @@ mod tests {
     use tidegate_proto::Revision;
 
     #[test]
+    fn a_link_is_judged_by_what_it_leads_to_and_never_followed_by_a_write() {
+        let room = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (room.path().join("disable"), room.path().join("elsewhere"));
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
+        // It leads nowhere: no health check sees a file there, so nobody is kept out by it.
+        assert_eq!(hand.look(), DisableFile::Absent);
+        assert_eq!(hand.put(Revision(7)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(!elsewhere.exists(), "the link was written through");
+        assert!(path.symlink_metadata().unwrap().is_symlink(), "the link was replaced");
+        // A person's file behind it hides, and stays.
+        std::fs::write(&elsewhere, "mine\n").unwrap();
+        assert_eq!(hand.look(), DisableFile::Foreign);
+        hand.put(Revision(7)).unwrap();
+        hand.take_away().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine\n");
+    }
+
+    #[test]
     fn a_persons_file_is_neither_replaced_nor_removed() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("disable");

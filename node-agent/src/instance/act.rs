@@ -239,7 +239,7 @@ impl Instance {
         let end = Instant::now() + hooks.timeout;
         loop {
             let look = self.observer.look(&self.journal.phase, Instant::now()).await;
-            if look.alive == Alive::No {
+            if look.alive == Alive::Silent {
                 return Ok(());
             }
             if Instant::now() >= end {

@@ -75,3 +75,30 @@ pub async fn keep(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+    use tidegate_embedded_etcd::Embedded;
+    use tidegate_proto::Prefix;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_lease_that_is_granted_while_a_probe_hangs_is_not_kept_alive() {
+        let embedded = Embedded::in_memory();
+        let store = Store::over(embedded.client().await.unwrap(), Prefix::default());
+        let service: ServiceName = "pantry".parse().unwrap();
+        let pulse = Pulse::default();
+        // It hung before there was a lease.
+        pulse.note(&service, true, None);
+        let leased = Leased { epoch: 1, lease: Arc::new(store.lease(Duration::from_secs(2)).await.unwrap()) };
+        pulse.note(&service, true, Some(&leased));
+        let mut asked = embedded.client().await.unwrap().lease_client();
+        let end = Instant::now() + Duration::from_secs(20);
+        // -1: the store has no such lease any more.
+        while asked.time_to_live(leased.lease.id(), None).await.unwrap().ttl() >= 0 {
+            assert!(Instant::now() < end, "it is kept alive though a probe hangs");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

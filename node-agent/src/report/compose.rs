@@ -20,9 +20,10 @@ pub fn compose(
     stage_failures: &BTreeMap<ReleaseTag, String>,
 ) -> Report {
     let runs = seen.alive != Alive::No;
-    // A version that was neither admitted nor refused is not said before it was.
+    // A version that was neither admitted under this lease nor refused is not said before it was: until then it is
+    // not known what runs.
     let version = seen.probe.version().filter(|version| {
-        let admitted = journal.admitted.as_ref().is_some_and(|a| a.version == *version);
+        let admitted = !seen.readmit && journal.admitted.as_ref().is_some_and(|a| a.version == *version);
         runs && (admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version))
     });
     let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
@@ -42,7 +43,7 @@ pub fn compose(
         stage_failures: stage_failures.clone(),
         identity: identity.clone(),
         abilities: abilities(service),
-        in_flight: seen.in_flight.filter(|_| journal.phase == Phase::Draining),
+        in_flight: seen.in_flight.counted().filter(|_| journal.phase == Phase::Draining),
     }
 }
 

@@ -4,7 +4,7 @@ use super::debounce::Debounce;
 use super::probe;
 use crate::config::Service;
 use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Balancers, DisableFile, Probed, Url};
+use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Url};
 use crate::drain::disable_file::Hand;
 use crate::drain::{balancer, in_flight};
 use crate::fetch::{self, NoAnswer};
@@ -36,7 +36,7 @@ pub struct Look {
     /// The balancers.
     pub balancers: Balancers,
     /// Requests in flight.
-    pub in_flight: Option<u32>,
+    pub in_flight: InFlight,
 }
 
 /// Looks at one service.
@@ -70,9 +70,11 @@ impl Observer {
             // Nothing holds the lock, and yet it answers: it was started by other means.
             Some(Alive::No) if matches!(ready, Answer::Status(_)) => Alive::Yes,
             Some(alive) => alive,
-            None => alive_by_answers(phase, &probe, ready),
+            None => alive_by_answers(&probe, ready),
         };
-        let gone = alive == Alive::No;
+        // What does not answer may still be on its way up, so while it is started or serves it is not said to be gone.
+        let expected = matches!(phase, Phase::Verifying | Phase::Serving | Phase::Starting { .. });
+        let gone = alive == Alive::No || alive == Alive::Silent && !expected;
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = ready == Answer::Status(StatusCode::OK);
@@ -80,13 +82,17 @@ impl Observer {
         let url = match url {
             Answer::Status(StatusCode::OK) => Url::Good,
             Answer::Status(StatusCode::SERVICE_UNAVAILABLE) => Url::Unavailable,
+            // A wrong address is refused too; together with the readiness URL it is the service that does not listen.
+            Answer::Nobody if ready == Answer::Nobody => Url::Nobody,
             _ => Url::Other,
         };
         // After the health URL, and what is in flight after the balancers: the order is the evidence.
         let balancers = self.ask_balancers(phase, file, now).await;
         let in_flight = match (&self.service.in_flight, phase) {
-            (Some(how), Phase::Draining) if !gone => in_flight::count(how, limit).await,
-            _ => None,
+            (Some(how), Phase::Draining) if alive != Alive::No => {
+                in_flight::count(how, limit).await.map_or(InFlight::Unknown, InFlight::Counted)
+            }
+            _ => InFlight::NotAsked,
         };
         Look { now, alive, probe, ready: is_ready, health, file, url, balancers, in_flight }
     }
@@ -123,17 +129,11 @@ async fn ask(url: &crate::config::address::Url, limit: Duration) -> Answer {
     }
 }
 
-/// Without a process of the agent's own, what answers runs. What does not answer may still be on its way up, so
-/// while it is verified or serves it is not said to be gone.
-fn alive_by_answers(phase: &Phase, probe: &Probed, ready: Answer) -> Alive {
+/// Without a process of the agent's own, what answers runs; and silence proves nothing.
+fn alive_by_answers(probe: &Probed, ready: Answer) -> Alive {
     match (ready, probe) {
         (Answer::Status(_), _) => Alive::Yes,
         (Answer::Late, _) | (_, Probed::Late) => Alive::Unknown,
-        (Answer::Nobody, _)
-            if matches!(phase, Phase::Verifying | Phase::Serving | Phase::Starting { .. }) =>
-        {
-            Alive::Unknown
-        }
-        (Answer::Nobody, _) => Alive::No,
+        (Answer::Nobody, _) => Alive::Silent,
     }
 }

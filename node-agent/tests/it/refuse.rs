@@ -6,6 +6,7 @@ use crate::world::store::{directive, release, report_key, service};
 use crate::world::{World, wait_for};
 use std::path::Path;
 use std::process::{Command, Output};
+use tidegate_proto::record::Record;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Identity, Report, Rotation, Step};
 use tidegate_proto::{Key, Revision};
@@ -77,6 +78,82 @@ async fn a_version_beyond_the_window_is_not_started_and_the_way_back_is_open() {
     let back = directive(Disposition::Replace { release: old.clone() }, vec![old]);
     let generation = world.store.direct(back).await;
     world.store.wait_for_serving(&world, 1, generation).await;
+}
+
+/// The history of the report, oldest first, with its revisions.
+async fn reports(world: &World, since: Revision) -> Vec<(Revision, Report)> {
+    let end = world.store.revision().await;
+    let mut seen: Vec<(Revision, Report)> = Vec::new();
+    let mut client = world.store.embedded.client().await.unwrap().kv_client();
+    for at in since.0..=end.0 {
+        let options = etcd_client::GetOptions::new().with_revision(at);
+        let found = client.get("/tidegate/reports/pantry/n1", Some(options)).await.unwrap();
+        for kv in found.kvs() {
+            let record: Record<Report> = Record::decode(kv.value()).unwrap();
+            if seen.last().is_none_or(|(last, _)| last.0 != kv.mod_revision()) {
+                seen.push((Revision(kv.mod_revision()), record.body));
+            }
+        }
+    }
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_came_behind_the_agents_back_is_admitted_before_it_is_reported() {
+    let (world, _agent) = standing().await;
+    let good = world.store.set_window(1, 3).await;
+    world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == good).await;
+    let before = world.store.inventory().await.unwrap().0;
+    // Nobody can be asked: what authorises an admission cannot be read.
+    let mut client = world.store.embedded.client().await.unwrap().kv_client();
+    client.put("/tidegate/windows/pantry", "no window", None).await.unwrap();
+    std::fs::write(world.path().join("changed-to"), "3").unwrap();
+    let report = world.store.wait_for_report(&world, "the old version unsaid", |r| r.version.is_none()).await;
+    assert_eq!(report.release, None, "{report:?}");
+    assert_eq!(world.store.inventory().await.unwrap().0, before);
+    let since = world.store.set_window(1, 3).await;
+    let report =
+        world.store.wait_for_report(&world, "version 3", |r| r.version.map(|v| v.get()) == Some(3)).await;
+    let (admission, inventory) = world.store.inventory().await.unwrap();
+    assert_eq!((report.admission, inventory.version.get()), (admission, 3));
+    for (revision, report) in reports(&world, since).await {
+        let said = report.version.map(|v| v.get());
+        assert!(said.is_none() || said == Some(3) && revision > admission, "at {revision}: {report:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_refused_is_shown_again_only_after_it_was_admitted_again() {
+    let (world, _agent) = standing().await;
+    let window = world.store.set_window(2, 2).await;
+    world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
+    // Its code is changed behind the agent's back, and changed back: what was admitted before the floor rose is asked
+    // for again, and refused.
+    let out = |r: &Report, version| {
+        refused(r) && r.rotation == Rotation::Out && r.version.map(|v| v.get()) == Some(version)
+    };
+    std::fs::write(world.path().join("changed-to"), "3").unwrap();
+    world.store.wait_for_report(&world, "3 refused and out", |r| out(r, 3)).await;
+    std::fs::remove_file(world.path().join("changed-to")).unwrap();
+    world.store.wait_for_report(&world, "1 refused and out", |r| out(r, 1)).await;
+    // A directive that wants it to serve says nothing about whether it may.
+    let serve = directive(Disposition::Serve { returning: true }, vec![]);
+    let generation = world.store.direct(serve).await;
+    let since = world.store.wait_for_report(&world, "accepted", |r| r.generation == generation).await;
+    assert!(since.step != Step::Serving, "{since:?}");
+    let asked = world.balancer.asked();
+    world.store.wait_for_report(&world, "refused and out again", |r| out(r, 1)).await;
+    wait_for("more looks", &world, || async { world.balancer.asked() }, |n| *n > asked).await;
+    assert!(world.disable_file().exists());
+    assert_eq!(world.balancer.status(), "DOWN");
+    assert!(reports(&world, generation).await.iter().all(|(_, r)| r.rotation == Rotation::Out));
+    // The window moves: admitted first, then shown.
+    let moved = world.store.set_window(1, 2).await;
+    world.store.wait_for_serving(&world, 1, generation).await;
+    for (revision, report) in reports(&world, generation).await {
+        assert!(report.rotation != Rotation::In || report.window == moved, "at {revision}: {report:?}");
+    }
+    assert_eq!(world.store.report().await.unwrap().admission, world.store.inventory().await.unwrap().0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,8 +2,9 @@
 
 use super::super::decide::{Act, decide};
 use super::super::phase::Phase;
-use super::super::seen::{Alive, Balancers, DisableFile, Probed, Seen, Staging, Url};
+use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Seen, Staging, Url};
 use super::super::timers::Timers;
+use crate::config::settings::{Driver, Hooks};
 use crate::config::{Service, example, parse};
 use crate::journal::{Admitted, Journal, Known, Order};
 use std::path::Path;
@@ -78,7 +79,7 @@ impl Story {
             file: DisableFile::Absent,
             url: Url::Good,
             balancers: Balancers::None,
-            in_flight: None,
+            in_flight: InFlight::NotAsked,
             window: Some(None),
             wanted: None,
             readmit: false,
@@ -131,6 +132,23 @@ impl Story {
         self.seen.health = Health::Unhealthy;
         self.seen.url = Url::Other;
         self.pass(0)
+    }
+
+    /// Nothing listens any more where it answered, and there is no lock that tells more.
+    pub(super) fn silent(&mut self) -> &mut Self {
+        self.gone();
+        self.seen.alive = Alive::Silent;
+        self.seen.url = Url::Nobody;
+        self.pass(0)
+    }
+
+    /// Its code is replaced by hooks.
+    pub(super) fn by_hooks(mut self) -> Self {
+        let argv = || vec!["true".to_owned()];
+        let timeout = Duration::from_secs(60);
+        let hooks = Hooks { stage: None, stop: argv(), start: argv(), remove: None, timeout };
+        self.service.driver = Some(Driver::Command(hooks));
+        self
     }
 
     pub(super) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {

@@ -1,5 +1,5 @@
 //! The service: this test binary, called again. It writes down each start, answers its version, and obeys a few files
-//! beside it: `in-flight` (a number), `unready`, `hang`.
+//! beside it: `in-flight` (a number), `unready`, `hang`, `changed-to` (a version).
 
 use axum::Router;
 use axum::extract::State;
@@ -50,7 +50,9 @@ async fn version(State(release): State<Release>) -> String {
     while release.room.join("hang").exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    format!("{{\"version\": {}}}", release.version)
+    // Code that was changed behind the agent's back.
+    let changed = std::fs::read_to_string(release.room.join("changed-to")).unwrap_or_default();
+    format!("{{\"version\": {}}}", changed.trim().parse().unwrap_or(release.version))
 }
 
 async fn ready(State(release): State<Release>) -> StatusCode {
