@@ -6,6 +6,7 @@ mod instance;
 mod service;
 mod upgrade;
 
+pub use index::NO_DOMAIN;
 pub use instance::{Instance, Known};
 pub use service::ServiceFleet;
 

@@ -2,7 +2,7 @@
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
 use crate::contracted;
-use crate::fleet::{Fleet, ServiceFleet};
+use crate::fleet::{Fleet, NO_DOMAIN, ServiceFleet};
 use crate::reason::Sample;
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::Former;
@@ -136,18 +136,19 @@ fn capacity(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     }
     let broken = whole - in_service;
     let allowed = spec.max_unavailable.rounded_down(whole).max(1);
-    if in_service <= required {
-        return Some(blocker(format!(
-            "{in_service} of {whole} instances are in service and {required} must stay: none could be taken out"
-        )));
-    }
-    (broken >= allowed && broken > 0).then(|| warning(format!("{broken} instances are out of rotation already and at most {allowed} may be: they are replaced first")))
+    // What is out already costs no budget: it is replaced first, and what becomes healthy lets the others go.
+    (broken > 0 && (broken >= allowed || in_service <= required)).then(|| {
+        warning(format!(
+            "{in_service} of {whole} instances are in service, {required} must stay and at most {allowed} may be out: the {broken} that are out are replaced first, and nobody else goes before enough of them are back"
+        ))
+    })
 }
 
 fn domains(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     let label = spec.failure_domain.as_deref()?;
-    let unlabelled =
-        Sample::counted(service.instances().filter(|i| i.label(label).is_none()).map(|i| &i.node));
+    let unlabelled = Sample::counted(
+        service.instances().filter(|i| i.label(label).unwrap_or(NO_DOMAIN) == NO_DOMAIN).map(|i| &i.node),
+    );
     (!unlabelled.is_empty())
         .then(|| blocker(format!("failure_domain is {label:?}, and there is no such label on {unlabelled}")))
 }

@@ -76,6 +76,8 @@ pub enum Reason {
     Capacity { in_service: usize, required: usize },
     Unavailable { out: usize, allowed: usize },
     Domain { out: String },
+    Unlabelled { nodes: Sample },
+    Skipped { nodes: Sample },
     Failed { node: NodeId, why: String },
     EmptyWave { wave: u32 },
     NoInstances { service: ServiceName },
@@ -126,6 +128,14 @@ impl fmt::Display for Reason {
                 write!(f, "{out} instances are out of rotation and at most {allowed} may be")
             }
             Self::Domain { out } => write!(f, "failure domain {out} is out, and no second one may be"),
+            Self::Unlabelled { nodes } => write!(
+                f,
+                "out of rotation without the label of a failure domain, so possibly in any of them: {nodes}; nobody else may go"
+            ),
+            Self::Skipped { nodes } => write!(
+                f,
+                "skipped, which excuses from a wave but not from what comes after the last one: {nodes}"
+            ),
             Self::Failed { node, why } => write!(f, "{node} failed: {why}"),
             Self::EmptyWave { wave } => {
                 write!(f, "nobody is left in wave {} who could be seen at the new version", wave + 1)
@@ -173,6 +183,8 @@ impl Reason {
             Self::Capacity { .. } => "capacity",
             Self::Unavailable { .. } => "unavailable",
             Self::Domain { .. } => "domain",
+            Self::Unlabelled { .. } => "unlabelled",
+            Self::Skipped { .. } => "skipped",
             Self::Failed { .. } => "failed",
             Self::EmptyWave { .. } => "empty-wave",
             Self::NoInstances { .. } => "no-instances",
@@ -195,7 +207,7 @@ impl Reason {
             Self::VersionUnknown { .. } => "its agent, once its probe answers",
             Self::Unreadable { .. } => "the writer of the record, or a person who removes it",
             Self::Behind { .. } | Self::Ahead { .. } => {
-                "the instance, once it runs the version; or a person, by decommissioning it"
+                "the coordinator, which moves it there; or a person, where it failed or was skipped"
             }
             Self::Unacknowledged { .. }
             | Self::Staging { .. }
@@ -206,6 +218,12 @@ impl Reason {
             Self::StageFailed { .. } => "a person: the artifact on that node",
             Self::NotServing { .. } | Self::Failed { .. } => "a person: the instance on that node",
             Self::Maintained { .. } => "the person who keeps it out",
+            Self::Unlabelled { .. } => {
+                "the instance, by coming back; or a person: the labels in its agent's config"
+            }
+            Self::Skipped { .. } => {
+                "a person, by taking it up again; or by decommissioning it once it is stopped"
+            }
             Self::Capacity { .. } | Self::Unavailable { .. } | Self::Domain { .. } => {
                 "instances that come back into rotation"
             }
@@ -230,9 +248,7 @@ impl Reason {
             nodes.first.first().map(|node| format!("tidegate fleet decommission {service}/{node} --why …"))
         };
         match self {
-            Self::Silent { service, nodes } | Self::Behind { service, nodes, .. } => {
-                decommission(service, nodes)
-            }
+            Self::Silent { service, nodes } => decommission(service, nodes),
             Self::Approval { point } => Some(format!("tidegate upgrade approve {upgrade} {point}")),
             Self::Acceptance { .. } => {
                 Some(format!("tidegate upgrade approve {upgrade} contract --accept sessions"))
@@ -243,6 +259,9 @@ impl Reason {
             }
             Self::Failed { node, .. } | Self::StageFailed { node, .. } => {
                 Some(format!("tidegate upgrade retry {upgrade} {node}"))
+            }
+            Self::Skipped { nodes } => {
+                nodes.first.first().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::Stalled { .. } => Some(format!("tidegate upgrade rollback {upgrade} --why …")),
             _ => None,

@@ -58,7 +58,7 @@ pub struct Upgrade {
 }
 
 impl Body for Upgrade {
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 }
 
 /// Where an upgrade stands (machine 1 of the design; its moves are the planner's).
@@ -274,6 +274,9 @@ pub struct Failure {
     /// A person went on in spite of it: it no longer counts against the budget.
     #[serde(default)]
     pub accepted: bool,
+    /// It failed on the way back. One that had failed before the upgrade turned is walked back all the same.
+    #[serde(default)]
+    pub returning: bool,
 }
 
 /// A phase that was left.

@@ -124,8 +124,8 @@ pub fn skip(
     }))
 }
 
-/// Orders an instance that failed, or failed to stage or remove a release, anew: the same directive under a new
-/// generation.
+/// Takes an instance up again that failed, that failed to stage or remove a release, or that was skipped. Where it still
+/// shows a failure, it gets the same directive under a new generation.
 pub fn retry(
     fleet: &Fleet,
     moment: &Moment,
@@ -137,12 +137,16 @@ pub fn retry(
     let service = &stored.spec.service;
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures());
-    let Some(directive) = failed.and_then(|i| i.directive.as_ref()) else {
+    let directive = failed.and_then(|i| i.directive.as_ref());
+    let excused = stored.failed.contains_key(node) || stored.skipped.contains_key(node);
+    if directive.is_none() && !excused {
         return refuse(
             RefusalKind::State,
-            format!("{service}/{node} has not failed under its directive: there is nothing to retry"),
+            format!(
+                "{service}/{node} has not failed under its directive, and is not skipped: there is nothing to retry"
+            ),
         );
-    };
+    }
     let orders =
         matches!(stored.phase, Phase::Stage | Phase::Roll { .. } | Phase::Remove | Phase::RollingBack { .. });
     if !orders {
@@ -152,9 +156,14 @@ pub fn retry(
         );
     }
     let key = Key::Directive(service.clone(), node.clone());
-    Ok(rewritten(moment, id, stored, asker, &format!("{node} retried"), |body| {
-        drop(body.failed.remove(node))
+    let commit = rewritten(moment, id, stored, asker, &format!("{node} retried"), |body| {
+        body.failed.remove(node);
+        body.skipped.remove(node);
+    });
+    Ok(match directive {
+        Some(directive) => {
+            commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.clone())
+        }
+        None => commit,
     })
-    .when(Precondition::At(key.clone(), directive.at))
-    .put(key, directive.record.clone()))
 }

@@ -8,6 +8,9 @@ use crate::spread::Spread;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::{NodeId, Release, Revision, ServiceVersion, UpgradeId};
 
+/// The failure domain of an instance without the label, or with an empty one: unknown, so it conflicts with all.
+pub const NO_DOMAIN: &str = "";
+
 /// What the active upgrade asks, by which instances are indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
@@ -70,8 +73,7 @@ impl Facets {
                 .is_some_and(|v| !v.releases.is_empty() && !instance.is_directed_to(&v.upgrade, &v.releases)),
             domain: view
                 .and_then(|v| v.domain.as_deref())
-                .and_then(|label| instance.label(label))
-                .map(str::to_owned),
+                .map(|label| instance.label(label).unwrap_or(NO_DOMAIN).to_owned()),
         }
     }
 }

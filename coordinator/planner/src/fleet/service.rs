@@ -239,7 +239,8 @@ impl ServiceFleet {
         &self.index.cluttered
     }
 
-    /// The failure domains of which something is out, by the label that the active upgrade names.
+    /// The failure domains of which something is out, by the label that the active upgrade names; under `NO_DOMAIN`
+    /// those without it.
     pub fn domains_out(&self) -> &BTreeMap<String, usize> {
         &self.index.domains_out
     }

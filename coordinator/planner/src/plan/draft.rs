@@ -70,8 +70,11 @@ impl<'a> Draft<'a> {
         self.moment.schemas.get(self.id)
     }
 
+    /// Notes a reason; the same one said from two places is said once.
     pub(crate) fn wait(&mut self, reason: Reason) {
-        self.reasons.push(reason);
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
     }
 
     /// Waits for whatever the reason names; tells whether it names anybody.

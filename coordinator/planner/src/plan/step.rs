@@ -2,12 +2,14 @@
 
 mod contract;
 mod enter;
+mod failures;
 mod preflight;
 mod remove;
 mod retreat;
 mod roll;
 mod schema;
 mod stage;
+mod stragglers;
 mod walk;
 
 use super::Draft;
@@ -115,17 +117,22 @@ fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> boo
         draft.wait(Reason::NoInstances { service: name() });
         waits = true;
     }
+    failures::tell_excused(draft, service.below(version).chain(service.above(version)));
     !waits
 }
 
-/// Waits until every instance was seen serving the target; tells whether all were.
+/// Waits until every instance was seen serving the target; tells whether all were. Those that serve another version
+/// are named by `all_at`.
 fn all_serving(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
-    let (maintained, broken): (Vec<_>, Vec<_>) =
-        service.todo_up_to(u32::MAX).partition(|node| service.get(node).is_some_and(|i| i.maintained));
+    let (maintained, rest): (Vec<_>, Vec<_>) =
+        service.todo_up_to(u32::MAX).partition(|node| service.get(node).is_some_and(|i| i.is_kept_out()));
+    let (elsewhere, broken): (Vec<_>, Vec<_>) =
+        rest.into_iter().partition(|node| service.get(node).is_some_and(|i| i.is_in_service()));
     let mut waits =
         draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
     waits |= draft.wait_for_any(Sample::counted(broken.into_iter()), |nodes| Reason::NotServing { nodes });
+    waits |= !elsewhere.is_empty();
     !waits || mutant::is("completed-is-not-seen")
 }
 

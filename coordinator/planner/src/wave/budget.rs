@@ -3,10 +3,11 @@
 //! # Invariants
 //! * By what is observed, at least `min_in_service` healthy instances stay in rotation.
 //! * At most `max_unavailable` are out, whoever took them out, broken, silent and maintained ones included.
-//! * Where a failure domain is named, nothing is taken from a second one while something of a first is out.
+//! * Where a failure domain is named, nothing is taken from a second one while something of a first is out. Who lacks
+//!   the label may be in any of them: a domain of its own that conflicts with all, its like included.
 
-use crate::fleet::{Instance, ServiceFleet};
-use crate::reason::Reason;
+use crate::fleet::{Instance, NO_DOMAIN, ServiceFleet};
+use crate::reason::{Reason, Sample};
 use tidegate_proto::mutant;
 use tidegate_proto::spec::Spec;
 
@@ -17,6 +18,7 @@ pub struct Budget {
     domain: Option<String>,
     one_domain: bool,
     domains_out: usize,
+    unlabelled_out: Sample,
     out: usize,
     max_unavailable: usize,
     in_service: usize,
@@ -39,12 +41,31 @@ impl Budget {
             false => max_unavailable.saturating_sub(out),
         };
         let room = may_be_out.min(may_go);
-        let mut domains = fleet.domains_out().keys();
+        let unlabelled_out = match spec.failure_domain.as_deref() {
+            Some(label) => unlabelled_out(fleet, label),
+            None => Sample::default(),
+        };
+        let mut domains = fleet.domains_out().keys().filter(|domain| *domain != NO_DOMAIN);
         let domain = domains.next().cloned();
+        let domains_out = usize::from(domain.is_some()) + domains.count() + unlabelled_out.count;
         let one_domain = spec.failure_domain.is_some();
-        let room = if one_domain && domains.next().is_some() { 0 } else { room };
-        let domains_out = if one_domain { fleet.domains_out().len() } else { 0 };
-        Self { room, domain, one_domain, domains_out, out, max_unavailable, in_service, min_in_service }
+        let closed = one_domain && (domains_out > 1 || !unlabelled_out.is_empty());
+        Self {
+            room: if closed { 0 } else { room },
+            domain,
+            one_domain,
+            domains_out: if one_domain { domains_out } else { 0 },
+            unlabelled_out,
+            out,
+            max_unavailable,
+            in_service,
+            min_in_service,
+        }
+    }
+
+    /// Whether it allows nobody any more, of whatever domain.
+    pub fn is_spent(&self) -> bool {
+        self.room == 0
     }
 
     /// Takes one instance out of the budget; false where it does not allow that.
@@ -53,11 +74,14 @@ impl Budget {
             return false;
         }
         if self.one_domain {
-            let domain = label.and_then(|label| instance.label(label)).unwrap_or_default();
+            let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
             match &self.domain {
                 Some(out) if out != domain && !mutant::is("a-second-domain-is-taken") => return false,
                 Some(_) => {}
                 None => self.domain = Some(domain.to_owned()),
+            }
+            if domain == NO_DOMAIN {
+                self.room = 1;
             }
         }
         self.room -= 1;
@@ -82,6 +106,20 @@ impl Budget {
         if self.out >= self.max_unavailable || self.room == 0 && !self.one_domain {
             return Reason::Unavailable { out: self.out, allowed: self.max_unavailable };
         }
-        Reason::Domain { out: self.domain.clone().unwrap_or_default() }
+        match &self.unlabelled_out {
+            nodes if nodes.is_empty() => Reason::Domain { out: self.domain.clone().unwrap_or_default() },
+            nodes => Reason::Unlabelled { nodes: nodes.clone() },
+        }
     }
+}
+
+/// Who is out without the label. Asked of the index first: most fleets have none.
+fn unlabelled_out(fleet: &ServiceFleet, label: &str) -> Sample {
+    if !fleet.domains_out().contains_key(NO_DOMAIN) || mutant::is("an-unlabelled-one-is-in-no-domain") {
+        return Sample::default();
+    }
+    let unlabelled = |node: &&tidegate_proto::NodeId| {
+        fleet.get(node).is_some_and(|i| i.label(label).unwrap_or(NO_DOMAIN) == NO_DOMAIN)
+    };
+    Sample::counted(fleet.out().iter().filter(unlabelled))
 }

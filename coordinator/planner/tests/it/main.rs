@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
+mod budget;
 mod certificate;
 mod contracted;
 mod late_nodes;
@@ -16,3 +17,4 @@ mod rules;
 mod schema;
 mod sim;
 mod stories;
+mod stragglers;

@@ -2,6 +2,7 @@
 
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
+use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
@@ -56,6 +57,56 @@ fn an_instance_that_cannot_be_drained_does_not_hold_the_way_back() {
     let last = world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
     assert_eq!(world.really_in_service(), 3);
+}
+
+fn retry(world: &mut World, n: usize) {
+    let commit = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(n), &asker()).unwrap();
+    carry_out(world, commit);
+}
+
+#[test]
+fn what_cannot_be_drained_on_the_way_back_is_let_back_once_and_waits_for_a_person() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
+    world.run();
+    world.agents.get_mut(&node(1)).unwrap().undrainable = true;
+    let back = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+    carry_out(&mut world, back);
+    let at_rest = world.run();
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1, 2, 1], 3));
+    let reasons = &at_rest.waiting[&upgrade_id()];
+    let failed =
+        |r: &Reason| matches!(r, Reason::Failed { node: n, why } if *n == node(1) && why.contains("let go"));
+    assert!(reasons.iter().any(failed), "{reasons:?}");
+    assert!(!reasons.iter().any(|r| matches!(r, Reason::NotServing { .. })), "it serves: {reasons:?}");
+    world.agents.get_mut(&node(1)).unwrap().undrainable = false;
+    retry(&mut world, 1);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}
+
+#[test]
+fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_again() {
+    let mut world = World::at_version_1(4);
+    let failures = json!({"tolerate": 1, "per_wave": 1});
+    world.start(spec(json!({"strategy": "immediate", "failures": failures}))).unwrap();
+    while !matches!(world.phase(), Phase::Roll { .. }) {
+        world.turn();
+        world.agents_step();
+    }
+    world.agents.get_mut(&node(1)).unwrap().undrainable = true;
+    let skip = ask::skip(world.store.fleet(), &world.moment(), &upgrade_id(), &node(2), &asker()).unwrap();
+    carry_out(&mut world, skip);
+    let at_rest = world.run();
+    assert_eq!(world.versions(), [2, 1, 1, 2]);
+    let told: Vec<_> =
+        at_rest.waiting[&upgrade_id()].iter().filter_map(|r| r.command(&upgrade_id())).collect();
+    assert_eq!(told, ["tidegate upgrade retry u1 n1", "tidegate upgrade retry u1 n2"]);
+    world.agents.get_mut(&node(1)).unwrap().undrainable = false;
+    retry(&mut world, 1);
+    retry(&mut world, 2);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
 }
 
 #[test]

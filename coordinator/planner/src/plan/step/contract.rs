@@ -1,14 +1,28 @@
 //! Contract: runs on the stored certificate, to its end; there is no way back from here.
 
 use super::super::{Draft, SchemaJob};
-use super::{all_serving, schema};
+use super::{all_at, all_serving, schema, stragglers};
 use crate::upgrade::phase::Move;
 use tidegate_proto::Digest;
 use tidegate_proto::commit::Commit;
 
 pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
-    if schema::run(draft, SchemaJob::Contract { certificate }, |facts| facts.contracted) && all_serving(draft)
-    {
-        draft.advance(Move::Contracted, Commit::new(), |_| (), "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy");
+    let target = draft.spec().target();
+    stragglers::walk(draft, &target, "the old code is removed");
+    if draft.has_commits() {
+        // The job goes on meanwhile: who is walked was refused by the floor, and is no user of the schema.
+        if !draft.facts().is_some_and(|facts| facts.contracted) {
+            draft.schema(SchemaJob::Contract { certificate });
+        }
+        return;
+    }
+    let contracted = schema::run(draft, SchemaJob::Contract { certificate }, |facts| facts.contracted);
+    if !contracted {
+        return;
+    }
+    let (serving, at_new) = (all_serving(draft), all_at(draft, target.version));
+    if serving && at_new {
+        let because = "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy";
+        draft.advance(Move::Contracted, Commit::new(), |_| (), because);
     }
 }

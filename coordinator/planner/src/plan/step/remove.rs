@@ -2,7 +2,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::approved;
-use super::{acknowledged, all_at, all_serving, direct, schema};
+use super::{acknowledged, all_at, all_serving, schema, stragglers};
 use crate::certificate::SESSIONS;
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
@@ -11,7 +11,7 @@ use tidegate_proto::spec::ApprovalPoint;
 
 pub(super) fn remove(draft: &mut Draft<'_>) {
     let target = draft.spec().target();
-    direct(draft, std::slice::from_ref(&target), "the old code is removed");
+    stragglers::walk(draft, &target, "the old code is removed");
     let gone = removed(draft);
     let acknowledged = acknowledged(draft);
     let at_new = all_at(draft, target.version);

@@ -2,8 +2,9 @@
 //! then the ceiling is lowered, expand undone, and the window put back as it was.
 
 use super::super::{Draft, SchemaJob};
+use super::failures::{self, Failed, has_failed_returning};
 use super::walk::{Walk, walk as walk_to};
-use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema};
+use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema, stragglers};
 use crate::contracted;
 use crate::fleet::{Instance, Known};
 use crate::moment::SchemaFacts;
@@ -69,30 +70,31 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     if draft.has_commits() {
         return;
     }
-    let may_begin = |_: &Instance| true;
+    let upgrade = draft.upgrade;
+    let may_begin = |i: &Instance| !has_failed_returning(upgrade, i);
+    let gives_up = |i: &Instance| has_failed_returning(upgrade, i);
     let back = Walk {
         service,
         target: former.release.clone(),
         releases,
         may_begin: &may_begin,
-        gives_up: &|_| true,
+        gives_up: &gives_up,
     };
     let under_way = walk_to(draft, &back, service.todo_up_to(u32::MAX).rev());
-    if draft.has_commits() {
+    if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {
         return;
     }
     if under_way.is_any() {
         let silent = Sample::of(service.silent().iter(), service.silent().len());
         draft.wait_for_any(silent, |nodes| Reason::Silent { service: service.name().clone(), nodes });
-    } else if all_serving(draft) && all_at(draft, former.release.version) {
-        let from = draft.spec().from;
-        let extra = nobody_joined(draft, draft.window(Commit::new(), from, from));
-        draft.advance(
-            Move::Retreated,
-            extra,
-            |_| (),
-            "every instance was seen back on the old version, in rotation",
-        );
+    } else {
+        let (serving, back) = (all_serving(draft), all_at(draft, former.release.version));
+        if serving && back {
+            let from = draft.spec().from;
+            let extra = nobody_joined(draft, draft.window(Commit::new(), from, from));
+            let because = "every instance was seen back on the old version, in rotation";
+            draft.advance(Move::Retreated, extra, |_| (), because);
+        }
     }
     draft.checkpoint(service.done(), !under_way.is_any());
 }
@@ -100,7 +102,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
 /// The ceiling is the old version again; every instance knows it, and the new code is gone.
 pub(super) fn lower(draft: &mut Draft<'_>) {
     let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
-    direct(draft, std::slice::from_ref(&former.release), "the new code is removed");
+    stragglers::walk(draft, &former.release, "the new code is removed");
     let nodes = Sample::of(service.cluttered().iter(), service.cluttered().len());
     let clean = !draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes });
     let known = acknowledged(draft);
@@ -113,8 +115,10 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
 /// Expand is undone: contract, mirrored.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return };
+    stragglers::walk(draft, &former.release, "the new code is removed");
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
-    if all_at(draft, former.release.version) && schema::run(draft, SchemaJob::Undo, undone) {
+    let back = all_at(draft, former.release.version);
+    if back && !draft.has_commits() && schema::run(draft, SchemaJob::Undo, undone) {
         leave(draft, &former, "the database's history shows expand undone");
     }
 }

@@ -2,7 +2,8 @@
 //! exposes the next; the last one raises the floor.
 
 use super::super::Draft;
-use super::walk::{UnderWay, Walk, walk};
+use super::failures::{self, Failed};
+use super::walk::{Walk, walk};
 use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, ServiceFleet};
 use crate::reason::{Reason, Sample};
@@ -36,7 +37,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if draft.has_commits() {
         return;
     }
-    if record_failures(draft, &under_way, wave) {
+    if failures::record(draft, &under_way, Failed::In(wave)) {
         return;
     }
     if under_way.is_any() && draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis() {
@@ -48,34 +49,6 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
 
 fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u32 {
     upgrade.waves.as_ref().map_or(0, |division| (division.sizes.len() as u32).saturating_sub(1))
-}
-
-/// Writes down failures that are not yet written down; tells whether there were any.
-fn record_failures(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, wave: u32) -> bool {
-    let fresh: Vec<_> = under_way
-        .failed
-        .iter()
-        .filter(|(i, _)| !draft.upgrade.failed.contains_key(&i.node))
-        .map(|(i, why)| (i.node.clone(), why.clone()))
-        .collect();
-    if fresh.is_empty() {
-        return false;
-    }
-    let names: Vec<String> = fresh.iter().map(|(node, _)| node.to_string()).collect();
-    let because = fresh.iter().map(|(node, why)| format!("{node}: {why}")).collect::<Vec<_>>().join("; ");
-    let record = move |body: &mut tidegate_proto::record::upgrade::Upgrade| {
-        for (node, reason) in fresh {
-            body.failed.insert(node, Failure { wave, reason, accepted: false });
-        }
-    };
-    draft.rewrite(
-        Commit::new(),
-        record,
-        format!("{} failed", names.join(", ")),
-        &format!("roll, {} failed", names.join(", ")),
-        &because,
-    );
-    true
 }
 
 /// Why the failures that were recorded are more than the spec bears, if they are.
@@ -142,7 +115,8 @@ fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
     if service.in_wave(wave) == 0 && service.has_waves_after(wave) {
         return super::enter::roll_again(draft, service, wave);
     }
-    if service.in_wave(wave) > 0 && service.in_wave(wave) == service.todo_in(wave) {
+    let nobody = service.in_wave(wave) > 0 && service.in_wave(wave) == service.todo_in(wave);
+    if nobody && !mutant::is("an-empty-wave-passes") {
         return draft.wait(Reason::EmptyWave { wave });
     }
     if wave < last {
@@ -163,8 +137,13 @@ fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: &[&tidegate_proto::
     let name = service.name().clone();
     let (silent, present): (Vec<_>, Vec<_>) =
         open.iter().copied().partition(|node| service.silent().contains(*node));
-    let (maintained, idle): (Vec<_>, Vec<_>) =
-        present.into_iter().partition(|node| service.get(node).is_some_and(|i| i.maintained));
+    let (maintained, present): (Vec<_>, Vec<_>) =
+        present.into_iter().partition(|node| service.get(node).is_some_and(Instance::is_kept_out));
+    let (unstaged, idle): (Vec<_>, Vec<_>) =
+        present.into_iter().partition(|node| service.unstaged().contains(*node));
+    super::stage::tell_failures(draft, service, unstaged.iter().copied());
+    let release = draft.spec().release.tag.clone();
+    draft.wait_for_any(Sample::counted(unstaged.into_iter()), |nodes| Reason::Staging { release, nodes });
     draft.wait_for_any(Sample::counted(silent.into_iter()), |nodes| Reason::Silent { service: name, nodes });
     draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
     draft.wait_for_any(Sample::counted(idle.into_iter()), |nodes| Reason::NotServing { nodes });

@@ -3,11 +3,12 @@
 use super::super::Draft;
 use super::enter::{approved, roll};
 use super::{acknowledged, direct};
+use crate::fleet::ServiceFleet;
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
-use tidegate_proto::Release;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{NodeId, Release};
 
 pub(super) fn stage(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.as_ref().map(|f| f.release.clone()) else { return };
@@ -34,14 +35,7 @@ fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
     let missing: Vec<_> = service.unstaged().iter().filter(|node| !skipped.contains_key(*node)).collect();
     let (silent, reporting): (Vec<_>, Vec<_>) =
         missing.into_iter().partition(|node| service.silent().contains(*node));
-    let failures: Vec<Reason> = reporting
-        .iter()
-        .filter_map(|node| service.get(node))
-        .flat_map(|instance| instance.stage_failures().map(|(tag, why)| (instance.node.clone(), tag, why)))
-        .take(Sample::NAMED)
-        .map(|(node, release, why)| Reason::StageFailed { node, release, why })
-        .collect();
-    failures.into_iter().for_each(|reason| draft.wait(reason));
+    tell_failures(draft, service, reporting.iter().copied());
     let name = service.name().clone();
     let mut waits = draft
         .wait_for_any(Sample::counted(silent.into_iter()), |nodes| Reason::Silent { service: name, nodes });
@@ -50,4 +44,17 @@ fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
             .wait_for_any(Sample::counted(reporting.into_iter()), |nodes| Reason::Staging { release, nodes });
     }
     !waits
+}
+
+/// Says which of these could not stage a release, and why.
+pub(super) fn tell_failures<'a>(
+    draft: &mut Draft<'_>,
+    service: &ServiceFleet,
+    nodes: impl Iterator<Item = &'a NodeId>,
+) {
+    nodes
+        .filter_map(|node| service.get(node))
+        .flat_map(|instance| instance.stage_failures().map(|(tag, why)| (instance.node.clone(), tag, why)))
+        .take(Sample::NAMED)
+        .for_each(|(node, release, why)| draft.wait(Reason::StageFailed { node, release, why }));
 }

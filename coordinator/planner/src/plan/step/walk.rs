@@ -7,7 +7,7 @@ use crate::fleet::{Instance, ServiceFleet};
 use crate::reason::{Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::{NodeId, Release};
+use tidegate_proto::{NodeId, Release, mutant};
 
 /// Who is moved where.
 pub(super) struct Walk<'a> {
@@ -27,6 +27,7 @@ pub(super) struct UnderWay<'a> {
     replacing: Vec<&'a NodeId>,
     returning: Vec<&'a NodeId>,
     broken: Vec<&'a NodeId>,
+    silent: Vec<&'a NodeId>,
     /// A person keeps them out, or holds them where they are.
     kept_out: Vec<&'a NodeId>,
     /// Those that failed under their directive, with why.
@@ -38,7 +39,8 @@ pub(super) struct UnderWay<'a> {
 impl UnderWay<'_> {
     /// How many are on their way out or back.
     fn moving(&self) -> usize {
-        self.draining.len()
+        self.silent.len()
+            + self.draining.len()
             + self.replacing.len()
             + self.returning.len()
             + self.replace.len()
@@ -47,7 +49,8 @@ impl UnderWay<'_> {
 
     /// Whether an instance is on its way, and not by a person's leave.
     pub(super) fn is_any(&self) -> bool {
-        !(self.draining.is_empty()
+        !(self.silent.is_empty()
+            && self.draining.is_empty()
             && self.replacing.is_empty()
             && self.returning.is_empty()
             && self.broken.is_empty())
@@ -64,7 +67,9 @@ pub(super) fn walk<'a>(
     let mut budget = Budget::of(walk.service, draft.spec());
     let mut under_way = under_way(walk, &budget);
     let moving = under_way.moving();
-    for instance in already_out(walk).take(budget.max_unavailable().saturating_sub(moving)) {
+    let at_once =
+        if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
+    for instance in already_out(walk).take(at_once.saturating_sub(moving)) {
         under_way.replace.push(Order::replace(instance, walk.target.clone()));
     }
     draft.order(
@@ -98,6 +103,10 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
             found.failed.push((instance, why.clone()));
         }
         let node = &instance.node;
+        if walk.service.silent().contains(node) {
+            found.silent.push(node);
+            continue;
+        }
         match &directive.disposition {
             Disposition::Replace { release } if *release == walk.target => match failed {
                 Some(_) => {}
@@ -148,22 +157,29 @@ fn begin<'a>(
     let fresh =
         candidates.filter(|node| !service.ordered().contains(*node)).filter_map(|node| service.get(node));
     let mut orders = Vec::new();
+    let mut held = false;
     for instance in fresh.filter(|i| i.is_in_service() && (walk.may_begin)(i)) {
         if orders.len() == super::super::draft::BATCH {
-            return (orders, false);
+            break;
         }
-        if !budget.take(instance, label) {
-            let held = orders.is_empty();
-            return (orders, held);
+        match budget.take(instance, label) {
+            true => orders.push(Order::drain(instance)),
+            false => held = true,
         }
-        orders.push(Order::drain(instance));
+        // A later one may be of the failure domain that is out already, as long as anybody may go at all.
+        if held && budget.is_spent() {
+            break;
+        }
     }
-    (orders, false)
+    let held = held && orders.is_empty();
+    (orders, held)
 }
 
 fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
     let sample = |nodes: &[&NodeId]| Sample::of(nodes.iter().copied(), nodes.len());
     let (drain, healthy) = (draft.spec().drain.deadline, draft.spec().health.healthy_deadline);
+    let service = draft.spec().service.clone();
+    draft.wait_for_any(sample(&found.silent), |nodes| Reason::Silent { service, nodes });
     draft.wait_for_any(sample(&found.draining), |nodes| Reason::Draining { nodes, deadline: drain });
     draft.wait_for_any(sample(&found.replacing), |nodes| Reason::Replacing { nodes, deadline: healthy });
     draft.wait_for_any(sample(&found.returning), |nodes| Reason::Returning { nodes });

@@ -107,22 +107,8 @@ impl State {
 
     /// The machine comes back from an old image: its service is started only if it is admitted.
     pub fn return_old(&mut self, n: &NodeId) {
-        let agent = self.world.agents.get_mut(n).unwrap();
-        agent.alive = true;
-        agent.release = release(1);
-        agent.staged.insert(release(1));
         self.stopped.remove(n);
-        let admitted = self.world.admit(n);
-        let agent = self.world.agents.get_mut(n).unwrap();
-        agent.report.version = admitted.then(|| release(1).version);
-        agent.report.release = Some(release(1).tag);
-        agent.report.release_digest = Some(release(1).sha256);
-        let (step, rotation, health) = match admitted {
-            true => (Step::Serving, Rotation::In, Health::Healthy),
-            false => (Step::Refused { reason: "outside the window".into() }, Rotation::Out, Health::Unknown),
-        };
-        (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
-        self.world.publish(n);
+        self.world.return_with(n, 1);
     }
 
     /// A person stops the service.

@@ -18,6 +18,8 @@ pub struct Agent {
     pub zone: String,
     /// Releases of this version never become healthy here.
     pub broken_at: Option<i64>,
+    /// Its balancer never lets go.
+    pub undrainable: bool,
     pub alive: bool,
     pub admitted: i64,
     /// The directive and window under which it last had nothing to do.
@@ -53,6 +55,7 @@ impl World {
             staged: [release].into(),
             zone: ["a", "b", "c"][n % 3].into(),
             broken_at: None,
+            undrainable: false,
             alive: true,
             admitted: 0,
             idle: None,
@@ -75,7 +78,10 @@ impl World {
         let inventory = Inventory {
             version: agent.release.version,
             release: Some(agent.release.tag.clone()),
-            labels: [("zone".to_owned(), agent.zone.clone())].into(),
+            labels: Some(("zone".to_owned(), agent.zone.clone()))
+                .filter(|(_, zone)| !zone.is_empty())
+                .into_iter()
+                .collect(),
             identity: agent.report.identity.clone(),
             at: Timestamp(0),
         };
@@ -109,6 +115,25 @@ impl World {
     pub fn fall_silent(&mut self, n: usize) {
         self.agents.get_mut(&node(n)).unwrap().alive = false;
         self.store.commit(&Commit::new().delete(Key::Report(service(), node(n))));
+    }
+
+    /// A node that was away comes back with this version: its service is started only where it is admitted.
+    pub fn return_with(&mut self, n: &NodeId, version: i64) {
+        let agent = self.agents.get_mut(n).unwrap();
+        (agent.alive, agent.idle) = (true, None);
+        agent.release = release(version);
+        agent.staged.insert(release(version));
+        let admitted = self.admit(n);
+        let agent = self.agents.get_mut(n).unwrap();
+        agent.report.version = admitted.then(|| release(version).version);
+        agent.report.release = Some(release(version).tag);
+        agent.report.release_digest = Some(release(version).sha256);
+        let (step, rotation, health) = match admitted {
+            true => (Step::Serving, Rotation::In, Health::Healthy),
+            false => (Step::Refused { reason: "outside the window".into() }, Rotation::Out, Health::Unknown),
+        };
+        (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
+        self.publish(n);
     }
 
     /// One step of every agent; whether any moved.
@@ -165,11 +190,16 @@ impl World {
         let (step, rotation, health) =
             (agent.report.step.clone(), agent.report.rotation, agent.report.health);
         let running = agent.release.clone();
+        let held = self.agents[n].undrainable && step == Step::Draining;
         let mut go = |step: Step, rotation: Rotation, health: Health| {
             let agent = self.agents.get_mut(n).unwrap();
             (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
         };
         match (disposition, step) {
+            (Disposition::Drain | Disposition::Replace { .. }, _) if held => {
+                let reason = "a balancer does not let go".into();
+                go(Step::Failed { at: "draining".into(), reason }, Rotation::In, health)
+            }
             (_, Step::Failed { .. }) if !fresh => {}
             (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" => {
                 go(Step::Verifying, Rotation::Returning, health)

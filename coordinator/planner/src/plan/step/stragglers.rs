@@ -1,0 +1,39 @@
+//! Who turns up at another version after the last wave, or after the walk back: it was away, or its code was changed by
+//! hand. The window keeps it from being admitted; it is told what the others know and walked like them.
+
+use super::super::Draft;
+use super::direct;
+use super::walk::{Walk, walk as walk_to};
+use crate::fleet::{Instance, Known};
+use tidegate_proto::record::report::Step;
+use tidegate_proto::{Release, ServiceVersion, mutant};
+
+/// Sees to it that everybody runs the one release that is wanted now.
+pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
+    let releases = std::slice::from_ref(release);
+    direct(draft, releases, because);
+    let Some(service) = draft.service() else { return };
+    if draft.has_commits() || mutant::is("stragglers-are-only-named") {
+        return;
+    }
+    let may_begin = |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(releases);
+    let around = Walk {
+        service,
+        target: release.clone(),
+        releases: releases.to_vec(),
+        may_begin: &may_begin,
+        gives_up: &|_| false,
+    };
+    let elsewhere = service.below(release.version).chain(service.above(release.version));
+    walk_to(draft, &around, elsewhere);
+}
+
+/// Whether it runs another version, or was refused as one. An unknown version alone is no reason to restart anybody.
+fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
+    let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    match instance.known() {
+        Known::At(known) => known != version,
+        Known::Unknown => refused,
+        Known::Silent => false,
+    }
+}

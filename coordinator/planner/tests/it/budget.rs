@@ -1,0 +1,158 @@
+//! What may be out at once, and how many failures are borne.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use std::collections::BTreeSet;
+use tidegate_planner::{Plan, Reason, Sample};
+use tidegate_proto::record::report::{Health, Rotation};
+use tidegate_proto::record::upgrade::Phase;
+
+fn reasons(plan: &Plan) -> &[Reason] {
+    plan.waiting.get(&upgrade_id()).map_or(&[], Vec::as_slice)
+}
+
+fn until_roll(world: &mut World) {
+    while !matches!(world.phase(), Phase::Roll { .. }) {
+        world.turn();
+        world.agents_step();
+    }
+}
+
+fn is_in(world: &World, n: usize) -> bool {
+    world.agents[&node(n)].report.rotation == Rotation::In
+}
+
+fn set_health(world: &mut World, n: usize, health: Health) {
+    world.agents.get_mut(&node(n)).unwrap().report.health = health;
+    world.publish(&node(n));
+}
+
+#[test]
+fn others_of_the_failure_domain_that_is_out_go_with_it_wherever_they_stand() {
+    // Zones a, b, c, a, b, c: who could go together are not next to each other.
+    let mut world = World::at_version_1(6);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 2, "failure_domain": "zone", "min_in_service": 1}))).unwrap();
+    world.run();
+    assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 4));
+}
+
+/// A fleet in its roll, joined by one whose agent has no label.
+fn joined_without_a_label(health: Health) -> World {
+    let mut world = World::at_version_1(4);
+    let change = json!({"max_unavailable": 3, "failure_domain": "zone", "min_in_service": 1});
+    world.start(spec(change)).unwrap();
+    until_roll(&mut world);
+    world.join(9, 1);
+    world.agents.get_mut(&node(9)).unwrap().zone = String::new();
+    world.admit(&node(9));
+    set_health(&mut world, 9, health);
+    world
+}
+
+#[test]
+fn one_without_the_label_that_is_out_may_be_in_any_failure_domain() {
+    let mut world = joined_without_a_label(Health::Unhealthy);
+    let last = world.run();
+    assert_eq!(world.versions(), [1; 5], "nobody else was taken out");
+    let named = Reason::Unlabelled { nodes: Sample { first: vec![node(9)], count: 1 } };
+    assert!(reasons(&last).contains(&named), "{:?}", last.waiting);
+    set_health(&mut world, 9, Health::Healthy);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn one_without_the_label_goes_alone() {
+    let mut world = joined_without_a_label(Health::Healthy);
+    for _ in 0..10_000 {
+        let (changed, _) = world.turn();
+        let moved = world.agents_step();
+        let out = (0..4).filter(|n| !is_in(&world, *n)).count();
+        assert!(is_in(&world, 9) || out == 0, "{out} are out together with it");
+        if !changed && !moved {
+            break;
+        }
+    }
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn an_instance_that_is_already_out_costs_no_budget_and_goes_first() {
+    let mut world = World::at_version_1(4);
+    set_health(&mut world, 2, Health::Unhealthy);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3}))).unwrap();
+    until_roll(&mut world);
+    while world.versions().iter().all(|version| *version == 1) {
+        assert!([0, 1, 3].iter().all(|n| is_in(&world, *n)), "the budget is used up by the broken one");
+        world.turn();
+        world.agents_step();
+    }
+    assert_eq!(world.agents[&node(2)].release.version.get(), 2);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+/// Six at once, of which these are broken at the new version; how it ends.
+fn with_broken(broken: &[usize], failures: serde_json::Value) -> (World, Plan) {
+    let mut world = World::at_version_1(6);
+    for n in broken {
+        world.agents.get_mut(&node(*n)).unwrap().broken_at = Some(2);
+    }
+    world
+        .start(spec(
+            json!({"strategy": "immediate", "max_unavailable": 3, "min_in_service": 1, "failures": failures}),
+        ))
+        .unwrap();
+    let last = world.run();
+    (world, last)
+}
+
+#[test]
+fn failures_are_counted_in_each_wave_and_in_all() {
+    let ends = |broken: &[usize], failures| with_broken(broken, failures).0.phase().name().word();
+    assert_eq!(ends(&[0, 1], json!({"tolerate": 3, "per_wave": 1})), "rolled-back", "two in one wave");
+    assert_eq!(ends(&[0, 1], json!({"tolerate": 3, "per_wave": 2})), "remove", "within both: it goes on");
+    assert_eq!(ends(&[0, 1], json!({"tolerate": 1, "per_wave": 2})), "rolled-back", "two in all");
+    assert_eq!(ends(&[0], json!({"tolerate": "17%", "per_wave": 1})), "remove", "17 % of six is one");
+    assert_eq!(ends(&[0], json!({"tolerate": "16%", "per_wave": 1})), "rolled-back", "16 % of six is none");
+}
+
+#[test]
+fn a_wave_of_which_nobody_was_seen_at_the_new_version_has_not_passed() {
+    let mut world = World::at_version_1(3);
+    world.agents.values_mut().for_each(|agent| agent.broken_at = Some(2));
+    world.start(spec(json!({"min_in_service": 1, "failures": {"tolerate": 3, "per_wave": 3}}))).unwrap();
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Roll { wave: 0 });
+    assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1, "one was touched");
+    assert!(reasons(&last).contains(&Reason::EmptyWave { wave: 0 }), "{:?}", last.waiting);
+}
+
+/// One that was taken out falls silent, and the progress deadline passes.
+fn silent_for_too_long(ignore: &[&str]) -> (World, Plan) {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"failures": {"ignore": ignore}}))).unwrap();
+    until_roll(&mut world);
+    let ordered = |world: &World| -> BTreeSet<_> {
+        world.store.fleet().service(&service()).unwrap().ordered().iter().cloned().collect()
+    };
+    while ordered(&world).is_empty() {
+        world.turn();
+    }
+    let n = ordered(&world).into_iter().next().unwrap();
+    world.fall_silent(n.as_str()[1..].parse().unwrap());
+    world.run();
+    world.stalled_ms = 10 * 60 * 1000;
+    let (_, plan) = world.turn();
+    (world, plan)
+}
+
+#[test]
+fn one_that_fell_silent_is_a_failure_unless_the_spec_ignores_that() {
+    let (world, _) = silent_for_too_long(&[]);
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
+    let (world, plan) = silent_for_too_long(&["unreachable"]);
+    assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
+    let told: Vec<&str> = reasons(&plan).iter().map(Reason::kind).collect();
+    assert!(told.contains(&"silent") && told.contains(&"stalled"), "{told:?}");
+}

@@ -1,0 +1,67 @@
+//! Who turns up at the wrong version once everybody has been moved is kept out by the window, and walked like the rest.
+
+use crate::sim::{World, node, release, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, Retreat};
+
+/// Runs until `there`, then one node goes away and comes back with a version that is not admitted any more.
+fn returns_with(world: &mut World, version: i64, there: impl Fn(&Phase) -> bool) {
+    for _ in 0..1000 {
+        if there(&world.phase()) {
+            world.fall_silent(1);
+            world.return_with(&node(1), version);
+            assert_eq!(world.agents[&node(1)].report.step.word(), "refused");
+            return;
+        }
+        world.turn();
+        world.agents_step();
+    }
+    panic!("it stayed in {:?}", world.phase());
+}
+
+#[test]
+fn an_old_one_that_returns_in_remove_is_moved() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    returns_with(&mut world, 1, |phase| *phase == Phase::Remove);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+    assert!(world.agents[&node(1)].staged == [release(2)].into(), "its old code is gone too");
+}
+
+#[test]
+fn an_old_one_that_returns_in_contract_is_moved() {
+    let mut world = World::at_version_1(3);
+    let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+    world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+    returns_with(&mut world, 1, |phase| matches!(phase, Phase::Contract { .. }));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.versions(), [2; 3]);
+}
+
+#[test]
+fn a_new_one_that_returns_after_the_way_back_is_moved() {
+    for (schema, step) in [(false, Retreat::Lower), (true, Retreat::Undo)] {
+        let mut world = World::at_version_1(3);
+        let mut change = json!({"approvals": ["remove"]});
+        if schema {
+            change["schema"] = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+            world.start_with_schema(spec(change), MigrateOrder::BeforeRoll);
+        } else {
+            world.start(spec(change)).unwrap();
+        }
+        world.run();
+        let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+        let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+        assert!(world.store.commit(&commit));
+        world.events += 1;
+        let there = |phase: &Phase| matches!(phase, Phase::RollingBack { retreat, .. } if *retreat == step);
+        returns_with(&mut world, 2, there);
+        let last = world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+        assert_eq!(world.versions(), [1; 3]);
+    }
+}
