@@ -71,7 +71,7 @@ enum Verb {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// How the agent calls itself to start a service.
+    /// How the agent calls itself to start a service or a hook.
     #[command(name = launch::WORD, hide = true)]
     Launch {
         /// What to become.
@@ -92,7 +92,7 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Verb::Launch { argv } = &arguments.command {
         let error = launch::become_service(argv);
-        eprintln!("tidegate-agent: could not become {argv:?}: {error}");
+        eprintln!("tidegate-agent: could not start {argv:?}: {error}");
         return ExitCode::from(127);
     }
     match dispatch(arguments.command) {

@@ -106,7 +106,8 @@ fn nonce(path: &Path) -> Result<String, NotHeld> {
     }
 }
 
-fn boot() -> Result<String, NotHeld> {
+/// The boot of this machine, as the kernel names it.
+pub fn boot() -> Result<String, NotHeld> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
     fs::read_to_string(path).map(|id| id.trim().to_owned()).map_err(file("read", path))
 }

@@ -8,7 +8,7 @@ use crate::config::{Node, Service};
 use crate::directive::accept::{self, Reading};
 use crate::directive::decide::{Act, decide};
 use crate::directive::phase::Phase;
-use crate::directive::seen::{Probed, Seen};
+use crate::directive::seen::{Hook, Probed, Seen};
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
 use crate::journal::{Journal, JournalError, JournalFile};
@@ -182,6 +182,7 @@ impl Instance {
             wanted: inputs.directive.clone(),
             readmit: self.must_readmit(&inputs),
             staging: self.stager.state(&self.journal),
+            hook: self.start_hook(),
         };
         self.timers.take_in(&seen);
         self.raise_alarm(&seen);
@@ -213,6 +214,14 @@ impl Instance {
         let epoch = self.link.lease().map(|leased| leased.epoch);
         let under = self.admitted_under;
         under.is_none() || under != epoch || inputs.inventory > self.journal.admission()
+    }
+
+    /// Asked only where the answer matters: it reads files.
+    fn start_hook(&self) -> Hook {
+        match (&self.journal.phase, &self.driver) {
+            (Phase::Starting { .. } | Phase::Stopped, Some(driver)) => driver.start_hook(),
+            _ => Hook::NotBegun,
+        }
     }
 
     fn note_hanging(&self, probe: &Probed) {

@@ -40,6 +40,9 @@ pub struct Journal {
     /// The process that was started last, with the `process` driver.
     #[serde(default)]
     pub process: Option<Started>,
+    /// Nothing of what was started since the last confirmed stop was ever in rotation: no request can be in flight.
+    #[serde(default)]
+    pub unexposed: bool,
     /// The releases that the agent staged, by the digest that was verified.
     #[serde(default)]
     pub staged: BTreeMap<ReleaseTag, Digest>,
@@ -155,6 +158,7 @@ impl Default for Journal {
             refusal: None,
             release: None,
             process: None,
+            unexposed: false,
             staged: BTreeMap::new(),
             witness: Witness::default(),
         }

@@ -4,6 +4,7 @@
 pub mod artifact;
 pub mod command;
 pub mod driver;
+pub mod hook;
 pub mod launch;
 pub mod lock;
 pub mod process;

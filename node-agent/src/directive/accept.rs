@@ -2,7 +2,7 @@
 //! that a report never shows one without the other.
 
 use super::phase::Phase;
-use super::seen::{Alive, Seen};
+use super::seen::{Alive, DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
 use crate::journal::{Journal, Known, Order};
@@ -55,6 +55,12 @@ pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &See
             _ => Phase::Draining,
         },
         Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
+        // It answers nobody, and nobody was ever sent to it: there is nothing to wait for.
+        Disposition::Replace { .. } | Disposition::Stop
+            if journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own =>
+        {
+            Phase::Drained { forced: false }
+        }
         Disposition::Stop => out_of_rotation(journal),
         Disposition::Replace { release } => {
             let same = journal.release.as_ref() == Some(&release.tag)

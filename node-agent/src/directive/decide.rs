@@ -2,7 +2,7 @@
 
 use super::accept::{self, Reading};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Staging};
+use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Seen, Staging};
 use super::timers::Timers;
 use crate::config::Service;
 use crate::config::settings::Driver;
@@ -37,6 +37,8 @@ pub enum Act {
     Stop,
     /// Start the release.
     Start(Target),
+    /// Kill the start hook that an earlier agent began: it takes too long.
+    EndHook,
 }
 
 /// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.
@@ -54,11 +56,15 @@ pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen
     {
         return Act::Acknowledge(known.clone());
     }
+    let at = Place { service, journal, timers, seen };
+    if let (Phase::Starting { target }, Hook::Runs) = (&journal.phase, seen.hook) {
+        // Nothing else is begun before it has ended.
+        return at.starting(target);
+    }
     if let Reading::Newer(order) = accept::read(journal, seen) {
         let phase = accept::phase_for(&order, service, journal, seen, timers);
         return Act::Accept(order, phase);
     }
-    let at = Place { service, journal, timers, seen };
     match &journal.phase {
         Phase::Fresh => at.fresh(),
         Phase::Verifying => at.verifying(),
@@ -332,6 +338,27 @@ impl Place<'_> {
         if stopped { Act::Enter(Phase::Stopped) } else { Act::Stop }
     }
 
+    /// How long a hook may take.
+    fn hook_time(&self) -> Duration {
+        match &self.service.driver {
+            Some(Driver::Command(hooks)) => hooks.timeout,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn unknown_outcome(&self) -> Act {
+        let limit = self.hook_time();
+        if self.in_phase_for() < limit {
+            return Act::Wait;
+        }
+        let reason = format!(
+            "the agent ended while the start hook ran, so that it is not known how that ended; and nothing answered at {} within {} s",
+            self.service.ready_url,
+            limit.as_secs_f64()
+        );
+        Act::Enter(Phase::failed("starting", reason, true))
+    }
+
     /// What is to be started when nothing runs.
     fn target(&self) -> Option<Target> {
         if let Some(Disposition::Replace { release }) = self.disposition() {
@@ -351,6 +378,8 @@ impl Place<'_> {
         }
         match self.disposition() {
             _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            // What the machine has started by itself may not answer yet.
+            _ if self.seen.hook == Hook::EarlierBoot => self.start_anew(),
             Some(Disposition::Stop) => Act::Wait,
             Some(Disposition::Drain) => Act::Enter(Phase::Draining),
             Some(Disposition::Replace { .. }) => match &self.seen.staging {
@@ -392,9 +421,14 @@ impl Place<'_> {
 
     fn starting(&self, target: &Target) -> Act {
         match self.seen.alive {
+            _ if self.seen.hook == Hook::Runs && self.in_phase_for() < self.hook_time() => Act::Wait,
+            _ if self.seen.hook == Hook::Runs => Act::EndHook,
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
             _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            // Begun, and nobody saw its end: what answers tells whether it did its work; it is not run a second time.
+            _ if self.seen.hook == Hook::Ended => self.unknown_outcome(),
+            _ if self.seen.hook == Hook::EarlierBoot => self.start_anew(),
             // The agent ended before it started it: the window may have moved since.
             _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
             _ if self.seen.readmit && !self.service.start_without_store => Act::Wait,

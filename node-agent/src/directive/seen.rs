@@ -37,6 +37,21 @@ pub struct Seen {
     pub readmit: bool,
     /// How staging stands.
     pub staging: Staging,
+    /// The start hook, where hooks replace code.
+    pub hook: Hook,
+}
+
+/// How a hook stands, as one who did not see its end finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// It was not begun since the last stop.
+    NotBegun,
+    /// It runs.
+    Runs,
+    /// It was begun and runs no more; how it ended is not known.
+    Ended,
+    /// The machine was started anew since any hook was begun.
+    EarlierBoot,
 }
 
 /// Whether the service's process runs.

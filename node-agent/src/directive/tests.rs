@@ -4,7 +4,7 @@ mod story;
 
 use super::decide::{Act, backoff};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Staging, Url};
+use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Staging, Url};
 use super::timers::Timers;
 use crate::journal::{Admitted, Journal, Known, Refusal};
 use std::time::Duration;
@@ -235,6 +235,58 @@ fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
     proven.enter(Phase::failed("verifying", "not healthy", true));
     proven.ordered(serve());
     assert_eq!(proven.journal.phase, Phase::Stopped);
+}
+
+#[test]
+fn what_was_never_shown_is_drained_and_its_stop_hook_still_runs() {
+    let failed = |unexposed| {
+        let mut story = Story::serving().by_hooks();
+        story.journal.unexposed = unexposed;
+        story.hidden().silent();
+        story.enter(Phase::failed("verifying", "not healthy", true));
+        story
+    };
+    let mut never = failed(true);
+    never.ordered(order(9, replace(2)));
+    assert_eq!(never.act(), Act::BeginStop(Some(Target::from(&release(2)))));
+    let mut shown = failed(false);
+    shown.ordered(order(9, replace(2)));
+    assert_eq!(shown.journal.phase, Phase::Draining);
+    let mut open = failed(true);
+    open.seen.file = DisableFile::Absent;
+    open.ordered(order(9, replace(2)));
+    assert_eq!(open.journal.phase, Phase::Draining);
+}
+
+#[test]
+fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
+    let mut story = Story::serving().by_hooks();
+    story.hidden().silent();
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
+    // The agent was ended while it ran, and began anew.
+    story.seen.readmit = true;
+    story.seen.hook = Hook::Runs;
+    story.seen.wanted = Some(order(9, replace(3)));
+    assert_eq!(story.act(), Act::Wait, "nothing else begins before it has ended");
+    story.seen.alive = Alive::Yes;
+    assert_eq!(story.act(), Act::Wait, "what it started answers, and it is not through");
+    story.pass(60);
+    assert_eq!(story.act(), Act::EndHook);
+    story.seen.wanted = None;
+    story.seen.hook = Hook::Ended;
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying), "what answers tells that it did its work");
+    story.silent();
+    story.enter(Phase::Starting { target: Target::from(&release(2)) });
+    assert_eq!(story.act(), Act::Wait, "it may be on its way up");
+    story.pass(60);
+    assert!(matches!(story.act(), Act::Enter(Phase::Failed { at, .. }) if at == "starting"));
+    // Whatever the machine started by itself since is stopped first.
+    for phase in [Phase::Stopped, Phase::Starting { target: Target::from(&release(2)) }] {
+        story.seen.hook = Hook::EarlierBoot;
+        story.enter(phase);
+        assert_eq!(story.act(), Act::Enter(Phase::Stopping));
+    }
 }
 
 #[test]

@@ -53,13 +53,20 @@ impl Instance {
                 self.enter(phase)?;
                 Ok(true)
             }
-            Act::Hide => self.touch("put", |instance| instance.hand.put(instance.journal.generation())),
-            Act::Show => self.touch("remove", |instance| instance.hand.take_away()),
+            Act::Hide => {
+                self.expose(seen)?;
+                self.touch("put", |instance| instance.hand.put(instance.journal.generation()))
+            }
+            Act::Show => {
+                self.expose(seen)?;
+                self.touch("remove", |instance| instance.hand.take_away())
+            }
             Act::AdmitRunning(version, release) => self.admit_running(version, release).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
             Act::BeginStop(target) => self.begin_stop(target, seen).await,
             Act::Stop => self.stop().await,
             Act::Start(target) => self.start(target).await,
+            Act::EndHook => self.end_hook().await,
         }
     }
 
@@ -67,23 +74,34 @@ impl Instance {
         if phase != self.journal.phase {
             tracing::info!(service = %self.service.name, from = ?self.journal.phase, to = ?phase, "phase");
         }
+        self.journal.unexposed |= phase == Phase::Stopped;
         self.journal.phase = phase;
         self.timers.entered(Instant::now());
         self.write()
     }
 
+    /// What runs without its disable-file may have got requests; what does not run has not.
+    fn expose(&mut self, seen: &Seen) -> Result<(), Fatal> {
+        let still =
+            matches!(self.journal.phase, Phase::Starting { .. }) || seen.nothing_runs(&self.journal.phase);
+        if still || !self.journal.unexposed {
+            return Ok(());
+        }
+        self.journal.unexposed = false;
+        self.write()
+    }
+
     /// A service that ended by itself is started again later and later; one that was stopped is not held back.
     fn note_fall(&mut self, to: &Phase, seen: &Seen) {
-        if *to != Phase::Stopped {
-            return;
-        }
-        match self.journal.phase {
-            Phase::Serving | Phase::Verifying => {
+        match (&self.journal.phase, to) {
+            (Phase::Serving | Phase::Verifying, Phase::Stopped) => {
                 tracing::error!(service = %self.service.name, "the service ended by itself");
                 self.timers.fell(seen.now);
             }
-            Phase::Failed { .. } => {}
-            _ => self.timers.restart_at = None,
+            (Phase::Starting { .. }, Phase::Failed { .. }) => self.timers.fell(seen.now),
+            (Phase::Failed { .. }, Phase::Stopped) => {}
+            (_, Phase::Stopped) => self.timers.restart_at = None,
+            _ => {}
         }
     }
 
@@ -269,6 +287,18 @@ impl Instance {
                 self.enter(Phase::failed("starting", Chain(&error).to_string(), true))?;
             }
         }
+        Ok(true)
+    }
+
+    async fn end_hook(&mut self) -> Result<bool, Fatal> {
+        let Some(driver) = self.driver.clone() else { return Ok(false) };
+        let reason = match driver.end_hook().await {
+            Ok(()) => "the start hook, which an earlier agent began, did not end in its time and was killed"
+                .to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.timers.fell(Instant::now());
+        self.enter(Phase::failed("starting", reason, true))?;
         Ok(true)
     }
 }

@@ -1,7 +1,9 @@
 //! Runs a program to its end: with a time limit, in a process group of its own that is killed as a whole, with as
 //! much of its output as a message needs.
 
+use super::launch;
 use futures::FutureExt;
+use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -62,15 +64,29 @@ pub enum NotRun {
 /// Runs `argv` (not empty) for at most `limit`.
 pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
     let program = argv.first().cloned().unwrap_or_default();
-    let mut child = Command::new(&program)
-        .args(&argv[1.min(argv.len())..])
-        .stdin(Stdio::null())
+    let mut command = Command::new(&program);
+    command.args(&argv[1.min(argv.len())..]).stdin(Stdio::null()).process_group(0);
+    follow(command, program, limit).await
+}
+
+/// The same, with `lock` inherited by whatever of it runs.
+pub async fn run_holding(argv: &[String], limit: Duration, lock: File) -> Result<Done, NotRun> {
+    let program = argv.first().cloned().unwrap_or_default();
+    let mut command = Command::new("/proc/self/exe");
+    // That makes a session, and so a process group, of its own.
+    command.arg(launch::WORD).arg("--").args(argv).stdin(Stdio::from(lock));
+    follow(command, program, limit).await
+}
+
+async fn follow(mut command: Command, program: String, limit: Duration) -> Result<Done, NotRun> {
+    let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|source| NotRun::Start { program: program.clone(), source })?;
+    // The lock is the child's alone from now on.
+    drop(command);
     let group = Group::of(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());

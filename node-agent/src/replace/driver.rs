@@ -2,10 +2,12 @@
 
 use super::artifact::{self, NotStaged};
 use super::command;
+use super::hook;
 use super::process::{ProcessError, ServiceProcess};
 use crate::config::Service;
 use crate::config::settings::{self, Hooks, Node};
 use crate::directive::phase::Target;
+use crate::directive::seen::Hook;
 use crate::journal::Started;
 use std::path::{Path, PathBuf};
 use tidegate_proto::{Digest, NodeId, ReleaseTag};
@@ -91,7 +93,9 @@ impl Driver {
                 source,
             })?;
             let argv = self.filled(hook, target);
-            let done = command::run(&argv, *timeout).await.map_err(|e| NotStaged::Hook(e.to_string()))?;
+            let staging = hook::Hooks::staging(&self.home);
+            let done = staging.run("stage", &argv, *timeout).await;
+            let done = done.map_err(|e| NotStaged::Hook(e.to_string()))?;
             if !done.success {
                 return Err(NotStaged::Hook(done.words()));
             }
@@ -127,7 +131,9 @@ impl Driver {
             let version = self.service.artifacts.get(tag).map(|a| a.version).unwrap_or_default();
             let target = Target { tag: tag.clone(), version, sha256: None };
             let argv = self.filled(hook, &target);
-            let done = command::run(&argv, *timeout).await.map_err(|e| NotStaged::Hook(e.to_string()))?;
+            let staging = hook::Hooks::staging(&self.home);
+            let done = staging.run("remove", &argv, *timeout).await;
+            let done = done.map_err(|e| NotStaged::Hook(e.to_string()))?;
             if !done.success {
                 return Err(NotStaged::Hook(format!("remove: {}", done.words())));
             }
@@ -168,12 +174,25 @@ impl Driver {
         }
     }
 
+    /// How the start hook stands, where hooks replace code.
+    pub fn start_hook(&self) -> Hook {
+        match &self.kind {
+            Kind::Process(_) => Hook::NotBegun,
+            Kind::Command(_) => hook::Hooks::moving(&self.home).look("start"),
+        }
+    }
+
+    /// Kills the start hook of which nobody saw the end.
+    pub async fn end_hook(&self) -> std::io::Result<()> {
+        hook::Hooks::moving(&self.home).end().await
+    }
+
     async fn hook(&self, hook: &'static str, argv: &[String], target: &Target) -> Result<(), DriverError> {
         let Kind::Command(hooks) = &self.kind else { return Ok(()) };
         let argv = self.filled(argv, target);
-        let done = command::run(&argv, hooks.timeout)
-            .await
-            .map_err(|source| DriverError::NotRun { hook, source })?;
+        let moving = hook::Hooks::moving(&self.home);
+        let done = moving.run(hook, &argv, hooks.timeout).await;
+        let done = done.map_err(|source| DriverError::NotRun { hook, source })?;
         tracing::info!(hook, release = %target.tag, ending = %done.words(), "hook ended");
         if done.success { Ok(()) } else { Err(DriverError::Hook { hook, found: done.words() }) }
     }

@@ -1,6 +1,8 @@
-//! The short life between the agent and a service: the same program, called with the locked file as its standard
-//! input, makes a session of its own, keeps the file open under another number, and becomes the service.
+//! The short life between the agent and a service or a hook: the same program, called with the locked file as its
+//! standard input, makes a session of its own, signs the file, keeps it open under another number, and becomes what
+//! it was called for.
 
+use super::process;
 use rustix::fs::{Mode, OFlags};
 use std::io;
 use std::os::fd::IntoRawFd;
@@ -10,7 +12,7 @@ use std::process::Command;
 /// The word by which the agent calls itself for this; nobody else needs it.
 pub const WORD: &str = "launch-service";
 
-/// Becomes the service. Returns only when that failed.
+/// Becomes the service or hook. Returns only when that failed.
 pub fn become_service(argv: &[String]) -> io::Error {
     match detach() {
         Ok(()) => {}
@@ -24,6 +26,7 @@ pub fn become_service(argv: &[String]) -> io::Error {
 
 fn detach() -> rustix::io::Result<()> {
     rustix::process::setsid()?;
+    sign();
     // A duplicate stays open over `exec`, unlike what Rust opens by itself; and it keeps the lock.
     let kept = rustix::io::dup(rustix::stdio::stdin())?;
     let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -31,4 +34,12 @@ fn detach() -> rustix::io::Result<()> {
     // Never closed here: it is the service's from now on.
     let _ = kept.into_raw_fd();
     Ok(())
+}
+
+/// Writes into the file who holds it. Where that fails, the lock still tells that somebody does.
+fn sign() {
+    let Ok(pid) = i32::try_from(std::process::id()) else { return };
+    if let Some(ticks) = process::ticks(pid) {
+        let _ = rustix::io::write(rustix::stdio::stdin(), format!("{pid} {ticks}\n").as_bytes());
+    }
 }

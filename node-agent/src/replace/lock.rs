@@ -1,6 +1,9 @@
-//! The lock that a service holds while it runs: an open, locked file that it inherits. As long as any process of the
-//! service lives, the lock is held; so it tells what runs even where the journal was lost.
+//! The lock that a service or a hook holds while it runs: an open, locked file that it inherits. As long as any
+//! process of it lives, the lock is held; so it tells what runs even where the journal was lost. In the file stands
+//! what it was taken for, and which process it was given to: a program that closes what it inherits is known by that.
 
+use super::process;
+use crate::identity;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -12,18 +15,39 @@ use tidegate_proto::{ReleaseTag, mutant};
 /// The file's name in the service's directory.
 const NAME: &str = "running.lock";
 
-/// The lock of the service whose directory is `home`.
+/// The lock of the service whose directory is `home`, or of its hooks.
 #[derive(Debug, Clone)]
 pub struct RunningLock(PathBuf);
+
+/// What stands in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What it was taken for.
+    pub label: String,
+    /// Whether that was in this boot of the machine.
+    pub this_boot: bool,
+    /// The process that it was given to, once that has begun, and when that started, in the kernel's ticks.
+    pub leader: Option<(i32, u64)>,
+}
 
 impl RunningLock {
     /// The lock within `home`.
     pub fn within(home: &Path) -> Self {
-        Self(home.join(NAME))
+        Self::named(home, NAME)
     }
 
-    /// Whether anything of the service runs.
+    /// Another one within `home`.
+    pub fn named(home: &Path, name: &str) -> Self {
+        Self(home.join(name))
+    }
+
+    /// Whether anything of it runs.
     pub fn is_held(&self) -> io::Result<bool> {
+        Ok(self.leader().is_some() || self.is_locked()?)
+    }
+
+    /// Whether any process holds the file open and locked.
+    pub fn is_locked(&self) -> io::Result<bool> {
         let file = match File::open(&self.0) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -36,8 +60,18 @@ impl RunningLock {
         }
     }
 
-    /// Takes the lock for `tag`, to be inherited; none where it is held.
-    pub fn take(&self, tag: &ReleaseTag) -> io::Result<Option<File>> {
+    /// The process that it was given to, while that runs.
+    pub fn leader(&self) -> Option<i32> {
+        let written = self.written()?;
+        let (pid, ticks) = written.leader.filter(|_| written.this_boot)?;
+        process::runs(pid, ticks).then_some(pid)
+    }
+
+    /// Takes the lock for `label`, to be inherited; none where it is held.
+    pub fn take(&self, label: &str) -> io::Result<Option<File>> {
+        if self.leader().is_some() && !mutant::is("start-without-the-lock") {
+            return Ok(None);
+        }
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.0)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -46,16 +80,35 @@ impl RunningLock {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
+        // Not flushed: after a power cut nothing runs that it could tell of.
         file.set_len(0)?;
         file.rewind()?;
-        write!(file, "{tag}")?;
-        file.sync_all()?;
+        writeln!(file, "{label} {}", boot())?;
         Ok(Some(file))
+    }
+
+    /// Forgets who holds it: what is left of them is not what it is taken for next.
+    pub fn leave_behind(&self) -> io::Result<()> {
+        match fs::remove_file(&self.0) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// What stands in it, where it was ever taken.
+    pub fn written(&self) -> Option<Written> {
+        let text = fs::read_to_string(&self.0).ok()?;
+        let mut words = text.split_whitespace();
+        let label = words.next()?.to_owned();
+        let this_boot = words.next().is_some_and(|word| word == boot());
+        let leader = words.next().zip(words.next());
+        let leader = leader.and_then(|(pid, ticks)| Some((pid.parse().ok()?, ticks.parse().ok()?)));
+        Some(Written { label, this_boot, leader })
     }
 
     /// The release that it was taken for last.
     pub fn tag(&self) -> Option<ReleaseTag> {
-        fs::read_to_string(&self.0).ok()?.trim().parse().ok()
+        self.written()?.label.parse().ok()
     }
 
     /// The processes that hold it open, lowest first. Looks at every process of the machine, so only when one is to
@@ -69,16 +122,23 @@ impl RunningLock {
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .filter(|pid| *pid != own && has_open(*pid, &ours))
+            .chain(self.leader())
             .collect();
         found.sort_unstable();
+        found.dedup();
         found
     }
+}
+
+fn boot() -> String {
+    identity::boot().unwrap_or_default()
 }
 
 fn has_open(pid: i32, file: &fs::Metadata) -> bool {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     open.flatten().any(|entry| {
-        let named = fs::read_link(entry.path()).is_ok_and(|path| path.ends_with(NAME));
+        let named =
+            fs::read_link(entry.path()).is_ok_and(|path| path.extension().is_some_and(|e| e == "lock"));
         named && fs::metadata(entry.path()).is_ok_and(|m| m.dev() == file.dev() && m.ino() == file.ino())
     })
 }
@@ -93,11 +153,34 @@ mod tests {
         let lock = RunningLock::within(room.path());
         let tag: ReleaseTag = "pantry-1".parse().unwrap();
         assert!(!lock.is_held().unwrap());
-        let held = lock.take(&tag).unwrap().expect("it is free");
+        let held = lock.take(tag.as_str()).unwrap().expect("it is free");
         assert!(lock.is_held().unwrap());
-        assert!(lock.take(&tag).unwrap().is_none());
+        assert!(lock.take(tag.as_str()).unwrap().is_none());
         assert_eq!(lock.tag(), Some(tag));
         drop(held);
         assert!(!lock.is_held().unwrap());
+    }
+
+    #[test]
+    fn who_closed_what_it_inherited_still_runs_and_one_of_an_earlier_boot_does_not() {
+        let room = tempfile::tempdir().unwrap();
+        let lock = RunningLock::within(room.path());
+        let mut held = lock.take("pantry-1").unwrap().expect("it is free");
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let ticks = process::ticks(pid).unwrap();
+        writeln!(held, "{pid} {ticks}").unwrap();
+        drop(held);
+        assert_eq!((lock.is_locked().unwrap(), lock.leader()), (false, Some(pid)));
+        assert!(lock.is_held().unwrap() && lock.take("pantry-2").unwrap().is_none());
+        assert_eq!(lock.holders(), [pid]);
+        for other in
+            [format!("pantry-1 {} {pid} {}", boot(), ticks + 1), format!("pantry-1 other {pid} {ticks}")]
+        {
+            fs::write(room.path().join(NAME), &other).unwrap();
+            assert!(!lock.is_held().unwrap(), "{other}");
+        }
+        // As an older agent wrote it.
+        fs::write(room.path().join(NAME), "pantry-1").unwrap();
+        assert_eq!(lock.tag(), Some("pantry-1".parse().unwrap()));
     }
 }

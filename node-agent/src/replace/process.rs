@@ -103,7 +103,7 @@ impl ServiceProcess {
         let log = OpenOptions::new().append(true).create(true).open(&self.log);
         let log = log.map_err(failed("open the log", &self.log))?;
         let second = log.try_clone().map_err(failed("open the log", &self.log))?;
-        let lock = self.lock.take(&target.tag).map_err(failed("lock", directory))?;
+        let lock = self.lock.take(target.tag.as_str()).map_err(failed("lock", directory))?;
         let Some(lock) = lock else {
             return Err(ProcessError::Running { pids: self.lock.holders() });
         };
@@ -133,7 +133,8 @@ impl ServiceProcess {
 
     /// Stops whatever of it runs, and returns when nothing does.
     pub async fn stop(&self, started: Option<&Started>) -> Result<(), ProcessError> {
-        let leader = started.filter(|s| s.ticks != 0 && ticks(s.pid) == Some(s.ticks)).map(|s| s.pid);
+        let journalled = started.filter(|s| s.ticks != 0 && ticks(s.pid) == Some(s.ticks)).map(|s| s.pid);
+        let leader = journalled.or_else(|| self.lock.leader());
         // Not the journal's process, but something holds the lock: its sessions' leaders are asked to end.
         let asked = leader.map_or_else(|| self.lock.holders(), |pid| vec![pid]);
         for pid in &asked {
@@ -175,8 +176,20 @@ fn signal(pid: i32, signal: Signal) {
     }
 }
 
-/// When a process started, in ticks since boot: field 22 of its `stat`, counted behind the name in parentheses.
+/// When a process started, in ticks since boot.
 pub fn ticks(pid: i32) -> Option<u64> {
+    state_and_ticks(pid).map(|(_, ticks)| ticks)
+}
+
+/// Whether the process that was given `pid` at `ticks` still runs: one that only waits to be reaped does not.
+pub fn runs(pid: i32, ticks: u64) -> bool {
+    state_and_ticks(pid).is_some_and(|(state, found)| found == ticks && !matches!(state, 'Z' | 'X'))
+}
+
+/// Fields 3 and 22 of its `stat`, counted behind the name in parentheses.
+fn state_and_ticks(pid: i32) -> Option<(char, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
 }

@@ -22,20 +22,46 @@ async fn started_by_hand(world: &World, version: u32) {
 }
 
 fn hooks(world: &World, stop: &str) -> String {
-    let (room, program) = (world.path().display(), std::env::current_exe().unwrap());
+    hooks_that(world, stop, "", 2)
+}
+
+/// Hooks of which the one that starts does something `before`; each may take `seconds`.
+fn hooks_that(world: &World, stop: &str, before: &str, seconds: u32) -> String {
+    let (room, program) = (world.path().display().to_string(), std::env::current_exe().unwrap());
     let start = format!(
-        "{}={{release_dir}}/service.json {} {CALLED} --exact --nocapture >/dev/null 2>&1 &",
+        "{before} {}={{release_dir}}/service.json {} {CALLED} --exact --nocapture >/dev/null 2>&1 &",
         service::CONFIG,
         program.display()
     );
-    let stop = stop.replace("@ROOM@", &room.to_string());
+    let (stop, start) = (stop.replace("@ROOM@", &room), start.replace("@ROOM@", &room));
     format!(
         "[service.pantry.driver.command]\nstop = [\"sh\", \"-c\", {stop:?}]\nstart = [\"sh\", \"-c\", {start:?}]\n\
-         timeout = \"2s\""
+         timeout = \"{seconds}s\""
     )
 }
 
-const KILL: &str = "kill $(tail -n 1 @ROOM@/starts | cut -d' ' -f2)";
+/// Says that the hook was begun, and waits until the test lets it go on.
+const HELD: &str = "echo begun >> @ROOM@/hooks; while [ ! -e @ROOM@/go ]; do sleep 0.02; done;";
+
+fn told(world: &World) -> Vec<String> {
+    let text = std::fs::read_to_string(world.path().join("hooks")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+async fn wait_for_told(world: &World, words: &[&str]) {
+    wait_for("what the hooks told", world, || async { told(world) }, |told| told == words).await;
+}
+
+/// The agent is killed and another one started, which has looked at least once.
+async fn started_anew(world: &World, agent: crate::world::agent::Agent) -> crate::world::agent::Agent {
+    agent.kill();
+    let before = world.store.revision().await;
+    let again = world.agent();
+    wait_for("a report of the new agent", world, || world.store.revision(), |at| *at > before).await;
+    again
+}
+
+const KILL: &str = "kill $(tail -n 1 @ROOM@/starts | cut -d' ' -f2) || true";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_of_another_supervisor_is_adopted_and_replaced_by_hooks() {
@@ -73,6 +99,79 @@ async fn a_stop_hook_that_says_yes_and_does_nothing_is_not_believed() {
     let serve = directive(Disposition::Serve { returning: true }, vec![]);
     let generation = world.store.direct(serve).await;
     world.store.wait_for_serving(&world, 1, generation).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_hook_that_outlives_its_agent_is_waited_for_and_not_run_twice() {
+    let mut world = World::new().await;
+    world.driver = Some(hooks_that(&world, KILL, HELD, 60));
+    started_by_hand(&world, 1).await;
+    let agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let wanted = release(&world, 2);
+    let replace = Disposition::Replace { release: wanted.clone() };
+    let generation = world.store.direct(directive(replace, vec![wanted])).await;
+    wait_for_told(&world, &["begun"]).await;
+    let _again = started_anew(&world, agent).await;
+    std::fs::write(world.path().join("go"), "").unwrap();
+    world.store.wait_for_serving(&world, 2, generation).await;
+    assert_eq!(told(&world), ["begun"]);
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_hook_that_ended_unseen_is_judged_by_what_answers() {
+    let mut world = World::new().await;
+    let sign = HELD.replace("echo begun", "echo $$ > @ROOM@/hook; echo begun");
+    world.driver = Some(hooks_that(&world, KILL, &sign, 2));
+    started_by_hand(&world, 1).await;
+    let agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let (old, new) = (release(&world, 1), release(&world, 2));
+    let replace = Disposition::Replace { release: new.clone() };
+    world.store.direct(directive(replace.clone(), vec![old.clone(), new.clone()])).await;
+    wait_for_told(&world, &["begun"]).await;
+    agent.kill();
+    // The hook ends as well, and nothing of what it was to do was done.
+    let hook = std::fs::read_to_string(world.path().join("hook")).unwrap().trim().parse().unwrap();
+    let hook = rustix::process::Pid::from_raw(hook).unwrap();
+    rustix::process::kill_process_group(hook, rustix::process::Signal::KILL).unwrap();
+    let _again = world.agent();
+    let failed = |step: &Step| matches!(step, Step::Failed { at, .. } if at == "starting");
+    let report = world.store.wait_for_report(&world, "failed", |r| failed(&r.step)).await;
+    assert!(
+        matches!(&report.step, Step::Failed { reason, .. } if reason.contains("not known how that ended")),
+        "{report:?}"
+    );
+    assert_eq!(told(&world), ["begun"]);
+    // Asked again, it is stopped and started.
+    std::fs::write(world.path().join("go"), "").unwrap();
+    let generation = world.store.direct(directive(replace, vec![old, new])).await;
+    world.store.wait_for_serving(&world, 2, generation).await;
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stop_hooks_own_end_confirms_the_stop_also_for_an_agent_that_was_started_anew() {
+    let mut world = World::new().await;
+    let stop = format!("{KILL}; {HELD} echo ended >> @ROOM@/hooks");
+    world.driver = Some(hooks_that(&world, &stop, "echo started >> @ROOM@/hooks;", 60));
+    started_by_hand(&world, 1).await;
+    let agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let wanted = release(&world, 2);
+    let replace = Disposition::Replace { release: wanted.clone() };
+    let generation = world.store.direct(directive(replace, vec![wanted])).await;
+    wait_for_told(&world, &["begun"]).await;
+    // Nothing runs any more, and the hook is not through.
+    let (_, pid) = world.starts()[0];
+    wait_for("the service's end", &world, || async { service::is_running(pid) }, |runs| !runs).await;
+    let _again = started_anew(&world, agent).await;
+    assert_eq!(told(&world), ["begun"], "a second hook was begun beside the first");
+    std::fs::write(world.path().join("go"), "").unwrap();
+    world.store.wait_for_serving(&world, 2, generation).await;
+    // How the first ended is not known, so it is run once more, to an end that is seen.
+    assert_eq!(told(&world), ["begun", "ended", "begun", "ended", "started"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,10 +2,10 @@
 
 use crate::adopt::standing;
 use crate::world::store::{directive, release};
-use crate::world::wait_for;
+use crate::world::{CALLED, World, service, wait_for};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Rotation, Step};
-use tidegate_proto::{Digest, Span};
+use tidegate_proto::{Digest, Revision, Span};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn staged_drained_replaced_and_the_old_code_removed() {
@@ -42,6 +42,38 @@ async fn staged_drained_replaced_and_the_old_code_removed() {
     world.store.wait_for_report(&world, "the old one removed", |r| r.staged == [new.tag.clone()]).await;
     assert!(!world.path().join("state/pantry/releases/pantry-1").exists());
     assert!(world.path().join("state/pantry/releases/pantry-2/service.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_closes_what_it_inherits_is_not_started_a_second_time() {
+    let mut world = World::new().await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    let closes = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; exec \"$0\" \"$@\"";
+    world.driver = Some(format!(
+        "[service.pantry.driver.process]\nargv = [\"sh\", \"-c\", {closes:?}, {:?}, {CALLED:?}, \"--exact\", \
+         \"--nocapture\"]\nenv = {{ {} = \"{{release_dir}}/service.json\" }}\nstop_timeout = \"1s\"",
+        std::env::current_exe().unwrap(),
+        service::CONFIG,
+    ));
+    let _agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let (_, pid) = world.starts()[0];
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let locked =
+        open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|path| path.ends_with("running.lock"));
+    assert!(!locked, "it still has the lock, so that this shows nothing");
+    // It answers nothing for a while, and lives.
+    let process = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    wait_for("silence", &world, || world.store.report(), Option::is_none).await;
+    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    assert_eq!(world.starts().len(), 1);
+    let wanted = release(&world, 2);
+    let replace = Disposition::Replace { release: wanted.clone() };
+    let generation = world.store.direct(directive(replace, vec![wanted])).await;
+    world.store.wait_for_serving(&world, 2, generation).await;
+    assert!(!service::is_running(pid));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

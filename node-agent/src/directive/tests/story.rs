@@ -2,7 +2,7 @@
 
 use super::super::decide::{Act, decide};
 use super::super::phase::Phase;
-use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Seen, Staging, Url};
+use super::super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Seen, Staging, Url};
 use super::super::timers::Timers;
 use crate::config::settings::{Driver, Hooks};
 use crate::config::{Service, example, parse};
@@ -84,6 +84,7 @@ impl Story {
             wanted: None,
             readmit: false,
             staging: Staging::Ready,
+            hook: Hook::NotBegun,
         };
         let mut story = Self { service, journal, timers: Timers::new(now, false), seen };
         story.pass(0).pass(60);
