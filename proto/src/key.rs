@@ -18,9 +18,18 @@
 //! <prefix>/maintenance/<node>                   coordinator (an operator's wish)
 //! <prefix>/leader                               the leading coordinator, leased
 //! <prefix>/terms/<term>                         coordinator
+//! <prefix>/streams/<stream>                     coordinator: settings and heads; every change of a stream rewrites it
+//! <prefix>/releases/<stream>/<revision>         coordinator: one compute release, without its manifest
+//! <prefix>/manifests/<digest>                   coordinator: a manifest, by its sha256; written once, never changed
+//! <prefix>/release-tags/<stream>/<tag>          coordinator: the latest revision of a tag
+//! <prefix>/needs/<service>                      coordinator: what the service's floor must not fall below, and for whom
+//! <prefix>/evidence/<compute tag>/<storage tag> coordinator: the verdict of a compatibility run
+//! <prefix>/signals/<subject>/<compute>          coordinator: how a compute fared with a canary
 //! ```
 
-use crate::name::{NodeId, SchemaName, ServiceName, TermId, UpgradeId};
+use crate::compute::ReleaseRevision;
+use crate::name::{ComputeId, NodeId, SchemaName, ServiceName, StreamName, TermId, UpgradeId};
+use crate::{Digest, ReleaseTag};
 use std::fmt;
 use std::str::FromStr;
 
@@ -102,6 +111,15 @@ pub enum Subject {
     Fleet,
     /// The coordinators themselves: who led when.
     Leader,
+    /// A release stream.
+    Stream(StreamName),
+}
+
+/// What a signal is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SignalSubject {
+    /// A compute release in canary.
+    Release(StreamName, ReleaseRevision),
 }
 
 /// A place among the events of a subject: the term that wrote it (its fence), then a count within the term.
@@ -150,6 +168,20 @@ pub enum Key {
     Leader,
     /// A leadership that was.
     Term(TermId),
+    /// A release stream.
+    Stream(StreamName),
+    /// A compute release.
+    Release(StreamName, ReleaseRevision),
+    /// A manifest, by the sha256 of its canonical form.
+    Manifest(Digest),
+    /// Where the latest revision of a tag is.
+    ReleaseTag(StreamName, ReleaseTag),
+    /// What the floor of a service must not fall below.
+    Need(ServiceName),
+    /// A compatibility run of a compute tag against a storage tag.
+    Evidence(ReleaseTag, ReleaseTag),
+    /// A word of a compute about a canary.
+    Signal(SignalSubject, ComputeId),
 }
 
 /// The kinds of key: the first word of each.
@@ -173,11 +205,18 @@ pub enum Kind {
     Maintenance,
     Leader,
     Term,
+    Stream,
+    Release,
+    Manifest,
+    ReleaseTag,
+    Need,
+    Evidence,
+    Signal,
 }
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 24] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -195,6 +234,13 @@ impl Kind {
         Self::Maintenance,
         Self::Leader,
         Self::Term,
+        Self::Stream,
+        Self::Release,
+        Self::Manifest,
+        Self::ReleaseTag,
+        Self::Need,
+        Self::Evidence,
+        Self::Signal,
     ];
 
     /// The first word of its keys.
@@ -217,6 +263,13 @@ impl Kind {
             Self::Maintenance => "maintenance",
             Self::Leader => "leader",
             Self::Term => "terms",
+            Self::Stream => "streams",
+            Self::Release => "releases",
+            Self::Manifest => "manifests",
+            Self::ReleaseTag => "release-tags",
+            Self::Need => "needs",
+            Self::Evidence => "evidence",
+            Self::Signal => "signals",
         }
     }
 
@@ -246,6 +299,13 @@ impl Key {
             Self::Maintenance(_) => Kind::Maintenance,
             Self::Leader => Kind::Leader,
             Self::Term(_) => Kind::Term,
+            Self::Stream(_) => Kind::Stream,
+            Self::Release(..) => Kind::Release,
+            Self::Manifest(_) => Kind::Manifest,
+            Self::ReleaseTag(..) => Kind::ReleaseTag,
+            Self::Need(_) => Kind::Need,
+            Self::Evidence(..) => Kind::Evidence,
+            Self::Signal(..) => Kind::Signal,
         }
     }
 }
@@ -256,6 +316,7 @@ impl fmt::Display for Subject {
             Self::Upgrade(id) => write!(f, "upgrade-{id}"),
             Self::Fleet => f.write_str("fleet"),
             Self::Leader => f.write_str("leader"),
+            Self::Stream(stream) => write!(f, "stream-{stream}"),
         }
     }
 }
@@ -266,12 +327,31 @@ impl FromStr for Subject {
         match text {
             "fleet" => Ok(Self::Fleet),
             "leader" => Ok(Self::Leader),
-            _ => text
-                .strip_prefix("upgrade-")
-                .and_then(|id| id.parse().ok())
-                .map(Self::Upgrade)
-                .ok_or_else(|| NotAKey(text.to_owned())),
+            _ => {
+                let upgrade =
+                    || text.strip_prefix("upgrade-").and_then(|id| id.parse().ok()).map(Self::Upgrade);
+                let stream = || text.strip_prefix("stream-").and_then(|id| id.parse().ok()).map(Self::Stream);
+                upgrade().or_else(stream).ok_or_else(|| NotAKey(text.to_owned()))
+            }
         }
+    }
+}
+
+impl fmt::Display for SignalSubject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Release(stream, revision) => write!(f, "release-{stream}-{revision}"),
+        }
+    }
+}
+
+impl FromStr for SignalSubject {
+    type Err = NotAKey;
+    fn from_str(text: &str) -> Result<Self, NotAKey> {
+        let parts = text.strip_prefix("release-").and_then(|rest| rest.rsplit_once('-'));
+        parts
+            .and_then(|(stream, revision)| Some(Self::Release(stream.parse().ok()?, revision.parse().ok()?)))
+            .ok_or_else(|| NotAKey(text.to_owned()))
     }
 }
 
@@ -309,6 +389,13 @@ impl fmt::Display for Key {
             Self::Maintenance(node) => write!(f, "{word}/{node}"),
             Self::Leader => f.write_str(word),
             Self::Term(id) => write!(f, "{word}/{id}"),
+            Self::Stream(stream) => write!(f, "{word}/{stream}"),
+            Self::Release(stream, revision) => write!(f, "{word}/{stream}/{revision:012}"),
+            Self::Manifest(digest) => write!(f, "{word}/{digest}"),
+            Self::ReleaseTag(stream, tag) => write!(f, "{word}/{stream}/{tag}"),
+            Self::Need(service) => write!(f, "{word}/{service}"),
+            Self::Evidence(compute, storage) => write!(f, "{word}/{compute}/{storage}"),
+            Self::Signal(subject, compute) => write!(f, "{word}/{subject}/{compute}"),
         }
     }
 }
@@ -345,6 +432,9 @@ fn single(kind: Kind, name: &str) -> Option<Key> {
         Kind::Waiting => Key::Waiting(name.parse().ok()?),
         Kind::Maintenance => Key::Maintenance(name.parse().ok()?),
         Kind::Term => Key::Term(name.parse().ok()?),
+        Kind::Stream => Key::Stream(name.parse().ok()?),
+        Kind::Manifest => Key::Manifest(name.parse().ok()?),
+        Kind::Need => Key::Need(name.parse().ok()?),
         _ => return None,
     })
 }
@@ -358,6 +448,10 @@ fn double(kind: Kind, owner: &str, name: &str) -> Option<Key> {
         Kind::Waves => Key::Waves(owner.parse().ok()?, name.parse().ok()?),
         Kind::Certificate => Key::Certificate(owner.parse().ok()?, name.parse().ok()?),
         Kind::Event => Key::Event(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Release => Key::Release(owner.parse().ok()?, name.parse().ok()?),
+        Kind::ReleaseTag => Key::ReleaseTag(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Evidence => Key::Evidence(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Signal => Key::Signal(owner.parse().ok()?, name.parse().ok()?),
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@
 //! Strings become types here, once. Nothing in this crate opens a socket, asks a clock or decides anything.
 
 pub mod commit;
+pub mod compute;
 pub mod digest;
 pub mod duration;
 pub mod key;
@@ -21,10 +22,14 @@ pub mod version;
 pub mod wire;
 
 pub use commit::{Commit, Precondition, Write};
+pub use compute::{Fraction, ReleaseRevision, ReleaseVersion};
 pub use digest::Digest;
 pub use duration::Span;
 pub use key::{Key, Prefix};
-pub use name::{InstanceId, NodeId, SchemaName, ServiceName, TermId, UpgradeId};
+pub use name::{
+    Branch, ComputeId, GroupLabel, HookName, InstanceId, NodeId, SchemaName, ServiceName, StreamName, TermId,
+    UpgradeId,
+};
 pub use percent::{Amount, Percent};
 pub use record::Record;
 pub use release::{Release, ReleaseTag};

@@ -96,6 +96,31 @@ name!(
     TermId,
     "term"
 );
+name!(
+    /// An ordered list of compute releases: `compute`, or one for each minor line or pull request.
+    StreamName,
+    "release stream"
+);
+name!(
+    /// The branch that a compute release was cut from; its versions never fall within one.
+    Branch,
+    "release branch"
+);
+name!(
+    /// A compute, as whoever starts computes calls it. May be pinned to a release.
+    ComputeId,
+    "compute"
+);
+name!(
+    /// A command that the configuration of an agent or a coordinator defines; the store only names it.
+    HookName,
+    "hook"
+);
+name!(
+    /// The pull request, or the group, that a compute release belongs to, where its stream is found by that.
+    GroupLabel,
+    "group of releases"
+);
 
 /// One service on one node, written `service/node`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

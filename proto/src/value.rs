@@ -2,10 +2,28 @@
 
 use crate::key::{Key, Kind};
 use crate::record::{
-    Malformed, Record, active::Active, budget::Budget, certificate::CertificatePage,
-    decommission::Decommission, directive::Directive, event::Event, inventory::Inventory, leader,
-    maintenance::Maintenance, report::Report, schema::Schema, upgrade::Upgrade, waiting::Waiting,
-    waves::WavePage, window::Window,
+    Malformed, Record,
+    active::Active,
+    budget::Budget,
+    certificate::CertificatePage,
+    decommission::Decommission,
+    directive::Directive,
+    event::Event,
+    evidence::Evidence,
+    inventory::Inventory,
+    leader,
+    maintenance::Maintenance,
+    manifest::Manifest,
+    need::Need,
+    release::{ComputeRelease, TagRecord},
+    report::Report,
+    schema::Schema,
+    signal::Signal,
+    stream::Stream,
+    upgrade::Upgrade,
+    waiting::Waiting,
+    waves::WavePage,
+    window::Window,
 };
 
 macro_rules! values {
@@ -95,6 +113,20 @@ values! {
     Leader(leader::Leader) = Kind::Leader,
     /// See [`leader::Term`].
     Term(leader::Term) = Kind::Term,
+    /// See [`Stream`].
+    Stream(Stream) = Kind::Stream,
+    /// See [`ComputeRelease`].
+    Release(ComputeRelease) = Kind::Release,
+    /// See [`Manifest`].
+    Manifest(Manifest) = Kind::Manifest,
+    /// See [`TagRecord`].
+    ReleaseTag(TagRecord) = Kind::ReleaseTag,
+    /// See [`Need`].
+    Need(Need) = Kind::Need,
+    /// See [`Evidence`].
+    Evidence(Evidence) = Kind::Evidence,
+    /// See [`Signal`].
+    Signal(Signal) = Kind::Signal,
 }
 
 /// The lock of a schema has the same body as that of a service, and is a type of its own.

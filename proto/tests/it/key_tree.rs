@@ -1,8 +1,8 @@
 //! Every key of the tree, as it is written, and back.
 
 use proptest::prelude::*;
-use tidegate_proto::key::{EventSeq, Kind, Subject};
-use tidegate_proto::{Key, Prefix};
+use tidegate_proto::key::{EventSeq, Kind, SignalSubject, Subject};
+use tidegate_proto::{Digest, Key, Prefix, ReleaseRevision};
 
 fn every_key() -> Vec<(Key, &'static str)> {
     let service = || "pantry-api".parse().unwrap();
@@ -10,6 +10,9 @@ fn every_key() -> Vec<(Key, &'static str)> {
     let upgrade = || "u1".parse().unwrap();
     let schema = || "s1".parse().unwrap();
     let seq = EventSeq { term: 7, number: 3 };
+    let stream = || "compute".parse().unwrap();
+    let tag = |text: &str| text.parse().unwrap();
+    let revision = ReleaseRevision::new(53).unwrap();
     vec![
         (Key::Report(service(), node()), "/tidegate/reports/pantry-api/n1"),
         (Key::Inventory(service(), node()), "/tidegate/inventory/pantry-api/n1"),
@@ -33,6 +36,29 @@ fn every_key() -> Vec<(Key, &'static str)> {
         (Key::Maintenance(node()), "/tidegate/maintenance/n1"),
         (Key::Leader, "/tidegate/leader"),
         (Key::Term("t1".parse().unwrap()), "/tidegate/terms/t1"),
+        (
+            Key::Event(Subject::Stream(stream()), seq),
+            "/tidegate/events/stream-compute/00000000000000000007-0000000003",
+        ),
+        (Key::Stream(stream()), "/tidegate/streams/compute"),
+        (Key::Release(stream(), revision), "/tidegate/releases/compute/000000000053"),
+        (
+            Key::Manifest(Digest::of(b"")),
+            "/tidegate/manifests/e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        ),
+        (Key::ReleaseTag(stream(), tag("release-9057")), "/tidegate/release-tags/compute/release-9057"),
+        (Key::Need(service()), "/tidegate/needs/pantry-api"),
+        (
+            Key::Evidence(tag("release-9057"), tag("release-8100")),
+            "/tidegate/evidence/release-9057/release-8100",
+        ),
+        (
+            Key::Signal(
+                SignalSubject::Release("compute-1.2.x".parse().unwrap(), revision),
+                "c1".parse().unwrap(),
+            ),
+            "/tidegate/signals/release-compute-1.2.x-53/c1",
+        ),
     ]
 }
 
@@ -54,7 +80,7 @@ fn what_is_none_of_ours_is_told_apart() {
     let prefix = Prefix::default();
     assert_eq!(prefix.parse(b"/elsewhere/leader"), None);
     assert_eq!(prefix.parse(b"/tidegate-2/leader"), None);
-    let foreign: [&[u8]; 9] = [
+    let foreign: [&[u8]; 14] = [
         b"/tidegate/reports/pantry-api",
         b"/tidegate/reports/pantry-api/n1/x",
         b"/tidegate/reports/../n1",
@@ -64,6 +90,11 @@ fn what_is_none_of_ours_is_told_apart() {
         b"/tidegate/waves/u1/x",
         b"/tidegate/events/upgrade-u1/7",
         b"/tidegate/reports/\xff/n1",
+        b"/tidegate/releases/compute/0",
+        b"/tidegate/releases/compute/x",
+        b"/tidegate/manifests/abc",
+        b"/tidegate/evidence/release-1",
+        b"/tidegate/signals/release-compute/c1",
     ];
     for key in foreign {
         assert!(matches!(prefix.parse(key), Some(Err(_))), "{} was read", String::from_utf8_lossy(key));

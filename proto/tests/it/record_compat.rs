@@ -21,6 +21,11 @@ fn key_of(kind: Kind) -> Key {
         Kind::Waves | Kind::Certificate => format!("{}/u1/0", kind.word()),
         Kind::Event => format!("{}/fleet/1-1", kind.word()),
         Kind::Leader => kind.word().to_owned(),
+        Kind::Release => format!("{}/compute/53", kind.word()),
+        Kind::ReleaseTag => format!("{}/compute/release-9057", kind.word()),
+        Kind::Evidence => format!("{}/release-9057/release-8100", kind.word()),
+        Kind::Signal => format!("{}/release-compute-53/c1", kind.word()),
+        Kind::Manifest => format!("{}/{}", kind.word(), "b".repeat(64)),
         _ => format!("{}/x", kind.word()),
     };
     path.parse().unwrap()
@@ -112,6 +117,66 @@ fn hostile_records_are_malformed_and_nothing_worse() {
     for text in ["", "null", "[]", "1", "{}", "{\"schema\":\"1\"}", &deep] {
         assert!(matches!(decode(text.as_bytes()), Malformed::Shape(_)), "{}", &text[..text.len().min(40)]);
     }
+}
+
+#[test]
+fn hostile_numbers_in_release_records_are_malformed() {
+    let release = files().into_iter().find(|(_, name, _)| name == "releases.1").unwrap().2;
+    let absurd = [
+        ("revision", json!(0)),
+        ("revision", json!(-1)),
+        ("version", json!(1.5)),
+        ("version", json!("9057")),
+        ("tag", json!("../../etc")),
+        ("status", json!("gone")),
+        ("requires", json!({"pageserver": 0})),
+        ("requires", json!({"a/b": 1})),
+        ("canary", json!({"fraction": 1.5})),
+        ("canary", json!({"fraction": 0})),
+        ("manifest", json!("abc")),
+    ];
+    for (field, value) in absurd {
+        let mut hostile = release.clone();
+        hostile[field] = value.clone();
+        let read = Value::decode(&key_of(Kind::Release), &serde_json::to_vec(&hostile).unwrap());
+        assert!(matches!(read, Err(Malformed::Shape(_))), "{field}: {value} was taken");
+    }
+}
+
+#[test]
+fn the_largest_stream_is_a_record() {
+    use tidegate_proto::record::stream::{self, Head, Pin, Running, Stream};
+    let json = files().into_iter().find(|(_, name, _)| name == "releases.1").unwrap().2;
+    let Ok(Value::Release(release)) =
+        Value::decode(&key_of(Kind::Release), &serde_json::to_vec(&json).unwrap())
+    else {
+        panic!("the golden release is a release")
+    };
+    let long = |n: usize| format!("{n:0>63}");
+    let mut fat = release.body;
+    fat.tag = long(0).parse().unwrap();
+    fat.requires = (0..stream::MAX_REQUIRES)
+        .map(|n| (long(n).parse().unwrap(), tidegate_proto::ServiceVersion::MAX))
+        .collect();
+    let said = || "x".repeat(500);
+    fat.because = said();
+    fat.by = said();
+    fat.approved.as_mut().unwrap().who = said();
+    fat.approved.as_mut().unwrap().why = said();
+    let (requires, head) = (fat.requires.clone(), Head::new(fat));
+    let pin = Pin { revision: head.release.revision, who: said(), why: said(), at: Default::default() };
+    let running = Running { count: u64::MAX, revision: None, version: None, requires };
+    let largest = Stream {
+        deployed: Some(head.clone()),
+        canary: Some(head.clone()),
+        pending: vec![head.clone(); stream::MAX_PENDING],
+        kept: vec![head; stream::MAX_KEPT],
+        pins: (0..stream::MAX_PINS).map(|n| (long(n).parse().unwrap(), pin.clone())).collect(),
+        running: (0..stream::MAX_RUNNING_TAGS).map(|n| (long(n).parse().unwrap(), running.clone())).collect(),
+        ..Stream::default()
+    };
+    let bytes = Value::from(largest).encode().len();
+    assert!(bytes < MAX_RECORD_BYTES, "{bytes} bytes");
 }
 
 proptest! {

@@ -1,0 +1,9 @@
+//! Compute releases: their numbers, and what whoever posts one says.
+
+mod fraction;
+mod number;
+mod request;
+
+pub use fraction::{Fraction, NotAFraction};
+pub use number::{NotANumber, ReleaseRevision, ReleaseVersion};
+pub use request::{Canary, EvidenceRule, ReleaseRequest, canonical};
