@@ -50,22 +50,22 @@ pub async fn carry_out(room: &Room, seat: &Seat, workers: &Workers, actions: Vec
 
 /// Carries out one commit; whether it was done.
 pub async fn commit(room: &Room, seat: &Seat, planned: PlannedCommit) -> bool {
-    let PlannedCommit { upgrade, what, commit } = planned;
+    let PlannedCommit { subject, what, commit } = planned;
     match room.store.commit(&commit).await {
         Ok(committed) => {
             seat.has_committed(committed.revision);
             room.metrics.committed(Outcome::Done);
-            tracing::info!(%upgrade, revision = %committed.revision, what, "done");
+            tracing::info!(%subject, revision = %committed.revision, what, "done");
             true
         }
         Err(CommitError::Conflict { .. }) => {
             room.metrics.committed(Outcome::Conflict);
-            tracing::debug!(%upgrade, what, "something else was first; planned anew");
+            tracing::debug!(%subject, what, "something else was first; planned anew");
             false
         }
         Err(error) => {
             room.metrics.committed(Outcome::Failed);
-            tracing::warn!(%upgrade, what, error = %Chain(&error), "not done; planned anew");
+            tracing::warn!(%subject, what, error = %Chain(&error), "not done; planned anew");
             false
         }
     }

@@ -1,7 +1,7 @@
 //! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
 //! everything that matters from the store.
 
-use crate::stopwatch::Stopwatches;
+use crate::stopwatch::{StreamWatches, Stopwatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,9 @@ pub struct Seat {
     pub lost: CancellationToken,
     leadership: Mutex<Option<Leadership>>,
     next_event: Mutex<u64>,
+    uncounted: held(&self.streams).read(fleet),
     watches: Mutex<Stopwatches>,
+    streams: Mutex<StreamWatches>,
     committed: AtomicI64,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
 }
@@ -37,6 +39,7 @@ impl Seat {
             leadership: Mutex::new(Some(leadership)),
             next_event: Mutex::new(0),
             watches: Mutex::default(),
+            streams: Mutex::default(),
             committed,
             schemas: watch::Sender::default(),
         }

@@ -34,6 +34,12 @@ fn unreadable(picture: &Picture) -> Option<String> {
             "upgrade {id} has a record of schema number {schema}, which this version does not know"
         ));
     }
+    if let Some((name, stream)) = picture.fleet.streams().find(|(_, stream)| stream.record.is_newer()) {
+        let schema = stream.record.schema;
+        return Some(format!(
+            "release stream {name} has a record of schema number {schema}, which this version does not know"
+        ));
+    }
     let (key, why, _) = picture.fleet.unreadable().find(|(key, ..)| key.kind() == Kind::Upgrade)?;
     Some(format!("the record {key} {why}"))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_planner::{Elapsed, Fleet};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
-use tidegate_proto::{Revision, UpgradeId};
+use tidegate_proto::{Revision, StreamName, UpgradeId};
 use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
@@ -69,6 +69,28 @@ impl Stopwatch {
     }
 }
 
+/// How long the record of each release stream has stood as it does, by this leader's count: what its own counts lack.
+#[derive(Debug, Default)]
+pub struct StreamWatches(BTreeMap<StreamName, (Revision, Instant)>);
+
+impl StreamWatches {
+    /// Reads them all, in milliseconds; whoever rewrites a record has stored the count, so it begins anew.
+    pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<StreamName, u64> {
+        let now = Instant::now();
+        let mut kept = BTreeMap::new();
+        let mut shown = BTreeMap::new();
+        for (name, stream) in fleet.streams() {
+            let stood = self.0.remove(name).filter(|(written, _)| *written == stream.at);
+            let (written, since) = stood.unwrap_or((stream.at, now));
+            let passed = now.duration_since(since).as_millis();
+            shown.insert(name.clone(), u64::try_from(passed).unwrap_or(u64::MAX));
+            kept.insert(name.clone(), (written, since));
+        }
+        self.0 = kept;
+        shown
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +148,22 @@ mod tests {
         let watch = Stopwatch::begun(&paused, Revision(1), start);
         let after = watch.carried_on(&paused, Revision(1), start + Duration::from_secs(60));
         assert_eq!(after.elapsed, Elapsed { stalled_ms: 5_000, phase_ms: 67_000 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_is_counted_from_when_its_record_was_last_written() {
+        use tidegate_proto::{Key, Value, record::stream::Stream};
+        let (mut fleet, mut watches) = (Fleet::new(), StreamWatches::default());
+        let name: StreamName = "compute".parse().unwrap();
+        let mut shown = async |written: i64, wait: u64| {
+            fleet.put(Key::Stream(name.clone()), Ok(Value::from(Stream::default())), Revision(written));
+            tokio::time::advance(Duration::from_millis(wait)).await;
+            watches.read(&fleet)[&name]
+        };
+        assert_eq!(shown(1, 0).await, 0);
+        assert_eq!(shown(1, 1_500).await, 1_500);
+        assert_eq!(shown(1, 500).await, 2_000);
+        assert_eq!(shown(2, 500).await, 0, "it was written, with its count");
+        assert_eq!(shown(2, 300).await, 300);
     }
 }

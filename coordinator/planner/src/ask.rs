@@ -3,6 +3,7 @@
 
 mod decommission;
 mod maintenance;
+pub mod release;
 mod start;
 mod steer;
 

@@ -1,11 +1,13 @@
 //! Everything observed at one revision: the records, by service and node, with the indexes that make reading them
 //! cheap. Pure data; it is told of keys and asks for nothing.
 
+mod compute;
 mod index;
 mod instance;
 mod service;
 mod upgrade;
 
+pub use compute::SignalCount;
 pub use index::NO_DOMAIN;
 pub use instance::{Instance, Known};
 pub use service::ServiceFleet;
@@ -46,6 +48,7 @@ pub struct Fleet {
     schemas: BTreeMap<SchemaName, Stored<Schema>>,
     maintenance: BTreeMap<NodeId, Stored<Maintenance>>,
     waves: BTreeMap<UpgradeId, BTreeMap<u32, Stored<WavePage>>>,
+    compute: compute::ComputeRecords,
     unreadable: BTreeMap<Key, (Malformed, Revision)>,
 }
 
@@ -124,7 +127,8 @@ impl Fleet {
                 self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
                 self.assign_waves(&id, page);
             }
-            _ => {} // Events, waiting, certificates, terms and the leader are read by whoever needs them.
+            // Events, waiting, certificates, terms and the leader are read by whoever needs them.
+            (key, value) => self.compute.put(key, value, at),
         }
     }
 
@@ -156,7 +160,7 @@ impl Fleet {
                 self.set_maintained(&node, false);
             }
             Key::Waves(id, page) => drop(self.waves.get_mut(&id).and_then(|pages| pages.remove(&page))),
-            _ => {}
+            key => self.compute.delete(&key),
         }
     }
 
@@ -287,6 +291,11 @@ impl Fleet {
     /// The stored pages of who is in which wave.
     pub fn wave_pages(&self, id: &UpgradeId) -> impl Iterator<Item = (u32, &Stored<WavePage>)> {
         self.waves.get(id).into_iter().flatten().map(|(page, stored)| (*page, stored))
+    }
+
+    /// A record that could not be read: why not.
+    pub fn unreadable_at(&self, key: &Key) -> Option<&Malformed> {
+        self.unreadable.get(key).map(|(why, _)| why)
     }
 
     /// Every record that could not be read, with why, and its mod_revision.

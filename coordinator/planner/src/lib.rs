@@ -20,7 +20,9 @@ pub mod moment;
 pub mod plan;
 pub mod preflight;
 pub mod reason;
+pub mod release;
 pub mod spread;
+pub mod stream;
 pub mod upgrade;
 pub mod wave;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::{Key, Revision, TermId, UpgradeId};
+use tidegate_proto::{Key, Revision, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub struct Moment {
     pub elapsed: BTreeMap<UpgradeId, Elapsed>,
     /// The number of the next event of this term.
     pub next_event: u64,
+    /// By release stream: milliseconds since this leader saw its record as it stands, which the record's counts lack.
+    pub uncounted: BTreeMap<StreamName, u64>,
     /// By active upgrade that has a schema; absent = nothing seen yet.
     pub schemas: BTreeMap<UpgradeId, SchemaFacts>,
 }

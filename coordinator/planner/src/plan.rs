@@ -23,5 +23,21 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         plan.actions.extend(actions);
         plan.waiting.insert(id.clone(), reasons);
     }
+    for (name, _) in fleet.streams() {
+        let turn = step::release::turn(fleet, moment, name, next_event);
+        next_event += turn.events;
+        plan.actions.extend(turn.actions);
+        plan.releases
+            .extend(turn.waiting.into_iter().map(|(revision, reasons)| ((name.clone(), revision), reasons)));
+    }
     plan
+}
+
+/// What a turn decides about one release stream.
+pub(crate) fn stream_turn(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &tidegate_proto::StreamName,
+) -> step::release::Turn {
+    step::release::turn(fleet, moment, name, moment.next_event)
 }

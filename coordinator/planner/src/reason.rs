@@ -3,9 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use tidegate_proto::record::need::Hold;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{NodeId, ReleaseTag, Revision, ServiceName, ServiceVersion, Span, UpgradeId};
+use tidegate_proto::{
+    NodeId, ReleaseRevision, ReleaseTag, Revision, ServiceName, ServiceVersion, Span, StreamName, UpgradeId,
+};
 
 /// A few names out of many, and how many there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,27 @@ impl fmt::Display for Sample {
     }
 }
 
+/// Which compute release needs a service not to fall back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "its fields are what it names")]
+pub struct NeededBy {
+    pub stream: StreamName,
+    pub revision: ReleaseRevision,
+    pub tag: ReleaseTag,
+    pub hold: Hold,
+    pub needs: ServiceVersion,
+}
+
+/// What computes have told of a canary, and what is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "its fields are what it names")]
+pub struct CanaryCount {
+    pub successes: usize,
+    pub needed: Option<u32>,
+    pub failures: usize,
+    pub tolerated: u32,
+}
+
 /// A reason for waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -90,6 +114,18 @@ pub enum Reason {
     SchemaTrouble { job: String, why: String },
     Certificate { why: String },
     NoWayBack { why: String },
+    Needed { service: ServiceName, floor: ServiceVersion, by: Box<NeededBy> },
+    Floor { service: ServiceName, floor: ServiceVersion, needs: ServiceVersion },
+    ReleaseUnknown { service: ServiceName, nodes: Sample },
+    NoStorage { compute: ReleaseTag },
+    Evidence { compute: ReleaseTag, storage: ReleaseTag, found: Option<String> },
+    ReleaseApproval { stream: StreamName, revision: ReleaseRevision },
+    Manual { tag: ReleaseTag },
+    NoStrategy,
+    CanaryBusy { revision: ReleaseRevision },
+    CanaryOpen { count: CanaryCount, deadline: Option<Span> },
+    NotAvailable { answered: Span, needed: Span, deadline: Span },
+    TooManyKept { count: usize },
 }
 
 impl fmt::Display for Reason {
@@ -158,6 +194,54 @@ impl fmt::Display for Reason {
             }
             Self::Certificate { why } => write!(f, "the certificate cannot be made: {why}"),
             Self::NoWayBack { why } => f.write_str(why),
+            Self::Needed { service, floor, by } => {
+                let NeededBy { stream, revision, tag, hold, needs } = &**by;
+                write!(f, "the floor of {service} cannot fall to {floor}: ")?;
+                write!(f, "revision {revision} of {stream} ({tag}) is {hold} and needs {needs}")
+            }
+            Self::Floor { service, floor, needs } => {
+                write!(f, "the floor of {service} is committed at {floor} and {needs} is needed")
+            }
+            Self::ReleaseUnknown { service, nodes } => {
+                write!(f, "{service}: which release runs is not known on {nodes}")
+            }
+            Self::NoStorage { compute } => {
+                write!(f, "{compute} needs evidence, and there is no storage instance to have it for")
+            }
+            Self::Evidence { compute, storage, found: None } => {
+                write!(f, "there is no evidence that {compute} works with {storage}, which is in use")
+            }
+            Self::Evidence { compute, storage, found: Some(verdict) } => {
+                write!(
+                    f,
+                    "the compatibility run of {compute} with {storage}, which is in use, said {verdict}"
+                )
+            }
+            Self::ReleaseApproval { stream, revision } => {
+                write!(f, "revision {revision} of {stream} waits for a person's approval")
+            }
+            Self::Manual { tag } => write!(f, "the stream's manual strategy names {tag}, and manual wins"),
+            Self::NoStrategy => f.write_str(
+                "the stream's strategy lets nothing out by itself: latest is off, and no tag is named",
+            ),
+            Self::CanaryBusy { revision } => {
+                write!(f, "revision {revision} is in canary, and one is tried at a time")
+            }
+            Self::CanaryOpen { count, .. } => {
+                let CanaryCount { successes, needed, failures, tolerated } = count;
+                write!(f, "{successes} computes told of success")?;
+                match needed {
+                    Some(needed) => write!(f, " and {needed} are needed")?,
+                    None => f.write_str(", and a person promotes it")?,
+                }
+                write!(f, "; {failures} told of failure and {tolerated} are tolerated")
+            }
+            Self::NotAvailable { answered, needed, .. } => {
+                write!(f, "it has answered for {answered} without a break, and {needed} are needed")
+            }
+            Self::TooManyKept { count } => {
+                write!(f, "{count} superseded releases are kept already, which is the most")
+            }
         }
     }
 }
@@ -197,6 +281,18 @@ impl Reason {
             Self::SchemaTrouble { .. } => "schema-trouble",
             Self::Certificate { .. } => "certificate",
             Self::NoWayBack { .. } => "no-way-back",
+            Self::Needed { .. } => "needed",
+            Self::Floor { .. } => "floor",
+            Self::ReleaseUnknown { .. } => "release-unknown",
+            Self::NoStorage { .. } => "no-storage",
+            Self::Evidence { .. } => "evidence",
+            Self::ReleaseApproval { .. } => "release-approval",
+            Self::Manual { .. } => "manual",
+            Self::NoStrategy => "no-strategy",
+            Self::CanaryBusy { .. } => "canary-busy",
+            Self::CanaryOpen { .. } => "canary-open",
+            Self::NotAvailable { .. } => "not-available",
+            Self::TooManyKept { .. } => "too-many-kept",
         }
     }
 
@@ -234,7 +330,20 @@ impl Reason {
             | Self::Approval { .. }
             | Self::Acceptance { .. }
             | Self::Paused { .. }
-            | Self::NoWayBack { .. } => "a person",
+            | Self::NoWayBack { .. }
+            | Self::NoStorage { .. }
+            | Self::ReleaseApproval { .. }
+            | Self::Manual { .. }
+            | Self::NoStrategy => "a person",
+            Self::Needed { .. } => "a person, by rolling the compute release back or unpinning it first",
+            Self::Floor { .. } => "the upgrade of the service, when its last instance was seen upgraded",
+            Self::ReleaseUnknown { .. } => "its agent, once it knows which release runs",
+            Self::Evidence { .. } => "a compatibility run, with a pass",
+            Self::CanaryBusy { .. } | Self::CanaryOpen { .. } => {
+                "the computes, by telling how they fared; or a person, by promoting or rolling back"
+            }
+            Self::NotAvailable { .. } => "whoever says whether the release answers",
+            Self::TooManyKept { .. } => "a person, by unpinning; or computes that move to a later release",
             Self::Schema { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
                 "the database, or a person who looks after it"
@@ -268,6 +377,26 @@ impl Reason {
         }
     }
 
+    /// The command that helps a compute release, where there is one.
+    pub fn release_command(&self, stream: &StreamName, revision: ReleaseRevision) -> Option<String> {
+        match self {
+            Self::Silent { service, nodes } | Self::Behind { service, nodes, .. } => nodes
+                .first
+                .first()
+                .map(|node| format!("tidegate fleet decommission {service}/{node} --why …")),
+            Self::ReleaseApproval { .. } => {
+                Some(format!("tidegate release approve {revision} --stream {stream}"))
+            }
+            Self::CanaryOpen { .. } | Self::NotAvailable { .. } | Self::NoStrategy => {
+                Some(format!("tidegate release promote {revision} --stream {stream}"))
+            }
+            Self::CanaryBusy { revision } => {
+                Some(format!("tidegate release promote {revision} --stream {stream}"))
+            }
+            _ => None,
+        }
+    }
+
     /// What happens by itself, where anything does.
     pub fn deadline(&self) -> Option<String> {
         match self {
@@ -275,7 +404,24 @@ impl Reason {
                 Some(format!("after {deadline} the spec's drain.on_deadline decides"))
             }
             Self::Replacing { deadline, .. } => Some(format!("after {deadline} the instance has failed")),
+            Self::CanaryOpen { deadline: Some(deadline), .. } => {
+                Some(format!("after {deadline} in canary without success it is withdrawn"))
+            }
+            Self::NotAvailable { deadline, .. } => {
+                Some(format!("after {deadline} without becoming available it has failed"))
+            }
             _ => None,
+        }
+    }
+
+    /// The same for a compute release.
+    pub fn for_release(&self, stream: &StreamName, revision: ReleaseRevision) -> WaitingFor {
+        WaitingFor {
+            kind: self.kind().to_owned(),
+            what: self.to_string(),
+            who: self.who().to_owned(),
+            command: self.release_command(stream, revision),
+            deadline: self.deadline(),
         }
     }
 

@@ -190,6 +190,7 @@ pub fn moment() -> Moment {
         wall: Timestamp(1_790_000_000_000),
         elapsed: BTreeMap::new(),
         next_event: 0,
+        uncounted: BTreeMap::new(),
         schemas: BTreeMap::new(),
     }
 }

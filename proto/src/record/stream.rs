@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Stream {
     /// How it is run.
     #[serde(default)]
-    pub settings: StreamSettings,
+    pub settings: Box<StreamSettings>,
     /// The latest revision, whatever became of it; none = none was ever created. Revisions are counted from here.
     #[serde(default)]
     pub latest: Option<Latest>,
@@ -22,10 +22,10 @@ pub struct Stream {
     pub branches: BTreeMap<Branch, ReleaseVersion>,
     /// What new computes start with.
     #[serde(default)]
-    pub deployed: Option<Head>,
+    pub deployed: Option<Box<Head>>,
     /// What a share of new computes starts with.
     #[serde(default)]
-    pub canary: Option<Head>,
+    pub canary: Option<Box<Head>>,
     /// What waits, oldest first; at most [`MAX_PENDING`].
     #[serde(default)]
     pub pending: Vec<Head>,
@@ -64,7 +64,8 @@ pub const MAX_MANIFEST_BYTES: usize = 512 * 1024;
 impl Stream {
     /// Every release that anything may still happen to.
     pub fn heads(&self) -> impl Iterator<Item = &Head> {
-        self.deployed.iter().chain(&self.canary).chain(&self.pending).chain(&self.kept)
+        let single = self.deployed.as_deref().into_iter().chain(self.canary.as_deref());
+        single.chain(&self.pending).chain(&self.kept)
     }
 
     /// One of them.
@@ -98,10 +99,13 @@ pub struct Head {
     /// Whether it answers, as last told; none = nobody has said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<bool>,
+    /// Whether nothing but its availability holds it: then `trial_ms` counts.
+    #[serde(default)]
+    pub on_trial: bool,
     /// Milliseconds that it has answered without a break, as last stored.
     #[serde(default)]
     pub available_ms: u64,
-    /// Milliseconds in which it could have become available, as last stored: nothing else held it.
+    /// Milliseconds on trial, as last stored.
     #[serde(default)]
     pub trial_ms: u64,
     /// Milliseconds in canary, as last stored.
@@ -119,6 +123,7 @@ impl Head {
             release,
             fraction: None,
             available: None,
+            on_trial: false,
             available_ms: 0,
             trial_ms: 0,
             canary_ms: 0,

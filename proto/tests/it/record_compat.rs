@@ -167,8 +167,8 @@ fn the_largest_stream_is_a_record() {
     let pin = Pin { revision: head.release.revision, who: said(), why: said(), at: Default::default() };
     let running = Running { count: u64::MAX, revision: None, version: None, requires };
     let largest = Stream {
-        deployed: Some(head.clone()),
-        canary: Some(head.clone()),
+        deployed: Some(Box::new(head.clone())),
+        canary: Some(Box::new(head.clone())),
         pending: vec![head.clone(); stream::MAX_PENDING],
         kept: vec![head; stream::MAX_KEPT],
         pins: (0..stream::MAX_PINS).map(|n| (long(n).parse().unwrap(), pin.clone())).collect(),

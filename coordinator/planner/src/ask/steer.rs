@@ -94,10 +94,13 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     }
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
     draft.turn_back_for(asker, because);
-    let (actions, _) = draft.finish();
+    let (actions, reasons) = draft.finish();
     match actions.into_iter().next() {
         Some(Action::Commit(planned)) => Ok(planned.commit),
-        _ => refuse(RefusalKind::State, format!("cannot roll back upgrade {id} as things stand")),
+        _ => {
+            let why = reasons.iter().map(|reason| format!(": {reason}")).collect::<String>();
+            refuse(RefusalKind::State, format!("cannot roll back upgrade {id} as things stand{why}"))
+        }
     }
 }
 

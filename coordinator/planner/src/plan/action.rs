@@ -2,7 +2,8 @@
 
 use crate::reason::Reason;
 use std::collections::BTreeMap;
-use tidegate_proto::{Commit, Digest, UpgradeId};
+use tidegate_proto::key::Subject;
+use tidegate_proto::{Commit, Digest, ReleaseRevision, StreamName, UpgradeId};
 
 /// The outcome of a turn's thinking.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -11,6 +12,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// Why each active upgrade does not move further.
     pub waiting: BTreeMap<UpgradeId, Vec<Reason>>,
+    /// Why each waiting compute release, and each canary, does not move further.
+    pub releases: BTreeMap<(StreamName, ReleaseRevision), Vec<Reason>>,
 }
 
 /// One thing to do.
@@ -36,7 +39,7 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedCommit {
     /// On whose behalf.
-    pub upgrade: UpgradeId,
+    pub subject: Subject,
     /// In a few words, for logs.
     pub what: String,
     /// What is written, and when.

@@ -10,6 +10,7 @@ use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet, Stored};
 use crate::moment::{Elapsed, Moment, SchemaFacts};
 use crate::reason::Reason;
+use crate::release::need;
 use crate::upgrade::phase::{Move, transition};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
@@ -128,7 +129,11 @@ impl<'a> Draft<'a> {
         };
         let key = Key::Event(Subject::Upgrade(self.id.clone()), seq);
         let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event);
-        self.actions.push(Action::Commit(PlannedCommit { upgrade: self.id.clone(), what, commit }));
+        self.actions.push(Action::Commit(PlannedCommit {
+            subject: Subject::Upgrade(self.id.clone()),
+            what,
+            commit,
+        }));
     }
 
     /// Plans a rewrite of the upgrade's record: the last commit of this turn.
@@ -206,6 +211,9 @@ impl<'a> Draft<'a> {
             return commit;
         }
         let body = Window { floor, ceiling, set_by: self.id.clone() };
+        // Rule 8: whatever lowers a floor compares what releases need of it.
+        let lowers = now.is_some_and(|window| floor < window.floor);
+        let commit = if lowers { need::same(self.fleet, commit, &service) } else { commit };
         let commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
         let commit = contracted::compared(self.fleet, commit);
         match now {
@@ -234,7 +242,7 @@ impl<'a> Draft<'a> {
         body.done = body.done.max(done as u32);
         let commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
         self.actions.push(Action::Commit(PlannedCommit {
-            upgrade: self.id.clone(),
+            subject: Subject::Upgrade(self.id.clone()),
             what: "checkpoint".to_owned(),
             commit,
         }));

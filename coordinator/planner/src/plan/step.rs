@@ -4,6 +4,7 @@ mod contract;
 mod enter;
 mod failures;
 mod preflight;
+pub(super) mod release;
 mod remove;
 mod retreat;
 mod roll;

@@ -107,6 +107,7 @@ impl World {
             wall: Timestamp(0),
             elapsed: BTreeMap::new(),
             next_event: self.events,
+            uncounted: BTreeMap::new(),
             schemas: BTreeMap::new(),
         };
         let id = upgrade_id();

@@ -9,6 +9,7 @@ use crate::contracted;
 use crate::fleet::{Instance, Known};
 use crate::moment::SchemaFacts;
 use crate::reason::{Reason, Sample};
+use crate::release::need;
 use crate::upgrade::phase::Move;
 use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -16,15 +17,20 @@ use tidegate_proto::record::upgrade::Former;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, mutant};
 
-/// Turns back: the floor is withdrawn in the same transaction.
+/// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
 pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
     if let Err(refused) = way_back(draft.fleet, draft.upgrade, &why) {
         return draft.wait(Reason::NoWayBack { why: refused.to_string() });
     }
-    let now = draft.service().and_then(|s| s.window()).map(|window| window.ceiling);
+    let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
+    let (service, from) = (&draft.spec().service, draft.spec().from);
+    let lowers = draft.upgrade.former.is_some() && now.is_some_and(|(floor, _)| from < floor);
+    if lowers && let Some(needed) = need::forbids(draft.fleet, service, from) {
+        return draft.wait(needed);
+    }
     // Before preflight was left the window is not this upgrade's, and stays as it is.
     let extra = match (&draft.upgrade.former, now) {
-        (Some(_), Some(ceiling)) => draft.window(Commit::new(), draft.spec().from, ceiling),
+        (Some(_), Some((_, ceiling))) => draft.window(Commit::new(), from, ceiling),
         _ => Commit::new(),
     };
     draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
@@ -135,8 +141,8 @@ fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
     draft.advance(Move::Retreated, extra, |_| (), because);
 }
 
-/// The window as it was; where there was none, one that admits every version. It stays at the old version
-/// alone where that would admit what a schema that was contracted meanwhile cannot bear.
+/// The window as it was; where there was none, one that admits every version that releases leave. It stays at the old
+/// version alone where that would admit what a schema that was contracted meanwhile cannot bear.
 fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
     if mutant::is("window-is-not-restored") {
         return Commit::new();
@@ -145,13 +151,21 @@ fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
         return Commit::new();
     };
     let key = Key::Window(service.name().clone());
-    let body = match (former.window, &former.window_set_by) {
+    let mut body = match (former.window, &former.window_set_by) {
         (Some((floor, ceiling)), Some(set_by)) => Window { floor, ceiling, set_by: set_by.clone() },
         _ => Window::open(draft.id.clone()),
     };
+    // As it was, but not below what compute releases need: they went out against the floor of this upgrade.
+    if let Some(needed) = need::lowest_floor(draft.fleet, service.name()) {
+        body.floor = body.floor.max(needed.min(now.floor));
+    }
     if body.floor < contracted::lowest_floor(draft.fleet, service.name()) {
         return Commit::new();
     }
-    let commit = Commit::new().when(Precondition::At(key.clone(), now.at));
+    let commit = match body.floor < now.floor {
+        true => need::same(draft.fleet, Commit::new(), service.name()),
+        false => Commit::new(),
+    };
+    let commit = commit.when(Precondition::At(key.clone(), now.at));
     contracted::compared(draft.fleet, commit).put(key, now.record.with(body))
 }

@@ -1,0 +1,47 @@
+//! Approve a release that waits for a person.
+
+use super::{Asked, find, find_head, granted, refuse};
+use crate::ask::{Asker, Refusal, RefusalKind};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::stream::change::Change;
+use std::collections::BTreeSet;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::ApprovalRule;
+use tidegate_proto::record::upgrade::Word;
+use tidegate_proto::{ReleaseRevision, StreamName};
+
+/// Approves a release; refused where the stream asks for no approval, or nothing waits for it.
+pub fn approve(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    revision: ReleaseRevision,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let stream = find(fleet, name)?;
+    let head = find_head(stream, name, revision, "approve")?;
+    if head.release.approved.is_some() {
+        return Ok(Asked::already(name, Some(revision)));
+    }
+    if head.release.status != ReleaseStatus::Pending {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "cannot approve revision {revision} of {name}: it is {}, not pending",
+                head.release.status
+            ),
+        );
+    }
+    if stream.settings.approval == ApprovalRule::None {
+        return refuse(RefusalKind::State, format!("stream {name} asks for no approval"));
+    }
+    let mut change = Change::of(fleet, moment, name);
+    let word =
+        Word { who: asker.who.clone(), why: asker.why.clone(), accepts: BTreeSet::new(), at: moment.wall };
+    for head in change.stream.pending.iter_mut().filter(|head| head.release.revision == revision) {
+        head.release.approved = Some(word.clone());
+    }
+    let (from, to) = (format!("revision {revision} pending"), format!("revision {revision} approved"));
+    Ok(granted(change, asker, Some(revision), from, to))
+}

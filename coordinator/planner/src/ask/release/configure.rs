@@ -1,0 +1,90 @@
+//! Set how a stream is run.
+
+use super::{Asked, begun, granted, refuse};
+use crate::ask::{Asker, Refusal, RefusalKind};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use tidegate_proto::StreamName;
+use tidegate_proto::compute::Canary;
+use tidegate_proto::record::stream::{Errand, MAX_ERRAND_NODES, MAX_KEPT, StreamSettings};
+
+/// Replaces a stream's settings; a stream that is not there yet begins with them.
+pub fn configure(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    settings: &StreamSettings,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    valid(settings)?;
+    let mut change = begun(fleet, moment, name)?;
+    if fleet.stream(name).is_some() && *change.stream.settings == *settings {
+        return Ok(Asked::already(name, None));
+    }
+    if let Some(tag) = &settings.strategy.manual
+        && change.stream.head_of(tag).is_none()
+    {
+        return refuse(
+            RefusalKind::State,
+            format!("strategy.manual names {tag}, and {name} keeps no release with this tag"),
+        );
+    }
+    change.stream.settings = Box::new(settings.clone());
+    Ok(granted(change, asker, None, "settings".to_owned(), "settings changed".to_owned()))
+}
+
+/// What is wrong with settings by themselves.
+fn valid(settings: &StreamSettings) -> Result<(), Refusal> {
+    let invalid = |message: String| refuse(RefusalKind::Invalid, message);
+    if settings.minimum_available == 0 || settings.minimum_available as usize > MAX_KEPT {
+        return invalid(format!(
+            "minimum_available is {}: 1 to {MAX_KEPT} is allowed, counting the deployed release",
+            settings.minimum_available
+        ));
+    }
+    if let Some(canary) = &settings.canary {
+        valid_canary("canary", canary)?;
+    }
+    if let Some(availability) = &settings.availability
+        && availability.healthy_deadline <= availability.min_healthy_time
+    {
+        return invalid(format!(
+            "availability.healthy_deadline: {} is not above min_healthy_time ({}), so no release could ever become available in time",
+            availability.healthy_deadline, availability.min_healthy_time
+        ));
+    }
+    valid_errand("prewarm", settings.prewarm.as_ref())?;
+    valid_errand("removal", settings.removal.as_ref())
+}
+
+/// The most words that a canary may wait for: each is a key of the store.
+const MAX_SIGNALS: u32 = 10_000;
+
+pub(super) fn valid_canary(field: &str, canary: &Canary) -> Result<(), Refusal> {
+    let enough = canary.promote_after.unwrap_or(1);
+    if enough == 0 || enough > MAX_SIGNALS {
+        return refuse(
+            RefusalKind::Invalid,
+            format!(
+                "{field}.promote_after is {enough}: 1 to {MAX_SIGNALS} computes are allowed; unmeasured is not success"
+            ),
+        );
+    }
+    if canary.tolerate > MAX_SIGNALS {
+        return refuse(
+            RefusalKind::Invalid,
+            format!("{field}.tolerate is {}: 0 to {MAX_SIGNALS} are allowed", canary.tolerate),
+        );
+    }
+    Ok(())
+}
+
+fn valid_errand(field: &str, errand: Option<&Errand>) -> Result<(), Refusal> {
+    match errand.map(|errand| errand.nodes.len()) {
+        Some(count) if count == 0 || count > MAX_ERRAND_NODES => refuse(
+            RefusalKind::Invalid,
+            format!("{field}.nodes names {count} nodes: 1 to {MAX_ERRAND_NODES} are allowed"),
+        ),
+        _ => Ok(()),
+    }
+}

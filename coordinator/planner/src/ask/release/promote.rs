@@ -1,0 +1,88 @@
+//! Promote: a person's word that a release begins its canary, goes to more starts, or goes out.
+
+use super::{Asked, find, find_head, granted, heeds_manual, refuse, sentence};
+use crate::ask::{Asker, Refusal, RefusalKind};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::reason::Reason;
+use crate::release::compatibility::may_meet_storage;
+use crate::stream::change::Change;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::ApprovalRule;
+use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
+
+/// With a fraction: that share of starts uses it from now on. Without: all of them, and it is deployed. A person's word
+/// stands for the strategy, the trial and the canary's count; not for storage, evidence or an approval.
+pub fn promote(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    revision: ReleaseRevision,
+    fraction: Option<Fraction>,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let stream = find(fleet, name)?;
+    let head = find_head(stream, name, revision, "promote")?;
+    let status = head.release.status;
+    let same_share = status == ReleaseStatus::Canary && fraction.is_some() && head.fraction == fraction;
+    if same_share || (status == ReleaseStatus::Deployed && fraction.is_none()) {
+        return Ok(Asked::already(name, Some(revision)));
+    }
+    if !matches!(status, ReleaseStatus::Pending | ReleaseStatus::Canary) {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "cannot promote revision {revision} of {name}: it is {status}, neither pending nor in canary"
+            ),
+        );
+    }
+    heeds_manual(stream, name, &head.release.tag)?;
+    let other = stream.canary.as_ref().map(|canary| canary.release.revision).filter(|r| *r != revision);
+    if let (Some(other), Some(_)) = (other, fraction) {
+        return refuse(
+            RefusalKind::State,
+            format!("revision {other} of {name} is in canary: one at a time; promote that one or roll back"),
+        );
+    }
+    if fraction.is_some() && stream.deployed.is_none() {
+        return refuse(
+            RefusalKind::State,
+            format!("nothing of {name} is deployed, so that the other starts would have nothing"),
+        );
+    }
+    if let Some(deployed) = stream.deployed.as_ref().filter(|d| d.release.revision > revision) {
+        return refuse(
+            RefusalKind::State,
+            format!("revision {} of {name} is deployed, and revisions only rise", deployed.release.revision),
+        );
+    }
+    let mut reasons = Vec::new();
+    if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
+        reasons.push(Reason::ReleaseApproval { stream: name.clone(), revision });
+    }
+    let compares = may_meet_storage(fleet, &stream.settings, &head.release)
+        .map_err(|found| reasons.extend(found))
+        .unwrap_or_default();
+    if !reasons.is_empty() {
+        return refuse(
+            RefusalKind::State,
+            format!("cannot promote revision {revision} of {name}: {}", sentence(&reasons)),
+        );
+    }
+    let mut change = Change::of(fleet, moment, name);
+    change.relies_on(compares);
+    let moved = match (fraction, &mut change.stream.canary) {
+        (Some(share), Some(canary)) => {
+            canary.fraction = Some(share);
+            Ok(())
+        }
+        (Some(share), None) => change.begins_canary(revision, share),
+        (None, _) => change.goes_out(revision),
+    };
+    moved.map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
+    let to = match fraction {
+        Some(share) => format!("revision {revision} in canary for {share} of starts"),
+        None => format!("revision {revision} deployed"),
+    };
+    Ok(granted(change, asker, Some(revision), format!("revision {revision} {status}"), to))
+}

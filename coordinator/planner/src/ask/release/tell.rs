@@ -1,0 +1,129 @@
+//! What those who start computes tell: whether a release answers, how one compute fared with a canary, and how many
+//! computes run which tag. Telling it again changes nothing.
+
+use super::{Asked, find, find_head, granted, refuse};
+use crate::ask::{Asker, Refusal, RefusalKind};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::stream::change::Change;
+use std::collections::BTreeMap;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::SignalSubject;
+use tidegate_proto::record::release::ComputeRelease;
+use tidegate_proto::record::signal::Signal;
+use tidegate_proto::record::stream::{MAX_RUNNING_TAGS, Running};
+use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, Revision, StreamName};
+
+/// Whether a release that waits answers. One that stops answering begins its healthy time anew.
+pub fn available(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    revision: ReleaseRevision,
+    answers: bool,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let stream = find(fleet, name)?;
+    let head = find_head(stream, name, revision, "say whether it answers of")?;
+    let waits = stream.pending.iter().any(|head| head.release.revision == revision);
+    if head.available == Some(answers) || !waits {
+        return Ok(Asked::already(name, Some(revision)));
+    }
+    let mut change = Change::of(fleet, moment, name);
+    for head in change.stream.pending.iter_mut().filter(|head| head.release.revision == revision) {
+        (head.available, head.available_ms) = (Some(answers), 0);
+    }
+    let to = format!("revision {revision} {}", if answers { "answers" } else { "does not answer" });
+    Ok(granted(change, asker, Some(revision), format!("revision {revision} pending"), to))
+}
+
+/// The most words about one canary that are kept.
+const MAX_SIGNALS: usize = 30_000;
+
+/// How one compute fared with the canary. The last word of a compute stands.
+pub fn signal(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    revision: ReleaseRevision,
+    compute: &ComputeId,
+    success: bool,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let stream = find(fleet, name)?;
+    let head = find_head(stream, name, revision, "tell of")?;
+    if stream.canary.as_ref().is_none_or(|canary| canary.release.revision != revision) {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "revision {revision} of {name} is {}, not in canary: nothing is counted",
+                head.release.status
+            ),
+        );
+    }
+    let subject = SignalSubject::Release(name.clone(), revision);
+    let told = fleet.signal(&subject, compute);
+    if told.is_some_and(|(word, _)| word == success) {
+        return Ok(Asked::already(name, Some(revision)));
+    }
+    let count = fleet.signal_count(&subject);
+    if told.is_none() && count.successes + count.failures >= MAX_SIGNALS {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "{MAX_SIGNALS} computes have told of revision {revision} of {name}: promote it, or roll back"
+            ),
+        );
+    }
+    let key = Key::Signal(subject, compute.clone());
+    let body = Signal { success, why: asker.why.clone(), who: asker.who.clone(), at: moment.wall };
+    // One word a key, so that computes do not wait for each other; the stream itself is not compared.
+    let commit = Commit::new()
+        .when(moment.leader.fence())
+        .when(Precondition::At(key.clone(), told.map_or(Revision::ABSENT, |(_, at)| at)))
+        .put(key, body);
+    Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
+}
+
+/// How many computes run each tag, all of them: the last word stands. `past` has the latest release of each tag that
+/// no head has, as far as there is one.
+pub fn running(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    counts: &BTreeMap<ReleaseTag, u64>,
+    past: &BTreeMap<ReleaseTag, ComputeRelease>,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let stream = find(fleet, name)?;
+    let counts: BTreeMap<&ReleaseTag, u64> =
+        counts.iter().filter(|(_, count)| **count > 0).map(|(tag, count)| (tag, *count)).collect();
+    if counts.len() > MAX_RUNNING_TAGS {
+        return refuse(
+            RefusalKind::Invalid,
+            format!("{} tags are said to run, at most {MAX_RUNNING_TAGS} are allowed", counts.len()),
+        );
+    }
+    let mut told = BTreeMap::new();
+    for (tag, count) in counts {
+        let release = stream.head_of(tag).map(|head| &head.release).or(past.get(tag));
+        let running = Running {
+            count,
+            revision: release.map(|release| release.revision),
+            version: release.map(|release| release.version),
+            requires: release.map(|release| release.requires.clone()).unwrap_or_default(),
+        };
+        told.insert(tag.clone(), running);
+    }
+    if stream.running == told {
+        return Ok(Asked::already(name, None));
+    }
+    let described = |running: &BTreeMap<ReleaseTag, Running>| {
+        let computes: u64 = running.values().map(|running| running.count).sum();
+        format!("{computes} computes run {} tags", running.len())
+    };
+    let mut change = Change::of(fleet, moment, name);
+    let (from, to) = (described(&stream.running), described(&told));
+    change.stream.running = told;
+    Ok(granted(change, asker, None, from, to))
+}

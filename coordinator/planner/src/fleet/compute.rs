@@ -1,0 +1,133 @@
+//! What is observed of compute releases: streams, needs, evidence and the words of computes about canaries. Releases
+//! themselves, their tags and manifests are not here: there are thousands, and no turn asks for them.
+
+use super::{Fleet, Stored};
+use std::collections::BTreeMap;
+use tidegate_proto::key::SignalSubject;
+use tidegate_proto::record::evidence::Verdict;
+use tidegate_proto::record::need::Need;
+use tidegate_proto::record::stream::Stream;
+use tidegate_proto::{ComputeId, Key, ReleaseTag, Revision, ServiceName, StreamName, Value};
+
+/// The records.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ComputeRecords {
+    streams: BTreeMap<StreamName, Stored<Stream>>,
+    needs: BTreeMap<ServiceName, Stored<Need>>,
+    evidence: BTreeMap<(ReleaseTag, ReleaseTag), (Verdict, Revision)>,
+    signals: BTreeMap<SignalSubject, Signals>,
+}
+
+/// The words of computes about one canary, with their count kept, because a turn asks for nothing else.
+#[derive(Debug, Clone, Default)]
+struct Signals {
+    words: BTreeMap<ComputeId, (bool, Revision)>,
+    successes: usize,
+}
+
+/// How many computes told of success, and how many of failure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SignalCount {
+    /// Of success.
+    pub successes: usize,
+    /// Of failure.
+    pub failures: usize,
+}
+
+impl Signals {
+    fn put(&mut self, compute: ComputeId, success: bool, at: Revision) {
+        self.remove(&compute);
+        self.successes += usize::from(success);
+        self.words.insert(compute, (success, at));
+    }
+
+    fn remove(&mut self, compute: &ComputeId) {
+        if let Some((success, _)) = self.words.remove(compute) {
+            self.successes -= usize::from(success);
+        }
+    }
+}
+
+impl ComputeRecords {
+    pub(super) fn put(&mut self, key: Key, value: Value, at: Revision) {
+        match (key, value) {
+            (Key::Stream(name), Value::Stream(record)) => {
+                self.streams.insert(name, Stored { record, at });
+            }
+            (Key::Need(service), Value::Need(record)) => {
+                self.needs.insert(service, Stored { record, at });
+            }
+            (Key::Evidence(compute, storage), Value::Evidence(record)) => {
+                self.evidence.insert((compute, storage), (record.body.verdict, at));
+            }
+            (Key::Signal(subject, compute), Value::Signal(record)) => {
+                self.signals.entry(subject).or_default().put(compute, record.body.success, at);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn delete(&mut self, key: &Key) {
+        match key {
+            Key::Stream(name) => drop(self.streams.remove(name)),
+            Key::Need(service) => drop(self.needs.remove(service)),
+            Key::Evidence(compute, storage) => {
+                self.evidence.remove(&(compute.clone(), storage.clone()));
+            }
+            Key::Signal(subject, compute) => {
+                if let Some(signals) = self.signals.get_mut(subject) {
+                    signals.remove(compute);
+                    if signals.words.is_empty() {
+                        self.signals.remove(subject);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Fleet {
+    /// A release stream.
+    pub fn stream(&self, name: &StreamName) -> Option<&Stored<Stream>> {
+        self.compute.streams.get(name)
+    }
+
+    /// Every release stream, by name.
+    pub fn streams(&self) -> impl Iterator<Item = (&StreamName, &Stored<Stream>)> {
+        self.compute.streams.iter()
+    }
+
+    /// What the floor of a service must not fall below.
+    pub fn need(&self, service: &ServiceName) -> Option<&Stored<Need>> {
+        self.compute.needs.get(service)
+    }
+
+    /// Every need, by service.
+    pub fn needs(&self) -> impl Iterator<Item = (&ServiceName, &Stored<Need>)> {
+        self.compute.needs.iter()
+    }
+
+    /// The verdict of a compatibility run, and its mod_revision.
+    pub fn evidence(&self, compute: &ReleaseTag, storage: &ReleaseTag) -> Option<(Verdict, Revision)> {
+        self.compute.evidence.get(&(compute.clone(), storage.clone())).copied()
+    }
+
+    /// How many computes told what of a canary.
+    pub fn signal_count(&self, subject: &SignalSubject) -> SignalCount {
+        self.compute.signals.get(subject).map_or(SignalCount::default(), |signals| SignalCount {
+            successes: signals.successes,
+            failures: signals.words.len() - signals.successes,
+        })
+    }
+
+    /// What one compute told of a canary, and the word's mod_revision.
+    pub fn signal(&self, subject: &SignalSubject, compute: &ComputeId) -> Option<(bool, Revision)> {
+        self.compute.signals.get(subject)?.words.get(compute).copied()
+    }
+
+    /// Every subject that anything was told of, with who told.
+    pub fn signals(&self) -> impl Iterator<Item = (&SignalSubject, impl Iterator<Item = &ComputeId>)> {
+        self.compute.signals.iter().map(|(subject, signals)| (subject, signals.words.keys()))
+    }
+}

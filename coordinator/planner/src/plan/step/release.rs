@@ -1,0 +1,307 @@
+//! The next step of one release stream: a canary is judged, the latest release that every gate lets through goes out,
+//! what nothing holds is collected. At most one commit a turn rewrites the stream.
+
+mod trial;
+
+use super::super::action::{Action, PlannedCommit};
+use super::super::draft::BATCH;
+use crate::ask::release::roll_back::again;
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::reason::{CanaryCount, Reason};
+use crate::release::canary::{Judgement, judge};
+use crate::release::compatibility::may_meet_storage;
+use crate::stream::change::{Change, Told};
+use crate::stream::{retention, strategy};
+use std::collections::BTreeMap;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::compute::Canary;
+use tidegate_proto::key::{SignalSubject, Subject};
+use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
+use tidegate_proto::record::stream::{ApprovalRule, Head, MAX_KEPT, Stream};
+use tidegate_proto::{Fraction, Key, ReleaseRevision, ReleaseTag, StreamName};
+use trial::Trial;
+
+/// What a turn decides about one stream.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub(crate) actions: Vec<Action>,
+    pub(crate) waiting: BTreeMap<ReleaseRevision, Vec<Reason>>,
+    /// How many event numbers the actions take.
+    pub(crate) events: u64,
+}
+
+/// What is done to the stream, in the words of its event; none of them = its counts are stored, which is no event.
+struct Step {
+    words: Option<(String, String, String)>,
+}
+
+impl Step {
+    fn told(from: impl Into<String>, to: impl Into<String>, because: impl Into<String>) -> Self {
+        Self { words: Some((from.into(), to.into(), because.into())) }
+    }
+}
+
+/// Decides the next step of a stream. `number` is that of its next event.
+pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
+    let mut turn = Turn::default();
+    turn.actions.extend(forget_signals(fleet, moment, name));
+    let mut change = Change::of(fleet, moment, name);
+    if is_at_rest(&change.stream) {
+        return turn;
+    }
+    let Some(step) = decide(&mut change, &mut turn.waiting) else { return turn };
+    let what = step.words.as_ref().map_or_else(|| "count".to_owned(), |(_, to, _)| to.clone());
+    let commit = match step.words {
+        Some((from, to, because)) => {
+            turn.events = 1;
+            change.commit(Told { who: "coordinator", from, to, because, number })
+        }
+        None => change.quietly(),
+    };
+    let subject = Subject::Stream(name.clone());
+    turn.actions.push(Action::Commit(PlannedCommit { subject, what, commit }));
+    turn
+}
+
+/// Whether nothing could happen: what most streams are most of the time.
+fn is_at_rest(stream: &Stream) -> bool {
+    let named = |tag: &ReleaseTag| stream.deployed.as_ref().is_some_and(|head| head.release.tag == *tag);
+    let fulfilled = stream.settings.strategy.manual.as_ref().is_none_or(named);
+    stream.pending.is_empty() && stream.canary.is_none() && stream.kept.is_empty() && fulfilled
+}
+
+/// The first thing that there is to do, with every reason for what waits.
+fn decide(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<Reason>>) -> Option<Step> {
+    let canary = canary(change, waiting);
+    let candidates: Vec<(ReleaseRevision, Gates)> =
+        change.stream.pending.iter().rev().map(|head| (head.release.revision, gates(change, head))).collect();
+    for (revision, gates) in &candidates {
+        if let Gates::Shut(reasons) | Gates::Trial(Trial::Waits(reasons)) = gates {
+            waiting.insert(*revision, reasons.clone());
+        }
+    }
+    canary
+        .or_else(|| candidates.into_iter().find_map(|(revision, gates)| act_on(change, revision, gates)))
+        .or_else(|| return_to_manual(change, waiting))
+        .or_else(|| collect(change))
+        .or_else(|| count(change))
+}
+
+/// What the gates of a waiting release say.
+enum Gates {
+    /// Not yet, for these reasons.
+    Shut(Vec<Reason>),
+    /// Nothing but its trial holds it, or its trial must begin or end.
+    Trial(Trial),
+    /// It goes out, if this still holds.
+    Open(Vec<Precondition>),
+}
+
+fn gates(change: &Change<'_>, head: &Head) -> Gates {
+    let (stream, release) = (&change.stream, &head.release);
+    let (compares, mut reasons) = match may_meet_storage(change.fleet, &stream.settings, release) {
+        Ok(compares) => (compares, Vec::new()),
+        Err(reasons) => (Vec::new(), reasons),
+    };
+    if stream.settings.approval == ApprovalRule::Required && release.approved.is_none() {
+        reasons.push(Reason::ReleaseApproval { stream: change.name.clone(), revision: release.revision });
+    }
+    reasons.extend(strategy::wants(&stream.settings.strategy, head).err());
+    let by_hand = stream.settings.strategy.manual.is_some();
+    if let Some(other) = stream.canary.as_ref().filter(|_| !by_hand) {
+        reasons.push(Reason::CanaryBusy { revision: other.release.revision });
+    }
+    reasons.extend(room_to_keep(stream, release.revision).err());
+    match trial::assess(stream.settings.availability.as_ref(), head, reasons) {
+        Ok(()) => Gates::Open(compares),
+        Err(Trial::Shut(reasons)) => Gates::Shut(reasons),
+        Err(trial) => Gates::Trial(trial),
+    }
+}
+
+/// Whether what a release would supersede can be kept.
+fn room_to_keep(stream: &Stream, revision: ReleaseRevision) -> Result<(), Reason> {
+    let before = |head: &&Head| head.release.revision < revision;
+    let superseded = stream.pending.iter().filter(before).count()
+        + usize::from(stream.deployed.is_some())
+        + usize::from(stream.canary.is_some());
+    let count = stream.kept.len();
+    if count + superseded > MAX_KEPT { Err(Reason::TooManyKept { count }) } else { Ok(()) }
+}
+
+fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> Option<Step> {
+    let compares = match gates {
+        Gates::Shut(_) | Gates::Trial(Trial::Shut(_) | Trial::Waits(_)) => return None,
+        Gates::Trial(Trial::Begins) => return trial::set(change, revision, true),
+        Gates::Trial(Trial::Ends) => return trial::set(change, revision, false),
+        Gates::Trial(Trial::Failed(because)) => return fail(change, revision, because),
+        Gates::Open(compares) => compares,
+    };
+    change.relies_on(compares);
+    let tried = canary_of(&change.stream, revision).filter(|_| change.stream.deployed.is_some());
+    match tried {
+        Some(canary) => {
+            change.begins_canary(revision, canary.fraction).ok()?;
+            let to = format!("revision {revision} in canary for {} of starts", canary.fraction);
+            Some(Step::told(format!("revision {revision} pending"), to, "every gate is open"))
+        }
+        None => deploy(change, revision, "every gate is open"),
+    }
+}
+
+/// How a release is tried first: as itself says, or as its stream does.
+fn canary_of(stream: &Stream, revision: ReleaseRevision) -> Option<Canary> {
+    let own = stream.head(revision).and_then(|head| head.release.canary.clone());
+    own.or_else(|| stream.settings.canary.clone())
+}
+
+fn deploy(change: &mut Change<'_>, revision: ReleaseRevision, because: &str) -> Option<Step> {
+    let from = change.stream.head(revision).map(|head| head.release.status)?;
+    let tag = change.stream.head(revision).map(|head| head.release.tag.clone())?;
+    change.goes_out(revision).ok()?;
+    let to = format!("revision {revision} ({tag}) deployed");
+    Some(Step::told(format!("revision {revision} {from}"), to, because))
+}
+
+fn fail(change: &mut Change<'_>, revision: ReleaseRevision, because: String) -> Option<Step> {
+    let from = change.stream.head(revision).map(|head| head.release.status)?;
+    change.fails(revision, &because).ok()?;
+    Some(Step::told(format!("revision {revision} {from}"), format!("revision {revision} error"), because))
+}
+
+/// The canary goes out, is withdrawn, or waits.
+fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<Reason>>) -> Option<Step> {
+    let head = change.stream.canary.as_deref()?;
+    let (release, revision) = (&head.release, head.release.revision);
+    let by_hand = || Canary {
+        fraction: head.fraction.unwrap_or(Fraction::ALL),
+        promote_after: None,
+        tolerate: 0,
+        deadline: None,
+    };
+    let canary = canary_of(&change.stream, revision).unwrap_or_else(by_hand);
+    let told = change.fleet.signal_count(&SignalSubject::Release(change.name.clone(), revision));
+    match judge(&canary, told, head.canary_ms) {
+        Judgement::Failed(because) => return fail(change, revision, because),
+        Judgement::Open => {
+            let count = CanaryCount {
+                successes: told.successes,
+                needed: canary.promote_after,
+                failures: told.failures,
+                tolerated: canary.tolerate,
+            };
+            let open = Reason::CanaryOpen { count, deadline: canary.deadline };
+            waiting.insert(revision, vec![open]);
+            return None;
+        }
+        Judgement::Succeeded => {}
+    }
+    let mut reasons = Vec::new();
+    let compares = may_meet_storage(change.fleet, &change.stream.settings, release)
+        .map_err(|found| reasons.extend(found))
+        .unwrap_or_default();
+    reasons.extend(strategy::wants(&change.stream.settings.strategy, head).err());
+    reasons.extend(room_to_keep(&change.stream, revision).err());
+    if !reasons.is_empty() {
+        waiting.insert(revision, reasons);
+        return None;
+    }
+    change.relies_on(compares);
+    let because = format!("{} computes told of success", told.successes);
+    deploy(change, revision, &because)
+}
+
+/// The tag that the manual strategy names was superseded: it goes out again, as a new revision.
+fn return_to_manual(
+    change: &mut Change<'_>,
+    waiting: &mut BTreeMap<ReleaseRevision, Vec<Reason>>,
+) -> Option<Step> {
+    let manual = change.stream.settings.strategy.manual.clone()?;
+    let deployed = change.stream.deployed.as_deref()?;
+    let still_to_come =
+        change.stream.pending.iter().chain(change.stream.canary.as_deref()).any(|h| h.release.tag == manual);
+    if deployed.release.tag == manual || still_to_come {
+        return None;
+    }
+    let from = format!("revision {} deployed", deployed.release.revision);
+    let wanted: ComputeRelease = change
+        .stream
+        .kept
+        .iter()
+        .rev()
+        .map(|head| &head.release)
+        .find(|r| r.tag == manual && r.status == ReleaseStatus::Superseded && r.deployed_at.is_some())?
+        .clone();
+    let next = ReleaseRevision::after(change.stream.latest.as_ref().map(|latest| latest.revision));
+    let mut reasons = Vec::new();
+    let compares = may_meet_storage(change.fleet, &change.stream.settings, &wanted)
+        .map_err(|found| reasons.extend(found))
+        .unwrap_or_default();
+    reasons.extend(room_to_keep(&change.stream, next).err());
+    if !reasons.is_empty() {
+        waiting.insert(wanted.revision, reasons);
+        return None;
+    }
+    change.relies_on(compares);
+    let revision = again(change, &wanted, "coordinator").ok()?;
+    let to = format!("revision {revision} ({manual}) deployed, back to revision {}", wanted.revision);
+    Some(Step::told(from, to, "the stream's manual strategy names this tag"))
+}
+
+/// What nothing holds is collected.
+fn collect(change: &mut Change<'_>) -> Option<Step> {
+    const BECAUSE: &str = "nothing holds it any more";
+    let held = retention::kept(&change.stream);
+    let ripe: Vec<ReleaseRevision> = change
+        .stream
+        .kept
+        .iter()
+        .map(|head| head.release.revision)
+        .filter(|revision| held.get(revision).is_none_or(Vec::is_empty))
+        .take(BATCH)
+        .collect();
+    let names: Vec<String> = ripe.iter().map(ToString::to_string).collect();
+    for revision in &ripe {
+        change.collected(*revision, BECAUSE).ok()?;
+        change.departs(*revision);
+    }
+    let names = names.join(", ");
+    (!ripe.is_empty())
+        .then(|| Step::told(format!("revision {names}"), format!("revision {names} deprecated"), BECAUSE))
+}
+
+/// The counts are stored while one of them matters: every few seconds where a deadline is near, every hour where a
+/// rollback window is open.
+fn count(change: &Change<'_>) -> Option<Step> {
+    const SOON_MS: u64 = 5_000;
+    const LATE_MS: u64 = 3_600_000;
+    let stream = &change.stream;
+    let uncounted = change.moment.uncounted.get(change.name).copied().unwrap_or(0);
+    let with_deadline = |head: &Head| {
+        canary_of(stream, head.release.revision).is_some_and(|canary| canary.deadline.is_some())
+    };
+    let soon = stream.canary.as_deref().is_some_and(with_deadline)
+        || stream.pending.iter().any(|head| head.on_trial);
+    let window = stream.settings.rollback_window.as_millis();
+    let late = stream
+        .kept
+        .iter()
+        .any(|head| head.release.status == ReleaseStatus::Superseded && head.superseded_ms < window);
+    let due = (soon && uncounted >= SOON_MS) || (late && uncounted >= LATE_MS);
+    due.then_some(Step { words: None })
+}
+
+/// The words of computes about what is no canary any more are removed, a batch at a time.
+fn forget_signals(fleet: &Fleet, moment: &Moment, name: &StreamName) -> Option<Action> {
+    let canary = fleet.stream(name)?.canary.as_ref().map(|head| head.release.revision);
+    let (subject, computes) = fleet
+        .signals()
+        .find(|(SignalSubject::Release(stream, revision), _)| stream == name && Some(*revision) != canary)?;
+    let fenced = Commit::new().when(moment.leader.fence());
+    let commit = computes
+        .take(BATCH)
+        .fold(fenced, |commit, compute| commit.delete(Key::Signal(subject.clone(), compute.clone())));
+    let what = format!("forget what computes told of {subject}");
+    Some(Action::Commit(PlannedCommit { subject: Subject::Stream(name.clone()), what, commit }))
+}

@@ -1,0 +1,8 @@
+//! Compute releases: the moves of one, what it may be deployed against, who it goes out to, and what its manifest says.
+
+pub mod canary;
+pub mod compatibility;
+pub mod evidence;
+pub mod history;
+pub mod need;
+pub mod status;

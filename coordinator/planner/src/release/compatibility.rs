@@ -1,0 +1,108 @@
+//! Whether a release may meet the storage that is there: the floor of each service that it requires, or, where a
+//! service is only watched and has no floor, the lowest version of its instances with nobody silent or unknown.
+//!
+//! # Invariants
+//! What was seen is compared in the transaction that relies on it.
+
+use super::evidence::is_proven;
+use crate::fleet::{Fleet, ServiceFleet};
+use crate::reason::{Reason, Sample};
+use std::collections::BTreeMap;
+use tidegate_proto::commit::Precondition;
+use tidegate_proto::compute::EvidenceRule;
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::release::ComputeRelease;
+use tidegate_proto::record::stream::StreamSettings;
+use tidegate_proto::{Key, ServiceName, ServiceVersion, mutant};
+
+/// What must hold in the transaction that lets a release out, into canary or to a pinned compute: storage is new
+/// enough, and the two were seen to work together where that is asked; or every reason why not.
+pub fn may_meet_storage(
+    fleet: &Fleet,
+    settings: &StreamSettings,
+    release: &ComputeRelease,
+) -> Result<Vec<Precondition>, Vec<Reason>> {
+    let ready = storage_is_ready(fleet, &release.requires);
+    let proven = match settings.evidence.max(release.evidence) {
+        EvidenceRule::None => Ok(Vec::new()),
+        EvidenceRule::Required => is_proven(fleet, &release.tag, &release.requires),
+    };
+    match (ready, proven) {
+        (Ok(ready), Ok(proven)) => Ok(ready.into_iter().chain(proven).collect()),
+        (ready, proven) => Err([ready.err(), proven.err()].into_iter().flatten().flatten().collect()),
+    }
+}
+
+/// What must hold in the transaction that relies on the storage being new enough; or every reason why it is not.
+pub fn storage_is_ready(
+    fleet: &Fleet,
+    requires: &BTreeMap<ServiceName, ServiceVersion>,
+) -> Result<Vec<Precondition>, Vec<Reason>> {
+    if mutant::is("storage-floor-is-not-asked") {
+        return Ok(Vec::new());
+    }
+    let (mut compares, mut reasons) = (Vec::new(), Vec::new());
+    for (service, minimum) in requires {
+        match ready(fleet, service, *minimum) {
+            Ok(compared) => compares.extend(compared),
+            Err(found) => reasons.extend(found),
+        }
+    }
+    if reasons.is_empty() { Ok(compares) } else { Err(reasons) }
+}
+
+fn ready(
+    fleet: &Fleet,
+    name: &ServiceName,
+    minimum: ServiceVersion,
+) -> Result<Vec<Precondition>, Vec<Reason>> {
+    let key = Key::Window(name.clone());
+    if let Some(why) = fleet.unreadable_at(&key) {
+        return Err(vec![Reason::Unreadable { key: key.to_string(), why: why.to_string() }]);
+    }
+    let Some(service) = fleet.service(name) else {
+        return Err(vec![Reason::NoInstances { service: name.clone() }]);
+    };
+    let same_window = Precondition::At(key, service.window_at());
+    let Some(window) = service.window().filter(|window| !window.is_open()) else {
+        return all_at_least(service, minimum).map(|()| {
+            let inventory =
+                Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision());
+            vec![same_window, inventory]
+        });
+    };
+    if window.floor >= minimum {
+        return Ok(vec![same_window]);
+    }
+    let mut reasons = vec![Reason::Floor { service: name.clone(), floor: window.floor, needs: minimum }];
+    reasons.extend(all_at_least(service, minimum).err().unwrap_or_default());
+    Err(reasons)
+}
+
+/// Whether every instance is known to be at the version or above it, and there is one.
+fn all_at_least(service: &ServiceFleet, minimum: ServiceVersion) -> Result<(), Vec<Reason>> {
+    let name = || service.name().clone();
+    let mut reasons = Vec::new();
+    let mut any = |nodes: Sample, reason: &dyn Fn(Sample) -> Reason| {
+        if !nodes.is_empty() {
+            reasons.push(reason(nodes));
+        }
+    };
+    any(Sample::counted(service.below(minimum)), &|nodes| Reason::Behind {
+        service: name(),
+        nodes,
+        needs: minimum,
+    });
+    any(Sample::of(service.silent().iter(), service.silent().len()), &|nodes| Reason::Silent {
+        service: name(),
+        nodes,
+    });
+    any(Sample::of(service.unknown().iter(), service.unknown().len()), &|nodes| Reason::VersionUnknown {
+        service: name(),
+        nodes,
+    });
+    if service.is_empty() {
+        reasons.push(Reason::NoInstances { service: name() });
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
