@@ -1,7 +1,7 @@
 //! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
 //! everything that matters from the store.
 
-use crate::stopwatch::{StreamWatches, Stopwatches};
+use crate::stopwatch::{Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,6 @@ pub struct Seat {
     pub lost: CancellationToken,
     leadership: Mutex<Option<Leadership>>,
     next_event: Mutex<u64>,
-    uncounted: held(&self.streams).read(fleet),
     watches: Mutex<Stopwatches>,
     streams: Mutex<StreamWatches>,
     committed: AtomicI64,
@@ -74,6 +73,7 @@ impl Seat {
             leader: self.leading.clone(),
             wall: now(),
             elapsed: held(&self.watches).read(fleet),
+            uncounted: held(&self.streams).read(fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
         };
