@@ -5,8 +5,10 @@
 
 pub mod balancer;
 pub mod bench;
+pub mod crash;
 pub mod demo;
 pub mod ideal;
 pub mod load;
 pub mod sample;
+pub mod trace;
 pub mod world;

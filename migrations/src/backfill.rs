@@ -112,7 +112,7 @@ async fn batch(
     let began = Instant::now();
     let mut cursor = match key::kept(&mut leader.session, entry).await? {
         Kept::Done => {
-            leader.commit().await?;
+            leader.commit("a batch").await?;
             return Ok(Batch { rows: 0, ended: true, took: began.elapsed() });
         }
         Kept::Cursor(cursor, done, total) => {
@@ -141,7 +141,7 @@ async fn batch(
     entry.cursor = Some(cursor.to_text());
     let term = leader.term.clone();
     history::save_cursor(&mut leader.session, entry, &term).await?;
-    leader.commit().await?;
+    leader.commit("a batch").await?;
     Ok(Batch { rows: walked.unsigned_abs(), ended: cursor.ended, took: began.elapsed() })
 }
 

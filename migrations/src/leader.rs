@@ -1,6 +1,7 @@
 //! The one session that may change a schema: it holds the lock, and its term is checked in every
 //! transaction.
 
+use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
 use crate::error::{Error, Holder};
 use crate::history::{self, Stored};
@@ -78,9 +79,20 @@ impl Leader {
         }
     }
 
-    /// Commits.
-    pub async fn commit(&mut self) -> Result<(), Error> {
-        self.session.commit().await.map_err(|f| Error::of(f, "commit"))
+    /// Commits `what`, by which a test names the transaction.
+    pub async fn commit(&mut self, what: &str) -> Result<(), Error> {
+        crash::point(what, crash::When::Before);
+        self.session.commit().await.map_err(|f| Error::of(f, "commit"))?;
+        crash::point(what, crash::When::After);
+        Ok(())
+    }
+
+    /// A long statement that changes something by itself, as [`Leader::long`].
+    pub async fn long_change(&mut self, what: &str, sql: &str) -> Result<(), Error> {
+        crash::point(what, crash::When::Before);
+        self.long(sql).await?;
+        crash::point(what, crash::When::After);
+        Ok(())
     }
 
     /// A statement that may take long, outside a transaction; ended in the database when the caller
@@ -128,7 +140,7 @@ impl Leader {
         if stored.term.revision < self.term.revision {
             history::raise(&mut self.session, &self.term).await?;
         }
-        self.commit().await?;
+        self.commit("the term").await?;
         Ok(stored)
     }
 

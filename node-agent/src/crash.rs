@@ -1,8 +1,14 @@
 //! Places at which a test may have this process end as by kill -9. In builds without debug assertions there are none.
+//!
+//! A test names the place beforehand, or has itself asked at each of them and ends the process while it waits.
 
 /// Names the place and when: `journal:3:before` ends the process before the third write of a journal.
 #[cfg(debug_assertions)]
 const VARIABLE: &str = "TIDEGATE_AGENT_CRASH_AT";
+
+/// The socket of whoever is asked: a line `before journal draining`, answered by a byte.
+#[cfg(debug_assertions)]
+const ASKED: &str = "TIDEGATE_CRASH_ASK";
 
 /// Whether the act is still to come, or done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,24 +19,37 @@ pub enum When {
     After,
 }
 
-/// A place of the `kind`.
+/// A place of the `kind`; `what` tells more of the act to whoever is asked.
 #[cfg(debug_assertions)]
-pub fn point(kind: &str, when: When) {
+pub fn point(kind: &str, what: impl FnOnce() -> String, when: When) {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU32, Ordering};
-    static ASKED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(VARIABLE).ok());
+    static NAMED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(VARIABLE).ok());
+    static SOCKET: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os(ASKED));
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let Some(asked) = ASKED.as_deref() else { return };
     let (number, word) = match when {
         When::Before => (COUNT.fetch_add(1, Ordering::SeqCst) + 1, "before"),
         When::After => (COUNT.load(Ordering::SeqCst), "after"),
     };
-    if asked == format!("{kind}:{number}:{word}") {
+    if let Some(socket) = SOCKET.as_deref() {
+        ask(socket, &format!("{word} {kind} {}\n", what()));
+    }
+    if NAMED.as_deref() == Some(&format!("{kind}:{number}:{word}")) {
         // As sudden as kill -9: no destructor, no flush.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
 
+/// Asks and waits for the answer; goes on where nobody is there to ask.
+#[cfg(debug_assertions)]
+fn ask(socket: &std::ffi::OsStr, line: &str) {
+    use std::io::{Read, Write};
+    if let Ok(mut asked) = std::os::unix::net::UnixStream::connect(socket) {
+        let _ = asked.write_all(line.as_bytes());
+        let _ = asked.read(&mut [0]);
+    }
+}
+
 /// A place of the `kind`: nothing, in this build.
 #[cfg(not(debug_assertions))]
-pub fn point(_kind: &str, _when: When) {}
+pub fn point(_kind: &str, _what: impl FnOnce() -> String, _when: When) {}

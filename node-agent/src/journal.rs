@@ -210,12 +210,12 @@ impl JournalFile {
 
     /// Writes it, and returns when it is on the disk.
     pub fn write(&self, journal: &Journal) -> Result<(), JournalError> {
-        crash::point("journal", crash::When::Before);
+        crash::point("journal", || journal.phase.name(), crash::When::Before);
         let bytes = serde_json::to_vec_pretty(journal)
             .map_err(io::Error::other)
             .and_then(|bytes| durable::replace(&self.0, &bytes));
         bytes.map_err(|source| JournalError::File { doing: "write", path: self.0.clone(), source })?;
-        crash::point("journal", crash::When::After);
+        crash::point("journal", || journal.phase.name(), crash::When::After);
         Ok(())
     }
 }

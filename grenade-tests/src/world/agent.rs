@@ -11,6 +11,8 @@ pub struct Agent {
     pub node: String,
     /// Its configuration file.
     pub config: PathBuf,
+    /// Its environment beside ours.
+    pub env: Vec<(String, String)>,
     /// Its process.
     pub process: Process,
 }
@@ -21,14 +23,27 @@ impl Agent {
     /// # Errors
     /// When the file cannot be written or the agent cannot be started.
     pub fn start(world: &World, node: &str, config: &str) -> Result<Self, WorldError> {
+        Self::start_with(world, node, config, Vec::new())
+    }
+
+    /// The same, with variables of its own.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start_with(
+        world: &World,
+        node: &str,
+        config: &str,
+        env: Vec<(String, String)>,
+    ) -> Result<Self, WorldError> {
         let path = world.path(&format!("agent-{node}.toml"));
         std::fs::write(&path, config).map_err(|source| WorldError::Files {
             tried: "write",
             path: path.clone(),
             source,
         })?;
-        let process = Self::spawn(world, node, &path)?;
-        Ok(Self { node: node.to_owned(), config: path, process })
+        let process = Self::spawn(world, node, &path, &env)?;
+        Ok(Self { node: node.to_owned(), config: path, env, process })
     }
 
     /// Starts it again on its own configuration, after it was stopped or killed.
@@ -36,12 +51,18 @@ impl Agent {
     /// # Errors
     /// When it cannot be started.
     pub fn restart(&mut self, world: &World) -> Result<(), WorldError> {
-        self.process = Self::spawn(world, &self.node, &self.config)?;
+        self.process = Self::spawn(world, &self.node, &self.config, &self.env)?;
         Ok(())
     }
 
-    fn spawn(world: &World, node: &str, config: &PathBuf) -> Result<Process, WorldError> {
+    fn spawn(
+        world: &World,
+        node: &str,
+        config: &PathBuf,
+        env: &[(String, String)],
+    ) -> Result<Process, WorldError> {
         let program = program::own("tidegate-agent")?;
-        world.spawn(Spawn::new(&format!("agent-{node}"), &program).args(["run", "--config"]).arg(config))
+        let spawn = Spawn::new(&format!("agent-{node}"), &program).args(["run", "--config"]).arg(config);
+        world.spawn(env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value)))
     }
 }

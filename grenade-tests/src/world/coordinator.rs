@@ -45,6 +45,18 @@ impl Coordinator {
     /// # Errors
     /// When it cannot be started or does not answer.
     pub async fn start(world: &World, plan: CoordinatorPlan) -> Result<Self, WorldError> {
+        let mut coordinator = Self::spawn(world, plan)?;
+        let what = format!("{} to answer", coordinator.plan.name);
+        let healthy = wait_for_200(&what, READY, coordinator.plan.http, "/healthz").await;
+        coordinator.process.must_run()?;
+        healthy.map(|_| coordinator)
+    }
+
+    /// Starts it and does not wait for it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(world: &World, plan: CoordinatorPlan) -> Result<Self, WorldError> {
         let mut spawn = Spawn::new(&plan.name, &program::own("tidegate")?)
             .args(["coordinator", "--store", &plan.store])
             .args(["--http", &plan.http.to_string(), "--grpc", &plan.grpc.to_string()]);
@@ -56,10 +68,6 @@ impl Coordinator {
         }
         spawn = spawn.args(&plan.args);
         spawn = plan.env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
-        let mut coordinator = Self { process: world.spawn(spawn)?, plan };
-        let what = format!("{} to answer", coordinator.plan.name);
-        let healthy = wait_for_200(&what, READY, coordinator.plan.http, "/healthz").await;
-        coordinator.process.must_run()?;
-        healthy.map(|_| coordinator)
+        Ok(Self { process: world.spawn(spawn)?, plan })
     }
 }

@@ -44,6 +44,14 @@ impl Etcd {
 /// # Errors
 /// When etcd is not installed, cannot be started or does not become healthy.
 pub async fn start(world: &World, members: usize) -> Result<Etcd, WorldError> {
+    start_with(world, members, &[]).await
+}
+
+/// The same, with arguments beyond these.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_with(world: &World, members: usize, more: &[&str]) -> Result<Etcd, WorldError> {
     let program = program::outside("etcd")?;
     let mut plans = Vec::new();
     for n in 0..members {
@@ -59,7 +67,8 @@ pub async fn start(world: &World, members: usize) -> Result<Etcd, WorldError> {
             .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
             .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
             .args(["--initial-cluster", &cluster.join(","), "--initial-cluster-state", "new"])
-            .args(["--logger", "zap", "--log-level", "warn"]);
+            .args(["--logger", "zap", "--log-level", "warn"])
+            .args(more);
         started.push((world.spawn(spawn.clone())?, *client));
         spawns.push(spawn);
     }

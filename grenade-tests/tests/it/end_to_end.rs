@@ -2,6 +2,7 @@
 //! outside sees it: the balancer, the clients, the commands of an operator.
 
 mod bad_input;
+mod crash_sweep;
 mod fleet;
 mod late_old_node;
 mod leaders;

@@ -1,10 +1,11 @@
 //! What a phase writes into the history between its steps: short transactions, as values.
 
 use crate::error::Error;
-use crate::history::{self, Entry};
+use crate::history::{self, Entry, PHASE};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
 use crate::progress::Teller;
+use std::fmt;
 
 /// A change of the history alone.
 pub(super) enum Write<'a> {
@@ -16,6 +17,21 @@ pub(super) enum Write<'a> {
     FinishUndo(&'a Entry),
     /// Opens fills again from their beginning.
     Reopen(&'a [Entry]),
+}
+
+/// Names it: `begin expand`, `end migrate step 1`.
+impl fmt::Display for Write<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, entry) = match self {
+            Self::Begin { entry, .. } => ("begin", *entry),
+            Self::Finish(entry) | Self::FinishUndo(entry) => ("end", *entry),
+            Self::Reopen(_) => return f.write_str("open fills again"),
+        };
+        match entry.step {
+            PHASE => write!(f, "{verb} {}", entry.phase),
+            step => write!(f, "{verb} {} step {}", entry.phase, step + 1),
+        }
+    }
 }
 
 /// Writes, tried until the lock is granted; answers the row of `Begin` if it was there.
@@ -61,6 +77,6 @@ async fn attempt(leader: &mut Leader, write: &Write<'_>) -> Result<Option<Entry>
             }
         }
     }
-    leader.commit().await?;
+    leader.commit(&write.to_string()).await?;
     Ok(kept)
 }

@@ -159,7 +159,7 @@ impl Run<'_, '_> {
             history::finish_entry(&mut leader.session, &entry, &term).await?;
             done += 1;
         }
-        leader.commit().await?;
+        leader.commit(&format!("{phase} steps")).await?;
         Ok(done)
     }
 

@@ -24,10 +24,13 @@ pub(super) async fn concurrently(leader: &mut Leader, index: &Index) -> Result<(
     for tried in 1.. {
         match validity(leader, &index.name).await? {
             Some(true) => break,
-            Some(false) => leader.long(&format!("DROP INDEX CONCURRENTLY IF EXISTS {}", index.name)).await?,
+            Some(false) => {
+                let sql = format!("DROP INDEX CONCURRENTLY IF EXISTS {}", index.name);
+                leader.long_change("an invalid index", &sql).await?;
+            }
             None => {}
         }
-        let built = leader.long(&definition(index, "CONCURRENTLY ", "")).await;
+        let built = leader.long_change("an index", &definition(index, "CONCURRENTLY ", "")).await;
         match built {
             Err(error) if tried < TRIES && error.lock_refused() => {
                 tracing::warn!(%error, index = index.name.as_str(), "a concurrent build is tried again");

@@ -60,7 +60,7 @@ async fn short(leader: &mut Leader, sql: &str) -> Result<(), Error> {
         let tried = async {
             leader.begin().await?;
             leader.session.run(sql).await.map_err(|f| Error::of(f, sql))?;
-            leader.commit().await
+            leader.commit("a constraint").await
         };
         let Err(error) = tried.await else { return Ok(()) };
         leader.session.rollback().await;
@@ -73,7 +73,7 @@ async fn laddered(leader: &mut Leader, sql: &str) -> Result<(), Error> {
     let (nobody, _) = tokio::sync::watch::channel(PhaseProgress::default());
     let cancel = leader.cancel.clone();
     let mut ladder = Ladder::new(&cancel);
-    while let Err(error) = leader.long(sql).await {
+    while let Err(error) = leader.long_change("a validation", sql).await {
         ladder.rest(error, sql, &Teller(&nobody)).await?;
     }
     Ok(())

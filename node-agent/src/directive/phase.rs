@@ -53,6 +53,13 @@ impl Phase {
         Self::Failed { at: at.to_owned(), reason: reason.into(), hidden }
     }
 
+    /// Its name, as it is journalled.
+    pub fn name(&self) -> String {
+        let journalled = serde_json::to_value(self).ok();
+        let name = journalled.as_ref().and_then(|phase| phase["name"].as_str());
+        name.unwrap_or_default().to_owned()
+    }
+
     /// The step that a report names. `replacing`: whether a directive wants a release to be started.
     pub fn step(&self, replacing: bool) -> Step {
         match self {

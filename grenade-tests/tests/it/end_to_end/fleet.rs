@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use grenade_tests::crash::Reaper;
+use grenade_tests::crash::asked::{self, Asked};
+use grenade_tests::crash::proxy::Proxy;
 use grenade_tests::demo::config::{DATABASE_VARIABLE, NEW, NodeConfig, OLD, PROGRAM, SERVICE};
 use grenade_tests::demo::schema;
 use grenade_tests::load::{Load, LoadHandle};
@@ -54,6 +57,30 @@ impl Ground {
     pub const SMALL: Self = Self { instances: 3, rows: 200, etcd: false, postgres: false };
 }
 
+/// Whose processes are killed at points of theirs.
+pub struct Watched {
+    pub reaper: Reaper,
+    /// From which of the instances on version 2 never becomes healthy.
+    pub broken_from: u32,
+}
+
+/// What stands before one process that is watched.
+struct Gate {
+    proxy: Proxy,
+    asked: Asked,
+}
+
+impl Gate {
+    async fn before(rig: &Rig, process: &str, store: &str, reaper: &Reaper) -> Self {
+        let proxy = Proxy::start(process, store, reaper).await.unwrap();
+        Self { proxy, asked: Asked::start(rig.world.dir(), process, reaper).unwrap() }
+    }
+
+    fn env(&self) -> (String, String) {
+        (asked::VARIABLE.to_owned(), self.asked.socket().to_str().unwrap().to_owned())
+    }
+}
+
 /// What a command said.
 #[derive(Debug)]
 pub struct Said {
@@ -73,6 +100,10 @@ pub struct Fleet {
     pub line: Line,
     /// Where the store is.
     pub store: String,
+    /// The catalogue's URL.
+    pub database: String,
+    watched: Option<Watched>,
+    gates: Vec<Gate>,
     pub sha256: String,
     pub rows: u32,
     // Last, so that everything above is there when the world ends what is left.
@@ -82,6 +113,15 @@ pub struct Fleet {
 impl Fleet {
     /// Brings it up; every instance is at version 1 and in rotation.
     pub async fn on(ground: Ground) -> Self {
+        Self::built(ground, None).await
+    }
+
+    /// The same on a real etcd, with one coordinator; every process is behind a gate of its own.
+    pub async fn watched(ground: Ground, watched: Watched) -> Self {
+        Self::built(Ground { etcd: true, ..ground }, Some(watched)).await
+    }
+
+    async fn built(ground: Ground, watched: Option<Watched>) -> Self {
         let rig = Rig::new();
         let world = &rig.world;
         let sha256 = artifacts(&rig);
@@ -91,22 +131,34 @@ impl Fleet {
             None => format!("sqlite:{}", world.path("pantry.db").display()),
         };
         pantry::seed(world, &database, ground.rows).await.unwrap();
-        let etcd = if ground.etcd { Some(etcd::start(world, 1).await.unwrap()) } else { None };
+        // Where coordinators die often, the shortest leases: etcd's least is one and a half election timeouts.
+        let quick = ["--heartbeat-interval", "50", "--election-timeout", "500"];
+        let more = if watched.is_some() { &quick[..] } else { &[] };
+        let etcd = if ground.etcd { Some(etcd::start_with(world, 1, more).await.unwrap()) } else { None };
         let listen = port::free().unwrap();
         let store =
             etcd.as_ref().map_or_else(|| format!("http://{listen}"), |etcd| etcd.endpoints().remove(0));
-        let mut coordinators = Vec::new();
-        for name in if ground.etcd { &["left", "right"][..] } else { &["only"] } {
+        let (mut coordinators, mut gates) = (Vec::new(), Vec::new());
+        for name in if ground.etcd && watched.is_none() { &["left", "right"][..] } else { &["only"] } {
             let embedded = format!("embedded:{}", world.path("store").display());
+            let mut env = environment(&database, postgres.as_ref());
+            let mut store = etcd.as_ref().map_or(embedded, Etcd::store_argument);
+            if let (Some(watched), Some(etcd)) = (&watched, &etcd) {
+                let gate = Gate::before(&rig, name, &etcd.endpoints()[0], &watched.reaper).await;
+                store = format!("etcd:{}", gate.proxy.url());
+                env.push(gate.env());
+                gates.push(gate);
+            }
+            let ttl = if watched.is_some() { "1s" } else { "2s" };
             let plan = CoordinatorPlan {
                 name: (*name).to_owned(),
-                store: etcd.as_ref().map_or(embedded, Etcd::store_argument),
+                store,
                 store_listen: etcd.is_none().then_some(listen),
                 http: port::free().unwrap(),
                 grpc: port::free().unwrap(),
                 prefix: None,
-                env: environment(&database, postgres.as_ref()),
-                args: ["--migrations", schema::write(world).unwrap().to_str().unwrap(), "--leader-ttl", "2s"]
+                env,
+                args: ["--migrations", schema::write(world).unwrap().to_str().unwrap(), "--leader-ttl", ttl]
                     .map(str::to_owned)
                     .to_vec(),
             };
@@ -125,37 +177,57 @@ impl Fleet {
             _postgres: postgres,
             line,
             store,
+            database,
+            watched,
+            gates,
             sha256,
             rows: ground.rows,
             rig,
         };
         for n in 0..fleet.nodes.len() {
-            let config = fleet.config(n, &database);
-            let agent = Agent::start(&fleet.rig.world, &fleet.nodes[n].0, &config).unwrap();
+            let agent = fleet.agent(n).await;
             fleet.agents.push(agent);
         }
         fleet.all_serve(1).await;
         fleet
     }
 
-    fn config(&self, n: usize, database: &str) -> String {
+    async fn agent(&mut self, n: usize) -> Agent {
+        let (node, last) = (self.nodes[n].0.clone(), n + 1 == self.nodes.len());
+        let mut store = if last { self.line.url() } else { self.store.clone() };
+        let mut env = Vec::new();
+        if let Some(watched) = &self.watched {
+            let gate = Gate::before(&self.rig, &node, &self.store, &watched.reaper).await;
+            store = gate.proxy.url();
+            env.push(gate.env());
+            self.gates.push(gate);
+        }
+        let config = self.config(n, store);
+        Agent::start_with(&self.rig.world, &node, &config, env).unwrap()
+    }
+
+    fn config(&self, n: usize, store: String) -> String {
         let (node, address) = &self.nodes[n];
-        let last = n + 1 == self.nodes.len();
-        let store = [if last { self.line.url() } else { self.store.clone() }];
+        let store = [store];
         let config = NodeConfig {
             node,
             home: self.home(node),
             address: *address,
-            database,
+            database: &self.database,
             store: &store,
             balancer: &self.balancer.stats_socket,
             artifacts: &self.rig.world.path("artifacts"),
-            broken: None,
+            broken: self.watched.as_ref().map(|watched| (watched.broken_from, self.start_ledger())),
         };
         for dir in ["state", "run"] {
             std::fs::create_dir_all(config.home.join(dir)).unwrap();
         }
         format!("lease_ttl = \"{}s\"\n{}", LEASE.as_secs(), config.toml())
+    }
+
+    /// Where starts of version 2 are counted, in a fleet that is watched: a line `<node> <pid> <when>` each.
+    pub fn start_ledger(&self) -> PathBuf {
+        self.rig.world.path("starts-of-version-2")
     }
 
     pub fn home(&self, node: &str) -> PathBuf {
@@ -179,11 +251,17 @@ impl Fleet {
         )
     }
 
+    /// Writes a spec into a file; its path.
+    pub fn spec_file(&self, spec: &str) -> String {
+        let path = self.rig.world.path("upgrade.yaml");
+        std::fs::write(&path, spec).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     /// Starts an upgrade, which must be accepted.
     pub async fn upgrade(&self, more: &str) {
-        let path = self.rig.world.path("upgrade.yaml");
-        std::fs::write(&path, self.spec(more)).unwrap();
-        self.must(&["upgrade", "start", path.to_str().unwrap(), "--id", ID]).await;
+        let path = self.spec_file(&self.spec(more));
+        self.must(&["upgrade", "start", &path, "--id", ID]).await;
     }
 
     /// One command of `tidegate`, at the first coordinator.
@@ -309,6 +387,40 @@ impl Fleet {
     pub async fn restart_coordinator(&mut self, at: usize) {
         let plan = self.coordinators[at].plan.clone();
         self.coordinators[at] = Coordinator::start(&self.rig.world, plan).await.unwrap();
+    }
+
+    /// From now on its processes are killed at points of theirs.
+    pub fn wakes_the_reaper(&self) {
+        let Some(Watched { reaper, .. }) = &self.watched else { return };
+        for coordinator in &self.coordinators {
+            reaper.lives(&coordinator.plan.name, coordinator.process.pid());
+        }
+        for agent in &self.agents {
+            reaper.lives(&agent.node, agent.process.pid());
+        }
+        reaper.wakes();
+    }
+
+    /// Starts every process anew that has ended, as an init system does, and tells the reaper that it lives.
+    pub fn revive(&mut self) {
+        let world = &self.rig.world;
+        let lives = |process: &str, pid| {
+            if let Some(Watched { reaper, .. }) = &self.watched {
+                reaper.lives(process, pid);
+            }
+        };
+        for coordinator in &mut self.coordinators {
+            if coordinator.process.ended().is_some() {
+                *coordinator = Coordinator::spawn(world, coordinator.plan.clone()).unwrap();
+                lives(&coordinator.plan.name, coordinator.process.pid());
+            }
+        }
+        for agent in &mut self.agents {
+            if agent.process.ended().is_some() {
+                agent.restart(world).unwrap();
+                lives(&agent.node, agent.process.pid());
+            }
+        }
     }
 
     /// The ends of all logs.

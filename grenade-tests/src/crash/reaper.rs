@@ -1,0 +1,244 @@
+//! Who numbers the points and kills at those that its plan names.
+//!
+//! What else the process has under way is let through first, so that one kill does not swallow another point.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::crash::step;
+use crate::crash::{Point, When};
+
+/// How long a kill waits for what else the process has under way.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two looks at that.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// At which points it kills.
+#[derive(Debug, Clone)]
+pub enum Plan {
+    /// At none: it looks what there is.
+    Look,
+    /// At the first of each kind, whichever process comes to it; before and after by turns.
+    EachKind,
+    /// At each point but these, at most so many times each process.
+    EachPoint {
+        /// Hit before.
+        but: BTreeSet<Point>,
+        /// Kills of one process.
+        at_most: usize,
+    },
+}
+
+/// Numbers and kills.
+#[derive(Debug, Clone)]
+pub struct Reaper(Arc<Mutex<Book>>);
+
+#[derive(Debug)]
+struct Book {
+    plan: Plan,
+    awake: bool,
+    pids: BTreeMap<String, Pid>,
+    carried_out: BTreeMap<(String, String), u32>,
+    under_way: Vec<(String, Instant)>,
+    sides: BTreeMap<String, When>,
+    found: BTreeSet<Point>,
+    hit: Vec<Point>,
+}
+
+/// Something that a process has sent and that is not answered yet; it ends with this value.
+#[derive(Debug)]
+pub struct Act {
+    reaper: Reaper,
+    process: String,
+    kind: String,
+    began: Instant,
+}
+
+impl Reaper {
+    /// With a plan.
+    pub fn new(plan: Plan) -> Self {
+        Self(Arc::new(Mutex::new(Book {
+            plan,
+            awake: false,
+            pids: BTreeMap::new(),
+            carried_out: BTreeMap::new(),
+            under_way: Vec::new(),
+            sides: BTreeMap::new(),
+            found: BTreeSet::new(),
+            hit: Vec::new(),
+        })))
+    }
+
+    /// A process of this name was started.
+    pub fn lives(&self, process: &str, pid: u32) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        pid.and_then(|pid| self.book().pids.insert(process.to_owned(), pid));
+    }
+
+    /// Begins: until then nothing counts and nobody is killed.
+    pub fn wakes(&self) {
+        self.book().awake = true;
+    }
+
+    /// Ends: nothing counts and nobody is killed any more.
+    pub fn rests(&self) {
+        self.book().awake = false;
+    }
+
+    /// Every point that was seen.
+    pub fn found(&self) -> BTreeSet<Point> {
+        self.book().found.clone()
+    }
+
+    /// Every point at which a process was killed, in order.
+    pub fn hit(&self) -> Vec<Point> {
+        self.book().hit.clone()
+    }
+
+    /// A process is about to do something; none where it was killed instead.
+    pub async fn begins(&self, process: &str, kind: &str) -> Option<Act> {
+        if self.reaches(process, kind, When::Before).await {
+            return None;
+        }
+        let began = Instant::now();
+        self.book().under_way.push((process.to_owned(), began));
+        Some(Act { reaper: self.clone(), process: process.to_owned(), kind: kind.to_owned(), began })
+    }
+
+    /// A process has done something that it had said it was about to; whether it was killed for that.
+    pub async fn did(&self, process: &str, kind: &str) -> bool {
+        let killed = self.reaches(process, kind, When::After).await;
+        let mut book = self.book();
+        if book.awake {
+            *book.carried_out.entry((process.to_owned(), kind.to_owned())).or_default() += 1;
+        }
+        killed
+    }
+
+    async fn reaches(&self, process: &str, kind: &str, when: When) -> bool {
+        let Some((point, pid)) = self.book().meets(process, kind, when) else { return false };
+        let end = Instant::now() + PATIENCE;
+        while self.book().is_busy(process) && Instant::now() < end {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.book().kill(point, pid)
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Act {
+    /// It was carried out; whether the process was killed for that.
+    pub async fn done(self) -> bool {
+        self.reaper.book().is_over(&self.process, self.began);
+        self.reaper.did(&self.process, &self.kind).await
+    }
+}
+
+impl Drop for Act {
+    fn drop(&mut self) {
+        self.reaper.book().is_over(&self.process, self.began);
+    }
+}
+
+impl Book {
+    /// Notes the point; answers it and whom it ends where the plan says so.
+    fn meets(&mut self, process: &str, kind: &str, when: When) -> Option<(Point, Pid)> {
+        if !self.awake {
+            return None;
+        }
+        let pid = *self.pids.get(process)?;
+        let before = self.carried_out.get(&(process.to_owned(), kind.to_owned())).copied().unwrap_or(0);
+        if before > 0 && step::follows_the_clock(kind) {
+            return None;
+        }
+        let point = Point { process: process.to_owned(), kind: kind.to_owned(), number: before + 1, when };
+        self.found.insert(point.clone());
+        self.is_due(&point).then_some((point, pid))
+    }
+
+    fn is_due(&mut self, point: &Point) -> bool {
+        match &self.plan {
+            Plan::Look => false,
+            Plan::EachKind => {
+                let next = if self.sides.len() % 2 == 0 { When::Before } else { When::After };
+                let side = *self.sides.entry(point.kind.clone()).or_insert(next);
+                side == point.when && self.hit.iter().all(|hit| hit.kind != point.kind)
+            }
+            Plan::EachPoint { but, at_most } => {
+                let killed = self.hit.iter().filter(|hit| hit.process == point.process).count();
+                killed < *at_most && !but.contains(point) && !self.hit.contains(point)
+            }
+        }
+    }
+
+    fn is_busy(&self, process: &str) -> bool {
+        self.under_way.iter().any(|(busy, _)| busy == process)
+    }
+
+    fn is_over(&mut self, process: &str, began: Instant) {
+        self.under_way.retain(|(busy, when)| busy != process || *when != began);
+    }
+
+    fn kill(&mut self, point: Point, pid: Pid) -> bool {
+        // Two points of one process may be reached at once: it is killed at one of them.
+        if self.pids.get(&point.process) != Some(&pid) {
+            return true;
+        }
+        self.pids.remove(&point.process);
+        if let Err(error) = kill_process(pid, Signal::KILL) {
+            tracing::warn!(%point, %error, "could not be killed");
+            return false;
+        }
+        println!("killed: {point}");
+        self.hit.push(point);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that does nothing until it is killed.
+    fn idle() -> std::process::Child {
+        std::process::Command::new("sleep").arg("60").spawn().expect("sleep is everywhere")
+    }
+
+    #[tokio::test]
+    async fn it_kills_at_the_point_that_it_was_told_and_numbers_what_was_carried_out() {
+        let first = Point { process: "p".into(), kind: "k".into(), number: 1, when: When::Before };
+        let other = Point { when: When::After, ..first.clone() };
+        let but = [first.clone(), other.clone()].into();
+        let reaper = Reaper::new(Plan::EachPoint { but, at_most: 1 });
+        reaper.wakes();
+        let mut child = idle();
+        reaper.lives("p", child.id());
+        let act = reaper.begins("p", "k").await.expect("this point is none of the plan");
+        assert!(!act.done().await);
+        assert!(reaper.begins("p", "k").await.is_none(), "the second of its kind is");
+        assert!(!child.wait().expect("it was ours").success());
+        let second = Point { number: 2, ..first.clone() };
+        assert_eq!(reaper.hit(), std::slice::from_ref(&second));
+        assert_eq!(reaper.found(), [first, other, second].into());
+    }
+
+    #[tokio::test]
+    async fn what_failed_is_tried_under_the_same_number() {
+        let reaper = Reaper::new(Plan::Look);
+        reaper.wakes();
+        let mut child = idle();
+        reaper.lives("p", child.id());
+        drop(reaper.begins("p", "k").await);
+        drop(reaper.begins("p", "k").await);
+        let numbers: Vec<u32> = reaper.found().iter().map(|point| point.number).collect();
+        child.kill().expect("it runs");
+        child.wait().expect("it was ours");
+        assert_eq!(numbers, [1]);
+    }
+}

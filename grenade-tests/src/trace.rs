@@ -1,0 +1,158 @@
+//! The whole history of a store, revision by revision, and whether any rule was broken in it.
+//!
+//! Nothing of the planner is asked: what must hold is said here once more, in fewer words, from the records alone.
+//! `seen` puts the records of one revision together, `rules` judges each step from one revision to the next, `tally`
+//! counts what was done how often.
+
+mod rules;
+mod seen;
+mod tally;
+
+use std::time::Duration;
+
+use etcd_client::{Client, EventType, KeyValue, WatchOptions};
+use thiserror::Error;
+use tidegate_proto::{Key, Prefix, Value};
+
+pub use rules::Broken;
+pub use tally::{Deeds, Tally};
+
+/// How long the store may take to tell its history.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A history.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// Every revision that wrote something, in order.
+    pub revisions: Vec<Revision>,
+}
+
+/// One transaction of the history, or the end of a lease.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    /// Its number in the store.
+    pub number: i64,
+    /// What it wrote.
+    pub writes: Vec<Written>,
+}
+
+/// One key that was written.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The key.
+    pub key: Key,
+    /// What it holds from then on; none where it is gone.
+    pub put: Option<Put>,
+}
+
+/// What a key holds.
+#[derive(Debug, Clone)]
+pub struct Put {
+    /// The record.
+    pub value: Value,
+    /// The revision that made the key.
+    pub created: i64,
+}
+
+/// Why a history could not be had.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// The store did not tell.
+    #[error("could not read the store's history")]
+    Store(#[from] etcd_client::Error),
+    /// It has forgotten its beginning.
+    #[error("the store's history before revision {0} was compacted away")]
+    Compacted(i64),
+    /// It stopped in the midst of it.
+    #[error("the store told its history up to revision {told} of {whole} and no further")]
+    Short {
+        /// The last revision that it told.
+        told: i64,
+        /// The last that there is.
+        whole: i64,
+    },
+    /// A key or a record that cannot be read.
+    #[error("{key} at revision {at} cannot be read: {why}")]
+    Unreadable {
+        /// The key.
+        key: String,
+        /// The revision.
+        at: i64,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl Trace {
+    /// Reads the history of a prefix from its beginning to now.
+    ///
+    /// # Errors
+    /// [`TraceError`].
+    pub async fn read(endpoint: &str, prefix: &Prefix) -> Result<Self, TraceError> {
+        let mut client = Client::connect([endpoint], None).await?;
+        let now = client.get(prefix.all(), None).await?;
+        let whole = now.header().map_or(0, etcd_client::ResponseHeader::revision);
+        let mut trace = Self::default();
+        let options = WatchOptions::new().with_prefix().with_start_revision(1).with_progress_notify();
+        let mut stream = client.watch(prefix.all(), Some(options)).await?;
+        let mut told = 0;
+        while told < whole {
+            let next = tokio::time::timeout(LIMIT, stream.message()).await;
+            let message = next.map_err(|_| TraceError::Short { told, whole })??;
+            let message = message.ok_or(TraceError::Short { told, whole })?;
+            if message.compact_revision() > 0 {
+                return Err(TraceError::Compacted(message.compact_revision()));
+            }
+            for event in message.events() {
+                let Some(kv) = event.kv() else { continue };
+                told = kv.mod_revision();
+                if told <= whole {
+                    trace.take_in(prefix, kv, event.event_type() == EventType::Delete)?;
+                }
+            }
+            if message.events().is_empty() && !message.created() {
+                // A sign of progress: what the store has beyond its last word is not under this prefix.
+                told = told.max(message.header().map_or(0, etcd_client::ResponseHeader::revision));
+            }
+        }
+        Ok(trace)
+    }
+
+    fn take_in(&mut self, prefix: &Prefix, kv: &KeyValue, gone: bool) -> Result<(), TraceError> {
+        let at = kv.mod_revision();
+        let unreadable = |why: String| TraceError::Unreadable {
+            key: String::from_utf8_lossy(kv.key()).into_owned(),
+            at,
+            why,
+        };
+        let key = match prefix.parse(kv.key()) {
+            Some(key) => key.map_err(|e| unreadable(e.to_string()))?,
+            None => return Ok(()),
+        };
+        let put = match gone {
+            true => None,
+            false => {
+                let value = Value::decode(&key, kv.value()).map_err(|e| unreadable(e.to_string()))?;
+                Some(Put { value, created: kv.create_revision() })
+            }
+        };
+        match self.revisions.last_mut() {
+            Some(last) if last.number == at => last.writes.push(Written { key, put }),
+            _ => self.revisions.push(Revision { number: at, writes: vec![Written { key, put }] }),
+        }
+        Ok(())
+    }
+
+    /// Every breach of a rule; none in a history that is good.
+    pub fn breaches(&self) -> Vec<Broken> {
+        let mut broken = Vec::new();
+        let mut before = seen::Seen::default();
+        for revision in &self.revisions {
+            let mut after = before.clone();
+            after.take_in(revision);
+            broken.extend(rules::judge(&before, revision, &after));
+            before = after;
+        }
+        broken
+    }
+}

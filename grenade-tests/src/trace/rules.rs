@@ -1,0 +1,279 @@
+//! What must hold at each revision of a store, by the number of its rule in `docs/rules.md`.
+
+use std::fmt;
+
+use tidegate_proto::key::Subject;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Digest, Key, ServiceVersion, UpgradeId, Value};
+
+use super::seen::{Instance, Seen};
+use super::{Revision, Written};
+
+/// A rule that a revision broke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The revision.
+    pub at: i64,
+    /// The rule's number; 0 is the fence, which holds for all of them.
+    pub rule: u8,
+    /// What was found.
+    pub what: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}, rule {}: {}", self.at, self.rule, self.what)
+    }
+}
+
+/// One step from `before` to `after`.
+struct Judge<'a> {
+    before: &'a Seen,
+    revision: &'a Revision,
+    after: &'a Seen,
+    broken: Vec<Broken>,
+}
+
+pub(super) fn judge(before: &Seen, revision: &Revision, after: &Seen) -> Vec<Broken> {
+    let mut judge = Judge { before, revision, after, broken: Vec::new() };
+    judge.only_a_leader_writes();
+    judge.nothing_is_forgotten();
+    judge.admitted_within_the_window();
+    judge.capacity();
+    judge.one_upgrade_a_service();
+    for (id, upgrade) in &after.upgrades {
+        judge.upgrade(id, upgrade);
+    }
+    judge.broken
+}
+
+impl Judge<'_> {
+    fn holds(&mut self, rule: u8, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.broken.push(Broken { at: self.revision.number, rule, what: what() });
+        }
+    }
+
+    /// What coordinators write is written under a leadership, and names it.
+    fn only_a_leader_writes(&mut self) {
+        let leader = self.before.leader.as_ref();
+        for Written { key, put } in &self.revision.writes {
+            if matches!(key, Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_)) {
+                continue;
+            }
+            self.holds(0, leader.is_some(), || format!("{key} was written while nobody led"));
+            let Some(leader) = leader else { continue };
+            match (key, put.as_ref().map(|put| &put.value)) {
+                (Key::Directive(..), Some(Value::Directive(directive))) => {
+                    let same = directive.body.term == leader.body.term;
+                    self.holds(0, same, || format!("{key} bears the term of one who does not lead"));
+                }
+                (Key::Event(_, seq), _) => {
+                    self.holds(0, seq.term == leader.revision, || format!("{key} is of another term"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Events are appended, and what was admitted stays in the inventory.
+    fn nothing_is_forgotten(&mut self) {
+        for Written { key, put } in &self.revision.writes {
+            match (key, put) {
+                (Key::Event(..) | Key::Term(_), Some(put)) => {
+                    let fresh = put.created == self.revision.number;
+                    self.holds(0, fresh, || format!("{key} was written again"));
+                }
+                (Key::Event(..), None) => self.holds(0, false, || format!("{key} was removed")),
+                (Key::Inventory(..), None) => self.holds(3, false, || format!("{key} was removed")),
+                (Key::Window(_), None) => self.holds(2, false, || format!("{key} was removed")),
+                _ => {}
+            }
+        }
+    }
+
+    fn admitted_within_the_window(&mut self) {
+        for Written { key, put } in &self.revision.writes {
+            let (Key::Inventory(service, _), Some(Value::Inventory(inventory))) =
+                (key, put.as_ref().map(|put| &put.value))
+            else {
+                continue;
+            };
+            let window = self.before.windows.get(service).map(|window| &window.body);
+            let version = inventory.body.version;
+            let within = window.is_none_or(|window| window.admits(version));
+            self.holds(2, within, || format!("{key} was admitted at {version}, the window is {window:?}"));
+        }
+    }
+
+    /// Whoever is taken out leaves as many as must stay, under the budget's key.
+    fn capacity(&mut self) {
+        for Written { key, put } in &self.revision.writes {
+            let (Key::Directive(service, node), Some(_)) = (key, put) else { continue };
+            let at = (service.clone(), node.clone());
+            let serves = |seen: &Seen| seen.instances.get(&at).is_some_and(Instance::is_in_service);
+            if !serves(self.before) || serves(self.after) {
+                continue;
+            }
+            let taken = self.revision.writes.iter().any(|w| w.key == Key::Budget(service.clone()));
+            self.holds(4, taken, || format!("{node} was taken out beside the budget"));
+            let spec = self.after.active.get(service).and_then(|id| self.after.upgrades.get(id));
+            let Some(spec) = spec.map(|upgrade| &upgrade.spec) else {
+                self.holds(4, false, || format!("{node} was taken out by no upgrade"));
+                continue;
+            };
+            let whole = self.after.fleet(service).count();
+            let (left, least) = (self.after.in_service(service), spec.min_in_service.rounded_up(whole));
+            let (out, most) = (whole - left, spec.max_unavailable.rounded_down(whole).max(1));
+            self.holds(4, left >= least, || format!("{left} serve after {node} was taken out, {least} must"));
+            self.holds(4, out <= most, || format!("{out} are out after {node} was taken out, {most} may be"));
+        }
+    }
+
+    fn one_upgrade_a_service(&mut self) {
+        for (id, upgrade) in self.after.upgrades.iter().filter(|(_, upgrade)| !upgrade.phase.is_over()) {
+            let active = self.after.active.get(&upgrade.spec.service);
+            self.holds(9, active == Some(id), || format!("{id} goes on, and {active:?} has the lock"));
+        }
+        for (service, id) in &self.after.active {
+            let over = self.after.upgrades.get(id).is_none_or(|upgrade| upgrade.phase.is_over());
+            self.holds(9, !over, || format!("{service} is locked by {id}, which has ended"));
+        }
+    }
+
+    fn upgrade(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
+        let former = self.before.upgrades.get(id);
+        let moves = former.is_none_or(|former| former.phase != upgrade.phase);
+        if moves {
+            let from = former.map(|former| &former.phase);
+            self.holds(9, follows(from, &upgrade.phase), || {
+                format!("{id} went from {from:?} to {:?}", upgrade.phase)
+            });
+            let told = self.revision.writes.iter().any(
+                |w| matches!(&w.key, Key::Event(Subject::Upgrade(of), _) if of == id && w.put.is_some()),
+            );
+            self.holds(0, told, || format!("{id} went to {} without an event", upgrade.phase));
+        }
+        let window_moves =
+            self.revision.writes.iter().any(|w| w.key == Key::Window(upgrade.spec.service.clone()));
+        if moves || window_moves && !upgrade.phase.is_over() {
+            self.window(id, upgrade);
+        }
+        match &upgrade.phase {
+            Phase::Contract { certificate } if moves => self.contract(id, upgrade, certificate),
+            Phase::Completed if moves => self.all_serve(12, id, upgrade, upgrade.spec.to),
+            Phase::RolledBack { .. } if moves => self.all_serve(10, id, upgrade, upgrade.spec.from),
+            _ => {}
+        }
+    }
+
+    /// The window is the phase's.
+    fn window(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
+        let (from, to) = (upgrade.spec.from, upgrade.spec.to);
+        let late = upgrade.schema.as_ref().is_some_and(|schema| schema.order == MigrateOrder::AfterRoll);
+        let stored = self.after.windows.get(&upgrade.spec.service).map(|at| &at.body);
+        let is = |floor: ServiceVersion, ceiling: ServiceVersion| {
+            stored.is_some_and(|window| window.floor == floor && window.ceiling == ceiling)
+        };
+        let (rule, good) = match &upgrade.phase {
+            Phase::Preflight | Phase::Failed { .. } => return,
+            Phase::Migrate if late => (1, is(to, to)),
+            Phase::Stage | Phase::Expand | Phase::Migrate => (2, is(from, from)),
+            Phase::Roll { .. } => (2, is(from, to)),
+            Phase::Remove | Phase::Contract { .. } | Phase::Completed => (1, is(to, to)),
+            Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),
+            Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
+            Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {
+                Some((floor, ceiling)) => (10, is(floor, ceiling)),
+                None => (10, stored.is_none_or(Window::is_open)),
+            },
+        };
+        self.holds(rule, good, || format!("{id} is in {}, the window is {stored:?}", upgrade.phase));
+    }
+
+    /// The certificate is stored; nobody below the floor was seen, and everybody knows it.
+    fn contract(&mut self, id: &UpgradeId, upgrade: &Upgrade, certificate: &Digest) {
+        let pages = self.after.certificates.get(id);
+        let text: String =
+            pages.into_iter().flat_map(|pages| pages.values()).map(|p| p.text.as_str()).collect();
+        self.holds(1, Digest::of(text.as_bytes()) == *certificate, || {
+            format!("the certificate of {id} is not what contract was entered with")
+        });
+        let asked = upgrade.spec.approvals.contains(&ApprovalPoint::Contract);
+        let approved = !asked || upgrade.approvals.contains_key(&ApprovalPoint::Contract);
+        self.holds(1, approved, || format!("{id} entered contract without the approval that it asks for"));
+        let to = upgrade.spec.to;
+        let floor = self.after.windows.get(&upgrade.spec.service).map_or(0, |window| window.revision);
+        let behind: Vec<String> = self
+            .after
+            .fleet(&upgrade.spec.service)
+            .filter(|(_, instance)| !is_beyond(instance, to, floor))
+            .map(|(node, _)| node.to_string())
+            .collect();
+        self.holds(1, behind.is_empty(), || {
+            format!("{id} entered contract, and {} did not acknowledge the floor at {to}", behind.join(", "))
+        });
+    }
+
+    fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
+        let others: Vec<String> = self
+            .after
+            .fleet(&upgrade.spec.service)
+            .filter(|(_, instance)| !instance.serves(version))
+            .map(|(node, _)| node.to_string())
+            .collect();
+        self.holds(rule, others.is_empty(), || {
+            format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))
+        });
+    }
+}
+
+/// What an instance said last: at least this version, admitted, and the window of this revision acknowledged. A report
+/// that is gone since is harmless, because a return needs an admission.
+fn is_beyond(instance: &Instance, version: ServiceVersion, window: i64) -> bool {
+    let (Some(report), Some(inventory)) = (&instance.last_report, &instance.inventory) else { return false };
+    inventory.body.version >= version
+        && report.admission.0 == inventory.revision
+        && report.version.is_some_and(|running| running >= version)
+        && report.window.0 == window
+}
+
+/// Whether there is such a move. Every phase is entered once; a roll goes on by one wave.
+fn follows(from: Option<&Phase>, to: &Phase) -> bool {
+    use PhaseName::{Contract, Expand, Failed, Migrate, Preflight, Remove, Roll, Stage};
+    let Some(from) = from else { return to.name() == Preflight };
+    match (from, to) {
+        (Phase::Roll { wave }, Phase::Roll { wave: next }) => *next == wave + 1,
+        (_, Phase::Roll { wave }) if *wave > 0 => false,
+        (Phase::RollingBack { retreat, .. }, Phase::RollingBack { retreat: next, .. }) => matches!(
+            (retreat, next),
+            (Retreat::Restage, Retreat::Walk)
+                | (Retreat::Walk, Retreat::Lower)
+                | (Retreat::Lower, Retreat::Undo)
+        ),
+        (Phase::RollingBack { retreat, .. }, Phase::RolledBack { .. }) => {
+            matches!(retreat, Retreat::Lower | Retreat::Undo)
+        }
+        (_, Phase::RollingBack { from: turned, retreat, .. }) => {
+            let back = [Stage, Expand, Migrate, Roll, Remove].contains(&from.name());
+            back && *turned == from.name() && *retreat == Retreat::Restage
+        }
+        (_, Phase::Completed) => [Remove, Contract].contains(&from.name()),
+        _ => [
+            (Preflight, Stage),
+            (Preflight, Failed),
+            (Stage, Expand),
+            (Stage, Roll),
+            (Expand, Migrate),
+            (Expand, Roll),
+            (Migrate, Roll),
+            (Roll, Migrate),
+            (Migrate, Remove),
+            (Roll, Remove),
+            (Remove, Contract),
+        ]
+        .contains(&(from.name(), to.name())),
+    }
+}

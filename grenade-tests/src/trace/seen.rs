@@ -1,0 +1,156 @@
+//! The records as they stand at one revision, and what they say of an instance.
+
+use std::collections::BTreeMap;
+
+use tidegate_proto::record::certificate::CertificatePage;
+use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::leader::Leader;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::record::upgrade::Upgrade;
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Key, NodeId, ServiceName, ServiceVersion, UpgradeId, Value};
+
+use super::{Put, Revision};
+
+/// A record and the revision that wrote it last.
+#[derive(Debug, Clone)]
+pub(super) struct At<T> {
+    pub(super) revision: i64,
+    pub(super) body: T,
+}
+
+/// One service on one node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Instance {
+    pub(super) report: Option<At<Report>>,
+    /// The last report, also when it is gone.
+    pub(super) last_report: Option<Report>,
+    pub(super) inventory: Option<At<Inventory>>,
+    pub(super) directive: Option<At<Directive>>,
+    pub(super) decommissioned: bool,
+}
+
+/// Everything at one revision.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    pub(super) instances: BTreeMap<(ServiceName, NodeId), Instance>,
+    pub(super) windows: BTreeMap<ServiceName, At<Window>>,
+    pub(super) upgrades: BTreeMap<UpgradeId, Upgrade>,
+    pub(super) active: BTreeMap<ServiceName, UpgradeId>,
+    pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
+    /// The revision that made the leader's key is its fence.
+    pub(super) leader: Option<At<Leader>>,
+}
+
+impl Seen {
+    pub(super) fn take_in(&mut self, revision: &Revision) {
+        for written in &revision.writes {
+            match &written.put {
+                Some(put) => self.put(&written.key, put, revision.number),
+                None => self.remove(&written.key),
+            }
+        }
+    }
+
+    fn instance(&mut self, service: &ServiceName, node: &NodeId) -> &mut Instance {
+        self.instances.entry((service.clone(), node.clone())).or_default()
+    }
+
+    fn put(&mut self, key: &Key, put: &Put, revision: i64) {
+        match (key, put.value.clone()) {
+            (Key::Report(service, node), Value::Report(report)) => {
+                let instance = self.instance(service, node);
+                instance.last_report = Some(report.body.clone());
+                instance.report = Some(At { revision, body: report.body });
+            }
+            (Key::Inventory(service, node), Value::Inventory(inventory)) => {
+                let instance = self.instance(service, node);
+                instance.inventory = Some(At { revision, body: inventory.body });
+                instance.decommissioned = false;
+            }
+            (Key::Directive(service, node), Value::Directive(directive)) => {
+                self.instance(service, node).directive = Some(At { revision, body: directive.body });
+            }
+            (Key::Decommission(service, node), _) => self.instance(service, node).decommissioned = true,
+            (Key::Window(service), Value::Window(window)) => {
+                self.windows.insert(service.clone(), At { revision, body: window.body });
+            }
+            (Key::Upgrade(id), Value::Upgrade(upgrade)) => {
+                self.upgrades.insert(id.clone(), upgrade.body);
+            }
+            (Key::Active(service), Value::Active(active)) => {
+                self.active.insert(service.clone(), active.body.upgrade);
+            }
+            (Key::Certificate(id, page), Value::Certificate(text)) => {
+                self.certificates.entry(id.clone()).or_default().insert(*page, text.body);
+            }
+            (Key::Leader, Value::Leader(leader)) => {
+                self.leader = Some(At { revision: put.created, body: leader.body });
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        match key {
+            Key::Report(service, node) => self.instance(service, node).report = None,
+            Key::Inventory(service, node) => self.instance(service, node).inventory = None,
+            Key::Directive(service, node) => self.instance(service, node).directive = None,
+            Key::Window(service) => drop(self.windows.remove(service)),
+            Key::Upgrade(id) => drop(self.upgrades.remove(id)),
+            Key::Active(service) => drop(self.active.remove(service)),
+            Key::Leader => self.leader = None,
+            _ => {}
+        }
+    }
+
+    /// The instances of a service that count: admitted once, not decommissioned.
+    pub(super) fn fleet<'a>(
+        &'a self,
+        service: &'a ServiceName,
+    ) -> impl Iterator<Item = (&'a NodeId, &'a Instance)> {
+        self.instances
+            .iter()
+            .filter(move |((of, _), i)| of == service && i.inventory.is_some() && !i.decommissioned)
+            .map(|((_, node), instance)| (node, instance))
+    }
+
+    pub(super) fn in_service(&self, service: &ServiceName) -> usize {
+        self.fleet(service).filter(|(_, instance)| instance.is_in_service()).count()
+    }
+}
+
+impl Instance {
+    /// What it runs: the lower of its report and its last admission, where the report belongs to that one.
+    pub(super) fn version(&self) -> Option<ServiceVersion> {
+        let (report, inventory) = (self.report.as_ref()?, self.inventory.as_ref()?);
+        let running = report.body.version.filter(|_| report.body.admission.0 == inventory.revision)?;
+        Some(running.min(inventory.body.version))
+    }
+
+    /// In rotation, healthy, and not ordered out: an order holds from its commit until a report of its generation or a
+    /// later one shows the instance back.
+    pub(super) fn is_in_service(&self) -> bool {
+        let Some(report) = self.report.as_ref().map(|report| &report.body) else { return false };
+        let serves = report.rotation == Rotation::In
+            && report.health == Health::Healthy
+            && report.step == Step::Serving;
+        serves && self.version().is_some() && !self.is_ordered_out(report)
+    }
+
+    fn is_ordered_out(&self, report: &Report) -> bool {
+        let Some(directive) = &self.directive else { return false };
+        let obeyed = report.generation.0 >= directive.revision;
+        match &directive.body.disposition {
+            Disposition::Drain | Disposition::Stop => true,
+            Disposition::Replace { release } => !(obeyed && self.version() == Some(release.version)),
+            Disposition::Serve { returning } => *returning && !obeyed,
+        }
+    }
+
+    /// The same, at this version.
+    pub(super) fn serves(&self, version: ServiceVersion) -> bool {
+        self.is_in_service() && self.version() == Some(version)
+    }
+}

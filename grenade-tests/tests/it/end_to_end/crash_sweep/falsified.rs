@@ -1,0 +1,119 @@
+//! A history that was good, made bad in one place at a time: whoever judges it must notice each.
+
+use grenade_tests::trace::{Put, Revision, Trace, Written};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Step;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, Value};
+
+/// Asserts that each lie about a completed upgrade is found out, by the rule that it breaks.
+pub fn is_caught(good: &Trace) {
+    let lies: [(&str, u8, fn(&mut Trace)); 9] = [
+        ("the floor is not raised with the end of the roll", 1, floor_is_lost),
+        ("the certificate is not stored", 1, certificate_is_lost),
+        ("an instance has not acknowledged the floor", 1, floor_is_not_acknowledged),
+        ("version 1 is admitted after the end", 2, old_node_is_admitted),
+        ("two are taken out at once", 4, two_are_drained),
+        ("nobody is counted who is taken out", 4, budget_is_lost),
+        ("the upgrade goes back to an earlier phase", 9, upgrade_goes_back),
+        ("it is completed while one does not serve", 12, one_does_not_serve),
+        ("the leader is gone while there are orders", 0, leader_is_lost),
+    ];
+    for (lie, rule, tell) in lies {
+        let mut trace = good.clone();
+        tell(&mut trace);
+        let rules: Vec<u8> = trace.breaches().iter().map(|broken| broken.rule).collect();
+        assert!(rules.contains(&rule), "{lie}: found {rules:?}, expected {rule}");
+    }
+    println!("falsified histories: {} told, {} found out", lies.len(), lies.len());
+}
+
+/// The first revision with such a write.
+fn first(trace: &Trace, is: impl Fn(&Written) -> bool) -> usize {
+    trace.revisions.iter().position(|revision| revision.writes.iter().any(&is)).expect("every upgrade has it")
+}
+
+fn value(written: &Written) -> Option<&Value> {
+    written.put.as_ref().map(|put| &put.value)
+}
+
+fn enters(written: &Written, is: impl Fn(&Phase) -> bool) -> bool {
+    matches!(value(written), Some(Value::Upgrade(upgrade)) if is(&upgrade.body.phase))
+}
+
+fn drains(written: &Written) -> bool {
+    matches!(value(written), Some(Value::Directive(d)) if d.body.disposition == Disposition::Drain)
+}
+
+fn lose(trace: &mut Trace, at: usize, is: impl Fn(&Key) -> bool) {
+    let writes = &mut trace.revisions[at].writes;
+    let before = writes.len();
+    writes.retain(|written| !is(&written.key));
+    assert!(writes.len() < before, "there was something to lose");
+}
+
+/// The last report before a place in the history, changed.
+fn last_report(trace: &mut Trace, at: usize, change: fn(&mut tidegate_proto::record::report::Report)) {
+    let writes = trace.revisions[..at].iter_mut().rev().flat_map(|revision| &mut revision.writes);
+    let mut values = writes.filter_map(|written| written.put.as_mut()).map(|put| &mut put.value);
+    let report = values.find_map(|value| match value {
+        Value::Report(report) => Some(report),
+        _ => None,
+    });
+    change(&mut report.expect("instances report").body);
+}
+
+fn floor_is_lost(trace: &mut Trace) {
+    let at = first(trace, |w| enters(w, |phase| *phase == Phase::Remove));
+    lose(trace, at, |key| matches!(key, Key::Window(_)));
+}
+
+fn certificate_is_lost(trace: &mut Trace) {
+    let at = first(trace, |w| matches!(w.key, Key::Certificate(..)));
+    lose(trace, at, |key| matches!(key, Key::Certificate(..)));
+}
+
+fn floor_is_not_acknowledged(trace: &mut Trace) {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Contract { .. })));
+    last_report(trace, at, |report| report.window.0 -= 1);
+}
+
+fn one_does_not_serve(trace: &mut Trace) {
+    let at = first(trace, |w| enters(w, |phase| *phase == Phase::Completed));
+    last_report(trace, at, |report| report.step = Step::Verifying);
+}
+
+/// The first admission that there was, of version 1, comes again.
+fn old_node_is_admitted(trace: &mut Trace) {
+    let at = first(trace, |w| matches!(w.key, Key::Inventory(..)));
+    let again = trace.revisions[at].writes.clone();
+    let number = trace.revisions.last().map_or(0, |last| last.number) + 1;
+    trace.revisions.push(Revision { number, writes: again });
+}
+
+/// The second drain comes with the first.
+fn two_are_drained(trace: &mut Trace) {
+    let at = first(trace, drains);
+    let mut later = trace.revisions[at + 1..].iter().flat_map(|revision| &revision.writes);
+    let second = later.find(|w| drains(w)).expect("more than one is drained").clone();
+    trace.revisions[at].writes.push(second);
+}
+
+fn budget_is_lost(trace: &mut Trace) {
+    let at = first(trace, drains);
+    lose(trace, at, |key| matches!(key, Key::Budget(_)));
+}
+
+fn upgrade_goes_back(trace: &mut Trace) {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })));
+    for written in &mut trace.revisions[at].writes {
+        if let Some(Put { value: Value::Upgrade(upgrade), .. }) = &mut written.put {
+            upgrade.body.phase = Phase::Stage;
+        }
+    }
+}
+
+fn leader_is_lost(trace: &mut Trace) {
+    let at = first(trace, drains);
+    trace.revisions[at - 1].writes.push(Written { key: Key::Leader, put: None });
+}
