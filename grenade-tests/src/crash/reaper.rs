@@ -23,10 +23,11 @@ pub enum Plan {
     Look,
     /// At the first of each kind, whichever process comes to it; before and after by turns.
     EachKind,
-    /// At each point but these, at most so many times each process.
+    /// Once at each of these points, at most so many times each process. What a kill itself makes happen again, such as
+    /// an admission that the agent did not know of, is none of them: it would be killed there for ever.
     EachPoint {
-        /// Hit before.
-        but: BTreeSet<Point>,
+        /// Found in a run without a kill.
+        of: BTreeSet<Point>,
         /// Kills of one process.
         at_most: usize,
     },
@@ -166,13 +167,13 @@ impl Book {
         match &self.plan {
             Plan::Look => false,
             Plan::EachKind => {
-                let next = if self.sides.len() % 2 == 0 { When::Before } else { When::After };
+                let next = if self.sides.len().is_multiple_of(2) { When::Before } else { When::After };
                 let side = *self.sides.entry(point.kind.clone()).or_insert(next);
                 side == point.when && self.hit.iter().all(|hit| hit.kind != point.kind)
             }
-            Plan::EachPoint { but, at_most } => {
+            Plan::EachPoint { of, at_most } => {
                 let killed = self.hit.iter().filter(|hit| hit.process == point.process).count();
-                killed < *at_most && !but.contains(point) && !self.hit.contains(point)
+                killed < *at_most && of.contains(point) && !self.hit.contains(point)
             }
         }
     }
@@ -214,8 +215,8 @@ mod tests {
     async fn it_kills_at_the_point_that_it_was_told_and_numbers_what_was_carried_out() {
         let first = Point { process: "p".into(), kind: "k".into(), number: 1, when: When::Before };
         let other = Point { when: When::After, ..first.clone() };
-        let but = [first.clone(), other.clone()].into();
-        let reaper = Reaper::new(Plan::EachPoint { but, at_most: 1 });
+        let second = Point { number: 2, ..first.clone() };
+        let reaper = Reaper::new(Plan::EachPoint { of: [second.clone()].into(), at_most: 1 });
         reaper.wakes();
         let mut child = idle();
         reaper.lives("p", child.id());
@@ -223,7 +224,6 @@ mod tests {
         assert!(!act.done().await);
         assert!(reaper.begins("p", "k").await.is_none(), "the second of its kind is");
         assert!(!child.wait().expect("it was ours").success());
-        let second = Point { number: 2, ..first.clone() };
         assert_eq!(reaper.hit(), std::slice::from_ref(&second));
         assert_eq!(reaper.found(), [first, other, second].into());
     }
