@@ -128,6 +128,10 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Run(configured) => {
             let node = config::load(&configured.config)?;
+            let findings = check::hides_nobody_of(&node);
+            if !findings.is_empty() {
+                return Err(config::NotAConfig::Sense { path: configured.config, findings }.into());
+            }
             trace();
             runtime()?.block_on(agent::run(node))?;
             Ok(ExitCode::SUCCESS)

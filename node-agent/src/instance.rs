@@ -58,6 +58,14 @@ pub enum Fatal {
 )]
 struct FellBack;
 
+/// A start that has to wait for the store.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "nothing is started while the store is away, because nobody can admit it (start_without_store = true allows what \
+     was admitted here last)"
+)]
+struct NotStarted;
+
 /// One service of the node.
 pub struct Instance {
     id: InstanceId,
@@ -132,6 +140,9 @@ impl Instance {
                 self.report(&seen).await?;
             }
             let waits = act == Act::Wait;
+            if waits && !seen.store && self.journal.phase == Phase::Stopped {
+                self.trouble(&NotStarted);
+            }
             let calm = self.carry_out(act, &seen).await?;
             if admits && !calm {
                 // Nobody could be asked: what was said before does not hold any more.

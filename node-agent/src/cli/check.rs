@@ -51,15 +51,36 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(2))
 }
 
+/// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it
+/// does not begin.
+pub fn hides_nobody_of(node: &Node) -> Vec<String> {
+    node.services.values().filter_map(|service| hides_nobody(node, service)).collect()
+}
+
+fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
+    let directory = service.disable_file.parent().unwrap_or(Path::new("/"));
+    // Those that the agent makes itself when it begins.
+    let made = directory == node.state_dir
+        || directory == node.runtime_dir
+        || directory == node.state_dir.join(service.name.as_str());
+    let tried = match made {
+        true => writable(directory),
+        false => Hand::new(&service.disable_file, node.name.clone(), String::new())
+            .try_directory()
+            .map_err(|e| e.to_string()),
+    };
+    let (name, path) = (&service.name, service.disable_file.display());
+    tried.err().map(|why| {
+        format!(
+            "service {name}: the directory of disable_file {path} cannot be written ({why}): nothing could be taken out \
+             of rotation; make it, or name a directory that the agent may write"
+        )
+    })
+}
+
 async fn look_at(node: &Node, service: &Service, findings: &mut Findings) {
     let name = &service.name;
-    let hand = Hand::new(&service.disable_file, node.name.clone(), String::new());
-    if let Err(error) = hand.try_directory() {
-        let path = service.disable_file.display();
-        findings.blocking.push(format!(
-            "service {name}: the directory of disable_file {path} cannot be written ({error}): no drain could begin"
-        ));
-    }
+    findings.blocking.extend(hides_nobody(node, service));
     for (tag, artifact) in &service.artifacts {
         let source = artifact.source.as_path();
         if !source.is_file() {

@@ -10,6 +10,8 @@ mod command;
 mod drain;
 mod healthcheck;
 mod kill;
+mod real_etcd;
+mod real_haproxy;
 mod refuse;
 mod replace;
 mod rest;

@@ -3,19 +3,33 @@
 use crate::adopt::standing;
 use crate::world::agent::PROGRAM;
 use crate::world::store::{directive, release, report_key, service};
-use crate::world::{World, wait_for};
+use crate::world::{LONG, World, wait_for};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tidegate_proto::record::Record;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Identity, Report, Rotation, Step};
 use tidegate_proto::{Key, Revision};
 
-fn run(arguments: &[&str], config: &Path) -> Output {
-    Command::new(PROGRAM).args(arguments).arg("--config").arg(config).output().unwrap()
+/// Runs the program to its end, which has to come by itself.
+pub fn run(arguments: &[&str], config: &Path) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).arg("--config").arg(config);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let end = Instant::now() + LONG;
+    while child.try_wait().unwrap().is_none() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let late = child.try_wait().unwrap().is_none();
+    // Ended already, unless it is late.
+    let _ = child.kill();
+    let output = child.wait_with_output().unwrap();
+    assert!(!late, "{arguments:?} did not end within {LONG:?}: {}", words(&output));
+    output
 }
 
-fn words(output: &Output) -> String {
+pub fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -229,6 +243,43 @@ async fn check_lists_every_finding() {
     for finding in ["/proc/nowhere/disable", "no.sock", "pantry-2"] {
         assert!(said.contains(finding), "{finding} is not in {said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_that_could_hide_nobody_or_lacks_a_hook_is_refused_and_changes_nothing() {
+    let mut world = World::new().await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    let before = world.store.revision().await;
+    let good = std::fs::read_to_string(world.config()).unwrap();
+    let bad = world.path().join("bad.toml");
+    let disable = format!("disable_file = \"{}\"", world.disable_file().display());
+    std::fs::write(&bad, good.replace(&disable, "disable_file = \"/proc/nowhere/disable\"")).unwrap();
+    for verb in ["check", "run"] {
+        let output = run(&[verb], &bad);
+        let said = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{verb}: {said}");
+        for word in ["service pantry", "disable_file /proc/nowhere/disable", "cannot be written", "make it"] {
+            assert!(said.contains(word), "{verb}: {word} is not in {said}");
+        }
+    }
+    // One that the agent itself makes need not be there yet.
+    let own = format!("disable_file = \"{}/state/pantry/disable\"", world.path().display());
+    std::fs::write(&bad, good.replace(&disable, &own)).unwrap();
+    assert!(run(&["check"], &bad).status.success());
+    for (stop, start, lacks) in [("", "\"true\"", "stop"), ("\"true\"", "", "start")] {
+        world.driver = Some(format!("[service.pantry.driver.command]\nstop = [{stop}]\nstart = [{start}]"));
+        let output = run(&["run"], &world.config());
+        let said = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("driver.command has no {lacks} hook: name a program")), "{said}");
+    }
+    world.driver =
+        Some("[service.pantry.driver.command]\nstop = [\"/nowhere/stop\"]\nstart = [\"true\"]".to_owned());
+    let output = run(&["check"], &world.config());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(words(&output).contains("the stop hook is not there: /nowhere/stop"), "{}", words(&output));
+    assert_eq!(world.store.revision().await, before, "something was written");
+    assert!(!world.path().join("state").exists() && world.starts().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

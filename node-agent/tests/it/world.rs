@@ -2,6 +2,8 @@
 
 pub mod agent;
 pub mod balancer;
+pub mod etcd;
+pub mod haproxy;
 pub mod service;
 pub mod store;
 
@@ -29,6 +31,8 @@ pub struct World {
     pub top: String,
     /// Added to the service's configuration.
     pub more: String,
+    /// The balancer's socket in the room.
+    pub stats: String,
     /// How code is replaced, where not as a process of the agent.
     pub driver: Option<String>,
 }
@@ -40,8 +44,8 @@ impl World {
         let store = TestStore::start().await;
         let disable = room.path().join("disable");
         let balancer = Balancer::start(&room.path().join("stats.sock"), port).await;
-        let world =
-            Self { room, store, balancer, port, top: String::new(), more: String::new(), driver: None };
+        let (top, more, stats) = (String::new(), String::new(), "stats.sock".to_owned());
+        let world = Self { room, store, balancer, port, top, more, stats, driver: None };
         for version in 1..=3 {
             service::write_release(&world.artifact(version), version, port, world.path(), &disable);
         }
@@ -104,12 +108,13 @@ check = {{ interval = "50ms", fall = 2, rise = 2 }}
 {more}
 {driver}
 [[service.pantry.balancer]]
-stats = "unix:{room}/stats.sock"
+stats = "unix:{room}/{stats}"
 backend = "pantry"
 server = "n1"
 "#,
             top = self.top,
             more = self.more,
+            stats = self.stats,
             store = self.store.address,
             driver = self.driver.clone().unwrap_or(process),
         );

@@ -1,5 +1,5 @@
 //! The service: this test binary, called again. It writes down each start, answers its version, and obeys a few files
-//! beside it: `in-flight` (a number), `unready`, `hang`, `changed-to` (a version).
+//! beside it: `in-flight` (a number), `unready`, `hang`, `changed-to` (a version), `stubborn` (its health check looks at no file), `go` (ends what is slow).
 
 use axum::Router;
 use axum::extract::State;
@@ -40,6 +40,7 @@ pub fn serve(config: &str) -> ! {
             .route("/ready", get(ready))
             .route("/healthcheck", get(healthcheck))
             .route("/in-flight", get(in_flight))
+            .route("/slow", get(slow))
             .with_state(release);
         axum::serve(listener, router).await.unwrap();
     });
@@ -60,15 +61,29 @@ async fn ready(State(release): State<Release>) -> StatusCode {
     if unready { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK }
 }
 
+async fn slow(State(release): State<Release>) -> &'static str {
+    while !release.room.join("go").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    "done"
+}
+
 async fn healthcheck(State(release): State<Release>) -> (StatusCode, &'static str) {
-    match release.disable.exists() {
+    match release.disable.exists() && !release.room.join("stubborn").exists() {
         true => (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE"),
         false => (StatusCode::OK, "OK"),
     }
 }
 
 async fn in_flight(State(release): State<Release>) -> String {
+    let counted = OpenOptions::new().append(true).create(true).open(release.room.join("counted"));
+    counted.unwrap().write_all(b".").unwrap();
     std::fs::read_to_string(release.room.join("in-flight")).unwrap_or_else(|_| "0".to_owned())
+}
+
+/// How often the requests in flight were counted.
+pub fn counted(room: &Path) -> u64 {
+    std::fs::metadata(room.join("counted")).map_or(0, |file| file.len())
 }
 
 /// Version and pid of each start that was written down in `room`.

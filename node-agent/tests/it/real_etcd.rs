@@ -1,0 +1,120 @@
+//! The agent against a real etcd: windows that move while admissions are asked for, and a store that goes away.
+
+use crate::refuse::{run, words};
+use crate::world::etcd::Etcd;
+use crate::world::store::{directive, node, release, service, version};
+use crate::world::{World, wait_for};
+use etcd_client::GetOptions;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tidegate_agent::admit::{Candidate, NotAdmitted, admit};
+use tidegate_proto::record::Record;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::report::{Identity, Rotation};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{InstanceId, Revision};
+use tidegate_store::CommitError;
+
+/// How often the window is moved.
+const MOVES: u32 = 150;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_hold() {
+    let mut world = World::new().await;
+    let etcd = Etcd::start(&mut world).await;
+    world.store.set_window(1, 1).await;
+    let store = world.store.store.clone();
+    let asking = tokio::spawn(async move {
+        let instance = InstanceId::new(service(), node());
+        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
+        let (mut admitted, mut refused) = (Vec::new(), 0);
+        for number in [1, 2].into_iter().cycle() {
+            let candidate = Candidate {
+                instance: &instance,
+                version: version(number),
+                release: None,
+                labels: &labels,
+                identity: &identity,
+                known: Revision::ABSENT,
+            };
+            match admit(&store, &candidate).await {
+                Ok(revision) => admitted.push((revision, number)),
+                Err(NotAdmitted::Refused(refusal)) if refusal.reason.contains("u-last") => break,
+                Err(NotAdmitted::Refused(_)) => refused += 1,
+                Err(NotAdmitted::Commit(CommitError::Conflict { .. })) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        (admitted, refused)
+    });
+    for turn in 0..MOVES {
+        let only = 1 + i64::from(turn % 2);
+        world.store.set_window(only, only).await;
+    }
+    let nobody = Window { floor: version(9), ceiling: version(9), set_by: "u-last".parse().unwrap() };
+    world.store.put(tidegate_proto::Key::Window(service()), nobody).await;
+    let (admitted, refused) = asking.await.unwrap();
+    println!("{} admitted, {refused} refused, {MOVES} moves", admitted.len());
+    assert!(admitted.len() > 10 && refused > 10, "there was no race");
+    let url = format!("http://{}", etcd.address());
+    let mut client = etcd_client::Client::connect([url], None).await.unwrap().kv_client();
+    for (revision, number) in admitted {
+        let at = |revision: Revision| Some(GetOptions::new().with_revision(revision.0));
+        let window = client.get("/tidegate/windows/pantry", at(revision)).await.unwrap();
+        let window: Record<Window> = Record::decode(window.kvs()[0].value()).unwrap();
+        assert!(window.body.admits(version(number)), "{number} at {revision} under {}", window.body);
+        let inventory = client.get("/tidegate/inventory/pantry/n1", at(revision)).await.unwrap();
+        assert_eq!(inventory.kvs()[0].mod_revision(), revision.0);
+        let inventory: Record<Inventory> = Record::decode(inventory.kvs()[0].value()).unwrap();
+        assert_eq!(inventory.body.version, version(number));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_away_for_longer_than_the_lease_takes_nothing_out_and_is_obeyed_again() {
+    let mut world = World::new().await;
+    let mut etcd = Etcd::start(&mut world).await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    let _agent = world.agent();
+    let first = world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+
+    // A second agent under the node's name is told who holds it.
+    let text = std::fs::read_to_string(world.config()).unwrap();
+    let other = world.path().join("other.toml");
+    std::fs::write(&other, text.replace("/state\"", "/state-2\"")).unwrap();
+    let output = run(&["run"], &other);
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains(&first.identity.nonce), "{said}");
+
+    // Away for three times its lease of 2 s.
+    etcd.kill();
+    let begin = Instant::now();
+    let still = || async {
+        let asked = world.balancer.asked();
+        (begin.elapsed(), world.disable_file().exists(), world.balancer.status(), asked)
+    };
+    wait_for("three leases", &world, still, |(elapsed, hidden, status, _)| {
+        assert!(!hidden && status == "UP", "it was taken out after {elapsed:?}");
+        *elapsed > Duration::from_secs(6)
+    })
+    .await;
+    etcd.start_again(&world).await;
+    let report =
+        world.store.wait_for_report(&world, "the report is back", |r| r.rotation == Rotation::In).await;
+    assert_eq!(report.version.map(|v| v.get()), Some(1));
+    assert_eq!(world.starts().len(), 1);
+
+    // Restarted in the middle of a replacement.
+    let (old, new) = (release(&world, 1), release(&world, 2));
+    world.balancer.say("UP", 0);
+    let replace = directive(Disposition::Replace { release: new.clone() }, vec![old, new]);
+    let generation = world.store.direct(replace).await;
+    world.store.wait_for_report(&world, "leaving", |r| r.rotation == Rotation::Leaving).await;
+    etcd.kill();
+    etcd.start_again(&world).await;
+    world.balancer.follow();
+    world.store.wait_for_serving(&world, 2, generation).await;
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 2]);
+}

@@ -1,0 +1,82 @@
+//! A private etcd: free loopback ports, a directory of its own, ended with the test.
+
+use super::store::report_key;
+use super::{World, free_port, wait_for};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use tidegate_proto::Prefix;
+use tidegate_store::{Endpoints, Store};
+
+pub struct Etcd {
+    child: Child,
+    data: PathBuf,
+    client: u16,
+    peer: u16,
+}
+
+impl Etcd {
+    /// Starts one whose data lie in the world's room, and makes it that world's store.
+    pub async fn start(world: &mut World) -> Self {
+        let (data, client, peer) = (world.path().join("etcd"), free_port(), free_port());
+        let etcd = Self { child: spawn(&data, client, peer), data, client, peer };
+        let endpoints =
+            Endpoints { urls: vec![format!("http://{}", etcd.address())], credentials: None, tls: None };
+        let connect = || {
+            let endpoints = endpoints.clone();
+            async move { Store::connect(&endpoints, Prefix::default()).await.map_err(|e| e.to_string()) }
+        };
+        let store =
+            wait_for("etcd answers", world, || async { connect().await.map(Connected) }, Result::is_ok).await;
+        world.store.address = etcd.address();
+        world.store.store = store.unwrap().0;
+        etcd
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.client))
+    }
+
+    /// Killed, as by a power cut of its process.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+    }
+
+    /// Started again on the same ports and data; returns when it answers.
+    pub async fn start_again(&mut self, world: &World) {
+        self.child = spawn(&self.data, self.client, self.peer);
+        let answers = || async { world.store.store.get(&report_key()).await.is_ok() };
+        wait_for("etcd answers again", world, answers, |answers| *answers).await;
+    }
+}
+
+/// A store that has nothing to show of itself.
+struct Connected(Store);
+
+impl std::fmt::Debug for Connected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("connected")
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(data: &std::path::Path, client: u16, peer: u16) -> Child {
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    Command::new("etcd")
+        .args(["--name", "private", "--log-level", "error", "--data-dir"])
+        .arg(data)
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("private={peer}")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("etcd is needed for these tests: install etcd-server, or leave out `real_etcd`")
+}
