@@ -1,72 +1,38 @@
 //! What machines ask over HTTP: is it alive, can it do its work, what does it count.
 
-mod tls;
-
-pub use tls::TlsListener;
-
-use crate::daemon::{Identity, with_grace};
-use crate::grpc::Token;
+use crate::daemon::with_grace;
+use crate::door::{Listener, Peer};
+use crate::guard::{self, Guard};
 use crate::room::Room;
 use anyhow::{Context, Result};
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use futures::future::Either;
 use serde_json::json;
 use std::future::IntoFuture;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Serves the routes until `shutdown`, over TLS where there is a certificate.
-pub fn serve(
-    listener: TcpListener,
-    router: Router,
-    identity: Option<&Identity>,
-    shutdown: CancellationToken,
-) -> Result<impl Future<Output = Result<()>> + use<>> {
-    let tls = match identity {
-        Some(identity) => Either::Left(TlsListener::new(listener, &identity.cert, &identity.key)?),
-        None => Either::Right(listener),
-    };
-    Ok(async move {
-        let ended = match tls {
-            Either::Left(tls) => {
-                with_grace(shutdown, |stop| {
-                    axum::serve(tls, router).with_graceful_shutdown(stop).into_future()
-                })
-                .await
-            }
-            Either::Right(tcp) => {
-                with_grace(shutdown, |stop| {
-                    axum::serve(tcp, router).with_graceful_shutdown(stop).into_future()
-                })
-                .await
-            }
-        };
-        ended.unwrap_or(Ok(())).context("HTTP is no longer served")
+/// Serves the routes until `shutdown`.
+pub async fn serve(listener: Listener, router: Router, shutdown: CancellationToken) -> Result<()> {
+    let service = router.into_make_service_with_connect_info::<Peer>();
+    let ended = with_grace(shutdown, |stop| {
+        axum::serve(listener, service).with_graceful_shutdown(stop).into_future()
     })
+    .await;
+    ended.unwrap_or(Ok(())).context("HTTP is no longer served")
 }
 
-/// The routes in a room; `/metrics` asks for `token`, where there is one.
-pub fn router(room: Room, token: Option<Token>) -> Router {
-    let counts = Router::new().route("/metrics", get(metrics));
-    let counts = match token {
-        Some(token) => counts.layer(middleware::from_fn_with_state(token, guard)),
-        None => counts,
-    };
-    Router::new().route("/healthz", get(healthz)).route("/readyz", get(readyz)).merge(counts).with_state(room)
-}
-
-async fn guard(State(token): State<Token>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if token.check_header(given) {
-        next.run(request).await
-    } else {
-        (StatusCode::UNAUTHORIZED, "a bearer token is needed\n").into_response()
-    }
+/// The routes in a room, behind the guard: each is in its table, or needs everything.
+pub fn router(room: Room, guard: Guard) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(guard, guard::http))
+        .with_state(room)
 }
 
 /// It runs: that is all.

@@ -10,6 +10,7 @@ mod reach;
 mod schema;
 mod show;
 mod spec;
+mod token;
 mod upgrade;
 
 use clap::{Parser, Subcommand};
@@ -40,8 +41,8 @@ Examples:
 Exit codes:
   0  done, or the answer is yes
   1  failed, or the answer is no (a watched upgrade did not complete, a certificate is not true)
-  2  the command line, a spec or a name is wrong; nothing was changed
-  3  refused: a gate is closed, or the state does not allow it; nothing was changed
+  2  the command line, a spec, a name or a token is wrong; nothing was changed
+  3  refused: a gate is closed, or the state or your role does not allow it; nothing was changed
   4  no coordinator could be reached, or none leads
 `upgrade start --dry-run` exits 3 when a finding blocks. `schema check` exits as glance-manage
 does: 0 nothing is left to do, 3 expand is next, 4 migrate is next, 5 contract is next.";
@@ -58,6 +59,8 @@ enum Verb {
     Schema(schema::Args),
     /// Check the proof on which a contract ran.
     Certificate(certificate::Args),
+    /// Say who may call, and as what.
+    Token(token::Args),
     /// Write a spec to begin with.
     Spec(spec::Args),
     /// Print completions for a shell.
@@ -73,6 +76,7 @@ impl Cli {
             Verb::Fleet(args) => asking(args.run(&self.reach)),
             Verb::Schema(args) => asking(args.run(self.reach.json)),
             Verb::Certificate(args) => args.run(self.reach.json),
+            Verb::Token(args) => asking(args.run(&self.reach)),
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),
         };

@@ -58,13 +58,20 @@ pub struct Settings {
     /// Key of that certificate (PEM).
     #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "PATH", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+    /// Certificate authority of callers (PEM): a certificate that it signed is its holder's name, by `tidegate token create --certificate`.
+    #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "PATH", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Turn away whoever shows no certificate, whatever token they bear. Probes of /healthz then need one too.
+    #[arg(long, env = "TIDEGATE_TLS_CLIENT_REQUIRED", requires = "tls_client_ca")]
+    pub tls_client_required: bool,
     /// Certificate authority of the other coordinators (PEM), for forwarding to a leader that speaks TLS.
     #[arg(long, env = "TIDEGATE_PEER_CA", value_name = "PATH")]
     pub peer_ca: Option<PathBuf>,
-    /// File with the token that every operator's call must bear: the option that every command has.
+    /// File with the coordinators' own token, which may do everything: the option that every command has.
     #[arg(skip)]
     pub token_file: Option<PathBuf>,
-    /// Allow addresses that are not loopback without TLS and token: anyone who reaches them rules the fleet.
+    /// Allow addresses that are not loopback without TLS: whoever listens on the way reads tokens and answers. Acts need a
+    /// token all the same; the embedded store on such an address needs none, and whoever reaches it rules the fleet.
     #[arg(long, env = "TIDEGATE_INSECURE")]
     pub insecure: bool,
 }
@@ -120,7 +127,7 @@ fn leader_ttl(text: &str) -> Result<Duration, String> {
 pub enum Contradiction {
     /// An open door.
     #[error(
-        "{flag} {addr} is not a loopback address: give --tls-cert, --tls-key and --token-file, or --insecure to allow anyone who reaches it"
+        "{flag} {addr} is not a loopback address: give --tls-cert and --tls-key, or --insecure to let tokens and answers cross the network unprotected"
     )]
     Open {
         /// The flag.
@@ -140,10 +147,26 @@ pub enum Contradiction {
     NothingToServe,
 }
 
+/// The file in the embedded store's directory that holds the operator's token.
+pub const OPERATOR_TOKEN: &str = "operator.token";
+
 impl Settings {
+    /// Where the coordinators' own token is: as told, or beside the embedded store.
+    pub fn own_token(&self) -> Option<PathBuf> {
+        self.token_file.clone().or_else(|| self.kept_token())
+    }
+
+    /// The file beside the embedded store, which is made where it is missing.
+    pub fn kept_token(&self) -> Option<PathBuf> {
+        match &self.store {
+            StoreChoice::Embedded(dir) => Some(dir.join(OPERATOR_TOKEN)),
+            StoreChoice::Etcd(_) => None,
+        }
+    }
+
     /// Whether what was asked for fits together.
     pub fn check(&self) -> Result<(), Contradiction> {
-        let guarded = self.insecure || (self.tls_cert.is_some() && self.token_file.is_some());
+        let guarded = self.insecure || self.tls_cert.is_some();
         for (flag, addr) in [("--http", self.http), ("--grpc", self.grpc)] {
             if !addr.ip().is_loopback() && !guarded {
                 return Err(Contradiction::Open { flag, addr });

@@ -1,13 +1,17 @@
 //! The daemon: everything is built first, sockets bound, so that what cannot work is said before anything is
 //! driven; then it runs until it is told to end, finishes the action under way and gives the leadership up.
 
+mod certificates;
 mod listen;
 
-pub(crate) use listen::{Identity, with_grace};
+pub(crate) use listen::with_grace;
 
 use crate::api;
 use crate::config::{Settings, StoreChoice};
-use crate::grpc::{OperatorService, Peers, Token};
+use crate::door::{Certificates, Listener};
+use crate::grpc::client::Trust;
+use crate::grpc::{self, OperatorService, Peers};
+use crate::guard::{self, Guard, Token};
 use crate::record::metrics::Metrics;
 use crate::report::Mirror;
 use crate::room::Room;
@@ -17,17 +21,14 @@ use anyhow::{Context, Result};
 use listen::bind;
 use serde_json::json;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::wire::v1::operator_server::OperatorServer;
 use tidegate_store::{Credentials, Endpoints, Store, Tls};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
 /// Builds a coordinator and runs it until `cancel`.
 pub async fn run(settings: Settings, cancel: CancellationToken) -> Result<()> {
@@ -52,15 +53,14 @@ struct Built {
     store_listener: Option<TcpListener>,
     addresses: Addresses,
     advertise: String,
-    identity: Option<Identity>,
-    token: Option<Token>,
+    certificates: Option<Certificates>,
+    token: Option<(Token, PathBuf)>,
 }
 
 impl Built {
     async fn new(settings: &Settings) -> Result<Self> {
         settings.check()?;
-        let token = settings.token_file.as_deref().map(Token::read).transpose()?;
-        let identity = Identity::read(settings)?;
+        let certificates = certificates::read(settings)?;
         let grpc = bind("--grpc", settings.grpc).await?;
         let http = bind("--http", settings.http).await?;
         let store_listener = match settings.store_listen {
@@ -72,17 +72,28 @@ impl Built {
             http: http.local_addr()?,
             store: store_listener.as_ref().map(TcpListener::local_addr).transpose()?,
         };
-        let scheme = if identity.is_some() { "https" } else { "http" };
+        let scheme = if certificates.is_some() { "https" } else { "http" };
         let advertise =
             settings.advertise.clone().unwrap_or_else(|| format!("{scheme}://{}", addresses.grpc));
         let (store, embedded) = open_store(settings, &advertise).await?;
-        Ok(Self { store, embedded, grpc, http, store_listener, addresses, advertise, identity, token })
+        // After the store's directory is there, and locked for this coordinator.
+        let token = own_token(settings)?;
+        Ok(Self { store, embedded, grpc, http, store_listener, addresses, advertise, certificates, token })
     }
 
     /// Says where it can be reached, once everything is bound.
     fn announce(&self, settings: &Settings) -> Result<()> {
         let Addresses { grpc, http, store } = &self.addresses;
         tracing::info!(%grpc, %http, store = store.map(tracing::field::display), advertise = self.advertise, "bound");
+        let token_file = self.token.as_ref().map(|(_, path)| path.display().to_string());
+        match &token_file {
+            Some(path) => {
+                tracing::info!(path, "whoever can read this file may do everything: tidegate --token-file")
+            }
+            None => {
+                tracing::info!("there is no --token-file: only tokens that the store knows let anyone act")
+            }
+        }
         let Some(path) = &settings.ready_file else { return Ok(()) };
         let text = json!({
             "pid": std::process::id(),
@@ -90,6 +101,7 @@ impl Built {
             "http": http.to_string(),
             "store": store.map(|store| store.to_string()),
             "advertise": self.advertise,
+            "token_file": token_file,
         });
         write_whole(path, &format!("{text}\n"))
             .with_context(|| format!("could not write the ready file {}", path.display()))
@@ -119,11 +131,24 @@ impl Built {
                 }
             });
         }
-        let peers = Peers { token: self.token.clone(), ca: settings.peer_ca.clone() };
-        let service = OperatorService::new(room.clone(), peers, self.token.clone());
-        let grpc = serve_grpc(self.grpc, service, self.identity.as_ref(), doors.clone())?;
-        let http =
-            api::serve(self.http, api::router(room.clone(), self.token), self.identity.as_ref(), doors)?;
+        let own = self.token.map(|(token, _)| token);
+        let guard = Guard::new(Arc::clone(&room.mirror), own.as_ref());
+        let tls = self.certificates.as_ref().map(|certificates| (certificates.grpc(), certificates.http()));
+        let (grpc_tls, http_tls) = tls.unzip();
+        if let Some(certificates) = self.certificates {
+            let renewing = certificates::renew(certificates, doors.clone());
+            tasks.spawn(async move {
+                if let Err(error) = renewing.await {
+                    tracing::error!(error = %format!("{error:#}"), "the TLS certificates are no longer renewed");
+                }
+            });
+        }
+        let identity = settings.tls_cert.clone().zip(settings.tls_key.clone());
+        let peers = Peers { own, trust: Trust { ca: settings.peer_ca.clone(), identity } };
+        let service = OperatorService::new(room.clone(), peers);
+        let grpc = grpc::serve(Listener::new(self.grpc, grpc_tls)?, service, guard.clone(), doors.clone());
+        let router = api::router(room.clone(), guard);
+        let http = api::serve(Listener::new(self.http, http_tls)?, router, doors);
         let wheel = tokio::spawn(wheel::run(room, seats, settings.leader_ttl, cancel.clone()));
         let served = tokio::try_join!(grpc, http);
         // A door that ended by an error ends the coordinator: another takes over.
@@ -139,24 +164,15 @@ impl Built {
     }
 }
 
-fn serve_grpc(
-    listener: TcpListener,
-    service: OperatorService,
-    identity: Option<&Identity>,
-    shutdown: CancellationToken,
-) -> Result<impl Future<Output = Result<()>> + use<>> {
-    let mut server = Server::builder();
-    if let Some(identity) = identity {
-        server =
-            server.tls_config(identity.for_grpc()).context("could not use the TLS certificate and key")?;
-    }
-    let router = server.add_service(OperatorServer::new(service));
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Ok(async move {
-        let ended =
-            listen::with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(incoming, stop)).await;
-        ended.unwrap_or(Ok(())).context("gRPC is no longer served")
-    })
+/// The coordinators' own token, and where it is.
+fn own_token(settings: &Settings) -> Result<Option<(Token, PathBuf)>> {
+    let Some(path) = settings.own_token() else { return Ok(None) };
+    let token = if settings.kept_token().as_deref() == Some(&*path) {
+        Token::keep(&path, &guard::OPERATOR.parse()?)?
+    } else {
+        Token::read(&path)?
+    };
+    Ok(Some((token, path)))
 }
 
 async fn open_store(settings: &Settings, advertise: &str) -> Result<(Store, Option<Embedded>)> {

@@ -3,16 +3,38 @@
 
 pub mod client;
 mod forward;
-mod guard;
 mod service;
 
 pub use forward::Peers;
-pub use guard::Token;
 pub use service::OperatorService;
 
+use crate::daemon::with_grace;
+use crate::door::Listener;
+use crate::guard::{self, Guard};
 use crate::operation::OperationError;
 use crate::telemetry::Chain;
+use anyhow::{Context, Result};
+use axum::middleware;
+use tidegate_proto::wire::v1::operator_server::OperatorServer;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic::transport::Server;
 use tonic::{Code, Status};
+
+/// Serves the operators' service behind the guard until `shutdown`.
+pub async fn serve(
+    listener: Listener,
+    service: OperatorService,
+    guard: Guard,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let routes = Routes::new(OperatorServer::new(service)).into_axum_router();
+    let guarded = routes.layer(middleware::from_fn_with_state(guard, guard::grpc));
+    let router = Server::builder().add_routes(Routes::from(guarded));
+    let ended =
+        with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(listener.incoming(), stop)).await;
+    ended.unwrap_or(Ok(())).context("gRPC is no longer served")
+}
 
 impl From<OperationError> for Status {
     fn from(error: OperationError) -> Self {

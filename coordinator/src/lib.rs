@@ -10,14 +10,16 @@
 //! # Invariants
 //! * Nothing is decided here: what may happen is the planner's word, carried out with no choice left.
 //! * Only the leader writes, and every write of it carries its fence.
-//! * Doors (`cli`, `grpc`, `api`) translate; operations act.
+//! * Doors (`cli`, `grpc`, `api`) translate; operations act. Before `grpc` and `api` stands the `guard`.
 
 pub mod act;
 pub mod api;
 pub mod cli;
 pub mod config;
 pub mod daemon;
+pub mod door;
 pub mod grpc;
+pub mod guard;
 pub mod operation;
 pub mod record;
 pub mod report;

@@ -22,6 +22,7 @@ pub mod spec;
 mod spread;
 mod start;
 mod status;
+mod token;
 mod watch;
 mod wish;
 
@@ -42,6 +43,7 @@ pub use skip::skip;
 pub use spread::spread;
 pub use start::start;
 pub use status::status;
+pub use token::{create_token, revoke_token, tokens};
 pub use watch::watch;
 
 use std::collections::BTreeSet;

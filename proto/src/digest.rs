@@ -26,7 +26,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// Its 32 bytes.
+    /// Its bytes, for a comparison that takes the same time whatever they are.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -16,6 +16,7 @@
 //! <prefix>/events/<subject>/<seq>               coordinator, append-only
 //! <prefix>/waiting/<upgrade>                    coordinator, for people
 //! <prefix>/maintenance/<node>                   coordinator (an operator's wish)
+//! <prefix>/tokens/<token>                       coordinator: who may call, and as what
 //! <prefix>/leader                               the leading coordinator, leased
 //! <prefix>/terms/<term>                         coordinator
 //! <prefix>/streams/<stream>                     coordinator: settings and heads; every change of a stream rewrites it
@@ -28,7 +29,7 @@
 //! ```
 
 use crate::compute::ReleaseRevision;
-use crate::name::{ComputeId, NodeId, SchemaName, ServiceName, StreamName, TermId, UpgradeId};
+use crate::name::{ComputeId, NodeId, SchemaName, ServiceName, StreamName, TermId, TokenId, UpgradeId};
 use crate::{Digest, ReleaseTag};
 use std::fmt;
 use std::str::FromStr;
@@ -164,6 +165,8 @@ pub enum Key {
     Waiting(UpgradeId),
     /// A node that a person keeps out.
     Maintenance(NodeId),
+    /// Who may call: the digest of a bearer token, or the subject of a certificate.
+    Token(TokenId),
     /// Who leads.
     Leader,
     /// A leadership that was.
@@ -203,6 +206,7 @@ pub enum Kind {
     Event,
     Waiting,
     Maintenance,
+    Token,
     Leader,
     Term,
     Stream,
@@ -216,7 +220,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -232,6 +236,7 @@ impl Kind {
         Self::Event,
         Self::Waiting,
         Self::Maintenance,
+        Self::Token,
         Self::Leader,
         Self::Term,
         Self::Stream,
@@ -261,6 +266,7 @@ impl Kind {
             Self::Event => "events",
             Self::Waiting => "waiting",
             Self::Maintenance => "maintenance",
+            Self::Token => "tokens",
             Self::Leader => "leader",
             Self::Term => "terms",
             Self::Stream => "streams",
@@ -297,6 +303,7 @@ impl Key {
             Self::Event(..) => Kind::Event,
             Self::Waiting(_) => Kind::Waiting,
             Self::Maintenance(_) => Kind::Maintenance,
+            Self::Token(_) => Kind::Token,
             Self::Leader => Kind::Leader,
             Self::Term(_) => Kind::Term,
             Self::Stream(_) => Kind::Stream,
@@ -387,6 +394,7 @@ impl fmt::Display for Key {
             Self::ActiveSchema(id) | Self::Schema(id) => write!(f, "{word}/{id}"),
             Self::Event(subject, seq) => write!(f, "{word}/{subject}/{seq}"),
             Self::Maintenance(node) => write!(f, "{word}/{node}"),
+            Self::Token(id) => write!(f, "{word}/{id}"),
             Self::Leader => f.write_str(word),
             Self::Term(id) => write!(f, "{word}/{id}"),
             Self::Stream(stream) => write!(f, "{word}/{stream}"),
@@ -431,6 +439,7 @@ fn single(kind: Kind, name: &str) -> Option<Key> {
         Kind::Budget => Key::Budget(name.parse().ok()?),
         Kind::Waiting => Key::Waiting(name.parse().ok()?),
         Kind::Maintenance => Key::Maintenance(name.parse().ok()?),
+        Kind::Token => Key::Token(name.parse().ok()?),
         Kind::Term => Key::Term(name.parse().ok()?),
         Kind::Stream => Key::Stream(name.parse().ok()?),
         Kind::Manifest => Key::Manifest(name.parse().ok()?),

@@ -27,8 +27,8 @@ pub use digest::Digest;
 pub use duration::Span;
 pub use key::{Key, Prefix};
 pub use name::{
-    Branch, ComputeId, GroupLabel, HookName, InstanceId, NodeId, SchemaName, ServiceName, StreamName, TermId,
-    UpgradeId,
+    Branch, ComputeId, GroupLabel, HookName, InstanceId, NodeId, PrincipalName, SchemaName, ServiceName,
+    StreamName, TermId, TokenId, UpgradeId,
 };
 pub use percent::{Amount, Percent};
 pub use record::Record;

@@ -121,6 +121,16 @@ name!(
     GroupLabel,
     "group of releases"
 );
+name!(
+    /// One way to prove who calls: a bearer token's public half, or a place for a certificate's subject.
+    TokenId,
+    "token"
+);
+name!(
+    /// Who calls, by name: a person or a machine. May have several tokens, so that they can be changed without a gap.
+    PrincipalName,
+    "principal"
+);
 
 /// One service on one node, written `service/node`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -24,6 +24,7 @@ pub mod report;
 pub mod schema;
 pub mod signal;
 pub mod stream;
+pub mod token;
 pub mod upgrade;
 pub mod waiting;
 pub mod waves;

@@ -20,6 +20,7 @@ use crate::record::{
     schema::Schema,
     signal::Signal,
     stream::Stream,
+    token::Token,
     upgrade::Upgrade,
     waiting::Waiting,
     waves::WavePage,
@@ -109,6 +110,8 @@ values! {
     Waiting(Waiting) = Kind::Waiting,
     /// See [`Maintenance`].
     Maintenance(Maintenance) = Kind::Maintenance,
+    /// See [`Token`].
+    Token(Token) = Kind::Token,
     /// See [`leader::Leader`].
     Leader(leader::Leader) = Kind::Leader,
     /// See [`leader::Term`].

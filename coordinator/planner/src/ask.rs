@@ -6,11 +6,13 @@ mod maintenance;
 pub mod release;
 mod start;
 mod steer;
+mod token;
 
 pub use decommission::decommission;
 pub use maintenance::{cordon, uncordon};
 pub use start::{StartRequest, start};
 pub use steer::{approve, pause, resume, retry, roll_back, skip};
+pub use token::{TokenRequest, create_token, revoke_token};
 
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;

@@ -16,10 +16,11 @@ use std::collections::BTreeMap;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::token::{CommonName, Credential, Token};
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::waves::WavePage;
-use tidegate_proto::record::{Malformed, Record};
-use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, UpgradeId, Value, mutant};
+use tidegate_proto::record::{Malformed, Record, Timestamp};
+use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, TokenId, UpgradeId, Value, mutant};
 
 /// A record with the mod_revision that it was read at.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,7 @@ pub struct Fleet {
     maintenance: BTreeMap<NodeId, Stored<Maintenance>>,
     waves: BTreeMap<UpgradeId, BTreeMap<u32, Stored<WavePage>>>,
     compute: compute::ComputeRecords,
+    tokens: BTreeMap<TokenId, Stored<Token>>,
     unreadable: BTreeMap<Key, (Malformed, Revision)>,
 }
 
@@ -127,6 +129,7 @@ impl Fleet {
                 self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
                 self.assign_waves(&id, page);
             }
+            (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
             // Events, waiting, certificates, terms and the leader are read by whoever needs them.
             (key, value) => self.compute.put(key, value, at),
         }
@@ -159,6 +162,7 @@ impl Fleet {
                 self.maintenance.remove(&node);
                 self.set_maintained(&node, false);
             }
+            Key::Token(id) => drop(self.tokens.remove(&id)),
             Key::Waves(id, page) => drop(self.waves.get_mut(&id).and_then(|pages| pages.remove(&page))),
             key => self.compute.delete(&key),
         }
@@ -286,6 +290,27 @@ impl Fleet {
     /// A node that a person keeps out.
     pub fn maintenance(&self, node: &NodeId) -> Option<&Stored<Maintenance>> {
         self.maintenance.get(node)
+    }
+
+    /// A token, good or not.
+    pub fn token(&self, id: &TokenId) -> Option<&Stored<Token>> {
+        self.tokens.get(id)
+    }
+
+    /// Every token, by id, also those that were revoked or have expired.
+    pub fn tokens(&self) -> impl Iterator<Item = (&TokenId, &Stored<Token>)> {
+        self.tokens.iter()
+    }
+
+    /// The token by which whoever shows a certificate of this subject is known now.
+    pub fn token_of_certificate(
+        &self,
+        subject: &CommonName,
+        now: Timestamp,
+    ) -> Option<(&TokenId, &Stored<Token>)> {
+        let known =
+            |token: &Token| matches!(&token.credential, Credential::Certificate(name) if name == subject);
+        self.tokens().find(|(_, token)| known(token) && token.revoked.is_none() && !token.has_expired(now))
     }
 
     /// The stored pages of who is in which wave.

@@ -58,7 +58,7 @@ impl From<Unreachable> for Failure {
     fn from(error: Unreachable) -> Self {
         let code = match error {
             Unreachable::Connect { .. } => 4,
-            Unreachable::Url(_) | Unreachable::NothingTrusted(_) | Unreachable::Authority { .. } => 2,
+            Unreachable::Url(_) | Unreachable::NothingTrusted(_) | Unreachable::Unreadable { .. } => 2,
         };
         Self { code, message: Chain(&error).to_string() }
     }
@@ -68,7 +68,7 @@ impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         let code = match status.code() {
             Code::InvalidArgument | Code::NotFound | Code::Unauthenticated => 2,
-            Code::FailedPrecondition => 3,
+            Code::FailedPrecondition | Code::PermissionDenied => 3,
             // A connection that breaks in mid-call is told as any of these; no coordinator says them itself but the first.
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => 4,
             _ => 1,

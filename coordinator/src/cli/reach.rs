@@ -1,8 +1,8 @@
 //! How a coordinator is reached, and as whom: the options that every command has.
 
 use super::exit::Failure;
-use crate::grpc::Token;
-use crate::grpc::client::{self, Client};
+use crate::grpc::client::{self, Client, Trust};
+use crate::guard::Token;
 use crate::telemetry::Chain;
 use std::path::PathBuf;
 
@@ -19,16 +19,22 @@ pub struct Reach {
         default_value = "http://127.0.0.1:7400"
     )]
     pub coordinator: String,
-    /// File with the token that every call must bear; of `tidegate coordinator`: that it demands.
+    /// File with the token to bear; of `tidegate coordinator`: its own, which may do everything.
     #[arg(long, global = true, env = "TIDEGATE_TOKEN_FILE", value_name = "PATH")]
     pub token_file: Option<PathBuf>,
     /// Certificate authority (PEM) that signed the coordinator's certificate.
     #[arg(long, global = true, env = "TIDEGATE_CA", value_name = "PATH")]
     pub ca: Option<PathBuf>,
+    /// Certificate to show (PEM), where the coordinator knows callers by theirs.
+    #[arg(long, global = true, env = "TIDEGATE_CERT", value_name = "PATH", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Key of that certificate (PEM).
+    #[arg(long, global = true, env = "TIDEGATE_KEY", value_name = "PATH", requires = "cert")]
+    pub key: Option<PathBuf>,
     /// JSON instead of text: one object, or one a line where there are many.
     #[arg(long, global = true)]
     pub json: bool,
-    /// Who asks, for the history. Default: the user's name.
+    /// For whom you ask: a remark beside your token's name in the history. Default: the user's name.
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub name: Option<String>,
 }
@@ -38,10 +44,12 @@ impl Reach {
     pub async fn client(&self) -> Result<Client, Failure> {
         let token = self.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Failure::usage(Chain(&error).to_string()))?;
-        Ok(client::connect(&self.coordinator, token, self.ca.as_deref()).await?)
+        let identity = self.cert.clone().zip(self.key.clone());
+        let trust = Trust { ca: self.ca.clone(), identity };
+        Ok(client::connect(&self.coordinator, token, &trust).await?)
     }
 
-    /// Who asks.
+    /// For whom it is asked; who asks is what the token says.
     pub fn who(&self) -> String {
         let named = self.name.clone().or_else(|| std::env::var("USER").ok());
         named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())

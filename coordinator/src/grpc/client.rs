@@ -1,12 +1,12 @@
 //! A connection to a coordinator: what the command line and a forwarding follower use.
 
-use super::guard::Token;
-use std::path::Path;
+use crate::guard::Token;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_proto::wire::v1::operator_client::OperatorClient;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
 /// How long a connection may take to come about.
@@ -28,6 +28,15 @@ impl Interceptor for Bearer {
     }
 }
 
+/// What a connection over TLS needs.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// Whom to trust.
+    pub ca: Option<PathBuf>,
+    /// The certificate to show and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
 /// A coordinator that cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreachable {
@@ -39,9 +48,9 @@ pub enum Unreachable {
         "{0} speaks TLS: give the certificate authority that signed its certificate with --ca (a coordinator: --peer-ca)"
     )]
     NothingTrusted(String),
-    /// The file cannot be read.
-    #[error("could not read the certificate authority {path}")]
-    Authority {
+    /// A file cannot be read.
+    #[error("could not read {path}")]
+    Unreadable {
         /// Which.
         path: String,
         /// Why.
@@ -59,20 +68,31 @@ pub enum Unreachable {
     },
 }
 
+impl Trust {
+    fn config(&self, url: &str) -> Result<ClientTlsConfig, Unreachable> {
+        let ca = self.ca.as_deref().ok_or_else(|| Unreachable::NothingTrusted(url.to_owned()))?;
+        let config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)?));
+        Ok(match &self.identity {
+            Some((cert, key)) => config.identity(Identity::from_pem(read(cert)?, read(key)?)),
+            None => config,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Unreachable> {
+    std::fs::read(path).map_err(|source| Unreachable::Unreadable { path: path.display().to_string(), source })
+}
+
 /// Connects to a coordinator.
-pub async fn connect(url: &str, token: Option<Token>, ca: Option<&Path>) -> Result<Client, Unreachable> {
+pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<Client, Unreachable> {
     let malformed = || Unreachable::Url(url.to_owned());
     let scheme = url.split_once("://").filter(|(_, rest)| !rest.is_empty()).map(|(scheme, _)| scheme);
     let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| malformed())?;
     match scheme {
         Some("http") => {}
         Some("https") => {
-            let path = ca.ok_or_else(|| Unreachable::NothingTrusted(url.to_owned()))?;
-            let pem = std::fs::read(path)
-                .map_err(|source| Unreachable::Authority { path: path.display().to_string(), source })?;
-            let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
             endpoint = endpoint
-                .tls_config(tls)
+                .tls_config(trust.config(url)?)
                 .map_err(|source| Unreachable::Connect { url: url.to_owned(), source })?;
         }
         _ => return Err(malformed()),

@@ -1,24 +1,30 @@
-//! What only the leader may do goes to the leader: here, if this coordinator leads, else forwarded, once.
+//! What only the leader may do goes to the leader: here, if this coordinator leads, else forwarded, once, in the name of
+//! whoever asked. The leader judges the caller by itself: by the caller's own token, or by the certificate that the
+//! forwarding coordinator vouches for with the token that the coordinators share.
 
-use super::client::{self, Client};
-use super::guard::Token;
+use super::client::{self, Client, Trust};
+use crate::guard::{By, Principal, Token, VOUCHED, vouch};
 use crate::room::Room;
 use crate::seat::Seat;
 use crate::telemetry::Chain;
-use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate_proto::Revision;
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Status};
 
 /// The mark of a call that a follower has forwarded: it is never forwarded again.
 const FORWARDED: &str = "tidegate-forwarded";
 
+/// How long this coordinator may take to see what the leader has just written.
+const SIGHT: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// How the other coordinators are reached. They share token and certificate authority.
 #[derive(Clone, Default)]
 pub struct Peers {
-    /// The token that calls bear.
-    pub token: Option<Token>,
-    /// Whom to trust, for those that speak TLS.
-    pub ca: Option<PathBuf>,
+    /// The coordinators' own token.
+    pub own: Option<Token>,
+    /// What to trust and to show, for those that speak TLS.
+    pub trust: Trust,
 }
 
 /// Where a call goes.
@@ -31,7 +37,12 @@ pub enum Route {
 
 impl Peers {
     /// Where a call goes that only the leader may do.
-    pub async fn route<T>(&self, room: &Room, request: &Request<T>) -> Result<Route, Status> {
+    pub async fn route<T>(
+        &self,
+        room: &Room,
+        request: &Request<T>,
+        principal: &Principal,
+    ) -> Result<Route, Status> {
         if let Some(seat) = room.led_here() {
             return Ok(Route::Here(seat));
         }
@@ -44,18 +55,39 @@ impl Peers {
         if request.metadata().contains_key(FORWARDED) || leader == *room.address {
             return Err(Status::unavailable("the leadership is changing hands: ask again"));
         }
-        match client::connect(&leader, self.token.clone(), self.ca.as_deref()).await {
+        let token = self.in_the_name_of(principal, &leader)?;
+        match client::connect(&leader, Some(token), &self.trust).await {
             Ok(client) => Ok(Route::There(Box::new(client))),
             Err(error) => {
                 Err(Status::unavailable(format!("could not forward to the leader: {}", Chain(&error))))
             }
         }
     }
+
+    /// The token that a forwarded call bears.
+    fn in_the_name_of(&self, principal: &Principal, leader: &str) -> Result<Token, Status> {
+        match (&principal.by, &self.own) {
+            (By::Token(token), _) => Ok(token.clone()),
+            (By::Certificate(_), Some(own)) => Ok(own.clone()),
+            (By::Certificate(_) | By::Place, _) => Err(Status::unavailable(format!(
+                "this coordinator does not lead and cannot vouch for a certificate, because it has no --token-file in common with the leader: ask {leader}"
+            ))),
+        }
+    }
 }
 
 /// The same call, marked.
-pub fn forwarded<T>(request: Request<T>) -> Request<T> {
+pub fn forwarded<T>(request: Request<T>, principal: &Principal) -> Request<T> {
     let mut again = Request::new(request.into_inner());
-    again.metadata_mut().insert(FORWARDED, tonic::metadata::MetadataValue::from_static("1"));
+    again.metadata_mut().insert(FORWARDED, MetadataValue::from_static("1"));
+    if let By::Certificate(subject) = &principal.by {
+        again.metadata_mut().insert(VOUCHED, vouch(subject));
+    }
     again
+}
+
+/// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
+/// is late, the wish is granted all the same.
+pub async fn seen(room: &Room, revision: i64) {
+    room.mirror.reaches_within(Revision(revision), SIGHT).await;
 }

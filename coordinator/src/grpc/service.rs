@@ -1,19 +1,20 @@
 //! The methods: ten lines each would be many; most are two.
 
-use super::forward::{Peers, Route, forwarded};
-use super::guard::Token;
+use super::forward::{Peers, Route, forwarded, seen};
+use crate::guard::Principal;
 use crate::operation::{self, OperationError};
 use crate::report::Trouble;
 use crate::room::Room;
 use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::wire::v1::operator_server::Operator;
 use tidegate_proto::wire::v1::{
-    ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, DecommissionInstanceRequest, Done, Event,
-    ExplainUpgradeReply, ExplainUpgradeRequest, FleetSpreadReply, FleetSpreadRequest, Instance, LeaderReply,
-    LeaderRequest, ListInstancesRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest,
-    ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, SkipInstanceRequest,
-    StartUpgradeReply, StartUpgradeRequest, UncordonNodeRequest, UpgradeCertificateRequest,
-    UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
+    ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
+    DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest, FleetSpreadReply,
+    FleetSpreadRequest, Instance, LeaderReply, LeaderRequest, ListInstancesRequest, ListTokensRequest,
+    ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RevokeTokenRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest,
+    Token, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen,
+    UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -23,22 +24,17 @@ use tonic::{Request, Response, Status};
 pub struct OperatorService {
     room: Room,
     peers: Peers,
-    token: Option<Token>,
 }
 
 impl OperatorService {
-    /// The service in a room; every call must bear `token`, where there is one.
-    pub fn new(room: Room, peers: Peers, token: Option<Token>) -> Self {
-        Self { room, peers, token }
-    }
-
-    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        self.token.as_ref().map_or(Ok(()), |token| token.check(request))
+    /// The service in a room. It is served behind the guard, which says of each call who calls.
+    pub fn new(room: Room, peers: Peers) -> Self {
+        Self { room, peers }
     }
 
     /// Lets a question in, once there is anything to answer it from.
     fn look<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        self.admit(request)?;
+        principal(request)?;
         match self.room.mirror.trouble() {
             Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
             _ => Ok(()),
@@ -61,15 +57,27 @@ fn all<T: Send + 'static>(items: Vec<T>) -> Streamed<T> {
     Ok(Response::new(stream::iter(items.into_iter().map(Ok)).boxed()))
 }
 
-/// A wish: done here by `$operation`, or forwarded to the leader's method of the same name.
+/// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
+fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
+    let principal = request.extensions().get::<Principal>().cloned();
+    principal.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))
+}
+
+/// A wish: done here by `$operation` in the name of whoever calls, or forwarded to the leader's method of the same name.
 macro_rules! wish {
     ($self:ident, $request:ident, $operation:path, $method:ident) => {{
-        $self.admit(&$request)?;
-        match $self.peers.route(&$self.room, &$request).await? {
+        let principal = principal(&$request)?;
+        match $self.peers.route(&$self.room, &$request, &principal).await? {
             Route::Here(seat) => {
-                Ok(Response::new($operation(&$self.room, &seat, $request.into_inner()).await?))
+                let mut asked = $request.into_inner();
+                asked.who = principal.who(&asked.who);
+                Ok(Response::new($operation(&$self.room, &seat, asked).await?))
             }
-            Route::There(mut leader) => leader.$method(forwarded($request)).await,
+            Route::There(mut leader) => {
+                let answer = leader.$method(forwarded($request, &principal)).await?;
+                seen(&$self.room, answer.get_ref().revision).await;
+                Ok(answer)
+            }
         }
     }};
 }
@@ -79,10 +87,11 @@ impl Operator for OperatorService {
     type WatchUpgradeStream = BoxStream<'static, Result<UpgradeSeen, Status>>;
     type UpgradeHistoryStream = BoxStream<'static, Result<Event, Status>>;
     type UpgradeCertificateStream = BoxStream<'static, Result<CertificatePart, Status>>;
+    type ListTokensStream = BoxStream<'static, Result<Token, Status>>;
     type ListInstancesStream = BoxStream<'static, Result<Instance, Status>>;
 
     async fn leader(&self, r: Request<LeaderRequest>) -> Result<Response<LeaderReply>, Status> {
-        self.admit(&r)?;
+        principal(&r)?;
         Ok(Response::new(operation::leader(&self.room)))
     }
 
@@ -180,5 +189,21 @@ impl Operator for OperatorService {
 
     async fn uncordon_node(&self, r: Request<UncordonNodeRequest>) -> Result<Response<Done>, Status> {
         wish!(self, r, operation::uncordon, uncordon_node)
+    }
+
+    async fn create_token(
+        &self,
+        r: Request<CreateTokenRequest>,
+    ) -> Result<Response<CreateTokenReply>, Status> {
+        wish!(self, r, operation::create_token, create_token)
+    }
+
+    async fn list_tokens(&self, r: Request<ListTokensRequest>) -> Streamed<Token> {
+        self.look(&r)?;
+        all(operation::tokens(&self.room, r.get_ref()))
+    }
+
+    async fn revoke_token(&self, r: Request<RevokeTokenRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::revoke_token, revoke_token)
     }
 }

@@ -118,7 +118,7 @@ async fn an_upgrade_is_driven_from_the_command_line() {
     let text = String::from_utf8(watched.stdout).unwrap();
     assert!(watched.status.success(), "{text}");
     assert!(text.ends_with("over: completed\n"), "{text}");
-    assert!(text.contains("(ann)"), "{text}");
+    assert!(text.contains("(operator for ann)"), "{text}");
 
     let again = daemon.ask(&["--json", "upgrade", "watch", "u1"]);
     let lines: Vec<serde_json::Value> =

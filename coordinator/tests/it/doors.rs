@@ -3,13 +3,13 @@
 use crate::process::{Daemon, run, tidegate};
 
 #[test]
-fn what_is_not_loopback_needs_tls_and_a_token() {
+fn what_is_not_loopback_needs_tls() {
     let dir = tempfile::tempdir().unwrap();
     let store = format!("embedded:{}", dir.path().display());
     let start = |more: &[&str]| run(tidegate().args(["coordinator", "--store", &store]).args(more));
     let open = start(&["--grpc", "0.0.0.0:0", "--http", "127.0.0.1:0"]);
     assert_eq!(open.code, 2, "{open:?}");
-    assert!(open.err.contains("--grpc 0.0.0.0:0") && open.err.contains("--token-file"), "{open:?}");
+    assert!(open.err.contains("--grpc 0.0.0.0:0") && open.err.contains("--tls-cert"), "{open:?}");
     let open = start(&["--http", "0.0.0.0:0"]);
     assert_eq!((open.code, open.err.contains("--http 0.0.0.0:0")), (2, true), "{open:?}");
     let open = start(&["--store-listen", "0.0.0.0:0"]);
@@ -46,24 +46,70 @@ fn a_follower_answers_questions_and_forwards_wishes() {
 }
 
 #[test]
-fn without_the_token_nobody_is_let_in() {
-    let token = "0123456789abcdef-0123456789";
+fn a_fresh_store_comes_with_a_token_and_without_it_one_may_only_look() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let file = daemon.address("token_file");
+    assert_eq!(std::path::Path::new(&file), daemon.dir.path().join("store/operator.token"));
+    let token = std::fs::read_to_string(&file).unwrap().trim().to_owned();
+    assert!(daemon.log().contains(&file), "its path is told at the start: {}", daemon.log());
+
+    let said = run(&mut daemon.anonymous(&["upgrade", "list"]));
+    assert_eq!(said.code, 0, "{said:?}");
+    let act = ["token", "create", "--name", "ci", "--role", "release"];
+    let said = run(&mut daemon.anonymous(&act));
+    assert_eq!((said.code, said.out.as_str()), (2, ""), "{said:?}");
+    assert!(said.err.contains("--token-file") && said.err.contains("operator.token"), "{said:?}");
+    let wrong = daemon.file("wrong", "tgt_operator_0123456789abcdef");
+    let said = run(daemon.anonymous(&["upgrade", "list", "--token-file"]).arg(&wrong));
+    assert_eq!(said.code, 2, "what is shown must be good, also to look: {said:?}");
+
+    let made = daemon.ask(&act);
+    assert_eq!(made.code, 0, "{made:?}");
+    assert!(made.out.starts_with("tgt_") && made.err.contains("ci may release"), "{made:?}");
+    let ci = daemon.file("ci", &made.out);
+    let said = run(daemon.anonymous(&["fleet", "cordon", "n1", "--why", "x", "--token-file"]).arg(&ci));
+    assert_eq!(said.code, 3, "a role that is too small is a refusal: {said:?}");
+    assert!(said.err.contains("ci has the role release, and this needs operate"), "{said:?}");
+
+    let list = daemon.ask(&["token", "list"]);
+    assert_eq!(list.out.lines().count(), 2, "{list:?}");
+    assert!(list.out.contains("operator for op"), "who made it: {list:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&daemon.ask(&["--json", "token", "list"]).out).unwrap();
+    assert_eq!(json["digest"].as_str().unwrap().len(), 8, "no digest is shown whole: {json}");
+    let id = json["id"].as_str().unwrap();
+    assert_eq!(daemon.ask(&["token", "revoke", id, "--why", "seen in a log"]).code, 0);
+    let said = run(daemon.anonymous(&["upgrade", "list", "--token-file"]).arg(&ci));
+    assert_eq!(
+        (said.code, said.err.contains("was revoked by operator for op: seen in a log")),
+        (2, true),
+        "{said:?}"
+    );
+    assert_eq!(daemon.ask(&["token", "list"]).out.lines().count(), 1);
+    assert_eq!(daemon.ask(&["token", "list", "--all"]).out.lines().count(), 2);
+
+    for secret in [token.as_str(), made.out.trim()] {
+        assert!(!daemon.log().contains(secret), "a token is never logged");
+    }
+}
+
+#[test]
+fn a_token_file_that_is_named_is_used_instead() {
+    let named = "0123456789abcdef-0123456789";
     let daemon = Daemon::embedded(|command, dir| {
         let path = dir.join("token");
-        std::fs::write(&path, format!("{token}\n")).unwrap();
+        std::fs::write(&path, format!("{named}\n")).unwrap();
         command.arg("--token-file").arg(path);
     });
-    let path = daemon.dir.path().join("token");
-    let said = daemon.ask(&["upgrade", "list"]);
-    assert_eq!((said.code, said.err.contains("--token-file")), (2, true), "{said:?}");
-    let said = daemon.ask(&["--token-file", path.to_str().unwrap(), "upgrade", "list"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    let wrong = daemon.file("wrong", "0123456789abcdef-012345678X");
-    let said = daemon.ask(&["--token-file", wrong.to_str().unwrap(), "fleet", "cordon", "n1", "--why", "x"]);
-    assert_eq!(said.code, 2, "{said:?}");
-    assert!(daemon.http("/metrics").starts_with("HTTP/1.1 401"));
-    assert!(daemon.http("/healthz").starts_with("HTTP/1.1 200"));
-    assert!(!daemon.log().contains(token), "a token is never logged");
+    assert_eq!(daemon.address("token_file"), daemon.dir.path().join("token").to_str().unwrap());
+    assert_eq!(daemon.ask(&["token", "create", "--name", "x", "--role", "read"]).code, 0);
+    assert!(!daemon.dir.path().join("store/operator.token").exists(), "another was made beside it");
+    assert!(!daemon.log().contains(named), "a token is never logged");
+    let dir = tempfile::tempdir().unwrap();
+    let (store, absent) = (format!("embedded:{}", dir.path().display()), dir.path().join("no-such-file"));
+    let args = ["coordinator", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--store", &store];
+    let said = run(tidegate().args(args).arg("--token-file").arg(&absent));
+    assert_eq!((said.code, said.err.contains("could not read the token file")), (1, true), "{said:?}");
 }
 
 /// A certificate for 127.0.0.1, its key and its authority: for tests only, good for a hundred years.
@@ -94,7 +140,7 @@ fn over_tls_with_a_token_any_address_may_be_served() {
     let said = ask(&["--token-file", token]);
     assert_eq!((said.code, said.err.contains("--ca")), (2, true), "{said:?}");
     let said = ask(&["--ca", ca]);
-    assert_eq!((said.code, said.err.contains("--token-file")), (2, true), "{said:?}");
+    assert_eq!(said.code, 0, "from this machine one may look without a token: {said:?}");
     let plain = run(tidegate().args(["--coordinator", &url.replace("https", "http"), "upgrade", "list"]));
     assert_eq!(plain.code, 4, "nothing is served without TLS: {plain:?}");
 }

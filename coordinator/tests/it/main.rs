@@ -6,6 +6,7 @@ mod cli;
 mod crash_sweep;
 mod doors;
 mod garbage;
+mod guard;
 mod herd;
 mod process;
 mod real_etcd;

@@ -8,6 +8,9 @@ use tempfile::TempDir;
 use tidegate_proto::Prefix;
 use tidegate_store::{Endpoints, Store};
 
+/// The token of coordinators on an etcd cluster.
+const SHARED: &str = "tgt_operator_0123456789abcdef";
+
 /// How long a daemon may take to be ready, or a command to end.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -57,16 +60,18 @@ impl Daemon {
     /// Beside another one, over its store.
     pub fn beside(first: &Self) -> Self {
         let store = format!("etcd:http://{}", first.address("store"));
+        let token = first.address("token_file");
         Self::start(|command, _| {
-            command.args(["--store", &store]);
+            command.args(["--store", &store, "--token-file", &token]);
         })
     }
 
     /// Over an etcd cluster.
     pub fn over(url: &str) -> Self {
         let store = format!("etcd:{url}");
-        Self::start(|command, _| {
-            command.args(["--store", &store, "--leader-ttl", "2s"]);
+        Self::start(|command, dir| {
+            std::fs::write(dir.join("token"), SHARED).unwrap();
+            command.args(["--store", &store, "--leader-ttl", "2s", "--token-file"]).arg(dir.join("token"));
         })
     }
 
@@ -117,7 +122,15 @@ impl Daemon {
         path
     }
 
+    /// As the operator, unless the arguments name another token.
     pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.anonymous(args);
+        command.env("TIDEGATE_TOKEN_FILE", self.address("token_file"));
+        command
+    }
+
+    /// Without any token.
+    pub fn anonymous(&self, args: &[&str]) -> Command {
         let mut command = tidegate();
         command.args(["--coordinator", &self.address("advertise")]).args(args);
         command

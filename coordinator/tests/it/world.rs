@@ -35,6 +35,11 @@ impl Coordinator {
 
     /// Over a store that is reached in some other way.
     pub fn over(store: Store, name: &str) -> Self {
+        Self::at(store, &format!("http://{name}.invalid:7400"))
+    }
+
+    /// That others reach at this URL.
+    pub fn at(store: Store, address: &str) -> Self {
         let mirror = Mirror::new();
         let (seats, seat) = watch::channel(None);
         let cancel = CancellationToken::new();
@@ -46,7 +51,7 @@ impl Coordinator {
             metrics: Arc::new(Metrics::new()),
             migrations: None,
             hindrance: watch::Sender::default(),
-            address: format!("http://{name}.invalid:7400").into(),
+            address: address.into(),
         };
         let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));
         Self { room, cancel, wheel }

@@ -13,7 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::demo::config::SERVICE;
 use crate::demo::report::VersionCounts;
 use crate::world::wait::wait_for;
-use crate::world::{Spawn, World, program};
+use crate::world::{Spawn, World, coordinator, program};
 
 /// The upgrade's name.
 pub const UPGRADE: &str = "demo";
@@ -154,6 +154,7 @@ impl Operator {
     async fn command(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let spawn = Spawn::new(name, &program::own("tidegate")?)
             .args(["--coordinator", &self.url, "--as", "demo"])
+            .args(["--token-file", &coordinator::token_file(world)?.display().to_string()])
             .args(arguments);
         let mut process = world.spawn(spawn)?;
         let status = process.wait(COMMAND).await?;

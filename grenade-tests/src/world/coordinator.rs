@@ -1,6 +1,7 @@
 //! A coordinator, as a process of a world.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::world::wait::wait_for_200;
@@ -39,6 +40,24 @@ pub struct Coordinator {
     pub process: Process,
 }
 
+/// The file with the token that every coordinator of a world knows as its own: with it an operator may do everything.
+/// Made when it is first asked for.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn token_file(world: &World) -> Result<PathBuf, WorldError> {
+    let path = world.path("operator.token");
+    if !path.exists() {
+        let text = format!("tgt_operator_{}\n", uuid::Uuid::new_v4().simple());
+        std::fs::write(&path, text).map_err(|source| WorldError::Files {
+            tried: "write",
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(path)
+}
+
 impl Coordinator {
     /// Starts it and waits until `/healthz` answers 200.
     ///
@@ -59,7 +78,8 @@ impl Coordinator {
     pub fn spawn(world: &World, plan: CoordinatorPlan) -> Result<Self, WorldError> {
         let mut spawn = Spawn::new(&plan.name, &program::own("tidegate")?)
             .args(["coordinator", "--store", &plan.store])
-            .args(["--http", &plan.http.to_string(), "--grpc", &plan.grpc.to_string()]);
+            .args(["--http", &plan.http.to_string(), "--grpc", &plan.grpc.to_string()])
+            .args(["--token-file", &token_file(world)?.display().to_string()]);
         if let Some(listen) = plan.store_listen {
             spawn = spawn.args(["--store-listen", &listen.to_string()]);
         }

@@ -34,6 +34,7 @@ fn every_key() -> Vec<(Key, &'static str)> {
         (Key::Event(Subject::Leader, seq), "/tidegate/events/leader/00000000000000000007-0000000003"),
         (Key::Waiting(upgrade()), "/tidegate/waiting/u1"),
         (Key::Maintenance(node()), "/tidegate/maintenance/n1"),
+        (Key::Token("k1".parse().unwrap()), "/tidegate/tokens/k1"),
         (Key::Leader, "/tidegate/leader"),
         (Key::Term("t1".parse().unwrap()), "/tidegate/terms/t1"),
         (

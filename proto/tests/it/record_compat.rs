@@ -179,6 +179,25 @@ fn the_largest_stream_is_a_record() {
     assert!(bytes < MAX_RECORD_BYTES, "{bytes} bytes");
 }
 
+#[test]
+fn a_token_that_says_more_than_it_may_is_malformed() {
+    let golden = std::fs::read_to_string(golden().join("tokens.1.json")).unwrap();
+    let read = |change: &dyn Fn(&mut Json)| {
+        let mut token: Json = serde_json::from_str(&golden).unwrap();
+        change(&mut token);
+        Value::decode(&key_of(Kind::Token), &serde_json::to_vec(&token).unwrap())
+    };
+    assert!(read(&|_| {}).is_ok());
+    assert!(read(&|token| token["role"] = json!("root")).is_err(), "no such role");
+    assert!(read(&|token| token["name"] = json!("a\nb")).is_err(), "a name is one word");
+    assert!(read(&|token| token["credential"] = json!({})).is_err(), "known by nothing");
+    assert!(read(&|token| token["credential"] = json!({"digest": ""})).is_err(), "known by an empty digest");
+    assert!(read(&|token| token["credential"] = json!({"certificate": ""})).is_err(), "known by no name");
+    let both = json!({"digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "certificate": "x"});
+    assert!(read(&|token| token["credential"] = both.clone()).is_err(), "known by two things");
+    assert!(read(&|token| token["expires"] = json!("never")).is_err(), "a time is a number");
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_a_reader_fall(kind in 0..Kind::ALL.len(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {

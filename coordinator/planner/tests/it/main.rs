@@ -18,3 +18,4 @@ mod schema;
 mod sim;
 mod stories;
 mod stragglers;
+mod tokens;

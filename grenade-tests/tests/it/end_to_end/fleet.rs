@@ -13,7 +13,7 @@ use grenade_tests::demo::schema;
 use grenade_tests::load::{Load, LoadHandle};
 use grenade_tests::world::agent::Agent;
 use grenade_tests::world::balancer::RunningBalancer;
-use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan};
+use grenade_tests::world::coordinator::{self, Coordinator, CoordinatorPlan};
 use grenade_tests::world::etcd::Etcd;
 use grenade_tests::world::postgres::Postgres;
 use grenade_tests::world::wait::get;
@@ -266,7 +266,9 @@ impl Fleet {
 
     /// One command of `tidegate`, at the first coordinator.
     pub async fn ask(&self, args: &[&str]) -> Said {
-        tidegate(self.coordinators[0].plan.grpc, args).await
+        let token = coordinator::token_file(&self.rig.world).unwrap();
+        let args = [&["--token-file", token.to_str().unwrap()], args].concat();
+        tidegate(self.coordinators[0].plan.grpc, &args).await
     }
 
     /// One command that must succeed; its output. While nobody leads it is asked again, as the command itself says.
@@ -431,7 +433,7 @@ impl Fleet {
     }
 }
 
-/// One command of `tidegate` at a coordinator.
+/// One command of `tidegate` at a coordinator, without a token.
 pub async fn tidegate(coordinator: SocketAddr, args: &[&str]) -> Said {
     let mut command = Command::new(program::own("tidegate").unwrap());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {

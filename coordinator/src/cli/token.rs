@@ -1,0 +1,144 @@
+//! `tidegate token …`: who may call.
+
+use super::exit::{Failure, Outcome};
+use super::fleet::told;
+use super::reach::Reach;
+use super::show;
+use clap::Subcommand;
+use tidegate_proto::record::token::{CommonName, Role};
+use tidegate_proto::wire::v1::{CreateTokenRequest, ListTokensRequest, RevokeTokenRequest, Token};
+use tidegate_proto::{PrincipalName, Span, TokenId};
+
+const AFTER: &str = "\
+Roles, each with what the ones before it may do:
+  read      look at everything
+  release   create and roll back compute releases, and what belongs to them
+  operate   everything: upgrades, the fleet, tokens
+
+Examples:
+  tidegate token create --name ci --role release --expires 90d > ci.token
+  tidegate token create --name board --role read --certificate board.example.org
+  tidegate token list
+  tidegate token revoke 1f0c9a3b77e2 --why \"the runner was replaced\"
+
+A token is shown once, when it is made; the store keeps its sha256. A principal may have several, so that one can be
+replaced without a gap. Without a token, whoever calls from the coordinator's own machine may read.";
+
+/// Verbs on tokens.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Let somebody in: the token goes to stdout, this once; all else to stderr.
+    Create {
+        /// Whose it is: what stands in the history.
+        #[arg(id = "principal", long = "name", value_name = "NAME")]
+        name: PrincipalName,
+        /// What they may do: read, release or operate.
+        #[arg(long)]
+        role: Role,
+        /// How long it is good, such as 90d. Default: until it is revoked.
+        #[arg(long, value_name = "SPAN")]
+        expires: Option<Span>,
+        /// No token: whoever shows a certificate with this common name, signed by --tls-client-ca, is meant.
+        #[arg(long, value_name = "COMMON_NAME")]
+        certificate: Option<CommonName>,
+        /// A remark, for the history.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        why: String,
+    },
+    /// Who may call now. No digest is shown whole.
+    List {
+        /// Revoked and expired ones too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Let nobody in with it any more.
+    Revoke {
+        /// Which, as `list` shows it.
+        id: TokenId,
+        /// Why, for the history.
+        #[arg(long)]
+        why: String,
+    },
+}
+
+impl Args {
+    /// Asks and shows.
+    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+        let who = reach.who();
+        match self.verb {
+            Verb::Create { name, role, expires, certificate, why } => {
+                let text = |value: Option<String>| value.unwrap_or_default();
+                let asked = CreateTokenRequest {
+                    name: name.to_string(),
+                    role: role.to_string(),
+                    certificate: text(certificate.map(|name| name.to_string())),
+                    expires: text(expires.map(|span| span.to_string())),
+                    why,
+                    who,
+                };
+                create(reach, asked).await
+            }
+            Verb::List { all } => list(reach, all).await,
+            Verb::Revoke { id, why } => {
+                let asked = RevokeTokenRequest { id: id.to_string(), why, who };
+                told(reach, &reach.client().await?.revoke_token(asked).await?.into_inner())
+            }
+        }
+    }
+}
+
+async fn create(reach: &Reach, asked: CreateTokenRequest) -> Result<Outcome, Failure> {
+    let mut client = reach.client().await?;
+    let made = client.create_token(asked.clone()).await?.into_inner();
+    if reach.json {
+        show::json(&made)?;
+        return Ok(Outcome::Good);
+    }
+    let until = made.expires.map_or(String::new(), |at| format!(", until {}", show::time(at)));
+    let CreateTokenRequest { name, role, certificate, .. } = asked;
+    if made.token.is_empty() {
+        eprintln!("{name} may {role}{until}, by the certificate of {certificate} (token {})", made.id);
+    } else {
+        eprintln!("{name} may {role}{until} (token {}); this is shown once and kept nowhere:", made.id);
+        show::text(&made.token)?;
+    }
+    Ok(Outcome::Good)
+}
+
+async fn list(reach: &Reach, all: bool) -> Result<Outcome, Failure> {
+    let mut stream = reach.client().await?.list_tokens(ListTokensRequest { all }).await?.into_inner();
+    let mut rows = Vec::new();
+    while let Some(token) = stream.message().await? {
+        if reach.json {
+            show::json(&token)?;
+        } else {
+            rows.push(row(&token));
+        }
+    }
+    if !reach.json {
+        show::text(&show::table(&["TOKEN", "NAME", "ROLE", "KNOWN BY", "MADE", "BY", "EXPIRES"], rows))?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn row(token: &Token) -> Vec<String> {
+    let known_by = match (&token.certificate, &token.digest) {
+        (Some(subject), _) => format!("certificate {subject}"),
+        (None, Some(digest)) => format!("sha256 {digest}…"),
+        (None, None) => "-".to_owned(),
+    };
+    let expires = match (&token.revoked, token.expires) {
+        (Some(revoked), _) => format!("revoked by {}: {}", revoked.by, revoked.why),
+        (None, Some(at)) if token.expired => format!("expired {}", show::time(at)),
+        (None, at) => show::or_dash(at.map(show::time)),
+    };
+    let (id, name, role) = (token.id.clone(), token.name.clone(), token.role.clone());
+    vec![id, name, role, known_by, show::time(token.at), token.by.clone(), expires]
+}

@@ -1,0 +1,78 @@
+//! What a call shows of who calls: where it comes from, a token, a certificate.
+
+use super::token::Token;
+use crate::door::{Peer, Shown};
+use axum::http::{HeaderMap, header};
+use tidegate_proto::record::token::CommonName;
+use tonic::metadata::{Ascii, MetadataValue};
+
+/// The header in which a coordinator that forwards tells the leader of its caller's certificate; believed only beside
+/// the coordinators' own token.
+pub const VOUCHED: &str = "tidegate-certificate";
+
+/// What a call bears in its `authorization` header.
+#[derive(Clone)]
+pub enum Borne {
+    /// There is none.
+    Nothing,
+    /// Something that is no token.
+    Malformed,
+    /// A token, good or not.
+    Token(Token),
+}
+
+/// Who calls, as shown, not yet as believed.
+#[derive(Clone)]
+pub struct Caller {
+    /// Whether the call comes from this machine.
+    pub local: bool,
+    /// What it bears.
+    pub borne: Borne,
+    /// The certificate of its connection, which the authority signed.
+    pub shown: Shown,
+    /// The certificate that a forwarding coordinator vouches for.
+    pub vouched: Option<CommonName>,
+}
+
+impl Caller {
+    /// Reads it from a connection and a call's headers. A call without a connection is from nowhere.
+    pub fn of(peer: Option<&Peer>, headers: &HeaderMap) -> Self {
+        let mut borne = headers.get_all(header::AUTHORIZATION).iter();
+        let borne = match (borne.next(), borne.next()) {
+            (None, _) => Borne::Nothing,
+            (Some(value), None) => Token::of_header(value.as_bytes()).map_or(Borne::Malformed, Borne::Token),
+            // Two of them: which one is meant is nobody's guess.
+            (Some(_), Some(_)) => Borne::Malformed,
+        };
+        Self {
+            local: peer.is_some_and(Peer::is_local),
+            borne,
+            shown: peer.map_or(Shown::Nothing, |peer| peer.shown.clone()),
+            vouched: headers.get(VOUCHED).and_then(|value| read(value.as_bytes())),
+        }
+    }
+}
+
+/// Names are Unicode and headers are not: hexadecimal digits.
+fn read(value: &[u8]) -> Option<CommonName> {
+    String::from_utf8(hex::decode(value).ok()?).ok()?.parse().ok()
+}
+
+/// The value of [`VOUCHED`].
+pub fn vouch(name: &CommonName) -> MetadataValue<Ascii> {
+    hex::encode(name.to_string()).parse().expect("hexadecimal digits are a header value")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_vouched_for_arrives_whole() {
+        let name: CommonName = "Ünï, O=x".parse().unwrap();
+        assert_eq!(read(vouch(&name).as_bytes()), Some(name));
+        for bad in ["", "zz", "ff", "0a"] {
+            assert_eq!(read(bad.as_bytes()), None, "{bad:?} was taken for a name");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Who may call: a person lets a principal in, looks who is let in, and takes it back.
+
+use super::{OperationError, explaining, remarking, wish};
+use crate::guard::{Token, token};
+use crate::room::Room;
+use crate::seat::{Seat, now};
+use std::fmt::Display;
+use std::str::FromStr;
+use tidegate_planner::Stored;
+use tidegate_planner::ask::{self, TokenRequest};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::token::{Credential, Token as Known};
+use tidegate_proto::wire::v1::{
+    self, CreateTokenReply, CreateTokenRequest, Done, ListTokensRequest, RevokeTokenRequest,
+};
+use tidegate_proto::{Span, TokenId};
+
+/// So many characters of a digest are shown: enough to tell two apart.
+const SHOWN: usize = 8;
+
+/// Lets a principal in: makes a token, or makes a certificate known. The token is in this answer and nowhere else.
+pub async fn create_token(
+    room: &Room,
+    seat: &Seat,
+    asked: CreateTokenRequest,
+) -> Result<CreateTokenReply, OperationError> {
+    let asker = remarking(&asked.who, "why", &asked.why)?;
+    let (name, role) = (read(&asked.name)?, read(&asked.role)?);
+    let lasts =
+        Some(&asked.expires).filter(|text| !text.is_empty()).map(|text| read::<Span>(text)).transpose()?;
+    let id = token::new_id().map_err(unavailable)?;
+    let (credential, token) = if asked.certificate.is_empty() {
+        let token = Token::make(&id).map_err(unavailable)?;
+        (Credential::Digest(token.digest()), Some(token))
+    } else {
+        (Credential::Certificate(read(&asked.certificate)?), None)
+    };
+    let request = TokenRequest { id: id.clone(), name, role, credential, lasts };
+    let revision =
+        wish::grant(room, seat, |fleet, moment| ask::create_token(fleet, moment, request.clone(), &asker))
+            .await?;
+    let expires = room.mirror.picture().fleet.token(&id).and_then(|token| token.expires);
+    Ok(CreateTokenReply {
+        id: id.to_string(),
+        token: token.map(Token::reveal).unwrap_or_default(),
+        expires: expires.map(|at| at.0),
+        revision: revision.0,
+    })
+}
+
+/// Everybody who may call, by the id of the token; no whole digest is told.
+pub fn tokens(room: &Room, asked: &ListTokensRequest) -> Vec<v1::Token> {
+    let now = now();
+    let picture = room.mirror.picture();
+    let told = picture.fleet.tokens().map(|(id, token)| seen(id, token, now));
+    told.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect()
+}
+
+fn seen(id: &TokenId, token: &Stored<Known>, now: Timestamp) -> v1::Token {
+    let (certificate, digest) = match &token.credential {
+        Credential::Certificate(subject) => (Some(subject.to_string()), None),
+        Credential::Digest(digest) => (None, Some(digest.to_string().chars().take(SHOWN).collect())),
+    };
+    let revoked = token.revoked.clone();
+    v1::Token {
+        id: id.to_string(),
+        name: token.name.to_string(),
+        role: token.role.to_string(),
+        certificate,
+        digest,
+        by: token.by.clone(),
+        // The record's own time; the `at` beside it is its mod_revision.
+        at: token.record.body.at.0,
+        expires: token.expires.map(|at| at.0),
+        expired: token.has_expired(now),
+        revoked: revoked.map(|revoked| v1::Revoked { by: revoked.by, why: revoked.why, at: revoked.at.0 }),
+    }
+}
+
+/// Takes a token back.
+pub async fn revoke_token(
+    room: &Room,
+    seat: &Seat,
+    asked: RevokeTokenRequest,
+) -> Result<Done, OperationError> {
+    let id: TokenId = read(&asked.id)?;
+    let asker = explaining(&asked.who, &asked.why)?;
+    let revision =
+        wish::grant(room, seat, |fleet, moment| ask::revoke_token(fleet, moment, &id, &asker)).await?;
+    Ok(Done { what: format!("token {id} is revoked: it lets nobody in any more"), revision: revision.0 })
+}
+
+fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
+    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
+}
+
+fn unavailable(error: token::NoToken) -> OperationError {
+    OperationError::Unavailable(error.to_string())
+}

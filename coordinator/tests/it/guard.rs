@@ -1,0 +1,444 @@
+//! Who may: every call with every credential, over real connections, plain and over TLS.
+
+mod pki;
+
+use crate::world::{Coordinator, store};
+use pki::Pki;
+use std::net::SocketAddr;
+use tidegate_coordinator::api;
+use tidegate_coordinator::door::{Certificates, Listener, Peer, Shown};
+use tidegate_coordinator::grpc::client::{Client, Trust, connect};
+use tidegate_coordinator::grpc::{self, OperatorService, Peers};
+use tidegate_coordinator::guard::needs::METHODS;
+use tidegate_coordinator::guard::{self, Borne, Caller, Denied, Guard, Token};
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::key::{Kind, Subject};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::token::{Credential, Role, Token as Known};
+use tidegate_proto::wire::v1::{
+    CreateTokenReply, CreateTokenRequest, ListTokensRequest, RevokeTokenRequest, UpgradeHistoryRequest,
+};
+use tidegate_proto::{Commit, Digest, Key, Precondition, Revision, TokenId, Value};
+use tidegate_store::{Scope, Store};
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tonic::{Code, Request, Status};
+
+/// A coordinator with both of its doors open.
+struct House {
+    coordinator: Coordinator,
+    grpc: SocketAddr,
+    http: SocketAddr,
+    own: Token,
+    scheme: &'static str,
+    _open: DropGuard,
+}
+
+/// A token with a text of our choosing.
+fn token(text: &str) -> Token {
+    Token::of_header(format!("Bearer {text}").as_bytes()).unwrap()
+}
+
+impl House {
+    async fn open(store: Store, pki: Option<(&Pki, bool)>) -> Self {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (grpc_at, http_at) = (tcp.local_addr().unwrap(), http.local_addr().unwrap());
+        let scheme = if pki.is_some() { "https" } else { "http" };
+        let coordinator = Coordinator::at(store, &format!("{scheme}://{grpc_at}"));
+        let own = token("tgt_operator_shared-by-the-coordinators");
+        let guard = Guard::new(coordinator.room.mirror.clone(), Some(&own));
+        let certificates = pki.map(|(pki, required)| Certificates::new(pki.files(required)).unwrap());
+        let tls = certificates.as_ref().map(|certificates| (certificates.grpc(), certificates.http()));
+        let (grpc_tls, http_tls) = tls.unzip();
+        let trust = pki.map_or_else(Trust::default, |(pki, _)| pki.trust(Some("server")));
+        let service = OperatorService::new(coordinator.room.clone(), Peers { own: Some(own.clone()), trust });
+        let open = CancellationToken::new();
+        tokio::spawn(grpc::serve(
+            Listener::new(tcp, grpc_tls).unwrap(),
+            service,
+            guard.clone(),
+            open.clone(),
+        ));
+        let router = api::router(coordinator.room.clone(), guard.clone()).merge(
+            // A route that nobody has put into the table.
+            axum::Router::new()
+                .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
+                .layer(axum::middleware::from_fn_with_state(guard, guard::http)),
+        );
+        tokio::spawn(api::serve(Listener::new(http, http_tls).unwrap(), router, open.clone()));
+        Self { coordinator, grpc: grpc_at, http: http_at, own, scheme, _open: open.drop_guard() }
+    }
+
+    async fn client(&self, token: Option<&Token>, trust: &Trust) -> Client {
+        connect(&format!("{}://{}", self.scheme, self.grpc), token.cloned(), trust).await.unwrap()
+    }
+
+    /// As the operator.
+    async fn create(&self, name: &str, role: &str, certificate: &str, trust: &Trust) -> CreateTokenReply {
+        let asked = CreateTokenRequest {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            certificate: certificate.to_owned(),
+            ..CreateTokenRequest::default()
+        };
+        let own = self.own.clone();
+        self.client(Some(&own), trust).await.create_token(asked).await.unwrap().into_inner()
+    }
+
+    async fn revoke(&self, id: &str, trust: &Trust) {
+        let asked = RevokeTokenRequest { id: id.to_owned(), why: "a test".to_owned(), who: String::new() };
+        self.client(Some(&self.own), trust).await.revoke_token(asked).await.unwrap();
+    }
+}
+
+/// One call of a method by its name, with an empty message; how it ended.
+async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str) -> Code {
+    let url = format!("{}://{}", house.scheme, house.grpc);
+    let mut endpoint = tonic::transport::Endpoint::from_shared(url).unwrap();
+    if house.scheme == "https" {
+        endpoint = endpoint.tls_config(pki::client(trust)).unwrap();
+    }
+    let Ok(channel) = endpoint.connect().await else { return Code::Cancelled };
+    let mut request = Request::new(());
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token.header());
+    }
+    let path = format!("/tidegate.v1.Operator/{method}").parse().unwrap();
+    let mut raw = tonic::client::Grpc::new(channel);
+    raw.ready().await.unwrap();
+    let codec = tonic_prost::ProstCodec::<(), ()>::default();
+    raw.unary(request, path, codec)
+        .await
+        .map_or_else(|status| status.code(), |_: tonic::Response<()>| Code::Ok)
+}
+
+fn is_let_in(code: Code) -> bool {
+    !matches!(code, Code::Unauthenticated | Code::PermissionDenied)
+}
+
+/// Puts a token's record as it could only be written elsewhere, or earlier.
+async fn put(store: &Store, id: &str, known: Known) {
+    let key = Key::Token(id.parse::<TokenId>().unwrap());
+    let commit = Commit::new().when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, known);
+    store.commit(&commit).await.unwrap();
+}
+
+fn known(name: &str, role: Role, token: &Token) -> Known {
+    Known {
+        name: name.parse().unwrap(),
+        role,
+        credential: Credential::Digest(token.digest()),
+        by: "a test".to_owned(),
+        at: Timestamp(1),
+        expires: None,
+        revoked: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, None).await;
+    house.coordinator.leads().await;
+    let none = Trust::default();
+    let mut tokens = Vec::new();
+    for role in Role::ALL {
+        let made = house.create(role.word(), role.word(), "", &none).await;
+        tokens.push((Some(role), token(&made.token)));
+    }
+    let revoked = house.create("gone", "operate", "", &none).await;
+    house.revoke(&revoked.id, &none).await;
+    tokens.push((None, token(&revoked.token)));
+    let expired = token("tgt_expired_0123456789abcdef");
+    let past = Known { expires: Some(Timestamp(1)), ..known("old", Role::Operate, &expired) };
+    put(&store(&embedded).await, "expired", past).await;
+    tokens.push((None, expired));
+    // The id of a good token with another secret, an id that nobody has, and a text that is no token of ours.
+    let operate = tokens[2].1.id().unwrap();
+    for wrong in
+        [format!("tgt_{operate}_{}", "0".repeat(64)), format!("tgt_x_{}", "0".repeat(64)), "x".repeat(64)]
+    {
+        tokens.push((None, token(&wrong)));
+    }
+    tokens.push((Some(Role::Operate), house.own.clone()));
+    let shown = house.coordinator.room.mirror.sight().borrow().revision;
+    house.coordinator.room.mirror.reaches(shown).await;
+
+    let before = events(&store(&embedded).await).await;
+    for (method, need) in METHODS {
+        for (role, token) in &tokens {
+            let code = call(&house, Some(token), &none, method).await;
+            let expected = match role {
+                None => Code::Unauthenticated,
+                Some(role) if role < need => Code::PermissionDenied,
+                Some(_) => {
+                    assert!(is_let_in(code), "{method} with {role:?}: {code:?}");
+                    continue;
+                }
+            };
+            assert_eq!(code, expected, "{method} (needs {need}) with {role:?}, {:?}", token.id());
+        }
+        let code = call(&house, None, &none, method).await;
+        assert_eq!(
+            is_let_in(code),
+            *need == Role::Read,
+            "{method} from this machine without a token: {code:?}"
+        );
+    }
+    assert_eq!(events(&store(&embedded).await).await, before, "something was changed");
+    assert_eq!(call(&house, None, &none, "NoSuchMethod").await, Code::Unauthenticated);
+    assert_eq!(call(&house, Some(&house.own), &none, "NoSuchMethod").await, Code::Unimplemented);
+}
+
+/// What stands in `events/fleet`: who, and what came of it.
+async fn events(store: &Store) -> Vec<(String, String)> {
+    let found = store.list(&Scope::Within(Kind::Event, Subject::Fleet.to_string())).await.unwrap();
+    let told = found.entries.into_iter().filter_map(|entry| match entry.value {
+        Ok(Value::Event(event)) => Some((event.body.who, event.body.to)),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_elsewhere_nothing_is_answered_without_a_token() {
+    let embedded = Embedded::in_memory();
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    let own = token("tgt_operator_0123456789abcdef");
+    let guard = Guard::new(coordinator.room.mirror.clone(), Some(&own));
+    let from = |address: &str, borne: Borne| {
+        let peer = Peer { address: address.parse().unwrap(), shown: Shown::Nothing };
+        Caller { borne, ..Caller::of(Some(&peer), &axum::http::HeaderMap::new()) }
+    };
+    let bearer = || Borne::Token(own.clone());
+    // Before the store was read, only the coordinators' own token can be known.
+    let unread = Guard::new(tidegate_coordinator::report::Mirror::new(), Some(&own));
+    assert!(unread.admit(&from("10.0.0.1:7", bearer()), Role::Operate).is_ok());
+    let other = Borne::Token(token("tgt_k1_0123456789abcdef"));
+    assert!(matches!(unread.admit(&from("127.0.0.1:7", other), Role::Read), Err(Denied::NotYet(_))));
+
+    coordinator.leads().await;
+    for need in Role::ALL {
+        let denied = guard.admit(&from("10.0.0.1:7", Borne::Nothing), need);
+        assert!(matches!(denied, Err(Denied::Unknown(_))), "{need} from elsewhere");
+        let denied = guard.admit(&from("127.0.0.1:7", Borne::Malformed), need);
+        assert!(matches!(denied, Err(Denied::Unknown(_))), "{need} with what is no token");
+        assert!(guard.admit(&from("10.0.0.1:7", bearer()), need).is_ok());
+    }
+    assert!(guard.admit(&from("127.0.0.1:7", Borne::Nothing), Role::Read).is_ok());
+    // A call that came over no connection is from nowhere.
+    let nowhere = Caller::of(None, &axum::http::HeaderMap::new());
+    assert!(matches!(guard.admit(&nowhere, Role::Read), Err(Denied::Unknown(_))));
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_answers_with_a_status_a_word_and_a_sentence() {
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, None).await;
+    house.coordinator.leads().await;
+    let none = Trust::default();
+    let read = token(&house.create("board", "read", "", &none).await.token);
+    let ask =
+        async |path: &str, token: Option<&Token>| pki::get(house.http, path, token, None).await.unwrap();
+    for (path, token, status) in [
+        ("/healthz", None, 200),
+        ("/readyz", None, 200),
+        ("/metrics", None, 200),
+        ("/metrics", Some(&read), 200),
+        ("/metrics", Some(&token("tgt_x_0123456789abcdef")), 401),
+        ("/nothing", None, 404),
+        // What nobody has put into the table is the operator's alone.
+        ("/unlisted", None, 401),
+        ("/unlisted", Some(&read), 403),
+        ("/unlisted", Some(&house.own), 200),
+    ] {
+        let answer = ask(path, token).await;
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        if matches!(status, 401 | 403) {
+            let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            let word = if status == 401 { "unauthenticated" } else { "forbidden" };
+            assert_eq!(body["error"], word, "{answer:?}");
+            assert!(body["message"].as_str().unwrap().len() > 20, "{answer:?}");
+            assert_eq!(
+                status == 401,
+                answer.head.to_lowercase().contains("www-authenticate: bearer"),
+                "{answer:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_its_holders_name_at_both_doors() {
+    let pki = Pki::new(&["ci", "cd", "nobody"]);
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, Some((&pki, false))).await;
+    house.coordinator.leads().await;
+    let plain = pki.trust(None);
+    house.create("runner", "operate", "ci", &plain).await;
+    let gone = house.create("former", "operate", "cd", &plain).await;
+    assert!(gone.token.is_empty(), "a certificate needs no token");
+
+    let with = |name| pki.trust(Some(name));
+    assert!(is_let_in(call(&house, None, &with("ci"), "CordonNode").await));
+    assert!(is_let_in(call(&house, None, &with("cd"), "CordonNode").await));
+    house.revoke(&gone.id, &plain).await;
+    assert_eq!(call(&house, None, &with("cd"), "CordonNode").await, Code::Unauthenticated);
+    assert_eq!(
+        call(&house, None, &with("nobody"), "Leader").await,
+        Code::Unauthenticated,
+        "shown, and not known"
+    );
+    assert!(is_let_in(call(&house, None, &plain, "Leader").await), "none shown, from this machine");
+    let own = house.own.clone();
+    assert!(is_let_in(call(&house, Some(&own), &with("nobody"), "CordonNode").await), "a token is enough");
+    // A certificate of another authority ends the handshake.
+    let other = Pki::new(&["ci"]);
+    let forged = Trust { identity: other.trust(Some("ci")).identity, ..plain.clone() };
+    assert!(
+        !matches!(call(&house, None, &forged, "Leader").await, Code::Ok),
+        "a forged certificate was taken"
+    );
+
+    for (name, status) in [(Some("ci"), 200), (Some("cd"), 401), (Some("nobody"), 401), (None, 200)] {
+        let answer = pki::get(house.http, "/metrics", None, Some(&pki.connector(name))).await.unwrap();
+        assert_eq!(answer.status, status, "{name:?}: {answer:?}");
+    }
+    assert!(pki::get(house.http, "/metrics", None, Some(&forging(&pki, &other))).await.is_err());
+}
+
+fn forging(pki: &Pki, other: &Pki) -> tokio_rustls::TlsConnector {
+    pki.connector_with(Some(other.pem("ci")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_certificates_are_required_none_is_turned_away_at_the_handshake() {
+    let pki = Pki::new(&["ci"]);
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, Some((&pki, true))).await;
+    house.coordinator.leads().await;
+    house.create("runner", "read", "ci", &pki.trust(Some("ci"))).await;
+    assert!(is_let_in(call(&house, None, &pki.trust(Some("ci")), "Leader").await));
+    let own = house.own.clone();
+    assert_ne!(
+        call(&house, Some(&own), &pki.trust(None), "Leader").await,
+        Code::Ok,
+        "no certificate, and let in"
+    );
+    assert!(pki::get(house.http, "/healthz", None, Some(&pki.connector(None))).await.is_err());
+    assert_eq!(
+        pki::get(house.http, "/healthz", None, Some(&pki.connector(Some("ci")))).await.unwrap().status,
+        200
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_a_follower_is_known_to_the_leader_by_name() {
+    let pki = Pki::new(&["ci", "cd"]);
+    let embedded = Embedded::in_memory();
+    let leader = House::open(store(&embedded).await, Some((&pki, false))).await;
+    leader.coordinator.leads().await;
+    let follower = House::open(store(&embedded).await, Some((&pki, false))).await;
+    let leads = leader.coordinator.room.mirror.sight().borrow().revision;
+    follower.coordinator.room.mirror.reaches(leads).await;
+    let plain = pki.trust(None);
+    // All of it is asked of the follower, which sees at once what the leader wrote.
+    let ann = token(&follower.create("ann", "operate", "", &plain).await.token);
+    follower.create("ci", "operate", "ci", &plain).await;
+    follower.create("cd", "release", "cd", &plain).await;
+    let ask = async |token: Option<&Token>, trust: &Trust, remark: &str| {
+        let asked = CreateTokenRequest {
+            name: "x".to_owned(),
+            role: "read".to_owned(),
+            who: remark.to_owned(),
+            ..CreateTokenRequest::default()
+        };
+        follower.client(token, trust).await.create_token(asked).await
+    };
+    ask(Some(&ann), &plain, "").await.unwrap();
+    ask(Some(&ann), &plain, "the coordinator").await.unwrap();
+    ask(None, &pki.trust(Some("ci")), "ann").await.unwrap();
+    let denied = ask(None, &pki.trust(Some("cd")), "ann").await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied, "{denied:?}");
+    let said = events(&store(&embedded).await).await;
+    let who: Vec<&str> = said.iter().map(|(who, _)| who.as_str()).collect();
+    assert_eq!(who, ["operator", "operator", "operator", "ann", "ann for the coordinator", "ci for ann"]);
+    follower.coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_coordinator_may_vouch_for_a_certificate() {
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, None).await;
+    house.coordinator.leads().await;
+    let none = Trust::default();
+    house.create("boss", "operate", "boss", &none).await;
+    let read = token(&house.create("spy", "read", "", &none).await.token);
+    let vouching = async |token: Option<&Token>| -> Result<(), Status> {
+        let mut asked = Request::new(RevokeTokenRequest { id: "x".to_owned(), ..Default::default() });
+        asked.metadata_mut().insert(guard::VOUCHED, guard::vouch(&"boss".parse().unwrap()));
+        house.client(token, &none).await.revoke_token(asked).await.map(|_| ())
+    };
+    assert_eq!(vouching(Some(&read)).await.unwrap_err().code(), Code::PermissionDenied);
+    assert_eq!(vouching(None).await.unwrap_err().code(), Code::Unauthenticated);
+    let with_own = vouching(Some(&house.own.clone())).await.unwrap_err();
+    assert_eq!(with_own.code(), Code::InvalidArgument, "let in, as boss, and asked why: {with_own:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_while_both_doors_stay_open() {
+    let pki = Pki::new(&[]);
+    let mut certificates = Certificates::new(pki.files(false)).unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let listener = Listener::new(tcp, Some(certificates.http())).unwrap();
+    let router = axum::Router::new().route("/", axum::routing::get(|| async { "here" }));
+    let open = CancellationToken::new();
+    let _open = open.clone().drop_guard();
+    tokio::spawn(api::serve(listener, router, open));
+    let serial = async || pki::served(address, &pki.connector(None)).await;
+    let first = serial().await;
+    assert!(!certificates.renew().unwrap(), "nothing is new");
+    assert_eq!(serial().await, first);
+    // Half of a renewal: the certificate is new and its key is not. The former pair goes on.
+    let key = pki.renew_certificate();
+    assert!(certificates.renew().is_err());
+    assert_eq!(serial().await, first);
+    pki.renew_key(&key);
+    assert!(certificates.renew().unwrap());
+    assert_ne!(serial().await, first, "the new certificate is served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_record_that_cannot_be_read_or_is_of_a_newer_form_lets_nobody_in() {
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, None).await;
+    house.coordinator.leads().await;
+    let none = Trust::default();
+    let (newer, broken) = (token("tgt_newer_0123456789abcdef"), token("tgt_broken_0123456789abcdef"));
+    let mut raw = embedded.client().await.unwrap();
+    let digest = |token: &Token| token.digest().to_string();
+    let record = |schema: u32, role: &str, token: &Token| {
+        format!(
+            r#"{{"schema":{schema},"name":"x","role":"{role}","credential":{{"digest":"{}"}},"by":"x","at":1}}"#,
+            digest(token)
+        )
+    };
+    raw.put("/tidegate/tokens/newer", record(2, "operate", &newer), None).await.unwrap();
+    let put = raw.put("/tidegate/tokens/broken", record(1, "emperor", &broken), None).await.unwrap();
+    let revision = Revision(put.header().unwrap().revision());
+    house.coordinator.room.mirror.reaches(revision).await;
+    for token in [&newer, &broken] {
+        assert_eq!(call(&house, Some(token), &none, "Leader").await, Code::Unauthenticated);
+    }
+    let mut told =
+        house.client(None, &none).await.list_tokens(ListTokensRequest { all: true }).await.unwrap();
+    assert_eq!(told.get_mut().message().await.unwrap().unwrap().id, "newer");
+    assert!(told.get_mut().message().await.unwrap().is_none(), "what cannot be read is not listed");
+    let history = UpgradeHistoryRequest { id: "none".to_owned() };
+    let answer = house.client(Some(&house.own), &none).await.upgrade_history(history).await;
+    assert_eq!(answer.unwrap_err().code(), Code::NotFound, "everything else goes on");
+    assert_ne!(Digest::of(b"x").to_string(), digest(&newer));
+}
