@@ -49,9 +49,9 @@ impl Reach {
         Ok(client::connect(&self.coordinator, token, &trust).await?)
     }
 
-    /// For whom it is asked; who asks is what the token says.
+    /// For whom it is asked, where that is known; who asks is what the token says.
     pub fn who(&self) -> String {
         let named = self.name.clone().or_else(|| std::env::var("USER").ok());
-        named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+        named.unwrap_or_default()
     }
 }
