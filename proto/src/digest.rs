@@ -1,14 +1,17 @@
 //! A sha256, of an artifact, a spec or a certificate.
 
-use serde::{Deserialize, Serialize};
+use crate::text::parsed_from_text;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
 /// A sha256, written as 64 lower-case hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct Digest([u8; 32]);
+
+parsed_from_text!(Digest);
 
 /// A text that is no sha256.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

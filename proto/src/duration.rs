@@ -1,14 +1,17 @@
 //! Durations as people write them in a spec: `10s`, `5m`, `500ms`.
 
-use serde::{Deserialize, Serialize};
+use crate::text::parsed_from_text;
+use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// A span of time, never negative, written like `10s`, `1m 30s` or `500ms`; kept in whole milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct Span(u64);
+
+parsed_from_text!(Span);
 
 /// A text that is no span of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

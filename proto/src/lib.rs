@@ -15,6 +15,7 @@ pub mod record;
 pub mod release;
 pub mod revision;
 pub mod spec;
+mod text;
 pub mod value;
 pub mod version;
 

@@ -4,14 +4,18 @@
 //! A record is a JSON object of at most 1 MiB. What is not one is `Malformed`: it is reported with its key and
 //! closes the gates that depend on it; it never ends a process.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use envelope::Envelope;
+use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::marker::PhantomData;
 
 pub mod active;
 pub mod budget;
 pub mod certificate;
 pub mod decommission;
 pub mod directive;
+mod envelope;
 pub mod event;
 pub mod evidence;
 pub mod inventory;
@@ -63,15 +67,6 @@ pub enum Malformed {
     Shape(String),
 }
 
-#[derive(Deserialize)]
-struct Envelope<T> {
-    schema: u32,
-    #[serde(flatten)]
-    body: T,
-    #[serde(flatten)]
-    unknown: Map<String, Value>,
-}
-
 #[derive(Serialize)]
 struct EnvelopeRef<'a, T> {
     schema: u32,
@@ -93,9 +88,11 @@ impl<T: Body> Record<T> {
             return Err(Malformed::Oversized(bytes.len()));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed::Encoding)?;
-        let envelope: Envelope<T> =
-            serde_json::from_str(text).map_err(|e| Malformed::Shape(e.to_string()))?;
-        Ok(Self { body: envelope.body, schema: envelope.schema, unknown: envelope.unknown })
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = Envelope(PhantomData).deserialize(&mut json);
+        // What follows the object is no part of a record.
+        let whole = read.and_then(|record| json.end().map(|()| record));
+        whole.map_err(|e| Malformed::Shape(e.to_string()))
     }
 
     /// The bytes to store: unknown fields as they were read, and a schema number that never falls.
