@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod figure;
 pub mod fleet;
 pub mod median;
+pub mod overhead;
 pub mod proc;
 pub mod reaction;
 pub mod rebuild;
@@ -17,37 +18,33 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::bench::arguments::Part;
+use crate::bench::arguments::{Arguments, Part};
 use crate::bench::figure::{Figure, Report};
 
-/// Measures the parts, prints each figure as it comes, and writes `report.json` into `dir`. Answers whether none was
-/// missed.
+/// Measures the parts, one after the other, prints one table (or the report as JSON), and writes `report.json` into
+/// `dir` after each part. A part that cannot be measured is told and does not keep the others from being measured.
+/// Answers whether every limit is kept and every part was measured.
 ///
 /// # Errors
-/// When a part could not be measured at all; what was measured before it is written.
-pub async fn run(parts: &[Part], dir: &Path) -> anyhow::Result<bool> {
+/// When the report cannot be written.
+pub async fn run(arguments: &Arguments, dir: &Path) -> anyhow::Result<bool> {
     std::fs::create_dir_all(dir).with_context(|| format!("could not make {}", dir.display()))?;
     let mut report = Report::begin();
-    for part in parts {
-        println!("== {}", part.word());
-        match measure(*part, dir).await {
-            Ok(figures) => {
-                for figure in &figures {
-                    println!("{figure}");
-                }
-                report.add(part.word(), figures);
-            }
-            Err(error) => {
-                report.could_not(part.word(), format!("{error:#}"));
-                report.write(dir)?;
-                return Err(error.context(format!("could not measure {}", part.word())));
-            }
+    for part in arguments.parts() {
+        // Beside the table, which is for the standard output alone.
+        eprintln!("measuring {}: {}", part.word(), part.about());
+        match measure(part, arguments.repeat, dir).await {
+            Ok(figures) => report.add(part.word(), figures),
+            Err(error) => report.could_not(part.word(), format!("{error:#}")),
         }
         report.write(dir)?;
     }
-    let missed = report.missed();
-    println!("== {} of {} limits are kept", report.limits() - missed, report.limits());
-    Ok(missed == 0)
+    if arguments.json {
+        println!("{}", report.json()?);
+    } else {
+        println!("{report}");
+    }
+    Ok(report.is_kept())
 }
 
 /// Where the report goes unless told otherwise: `target/bench`, beside `target/<profile>` with this program.
@@ -60,11 +57,12 @@ pub fn default_dir() -> anyhow::Result<PathBuf> {
     Ok(target.join("bench"))
 }
 
-async fn measure(part: Part, dir: &Path) -> anyhow::Result<Vec<Figure>> {
+async fn measure(part: Part, repeat: u32, dir: &Path) -> anyhow::Result<Vec<Figure>> {
     match part {
         Part::Spread => Ok(spread::measure()),
         Part::Rebuild => rebuild::measure(dir).await,
         Part::Rest => rest::measure(dir).await,
         Part::Reaction => reaction::measure(dir).await,
+        Part::Overhead => overhead::measure(dir, repeat).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, ValueEnum, value_parser};
 
 const AFTER: &str = "\
 Each figure is printed with its limit, and all of them are written to target/bench/report.json. Figures of a busy \
@@ -12,6 +12,8 @@ Examples:
   make bench                        all of them
   make bench ARGS=spread            one part
   make bench ARGS='spread rebuild'  some parts
+  make bench ARGS='--repeat=5'      the full form of what is repeated whole: some ten minutes
+  make bench ARGS='--json'          the report on the standard output instead of the table
 
 Exit: 0 when every limit is kept; 1 when one is missed, or could not be measured; 2 for arguments that make no sense.";
 
@@ -25,6 +27,12 @@ pub struct Arguments {
     /// Where the report and the programs' files go [default: target/bench]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// How often whole upgrades are repeated, in turn with what they are compared with; the median counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=20))]
+    pub repeat: u32,
+    /// Print the report as JSON instead of the table
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// One part of the figures.
@@ -38,6 +46,8 @@ pub enum Part {
     Rest,
     /// How soon a decision follows the report that it waited for, beside a plain put (real etcd)
     Reaction,
+    /// What an upgrade of 50 instances takes beyond its hooks, beside a shell loop (real etcd, 50 agents)
+    Overhead,
 }
 
 impl Part {
@@ -48,7 +58,16 @@ impl Part {
             Self::Rebuild => "rebuild",
             Self::Rest => "rest",
             Self::Reaction => "reaction",
+            Self::Overhead => "overhead",
         }
+    }
+}
+
+impl Part {
+    /// What it measures, as the help says it.
+    pub fn about(self) -> String {
+        let value = self.to_possible_value();
+        value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
     }
 }
 

@@ -44,16 +44,22 @@ impl Figure {
 }
 
 impl fmt::Display for Figure {
+    /// One line of the table: figure, limit, measured, verdict, how.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match (self.limit, self.kept) {
-            (None, _) => "    ",
-            (Some(_), true) => "pass",
-            (Some(_), false) => "FAIL",
+            (None, _) => "",
+            (Some(_), true) => "ok",
+            (Some(_), false) => "MISSED",
         };
-        let limit = self.limit.map_or_else(String::new, |limit| format!("(at most {})", number(limit)));
+        let limit = self.limit.map_or_else(String::new, number);
         let value = format!("{} {}", number(self.value), self.unit);
-        write!(f, "{verdict}  {:<58} {value:>14}  {limit:<16} {}", self.name, self.how)
+        line(f, [&self.name, &limit, &value, verdict, &self.how])
     }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, [name, limit, value, verdict, how]: [&str; 5]) -> fmt::Result {
+    let line = format!("{name:<58} {limit:>8} {value:>14}  {verdict:<6}  {how}");
+    f.write_str(line.trim_end())
 }
 
 fn number(value: f64) -> String {
@@ -111,13 +117,26 @@ impl Report {
     }
 
     /// How many figures have a limit.
-    pub fn limits(&self) -> usize {
+    fn limits(&self) -> usize {
         self.figures().filter(|figure| figure.limit.is_some()).count()
     }
 
     /// How many limits are missed.
-    pub fn missed(&self) -> usize {
+    fn missed(&self) -> usize {
         self.figures().filter(|figure| !figure.kept).count()
+    }
+
+    /// Whether every part was measured and every limit is kept.
+    pub fn is_kept(&self) -> bool {
+        self.missed() == 0 && self.parts.iter().all(|part| part.could_not.is_none())
+    }
+
+    /// All of it, for programs.
+    ///
+    /// # Errors
+    /// Never, as far as is known: its fields are texts and numbers.
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
     }
 
     /// Writes `report.json`.
@@ -126,8 +145,27 @@ impl Report {
     /// When the file cannot be written.
     pub fn write(&self, dir: &Path) -> anyhow::Result<()> {
         let path = dir.join("report.json");
-        std::fs::write(&path, format!("{}\n", serde_json::to_string_pretty(self)?))
+        std::fs::write(&path, format!("{}\n", self.json()?))
             .with_context(|| format!("could not write {}", path.display()))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} cores, load average {} when it began\n", self.cores, self.load_before)?;
+        line(f, ["figure", "at most", "measured", "", "how"])?;
+        for part in &self.parts {
+            writeln!(f)?;
+            if let Some(why) = &part.could_not {
+                writeln!(f, "{} could not be measured: {why}", part.part)?;
+            }
+            part.figures.iter().try_for_each(|figure| write!(f, "\n{figure}"))?;
+        }
+        write!(f, "\n\n{} of {} limits are kept", self.limits() - self.missed(), self.limits())?;
+        match self.parts.iter().filter(|part| part.could_not.is_some()).count() {
+            0 => Ok(()),
+            unmeasured => write!(f, "; {unmeasured} parts could not be measured"),
+        }
     }
 }
 
@@ -142,6 +180,20 @@ mod tests {
         let mut report = Report::begin();
         report.add("part", bad.into());
         report.add("other", vec![Figure::told("d", 7.0, "ms", "")]);
-        assert_eq!((report.limits(), report.missed()), (2, 2));
+        assert_eq!((report.limits(), report.missed(), report.is_kept()), (2, 2, false));
+    }
+
+    #[test]
+    fn a_part_that_could_not_be_measured_is_no_success() {
+        let mut report = Report::begin();
+        report.add("part", vec![Figure::limited("a", 1.0, "x", 1.2, "how")]);
+        assert!(report.is_kept());
+        report.could_not("other", "no etcd".to_owned());
+        assert!(!report.is_kept());
+        let table = report.to_string();
+        assert!(
+            table.contains("other could not be measured: no etcd") && table.contains("1 of 1"),
+            "{table}"
+        );
     }
 }

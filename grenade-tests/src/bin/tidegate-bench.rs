@@ -26,10 +26,9 @@ async fn measure(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(dir) => dir.clone(),
         None => bench::default_dir()?,
     };
-    let parts = arguments.parts();
     let mut interrupt = Interrupt::listen()?;
     tokio::select! {
-        kept = bench::run(&parts, &dir) => Ok(if kept? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
+        kept = bench::run(arguments, &dir) => Ok(if kept? { ExitCode::SUCCESS } else { ExitCode::FAILURE }),
         ended = interrupt.interrupted() => {
             eprintln!("tidegate-bench: {ended}; every process was ended");
             Ok(ExitCode::from(INTERRUPTED))

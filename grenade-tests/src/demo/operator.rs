@@ -120,8 +120,16 @@ impl Operator {
     /// # Errors
     /// When it is refused, with the command's own words.
     pub async fn start(&self, world: &World, spec: &Path) -> anyhow::Result<()> {
+        self.start_as(world, spec, UPGRADE).await
+    }
+
+    /// The same, under another name.
+    ///
+    /// # Errors
+    /// As [`Operator::start`].
+    pub async fn start_as(&self, world: &World, spec: &Path, id: &str) -> anyhow::Result<()> {
         let spec = spec.display().to_string();
-        self.command(world, "upgrade-start", &["upgrade", "start", &spec, "--id", UPGRADE]).await.map(|_| ())
+        self.command(world, "upgrade-start", &["upgrade", "start", &spec, "--id", id]).await.map(|_| ())
     }
 
     /// `tidegate upgrade approve … contract --accept sessions`: a database that cannot list its sessions says so, and a
