@@ -11,16 +11,19 @@ use crate::leader::Leader;
 use crate::progress::{PhaseProgress, Teller};
 use crate::unit::{Name, NotNull};
 
-/// PostgreSQL, three transactions, each of which can be repeated.
+/// PostgreSQL, three transactions; what one of them did is seen and not done again.
 pub(super) async fn by_constraint(leader: &mut Leader, forbids: &NotNull) -> Result<(), Error> {
     let NotNull { table, column } = forbids;
     let check = format!("\"{}\"", shortened("tidegate_nn", table, column));
     let state = "SELECT a.attnotnull, EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conrelid = a.attrelid \
-                 AND c.conname = $3) FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attname = $2";
+                 AND c.conname = $3), EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conrelid = a.attrelid \
+                 AND c.conname = $3 AND c.convalidated) FROM pg_attribute a \
+                 WHERE a.attrelid = to_regclass($1) AND a.attname = $2";
     let name = check.trim_matches('"').to_owned();
     let values = [table.to_string().as_str().into(), column.as_str().into(), name.as_str().into()];
     let rows = leader.session.read(state, &values).await.map_err(|f| Error::of(f, state))?;
-    let Some([Value::Int(done), Value::Int(checked)]) = rows.first().map(Vec::as_slice) else {
+    let Some([Value::Int(done), Value::Int(checked), Value::Int(valid)]) = rows.first().map(Vec::as_slice)
+    else {
         return Err(Error::Unsupported {
             step: format!("not null {}.{}", table.as_str(), column.as_str()),
             found: "no such column".into(),
@@ -35,7 +38,7 @@ pub(super) async fn by_constraint(leader: &mut Leader, forbids: &NotNull) -> Res
             format!("ALTER TABLE {table} ADD CONSTRAINT {check} CHECK ({column} IS NOT NULL) NOT VALID");
         short(leader, &sql).await?;
     }
-    if *done == 0 {
+    if *done == 0 && *valid == 0 {
         leader.long("SET lock_timeout = '100ms'").await?;
         let sql = format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}");
         laddered(leader, &sql).await?;

@@ -16,7 +16,7 @@ const SPEC: &str = "min_in_service: 2\nmax_unavailable: 1";
 /// Requests a second.
 const RATE: u32 = 20;
 /// How long one upgrade may take with all of its kills: each costs a restart, and a leader's also its lease.
-const LONGEST: Duration = Duration::from_secs(220);
+const LONGEST: Duration = Duration::from_secs(600);
 /// Between two looks at who has to be started anew.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Between two words of the operator.
