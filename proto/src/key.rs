@@ -25,11 +25,15 @@
 //! <prefix>/release-tags/<stream>/<tag>          coordinator: the latest revision of a tag
 //! <prefix>/needs/<service>                      coordinator: what the service's floor must not fall below, and for whom
 //! <prefix>/evidence/<compute tag>/<storage tag> coordinator: the verdict of a compatibility run
+//! <prefix>/tasks/<node>/<task>                  coordinator: a named hook to run once on a node
+//! <prefix>/results/<node>/<task>                agent: claimed, then its outcome; the coordinator removes both together
 //! <prefix>/signals/<subject>/<compute>          coordinator: how a compute fared with a canary
 //! ```
 
 use crate::compute::ReleaseRevision;
-use crate::name::{ComputeId, NodeId, SchemaName, ServiceName, StreamName, TermId, TokenId, UpgradeId};
+use crate::name::{
+    ComputeId, NodeId, SchemaName, ServiceName, StreamName, TaskId, TermId, TokenId, UpgradeId,
+};
 use crate::{Digest, ReleaseTag};
 use std::fmt;
 use std::str::FromStr;
@@ -185,6 +189,10 @@ pub enum Key {
     Evidence(ReleaseTag, ReleaseTag),
     /// A word of a compute about a canary.
     Signal(SignalSubject, ComputeId),
+    /// A hook to run on a node.
+    Task(NodeId, TaskId),
+    /// What came of it.
+    TaskResult(NodeId, TaskId),
 }
 
 /// The kinds of key: the first word of each.
@@ -216,11 +224,13 @@ pub enum Kind {
     Need,
     Evidence,
     Signal,
+    Task,
+    TaskResult,
 }
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -246,6 +256,8 @@ impl Kind {
         Self::Need,
         Self::Evidence,
         Self::Signal,
+        Self::Task,
+        Self::TaskResult,
     ];
 
     /// The first word of its keys.
@@ -276,6 +288,8 @@ impl Kind {
             Self::Need => "needs",
             Self::Evidence => "evidence",
             Self::Signal => "signals",
+            Self::Task => "tasks",
+            Self::TaskResult => "results",
         }
     }
 
@@ -313,6 +327,8 @@ impl Key {
             Self::Need(_) => Kind::Need,
             Self::Evidence(..) => Kind::Evidence,
             Self::Signal(..) => Kind::Signal,
+            Self::Task(..) => Kind::Task,
+            Self::TaskResult(..) => Kind::TaskResult,
         }
     }
 }
@@ -404,6 +420,7 @@ impl fmt::Display for Key {
             Self::Need(service) => write!(f, "{word}/{service}"),
             Self::Evidence(compute, storage) => write!(f, "{word}/{compute}/{storage}"),
             Self::Signal(subject, compute) => write!(f, "{word}/{subject}/{compute}"),
+            Self::Task(node, task) | Self::TaskResult(node, task) => write!(f, "{word}/{node}/{task}"),
         }
     }
 }
@@ -461,6 +478,8 @@ fn double(kind: Kind, owner: &str, name: &str) -> Option<Key> {
         Kind::ReleaseTag => Key::ReleaseTag(owner.parse().ok()?, name.parse().ok()?),
         Kind::Evidence => Key::Evidence(owner.parse().ok()?, name.parse().ok()?),
         Kind::Signal => Key::Signal(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Task => Key::Task(owner.parse().ok()?, name.parse().ok()?),
+        Kind::TaskResult => Key::TaskResult(owner.parse().ok()?, name.parse().ok()?),
         _ => return None,
     })
 }

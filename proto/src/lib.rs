@@ -29,7 +29,7 @@ pub use duration::Span;
 pub use key::{Key, Prefix};
 pub use name::{
     Branch, ComputeId, GroupLabel, HookName, InstanceId, NodeId, PrincipalName, SchemaName, ServiceName,
-    StreamName, TermId, TokenId, UpgradeId,
+    StreamName, TaskId, TermId, TokenId, UpgradeId,
 };
 pub use percent::{Amount, Percent};
 pub use record::Record;

@@ -120,6 +120,11 @@ name!(
     "hook"
 );
 name!(
+    /// One run of a hook on a node.
+    TaskId,
+    "task"
+);
+name!(
     /// The pull request, or the group, that a compute release belongs to, where its stream is found by that.
     GroupLabel,
     "group of releases"

@@ -28,6 +28,7 @@ pub mod report;
 pub mod schema;
 pub mod signal;
 pub mod stream;
+pub mod task;
 pub mod token;
 pub mod upgrade;
 pub mod waiting;

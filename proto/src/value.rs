@@ -20,6 +20,7 @@ use crate::record::{
     schema::Schema,
     signal::Signal,
     stream::Stream,
+    task::{Task, TaskResult},
     token::Token,
     upgrade::Upgrade,
     waiting::Waiting,
@@ -130,6 +131,10 @@ values! {
     Evidence(Evidence) = Kind::Evidence,
     /// See [`Signal`].
     Signal(Signal) = Kind::Signal,
+    /// See [`Task`].
+    Task(Task) = Kind::Task,
+    /// See [`TaskResult`].
+    TaskResult(TaskResult) = Kind::TaskResult,
 }
 
 /// The lock of a schema has the same body as that of a service, and is a type of its own.

@@ -7,7 +7,8 @@ use tidegate_proto::record::need::Hold;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{
-    NodeId, ReleaseRevision, ReleaseTag, Revision, ServiceName, ServiceVersion, Span, StreamName, UpgradeId,
+    HookName, NodeId, ReleaseRevision, ReleaseTag, Revision, ServiceName, ServiceVersion, Span, StreamName,
+    UpgradeId,
 };
 
 /// A few names out of many, and how many there are.
@@ -126,6 +127,8 @@ pub enum Reason {
     CanaryOpen { count: CanaryCount, deadline: Option<Span> },
     NotAvailable { answered: Span, needed: Span, deadline: Span },
     TooManyKept { count: usize },
+    Errand { hook: HookName, nodes: Sample },
+    ErrandFailed { hook: HookName, node: NodeId, why: String },
 }
 
 impl fmt::Display for Reason {
@@ -239,6 +242,8 @@ impl fmt::Display for Reason {
             Self::NotAvailable { answered, needed, .. } => {
                 write!(f, "it has answered for {answered} without a break, and {needed} are needed")
             }
+            Self::Errand { hook, nodes } => write!(f, "hook {hook} has not ended on {nodes}"),
+            Self::ErrandFailed { hook, node, why } => write!(f, "hook {hook} failed on {node}: {why}"),
             Self::TooManyKept { count } => {
                 write!(f, "{count} superseded releases are kept already, which is the most")
             }
@@ -293,6 +298,8 @@ impl Reason {
             Self::CanaryOpen { .. } => "canary-open",
             Self::NotAvailable { .. } => "not-available",
             Self::TooManyKept { .. } => "too-many-kept",
+            Self::Errand { .. } => "errand",
+            Self::ErrandFailed { .. } => "errand-failed",
         }
     }
 
@@ -343,6 +350,8 @@ impl Reason {
                 "the computes, by telling how they fared; or a person, by promoting or rolling back"
             }
             Self::NotAvailable { .. } => "whoever says whether the release answers",
+            Self::Errand { .. } => "the agents of these nodes",
+            Self::ErrandFailed { .. } => "a person: the hook on that node, then another attempt",
             Self::TooManyKept { .. } => "a person, by unpinning; or computes that move to a later release",
             Self::Schema { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
@@ -390,6 +399,7 @@ impl Reason {
             Self::CanaryOpen { .. } | Self::NotAvailable { .. } | Self::NoStrategy => {
                 Some(format!("tidegate release promote {revision} --stream {stream}"))
             }
+            Self::ErrandFailed { .. } => Some(format!("tidegate release retry {revision} --stream {stream}")),
             Self::CanaryBusy { revision } => {
                 Some(format!("tidegate release promote {revision} --stream {stream}"))
             }

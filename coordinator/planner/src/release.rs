@@ -4,5 +4,7 @@ pub mod canary;
 pub mod compatibility;
 pub mod evidence;
 pub mod history;
+pub mod manifest;
 pub mod need;
+pub mod settings;
 pub mod status;

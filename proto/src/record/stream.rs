@@ -114,6 +114,9 @@ pub struct Head {
     /// Milliseconds since it was superseded, as last stored.
     #[serde(default)]
     pub superseded_ms: u64,
+    /// How often a person had it tried again: hooks are then run anew.
+    #[serde(default)]
+    pub attempt: u32,
 }
 
 impl Head {
@@ -128,6 +131,7 @@ impl Head {
             trial_ms: 0,
             canary_ms: 0,
             superseded_ms: 0,
+            attempt: 0,
         }
     }
 }

@@ -48,6 +48,8 @@ fn every_key() -> Vec<(Key, &'static str)> {
             "/tidegate/manifests/e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         ),
         (Key::ReleaseTag(stream(), tag("release-9057")), "/tidegate/release-tags/compute/release-9057"),
+        (Key::Task(node(), "prewarm-1".parse().unwrap()), "/tidegate/tasks/n1/prewarm-1"),
+        (Key::TaskResult(node(), "prewarm-1".parse().unwrap()), "/tidegate/results/n1/prewarm-1"),
         (Key::Need(service()), "/tidegate/needs/pantry-api"),
         (
             Key::Evidence(tag("release-9057"), tag("release-8100")),

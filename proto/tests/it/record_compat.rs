@@ -25,6 +25,7 @@ fn key_of(kind: Kind) -> Key {
         Kind::ReleaseTag => format!("{}/compute/release-9057", kind.word()),
         Kind::Evidence => format!("{}/release-9057/release-8100", kind.word()),
         Kind::Signal => format!("{}/release-compute-53/c1", kind.word()),
+        Kind::Task | Kind::TaskResult => format!("{}/n1/prewarm-1", kind.word()),
         Kind::Manifest => format!("{}/{}", kind.word(), "b".repeat(64)),
         _ => format!("{}/x", kind.word()),
     };

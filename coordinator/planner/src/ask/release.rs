@@ -9,6 +9,7 @@ mod evidence;
 mod explain;
 mod pin;
 mod promote;
+mod retry;
 pub(crate) mod roll_back;
 mod tell;
 
@@ -19,6 +20,7 @@ pub use evidence::evidence;
 pub use explain::explain;
 pub use pin::{pin, unpin};
 pub use promote::promote;
+pub use retry::retry;
 pub use roll_back::roll_back;
 pub use tell::{available, running, signal};
 

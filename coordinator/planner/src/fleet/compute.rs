@@ -7,7 +7,8 @@ use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::need::Need;
 use tidegate_proto::record::stream::Stream;
-use tidegate_proto::{ComputeId, Key, ReleaseTag, Revision, ServiceName, StreamName, Value};
+use tidegate_proto::record::task::{Task, TaskResult};
+use tidegate_proto::{ComputeId, Key, NodeId, ReleaseTag, Revision, ServiceName, StreamName, TaskId, Value};
 
 /// The records.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +17,8 @@ pub(super) struct ComputeRecords {
     needs: BTreeMap<ServiceName, Stored<Need>>,
     evidence: BTreeMap<(ReleaseTag, ReleaseTag), (Verdict, Revision)>,
     signals: BTreeMap<SignalSubject, Signals>,
+    tasks: BTreeMap<(NodeId, TaskId), Stored<Task>>,
+    results: BTreeMap<(NodeId, TaskId), Stored<TaskResult>>,
 }
 
 /// The words of computes about one canary, with their count kept, because a turn asks for nothing else.
@@ -63,6 +66,12 @@ impl ComputeRecords {
             (Key::Signal(subject, compute), Value::Signal(record)) => {
                 self.signals.entry(subject).or_default().put(compute, record.body.success, at);
             }
+            (Key::Task(node, id), Value::Task(record)) => {
+                self.tasks.insert((node, id), Stored { record, at });
+            }
+            (Key::TaskResult(node, id), Value::TaskResult(record)) => {
+                self.results.insert((node, id), Stored { record, at });
+            }
             _ => {}
         }
     }
@@ -74,6 +83,8 @@ impl ComputeRecords {
             Key::Evidence(compute, storage) => {
                 self.evidence.remove(&(compute.clone(), storage.clone()));
             }
+            Key::Task(node, id) => drop(self.tasks.remove(&(node.clone(), id.clone()))),
+            Key::TaskResult(node, id) => drop(self.results.remove(&(node.clone(), id.clone()))),
             Key::Signal(subject, compute) => {
                 if let Some(signals) = self.signals.get_mut(subject) {
                     signals.remove(compute);
@@ -111,6 +122,21 @@ impl Fleet {
     /// The verdict of a compatibility run, and its mod_revision.
     pub fn evidence(&self, compute: &ReleaseTag, storage: &ReleaseTag) -> Option<(Verdict, Revision)> {
         self.compute.evidence.get(&(compute.clone(), storage.clone())).copied()
+    }
+
+    /// A hook that is to be run on a node.
+    pub fn task(&self, node: &NodeId, id: &TaskId) -> Option<&Stored<Task>> {
+        self.compute.tasks.get(&(node.clone(), id.clone()))
+    }
+
+    /// Every hook that is to be run, or was.
+    pub fn tasks(&self) -> impl Iterator<Item = (&NodeId, &TaskId, &Stored<Task>)> {
+        self.compute.tasks.iter().map(|((node, id), task)| (node, id, task))
+    }
+
+    /// What came of a hook.
+    pub fn task_result(&self, node: &NodeId, id: &TaskId) -> Option<&Stored<TaskResult>> {
+        self.compute.results.get(&(node.clone(), id.clone()))
     }
 
     /// How many computes told what of a canary.

@@ -1,8 +1,9 @@
 //! The moves of a compute release. One enum (in the vocabulary), one drawing, one function.
 //!
 //! ```text
-//!              ┌────────────── fails ─────────────┐
-//!              │                                  ▼
+//!      ┌──────────────── is tried again ─────────────┐
+//!      ▼       ┌────────────── fails ─────────────┐  │
+//!      │       │                                  ▼  │
 //!   pending ───┼─ begins canary ─► canary ─ fails ─► error ──────┐
 //!      │ │     │                    │   │                        │ collected
 //!      │ │     └──── goes out ◄─────┘   │                        ▼
@@ -29,13 +30,16 @@ pub enum Move {
     Overtake,
     /// It did not become available, or its canary failed.
     Fail,
+    /// A person has it tried again.
+    TryAgain,
     /// Nothing holds it any more.
     Collect,
 }
 
 impl Move {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::BeginCanary, Self::GoOut, Self::Overtake, Self::Fail, Self::Collect];
+    pub const ALL: [Self; 6] =
+        [Self::BeginCanary, Self::GoOut, Self::Overtake, Self::Fail, Self::TryAgain, Self::Collect];
 
     fn word(self) -> &'static str {
         match self {
@@ -43,6 +47,7 @@ impl Move {
             Self::GoOut => "going out",
             Self::Overtake => "a later revision",
             Self::Fail => "a failure",
+            Self::TryAgain => "another attempt",
             Self::Collect => "collection",
         }
     }
@@ -66,6 +71,7 @@ pub fn transition(status: ReleaseStatus, happened: Move) -> Result<ReleaseStatus
         (Pending | Canary, Move::GoOut) => Ok(Deployed),
         (Pending | Canary | Deployed, Move::Overtake) => Ok(Superseded),
         (Pending | Canary, Move::Fail) => Ok(Error),
+        (Error, Move::TryAgain) => Ok(Pending),
         (Superseded | Error, Move::Collect) => Ok(Deprecated),
         (status, happened) => Err(Refused { status, happened }),
     }
@@ -95,6 +101,7 @@ mod tests {
             "canary --Fail-> error",
             "deployed --Overtake-> superseded",
             "superseded --Collect-> deprecated",
+            "error --TryAgain-> pending",
             "error --Collect-> deprecated",
         ];
         assert_eq!(edges, drawn);

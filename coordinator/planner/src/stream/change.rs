@@ -49,6 +49,11 @@ impl<'a> Change<'a> {
         Self { fleet, moment, name, stored, stream, departed: Vec::new(), extra: Commit::new() }
     }
 
+    /// The mod_revision of the stream as it is seen.
+    pub(crate) fn at(&self) -> Revision {
+        self.stored.map_or(Revision::ABSENT, |stored| stored.at)
+    }
+
     /// Adds what must hold besides.
     pub(crate) fn relies_on(&mut self, compares: impl IntoIterator<Item = Precondition>) {
         self.extra.when.extend(compares);
@@ -102,6 +107,27 @@ impl<'a> Change<'a> {
         (head.on_trial, head.fraction) = (false, None);
         self.keep(head);
         Ok(())
+    }
+
+    /// A release that failed waits again, as if it had just been created; its hooks are run anew.
+    pub(crate) fn tried_again(&mut self, revision: ReleaseRevision) -> Result<(), Refused> {
+        let failed =
+            |head: &Head| head.release.revision == revision && head.release.status == ReleaseStatus::Error;
+        if let Some(at) = self.stream.kept.iter().position(failed) {
+            let mut head = Head::new(self.stream.kept[at].release.clone());
+            step(&mut head, Move::TryAgain)?;
+            head.attempt = self.stream.kept.remove(at).attempt + 1;
+            self.stream.pending.push(head);
+            self.stream.pending.sort_by_key(|head| head.release.revision);
+        }
+        Ok(())
+    }
+
+    /// What could not be removed is tried again.
+    pub(crate) fn removed_again(&mut self, revision: ReleaseRevision) {
+        for head in self.stream.kept.iter_mut().filter(|head| head.release.revision == revision) {
+            head.attempt += 1;
+        }
     }
 
     /// A kept release is collected.
@@ -169,7 +195,7 @@ impl<'a> Change<'a> {
     /// The commit of something that is no event: counts that go on.
     pub(crate) fn quietly(self) -> Commit {
         let key = Key::Stream(self.name.clone());
-        let at = self.stored.map_or(Revision::ABSENT, |stored| stored.at);
+        let at = self.at();
         let commit = match mutant::is("fence-is-left-out") {
             true => Commit::new(),
             false => Commit::new().when(self.moment.leader.fence()),

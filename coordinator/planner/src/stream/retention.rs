@@ -21,6 +21,8 @@ pub enum Keep {
         /// How many those are, counting the deployed one.
         count: u32,
     },
+    /// It failed, and nothing came after it: a person may have it tried again.
+    Latest,
     /// It was superseded less than the rollback window ago.
     RollbackWindow {
         /// For so long.
@@ -51,6 +53,7 @@ impl fmt::Display for Keep {
             Self::MinimumAvailable { count } => {
                 write!(f, "it is among the {count} that are kept in any case")
             }
+            Self::Latest => f.write_str("it failed, is the latest, and may be tried again"),
             Self::RollbackWindow { left } => write!(f, "it can be gone back to for another {left}"),
             Self::Manual => f.write_str("the stream's manual strategy names it"),
             Self::Pinned { first, count: 1 } => write!(f, "{first} is pinned to it"),
@@ -75,6 +78,9 @@ fn reasons(stream: &Stream, head: &Head, enough: &BTreeSet<ReleaseRevision>) -> 
         ReleaseStatus::Pending => reasons.push(Keep::Pending),
         ReleaseStatus::Superseded if enough.contains(&release.revision) => {
             reasons.push(Keep::MinimumAvailable { count: settings.minimum_available });
+        }
+        ReleaseStatus::Error if stream.latest.as_ref().is_some_and(|l| l.revision == release.revision) => {
+            reasons.push(Keep::Latest);
         }
         _ => {}
     }

@@ -1,6 +1,7 @@
 //! The next step of one release stream: a canary is judged, the latest release that every gate lets through goes out,
 //! what nothing holds is collected. At most one commit a turn rewrites the stream.
 
+mod errand;
 mod trial;
 
 use super::super::action::{Action, PlannedCommit};
@@ -13,6 +14,7 @@ use crate::release::canary::{Judgement, judge};
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::{Change, Told};
 use crate::stream::{retention, strategy};
+use errand::{Errands, Purpose};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::compute::Canary;
@@ -46,10 +48,12 @@ impl Step {
 pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
     let mut turn = Turn::default();
     turn.actions.extend(forget_signals(fleet, moment, name));
+    turn.actions.extend(errand::forget(fleet, moment, name));
     let mut change = Change::of(fleet, moment, name);
     if is_at_rest(&change.stream) {
         return turn;
     }
+    turn.actions.extend(errand::order(&change, &mut turn.waiting));
     let Some(step) = decide(&mut change, &mut turn.waiting) else { return turn };
     let what = step.words.as_ref().map_or_else(|| "count".to_owned(), |(_, to, _)| to.clone());
     let commit = match step.words {
@@ -84,6 +88,7 @@ fn decide(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
     canary
         .or_else(|| candidates.into_iter().find_map(|(revision, gates)| act_on(change, revision, gates)))
         .or_else(|| return_to_manual(change, waiting))
+        .or_else(|| removed(change))
         .or_else(|| collect(change))
         .or_else(|| count(change))
 }
@@ -98,7 +103,13 @@ enum Gates {
     Open(Vec<Precondition>),
 }
 
-fn gates(change: &Change<'_>, head: &Head) -> Gates {
+/// Whether a waiting release would go out, or begin its trial, were it not for its hooks.
+fn is_held_by_prewarm_alone(change: &Change<'_>, head: &Head) -> bool {
+    outer_gates(change, head).is_ok()
+}
+
+/// The gates before hooks and trial.
+fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Vec<Reason>> {
     let (stream, release) = (&change.stream, &head.release);
     let (compares, mut reasons) = match may_meet_storage(change.fleet, &stream.settings, release) {
         Ok(compares) => (compares, Vec::new()),
@@ -113,6 +124,24 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
         reasons.push(Reason::CanaryBusy { revision: other.release.revision });
     }
     reasons.extend(room_to_keep(stream, release.revision).err());
+    if reasons.is_empty() { Ok(compares) } else { Err(reasons) }
+}
+
+fn gates(change: &Change<'_>, head: &Head) -> Gates {
+    let stream = &change.stream;
+    let (compares, mut reasons) = match outer_gates(change, head) {
+        Ok(compares) => (compares, Vec::new()),
+        Err(reasons) => (Vec::new(), reasons),
+    };
+    if reasons.is_empty()
+        && let Some(asked) = &stream.settings.prewarm
+    {
+        match errand::look(change, Purpose::Prewarm, asked, head) {
+            Errands::Done => {}
+            Errands::Waits(reason) => reasons.push(reason),
+            Errands::Failed(reason) => return Gates::Trial(Trial::Failed(reason.to_string())),
+        }
+    }
     match trial::assess(stream.settings.availability.as_ref(), head, reasons) {
         Ok(()) => Gates::Open(compares),
         Err(Trial::Shut(reasons)) => Gates::Shut(reasons),
@@ -257,6 +286,7 @@ fn collect(change: &mut Change<'_>) -> Option<Step> {
         .stream
         .kept
         .iter()
+        .filter(|head| head.release.status != ReleaseStatus::Deprecated)
         .map(|head| head.release.revision)
         .filter(|revision| held.get(revision).is_none_or(Vec::is_empty))
         .take(BATCH)
@@ -264,11 +294,28 @@ fn collect(change: &mut Change<'_>) -> Option<Step> {
     let names: Vec<String> = ripe.iter().map(ToString::to_string).collect();
     for revision in &ripe {
         change.collected(*revision, BECAUSE).ok()?;
-        change.departs(*revision);
+        if change.stream.settings.removal.is_none() {
+            change.departs(*revision);
+        }
     }
     let names = names.join(", ");
     (!ripe.is_empty())
         .then(|| Step::told(format!("revision {names}"), format!("revision {names} deprecated"), BECAUSE))
+}
+
+/// What was collected and removed is history.
+fn removed(change: &mut Change<'_>) -> Option<Step> {
+    let asked = change.stream.settings.removal.clone();
+    let is_removed = |head: &&Head| {
+        head.release.status == ReleaseStatus::Deprecated
+            && asked.as_ref().is_none_or(|asked| {
+                matches!(errand::look(change, Purpose::Removal, asked, head), Errands::Done)
+            })
+    };
+    let revision = change.stream.kept.iter().find(is_removed)?.release.revision;
+    change.departs(revision);
+    let (from, to) = (format!("revision {revision} deprecated"), format!("revision {revision} removed"));
+    Some(Step::told(from, to, "the removal hook succeeded on every node"))
 }
 
 /// The counts are stored while one of them matters: every few seconds where a deadline is near, every hour where a

@@ -1,0 +1,49 @@
+//! Try a release again that failed, or whose image could not be removed.
+
+use super::{Asked, find, find_head, granted, refuse};
+use crate::ask::{Asker, Refusal, RefusalKind};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::stream::change::Change;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::MAX_PENDING;
+use tidegate_proto::{ReleaseRevision, StreamName};
+
+/// A release in error waits again, unless a later one is deployed; hooks that failed are run anew.
+pub fn retry(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &StreamName,
+    revision: ReleaseRevision,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let stream = find(fleet, name)?;
+    let head = find_head(stream, name, revision, "try again")?;
+    let status = head.release.status;
+    if let Some(deployed) = stream.deployed.as_ref().filter(|d| d.release.revision > revision)
+        && status == ReleaseStatus::Error
+    {
+        return refuse(
+            RefusalKind::State,
+            format!("revision {} of {name} is deployed, and revisions only rise", deployed.release.revision),
+        );
+    }
+    if stream.pending.len() >= MAX_PENDING {
+        return refuse(RefusalKind::State, format!("{MAX_PENDING} releases of {name} wait already"));
+    }
+    let mut change = Change::of(fleet, moment, name);
+    match status {
+        ReleaseStatus::Error => change
+            .tried_again(revision)
+            .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?,
+        ReleaseStatus::Deprecated => change.removed_again(revision),
+        _ => {
+            return refuse(
+                RefusalKind::State,
+                format!("revision {revision} of {name} is {status}: there is nothing to try again"),
+            );
+        }
+    }
+    let from = format!("revision {revision} {status}");
+    Ok(granted(change, asker, Some(revision), from, format!("revision {revision} tried again")))
+}
