@@ -7,6 +7,7 @@ mod coordinator;
 mod exit;
 mod fleet;
 mod reach;
+mod release;
 mod schema;
 mod show;
 mod spec;
@@ -55,6 +56,8 @@ enum Verb {
     Upgrade(upgrade::Args),
     /// See which versions are really out there; decommission and cordon.
     Fleet(fleet::Args),
+    /// Create, deploy, try, pin and go back to compute releases.
+    Release(Box<release::Args>),
     /// Look at a schema, or change it by hand where no coordinator does.
     Schema(schema::Args),
     /// Check the proof on which a contract ran.
@@ -74,6 +77,7 @@ impl Cli {
             Verb::Coordinator(args) => return args.run(&self.reach),
             Verb::Upgrade(args) => asking(args.run(&self.reach)),
             Verb::Fleet(args) => asking(args.run(&self.reach)),
+            Verb::Release(args) => asking(args.run(&self.reach)),
             Verb::Schema(args) => asking(args.run(self.reach.json)),
             Verb::Certificate(args) => args.run(self.reach.json),
             Verb::Token(args) => asking(args.run(&self.reach)),

@@ -31,7 +31,7 @@ pub struct Settings {
     /// Key of that certificate (PEM).
     #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "PATH", requires = "store_cert")]
     pub store_key: Option<PathBuf>,
-    /// Where /healthz, /readyz and /metrics are served; port 0 takes a free one.
+    /// Where /healthz, /readyz, /metrics and compute releases are served; port 0 takes a free one.
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:7401")]
     pub http: SocketAddr,
     /// Where operators' calls are served; port 0 takes a free one.
@@ -46,6 +46,9 @@ pub struct Settings {
     /// Directory below which the migrations of every spec lie.
     #[arg(long, env = "TIDEGATE_MIGRATIONS", value_name = "DIR")]
     pub migrations: Option<PathBuf>,
+    /// Settings of every compute, below those of any release's manifest: a YAML or JSON file of NAME: VALUE, both strings.
+    #[arg(long, env = "TIDEGATE_COMPUTE_SETTINGS", value_name = "PATH")]
+    pub compute_settings: Option<PathBuf>,
     /// How long a leader may be unheard before another takes over: 1s to 5m.
     #[arg(long, env = "TIDEGATE_LEADER_TTL", value_name = "SPAN", default_value = "5s", value_parser = leader_ttl)]
     pub leader_ttl: Duration,

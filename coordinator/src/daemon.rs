@@ -10,7 +10,7 @@ use crate::api;
 use crate::config::{Settings, StoreChoice};
 use crate::door::{Certificates, Listener};
 use crate::grpc::client::Trust;
-use crate::grpc::{self, OperatorService, Peers};
+use crate::grpc::{self, OperatorService, Peers, ReleasesService};
 use crate::guard::{self, Guard, Token};
 use crate::record::metrics::Metrics;
 use crate::report::Mirror;
@@ -20,6 +20,7 @@ use crate::wheel;
 use anyhow::{Context, Result};
 use listen::bind;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ struct Addresses {
 }
 
 struct Built {
+    static_settings: BTreeMap<String, String>,
     store: Store,
     embedded: Option<Embedded>,
     grpc: TcpListener,
@@ -78,7 +80,19 @@ impl Built {
         let (store, embedded) = open_store(settings, &advertise).await?;
         // After the store's directory is there, and locked for this coordinator.
         let token = own_token(settings)?;
-        Ok(Self { store, embedded, grpc, http, store_listener, addresses, advertise, certificates, token })
+        let static_settings = static_settings(settings)?;
+        Ok(Self {
+            static_settings,
+            store,
+            embedded,
+            grpc,
+            http,
+            store_listener,
+            addresses,
+            advertise,
+            certificates,
+            token,
+        })
     }
 
     /// Says where it can be reached, once everything is bound.
@@ -118,6 +132,8 @@ impl Built {
             migrations: settings.migrations.clone(),
             hindrance: watch::Sender::default(),
             address: self.advertise.into(),
+            static_settings: Arc::new(self.static_settings),
+            releases: Arc::default(),
         };
         // Doors end first, so that no wish comes after the leadership is given up; the store last.
         let (doors, sight) = (cancel.clone(), CancellationToken::new());
@@ -145,9 +161,11 @@ impl Built {
         }
         let identity = settings.tls_cert.clone().zip(settings.tls_key.clone());
         let peers = Peers { own, trust: Trust { ca: settings.peer_ca.clone(), identity } };
-        let service = OperatorService::new(room.clone(), peers);
-        let grpc = grpc::serve(Listener::new(self.grpc, grpc_tls)?, service, guard.clone(), doors.clone());
-        let router = api::router(room.clone(), guard);
+        let operator = OperatorService::new(room.clone(), peers.clone());
+        let releases = ReleasesService::new(room.clone(), peers);
+        let router = api::router(room.clone(), releases.clone(), guard.clone());
+        let grpc = Listener::new(self.grpc, grpc_tls)?;
+        let grpc = grpc::serve(grpc, operator, releases, guard, doors.clone());
         let http = api::serve(Listener::new(self.http, http_tls)?, router, doors);
         let wheel = tokio::spawn(wheel::run(room, seats, settings.leader_ttl, cancel.clone()));
         let served = tokio::try_join!(grpc, http);
@@ -162,6 +180,16 @@ impl Built {
         }
         served.map(|_| ())
     }
+}
+
+/// The lowest layer of every compute's settings.
+fn static_settings(settings: &Settings) -> Result<BTreeMap<String, String>> {
+    let Some(path) = &settings.compute_settings else { return Ok(BTreeMap::new()) };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("could not read the compute settings {}", path.display()))?;
+    serde_saphyr::from_str(&text).with_context(|| {
+        format!("{} holds no settings: NAME: \"VALUE\", a line each, is needed", path.display())
+    })
 }
 
 /// The coordinators' own token, and where it is.

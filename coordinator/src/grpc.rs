@@ -3,9 +3,11 @@
 
 pub mod client;
 mod forward;
+mod releases;
 mod service;
 
 pub use forward::Peers;
+pub use releases::ReleasesService;
 pub use service::OperatorService;
 
 use crate::daemon::with_grace;
@@ -16,19 +18,23 @@ use crate::telemetry::Chain;
 use anyhow::{Context, Result};
 use axum::middleware;
 use tidegate_proto::wire::v1::operator_server::OperatorServer;
+use tidegate_proto::wire::v1::releases_server::ReleasesServer;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::{Code, Status};
 
-/// Serves the operators' service behind the guard until `shutdown`.
+/// Serves both services behind the guard until `shutdown`.
 pub async fn serve(
     listener: Listener,
-    service: OperatorService,
+    operator: OperatorService,
+    releases: ReleasesService,
     guard: Guard,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let routes = Routes::new(OperatorServer::new(service)).into_axum_router();
+    let routes = Routes::new(OperatorServer::new(operator))
+        .add_service(ReleasesServer::new(releases))
+        .into_axum_router();
     let guarded = routes.layer(middleware::from_fn_with_state(guard, guard::grpc));
     let router = Server::builder().add_routes(Routes::from(guarded));
     let ended =

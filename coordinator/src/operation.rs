@@ -14,6 +14,7 @@ mod instances;
 mod leader;
 mod list;
 mod pause;
+pub mod release;
 mod resume;
 mod retry;
 mod roll_back;

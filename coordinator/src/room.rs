@@ -4,6 +4,7 @@
 use crate::record::metrics::Metrics;
 use crate::report::Mirror;
 use crate::seat::Seat;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_store::Store;
@@ -26,6 +27,10 @@ pub struct Room {
     pub hindrance: watch::Sender<Option<String>>,
     /// URL under which this coordinator is reached by the others.
     pub address: Arc<str>,
+    /// Settings of every compute, below all others: from this coordinator's configuration.
+    pub static_settings: Arc<BTreeMap<String, String>>,
+    /// Held over each wish that concerns a release stream.
+    pub releases: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Room {

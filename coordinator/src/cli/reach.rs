@@ -1,7 +1,7 @@
 //! How a coordinator is reached, and as whom: the options that every command has.
 
 use super::exit::Failure;
-use crate::grpc::client::{self, Client, Trust};
+use crate::grpc::client::{self, Client, Connection, Releases, Trust};
 use crate::guard::Token;
 use crate::telemetry::Chain;
 use std::path::PathBuf;
@@ -40,8 +40,17 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Connects.
+    /// Connects to the operators' service.
     pub async fn client(&self) -> Result<Client, Failure> {
+        Ok(self.connect().await?.operator())
+    }
+
+    /// Connects to the service about compute releases.
+    pub async fn releases(&self) -> Result<Releases, Failure> {
+        Ok(self.connect().await?.releases())
+    }
+
+    async fn connect(&self) -> Result<Connection, Failure> {
         let token = self.token_file.as_deref().map(Token::read).transpose();
         let token = token.map_err(|error| Failure::usage(Chain(&error).to_string()))?;
         let identity = self.cert.clone().zip(self.key.clone());

@@ -4,6 +4,7 @@ use crate::guard::Token;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_proto::wire::v1::operator_client::OperatorClient;
+use tidegate_proto::wire::v1::releases_client::ReleasesClient;
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
@@ -12,8 +13,30 @@ use tonic::{Request, Status};
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connected client.
-pub type Client = OperatorClient<InterceptedService<Channel, Bearer>>;
+/// What calls go through.
+type Calls = InterceptedService<Channel, Bearer>;
+
+/// A client of the operators' service.
+pub type Client = OperatorClient<Calls>;
+
+/// A client of the service about compute releases.
+pub type Releases = ReleasesClient<Calls>;
+
+/// A connection, over which every service is asked.
+#[derive(Clone)]
+pub struct Connection(Calls);
+
+impl Connection {
+    /// The operators' service.
+    pub fn operator(&self) -> Client {
+        OperatorClient::new(self.0.clone())
+    }
+
+    /// The service about compute releases.
+    pub fn releases(&self) -> Releases {
+        ReleasesClient::new(self.0.clone())
+    }
+}
 
 /// Puts the token into every call.
 #[derive(Clone)]
@@ -84,7 +107,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Unreachable> {
 }
 
 /// Connects to a coordinator.
-pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<Client, Unreachable> {
+pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<Connection, Unreachable> {
     let malformed = || Unreachable::Url(url.to_owned());
     let scheme = url.split_once("://").filter(|(_, rest)| !rest.is_empty()).map(|(scheme, _)| scheme);
     let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| malformed())?;
@@ -100,5 +123,5 @@ pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<C
     let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
     let channel =
         endpoint.connect().await.map_err(|source| Unreachable::Connect { url: url.to_owned(), source })?;
-    Ok(OperatorClient::with_interceptor(channel, Bearer(token)))
+    Ok(Connection(InterceptedService::new(channel, Bearer(token))))
 }

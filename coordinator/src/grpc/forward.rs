@@ -2,7 +2,7 @@
 //! whoever asked. The leader judges the caller by itself: by the caller's own token, or by the certificate that the
 //! forwarding coordinator vouches for with the token that the coordinators share.
 
-use super::client::{self, Client, Trust};
+use super::client::{self, Connection, Trust};
 use crate::guard::{By, Principal, Token, VOUCHED, vouch};
 use crate::room::Room;
 use crate::seat::Seat;
@@ -32,7 +32,7 @@ pub enum Route {
     /// This coordinator leads.
     Here(Arc<Seat>),
     /// That one does.
-    There(Box<Client>),
+    There(Connection),
 }
 
 impl Peers {
@@ -57,7 +57,7 @@ impl Peers {
         }
         let token = self.in_the_name_of(principal, &leader)?;
         match client::connect(&leader, Some(token), &self.trust).await {
-            Ok(client) => Ok(Route::There(Box::new(client))),
+            Ok(connection) => Ok(Route::There(connection)),
             Err(error) => {
                 Err(Status::unavailable(format!("could not forward to the leader: {}", Chain(&error))))
             }

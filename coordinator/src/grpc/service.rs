@@ -58,7 +58,7 @@ fn all<T: Send + 'static>(items: Vec<T>) -> Streamed<T> {
 }
 
 /// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
-fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
+pub(super) fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
     let principal = request.extensions().get::<Principal>().cloned();
     principal.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))
 }
@@ -73,8 +73,8 @@ macro_rules! wish {
                 asked.who = principal.who(&asked.who);
                 Ok(Response::new($operation(&$self.room, &seat, asked).await?))
             }
-            Route::There(mut leader) => {
-                let answer = leader.$method(forwarded($request, &principal)).await?;
+            Route::There(leader) => {
+                let answer = leader.operator().$method(forwarded($request, &principal)).await?;
                 seen(&$self.room, answer.get_ref().revision).await;
                 Ok(answer)
             }

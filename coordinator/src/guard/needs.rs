@@ -1,6 +1,6 @@
 //! What each call needs: the one table of all doors. What is not in it needs everything.
 
-use tidegate_proto::record::token::Role::{self, Operate, Read};
+use tidegate_proto::record::token::Role::{self, Operate, Read, Release};
 
 /// What a route of HTTP needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +37,70 @@ pub const METHODS: &[(&str, Role)] = &[
     ("RevokeToken", Operate),
 ];
 
+/// The methods of the service about compute releases.
+pub const RELEASE_METHODS: &[(&str, Role)] = &[
+    ("ListStreams", Read),
+    ("ShowStream", Read),
+    ("ListReleases", Read),
+    ("GetRelease", Read),
+    ("ReleaseSettings", Read),
+    ("StartCompute", Read),
+    ("ExplainRelease", Read),
+    ("StreamHistory", Read),
+    ("CreateRelease", Release),
+    ("RollBackRelease", Release),
+    ("PromoteRelease", Release),
+    ("RetryRelease", Release),
+    ("PinCompute", Release),
+    ("UnpinCompute", Release),
+    ("TellAvailable", Release),
+    ("TellSignal", Release),
+    ("TellRunning", Release),
+    ("TellEvidence", Release),
+    // Whoever releases does not approve what they release themselves.
+    ("ApproveRelease", Operate),
+    ("ConfigureStream", Operate),
+];
+
 /// The routes of HTTP, as their router has them. HEAD is asked as GET.
 pub const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/healthz", Need::Nothing),
     ("GET", "/readyz", Need::Nothing),
     ("GET", "/metrics", Need::Role(Read)),
+    ("POST", "/management/api/v2/compute_releases", Need::Role(Release)),
+    ("GET", "/management/api/v2/compute_releases", Need::Role(Read)),
+    ("POST", "/management/api/v2/compute_releases/rollback", Need::Role(Release)),
+    ("GET", "/management/api/v2/compute_releases/deployed", Need::Role(Read)),
+    ("GET", "/management/api/v2/compute_releases/start", Need::Role(Read)),
+    ("PUT", "/management/api/v2/compute_releases/running", Need::Role(Release)),
+    ("PUT", "/management/api/v2/compute_releases/pins/{compute}", Need::Role(Release)),
+    ("DELETE", "/management/api/v2/compute_releases/pins/{compute}", Need::Role(Release)),
+    ("GET", "/management/api/v2/compute_releases/by_tag/{tag}", Need::Role(Read)),
+    ("GET", "/management/api/v2/compute_releases/by_tag/{tag}/settings", Need::Role(Read)),
+    ("GET", "/management/api/v2/compute_releases/{revision}", Need::Role(Read)),
+    ("GET", "/management/api/v2/compute_releases/{revision}/settings", Need::Role(Read)),
+    ("GET", "/management/api/v2/compute_releases/{revision}/explain", Need::Role(Read)),
+    ("POST", "/management/api/v2/compute_releases/{revision}/approve", Need::Role(Operate)),
+    ("POST", "/management/api/v2/compute_releases/{revision}/promote", Need::Role(Release)),
+    ("POST", "/management/api/v2/compute_releases/{revision}/retry", Need::Role(Release)),
+    ("PUT", "/management/api/v2/compute_releases/{revision}/available", Need::Role(Release)),
+    ("PUT", "/management/api/v2/compute_releases/{revision}/signals/{compute}", Need::Role(Release)),
+    ("GET", "/management/api/v2/streams", Need::Role(Read)),
+    ("GET", "/management/api/v2/streams/{stream}", Need::Role(Read)),
+    ("PUT", "/management/api/v2/streams/{stream}", Need::Role(Operate)),
+    ("GET", "/management/api/v2/streams/{stream}/active", Need::Role(Read)),
+    ("PUT", "/management/api/v2/evidence/{compute_tag}/{storage_tag}", Need::Role(Release)),
+    ("GET", "/management/api/v2/openapi.json", Need::Nothing),
 ];
 
 /// What a method needs, by its path: `/tidegate.v1.Operator/StartUpgrade`.
 pub fn of_method(path: &str) -> Role {
-    let method = path.strip_prefix("/tidegate.v1.Operator/").unwrap_or_default();
-    METHODS.iter().find(|(name, _)| *name == method).map_or(Operate, |(_, role)| *role)
+    let services = [("/tidegate.v1.Operator/", METHODS), ("/tidegate.v1.Releases/", RELEASE_METHODS)];
+    let found = services.into_iter().find_map(|(service, methods)| {
+        let method = path.strip_prefix(service)?;
+        methods.iter().find(|(name, _)| *name == method)
+    });
+    found.map_or(Operate, |(_, role)| *role)
 }
 
 /// What a route needs.
@@ -61,21 +114,29 @@ pub fn of_route(method: &str, path: &str) -> Need {
 mod tests {
     use super::*;
 
-    const SERVICE: &str = include_str!("../../../proto/proto/tidegate/v1/operator.proto");
+    const SERVICES: [(&str, &[(&str, Role)]); 2] = [
+        (include_str!("../../../proto/proto/tidegate/v1/operator.proto"), METHODS),
+        (include_str!("../../../proto/proto/tidegate/v1/releases.proto"), RELEASE_METHODS),
+    ];
 
     #[test]
-    fn every_method_of_the_service_is_in_the_table_and_no_other() {
-        let lines = SERVICE.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
-        let mut methods: Vec<&str> = lines.collect();
-        let mut named: Vec<&str> = METHODS.iter().map(|(name, _)| *name).collect();
-        methods.sort_unstable();
-        named.sort_unstable();
-        assert_eq!(methods, named);
+    fn every_method_of_a_service_is_in_its_table_and_no_other() {
+        for (service, table) in SERVICES {
+            let lines =
+                service.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
+            let mut methods: Vec<&str> = lines.collect();
+            let mut named: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
+            methods.sort_unstable();
+            named.sort_unstable();
+            assert_eq!(methods, named);
+        }
     }
 
     #[test]
     fn what_is_not_in_the_table_needs_everything() {
         assert_eq!(of_method("/tidegate.v1.Operator/Leader"), Read);
+        assert_eq!(of_method("/tidegate.v1.Releases/CreateRelease"), Release);
+        assert_eq!(of_method("/tidegate.v1.Releases/Leader"), Operate, "a method of another service");
         for unknown in ["/tidegate.v1.Operator/Nuke", "/elsewhere/Leader", "Leader", "/", ""] {
             assert_eq!(of_method(unknown), Operate, "{unknown}");
         }

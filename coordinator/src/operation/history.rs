@@ -5,7 +5,7 @@ use crate::room::Room;
 use tidegate_proto::Value;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::wire::v1::{Event, UpgradeHistoryRequest};
-use tidegate_store::Scope;
+use tidegate_store::{Entry, Scope};
 
 /// Lists the events of an upgrade, those that cannot be read among them.
 pub async fn history(room: &Room, asked: &UpgradeHistoryRequest) -> Result<Vec<Event>, OperationError> {
@@ -13,12 +13,16 @@ pub async fn history(room: &Room, asked: &UpgradeHistoryRequest) -> Result<Vec<E
     super::find(&room.mirror.picture().fleet, &id)?;
     let scope = Scope::Within(Kind::Event, Subject::Upgrade(id).to_string());
     let found = room.store.list(&scope).await.map_err(store_error("list the events of the upgrade"))?;
-    let events = found.entries.into_iter().map(|entry| match entry.value {
+    Ok(found.entries.into_iter().map(read).collect())
+}
+
+/// An event as it is told, or why it cannot be.
+pub fn read(entry: Entry) -> Event {
+    match entry.value {
         Ok(Value::Event(record)) => record.body.into(),
         Ok(_) => unreadable(&entry.key, "is no event"),
         Err(why) => unreadable(&entry.key, &why.to_string()),
-    });
-    Ok(events.collect())
+    }
 }
 
 fn unreadable(key: &tidegate_proto::Key, why: &str) -> Event {

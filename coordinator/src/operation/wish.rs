@@ -7,6 +7,7 @@ use crate::room::Room;
 use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
 use std::time::Duration;
+use tidegate_planner::ask::release::Asked;
 use tidegate_planner::ask::{Refusal, RefusalKind};
 use tidegate_planner::{Fleet, Moment};
 use tidegate_proto::{Commit, Revision};
@@ -18,25 +19,73 @@ const ATTEMPTS: u32 = 8;
 /// How long the picture may take to show what was just written (a watch delivers within milliseconds).
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What a wish becomes: a commit, or the knowledge that it is fulfilled already.
+pub trait Wished {
+    /// What is written; none = nothing.
+    fn commit(&self) -> Option<&Commit>;
+}
+
+impl Wished for Commit {
+    fn commit(&self) -> Option<&Commit> {
+        Some(self)
+    }
+}
+
+impl Wished for Asked {
+    fn commit(&self) -> Option<&Commit> {
+        self.commit.as_ref()
+    }
+}
+
 /// Grants a wish, or says why not.
 pub async fn grant(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
 ) -> Result<Revision, OperationError> {
+    let granted = settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
+    Ok(granted.1)
+}
+
+/// Grants what is asked of a release stream. One at a time here, so that those who ask at once do not overtake each
+/// other over and over; what comes between is a turn, and then it is asked anew.
+pub async fn asked_of_stream(
+    room: &Room,
+    seat: &Seat,
+    ask: impl Fn(&Fleet, &Moment) -> Result<Asked, Refusal>,
+) -> Result<Asked, OperationError> {
+    let _alone = room.releases.lock().await;
+    let granted = settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
+    Ok(granted.0)
+}
+
+/// Grants a wish that rests on what `prepare` reads besides the picture, each time anew; what was wished, and the
+/// revision at which it was granted.
+pub async fn settle<P, W: Wished, F: Future<Output = Result<P, OperationError>>>(
+    room: &Room,
+    seat: &Seat,
+    prepare: impl Fn() -> F,
+    ask: impl Fn(&Fleet, &Moment, &P) -> Result<W, Refusal>,
+) -> Result<(W, Revision), OperationError> {
     for _ in 0..ATTEMPTS {
         if !room.mirror.reaches_within(seat.committed(), PATIENCE).await {
             return Err(away(room));
         }
         let mut sight = room.mirror.sight();
         sight.mark_unchanged();
-        match room.store.commit(&asked(room, seat, &ask)?).await {
+        let prepared = prepare().await?;
+        let wished = asked(room, seat, |fleet, moment| ask(fleet, moment, &prepared))?;
+        let Some(commit) = wished.commit() else {
+            let seen = room.mirror.picture().fleet.revision();
+            return Ok((wished, seen));
+        };
+        match room.store.commit(commit).await {
             Ok(committed) => {
                 seat.has_committed(committed.revision);
                 room.metrics.committed(Outcome::Done);
                 // Whoever asks next sees it; if the watch is late, the wish is granted all the same.
                 room.mirror.reaches_within(committed.revision, PATIENCE).await;
-                return Ok(committed.revision);
+                return Ok((wished, committed.revision));
             }
             Err(CommitError::Conflict { .. }) if seat.is_held() => {
                 room.metrics.committed(Outcome::Conflict);
@@ -75,13 +124,14 @@ pub async fn ponder(
     asked(room, seat, ask).map(|_| ())
 }
 
-fn asked(
+fn asked<W: Wished>(
     room: &Room,
     seat: &Seat,
-    ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
-) -> Result<Commit, OperationError> {
+    ask: impl Fn(&Fleet, &Moment) -> Result<W, Refusal>,
+) -> Result<W, OperationError> {
     let picture = room.mirror.picture();
-    let events = |asked: &Result<Commit, Refusal>| asked.as_ref().map_or(0, events_in);
+    let events =
+        |asked: &Result<W, Refusal>| asked.as_ref().ok().and_then(Wished::commit).map_or(0, events_in);
     seat.plan(&picture.fleet, |moment| ask(&picture.fleet, moment), events).map_err(refused)
 }
 
@@ -91,7 +141,8 @@ fn away(room: &Room) -> OperationError {
     OperationError::Unavailable(format!("{why}; nothing was changed"))
 }
 
-fn refused(refusal: Refusal) -> OperationError {
+/// A refusal of the planner, as operations tell it.
+pub fn refused(refusal: Refusal) -> OperationError {
     match refusal.kind {
         RefusalKind::NotFound => OperationError::NotFound(refusal.message),
         RefusalKind::Invalid => OperationError::BadInput(refusal.message),

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener, Peer, Shown};
 use tidegate_coordinator::grpc::client::{Client, Trust, connect};
-use tidegate_coordinator::grpc::{self, OperatorService, Peers};
-use tidegate_coordinator::guard::needs::METHODS;
+use tidegate_coordinator::grpc::{self, OperatorService, Peers, ReleasesService};
+use tidegate_coordinator::guard::needs::{METHODS, RELEASE_METHODS};
 use tidegate_coordinator::guard::{self, Borne, Caller, Denied, Guard, Token};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::{Kind, Subject};
@@ -52,15 +52,18 @@ impl House {
         let tls = certificates.as_ref().map(|certificates| (certificates.grpc(), certificates.http()));
         let (grpc_tls, http_tls) = tls.unzip();
         let trust = pki.map_or_else(Trust::default, |(pki, _)| pki.trust(Some("server")));
-        let service = OperatorService::new(coordinator.room.clone(), Peers { own: Some(own.clone()), trust });
+        let peers = Peers { own: Some(own.clone()), trust };
+        let service = OperatorService::new(coordinator.room.clone(), peers.clone());
+        let releases = ReleasesService::new(coordinator.room.clone(), peers);
         let open = CancellationToken::new();
         tokio::spawn(grpc::serve(
             Listener::new(tcp, grpc_tls).unwrap(),
             service,
+            releases.clone(),
             guard.clone(),
             open.clone(),
         ));
-        let router = api::router(coordinator.room.clone(), guard.clone()).merge(
+        let router = api::router(coordinator.room.clone(), releases, guard.clone()).merge(
             // A route that nobody has put into the table.
             axum::Router::new()
                 .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
@@ -71,7 +74,7 @@ impl House {
     }
 
     async fn client(&self, token: Option<&Token>, trust: &Trust) -> Client {
-        connect(&format!("{}://{}", self.scheme, self.grpc), token.cloned(), trust).await.unwrap()
+        connect(&format!("{}://{}", self.scheme, self.grpc), token.cloned(), trust).await.unwrap().operator()
     }
 
     /// As the operator.
@@ -94,6 +97,8 @@ impl House {
 
 /// One call of a method by its name, with an empty message; how it ended.
 async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str) -> Code {
+    let releases = RELEASE_METHODS.iter().any(|(name, _)| *name == method);
+    let service = if releases { "Releases" } else { "Operator" };
     let url = format!("{}://{}", house.scheme, house.grpc);
     let mut endpoint = tonic::transport::Endpoint::from_shared(url).unwrap();
     if house.scheme == "https" {
@@ -104,7 +109,7 @@ async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str)
     if let Some(token) = token {
         request.metadata_mut().insert("authorization", token.header());
     }
-    let path = format!("/tidegate.v1.Operator/{method}").parse().unwrap();
+    let path = format!("/tidegate.v1.{service}/{method}").parse().unwrap();
     let mut raw = tonic::client::Grpc::new(channel);
     raw.ready().await.unwrap();
     let codec = tonic_prost::ProstCodec::<(), ()>::default();
@@ -166,7 +171,7 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
     house.coordinator.room.mirror.reaches(shown).await;
 
     let before = events(&store(&embedded).await).await;
-    for (method, need) in METHODS {
+    for (method, need) in METHODS.iter().chain(RELEASE_METHODS) {
         for (role, token) in &tokens {
             let code = call(&house, Some(token), &none, method).await;
             let expected = match role {

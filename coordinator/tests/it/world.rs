@@ -52,6 +52,8 @@ impl Coordinator {
             migrations: None,
             hindrance: watch::Sender::default(),
             address: address.into(),
+            static_settings: Arc::default(),
+            releases: Arc::default(),
         };
         let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));
         Self { room, cancel, wheel }

@@ -1,0 +1,111 @@
+//! What HTTP answers when something is not done: a fitting status, a machine word and a human sentence. And what a
+//! caller gave, read so that whatever is wrong with it is told in that form.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tonic::{Code, Status};
+
+/// Why something was not done. Nothing was changed.
+#[derive(Debug)]
+pub struct Problem {
+    status: StatusCode,
+    word: &'static str,
+    message: String,
+}
+
+impl Problem {
+    /// What was asked makes no sense by itself.
+    pub fn invalid(message: String) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, word: "invalid", message }
+    }
+
+    /// This coordinator is at fault.
+    pub fn internal(message: String) -> Self {
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, word: "internal", message }
+    }
+}
+
+impl From<Status> for Problem {
+    fn from(status: Status) -> Self {
+        let (code, word) = match status.code() {
+            Code::InvalidArgument => (StatusCode::BAD_REQUEST, "invalid"),
+            Code::NotFound => (StatusCode::NOT_FOUND, "not-found"),
+            Code::FailedPrecondition => (StatusCode::CONFLICT, "refused"),
+            Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            Code::PermissionDenied => (StatusCode::FORBIDDEN, "forbidden"),
+            Code::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        };
+        Self { status: code, word, message: status.message().to_owned() }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (self.status, Json(json!({ "error": self.word, "message": self.message }))).into_response()
+    }
+}
+
+/// What a caller gave: a query, and a body.
+pub struct Given<Q> {
+    query: Result<Q, QueryRejection>,
+    body: Result<Bytes, BytesRejection>,
+}
+
+impl<Q: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<Q> {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
+        let (mut parts, body) = request.into_parts();
+        let query = Query::from_request_parts(&mut parts, state).await.map(|Query(query)| query);
+        let body = Bytes::from_request(Request::from_parts(parts, body), state).await;
+        Ok(Self { query, body })
+    }
+}
+
+impl<Q> Given<Q> {
+    /// The query.
+    pub fn query(self) -> Result<Q, Problem> {
+        self.query.map_err(|e| Problem::invalid(format!("{}; nothing was changed", e.body_text())))
+    }
+
+    /// Both, the body as text.
+    pub fn text(self) -> Result<(Q, String), Problem> {
+        let bytes = self.body.map_err(|e| Problem {
+            status: e.status(),
+            word: if e.status() == StatusCode::PAYLOAD_TOO_LARGE { "too-large" } else { "invalid" },
+            message: format!(
+                "the body was not read: {}; at most {} bytes are allowed, and nothing was changed",
+                e.body_text(),
+                super::releases::MAX_BODY
+            ),
+        })?;
+        let text = String::from_utf8(bytes.to_vec())
+            .map_err(|_| Problem::invalid("the body is not UTF-8; nothing was changed".to_owned()))?;
+        let query =
+            self.query.map_err(|e| Problem::invalid(format!("{}; nothing was changed", e.body_text())))?;
+        Ok((query, text))
+    }
+
+    /// Both, the body as JSON; `what` it is, for errors.
+    pub fn json<T: DeserializeOwned>(self, what: &str) -> Result<(Q, T), Problem> {
+        let (query, text) = self.text()?;
+        let value = serde_json::from_str(&text)
+            .map_err(|e| Problem::invalid(format!("{what} cannot be read: {e}; nothing was changed")))?;
+        Ok((query, value))
+    }
+
+    /// The same, where the body may be left out.
+    pub fn json_or_default<T: DeserializeOwned + Default>(self, what: &str) -> Result<(Q, T), Problem> {
+        if self.body.as_ref().is_ok_and(Bytes::is_empty) {
+            return Ok((self.query()?, T::default()));
+        }
+        self.json(what)
+    }
+}

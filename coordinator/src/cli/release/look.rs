@@ -1,0 +1,300 @@
+//! Questions.
+
+use super::steer::pair;
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::reach::Reach;
+use crate::cli::show;
+use crate::operation::release::view;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use tidegate_proto::wire::v1::{
+    ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,
+    ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
+};
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text)
+        .map_err(|e| Failure::failed(format!("the coordinator's answer cannot be read: {e}")))
+}
+
+/// A revision or a tag.
+fn which(text: Option<String>) -> (u64, String) {
+    match text {
+        None => (0, String::new()),
+        Some(text) => match text.parse() {
+            Ok(revision) => (revision, String::new()),
+            Err(_) => (0, text),
+        },
+    }
+}
+
+fn row(release: &view::Release) -> Vec<String> {
+    vec![
+        release.revision.to_string(),
+        release.version.to_string(),
+        release.tag.to_string(),
+        release.status.to_string(),
+        release.created_at.clone(),
+        show::or_dash(release.deployed_at.clone()),
+        release.created_by.clone(),
+        show::or_dash(
+            release.rollback_of.map(|revision| format!("rollback of {revision}")).or(release.because.clone()),
+        ),
+    ]
+}
+
+const HEADER: [&str; 8] = ["REVISION", "VERSION", "TAG", "STATUS", "CREATED", "DEPLOYED", "BY", "BECAUSE"];
+
+pub async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Result<Outcome, Failure> {
+    let message = ListReleasesRequest { stream, before, limit };
+    let reply = reach.releases().await?.list_releases(message).await?.into_inner();
+    let page: view::Page = read(&reply.json)?;
+    if reach.json {
+        for release in &page.releases {
+            show::json(release)?;
+        }
+        return Ok(Outcome::Good);
+    }
+    show::text(&show::table(&HEADER, page.releases.iter().map(row)))?;
+    if let Some(before) = page.before {
+        eprintln!("there are more: --before {before}");
+    }
+    Ok(Outcome::Good)
+}
+
+async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result<String, Failure> {
+    let (revision, tag) = which(asked);
+    let message = GetReleaseRequest { stream, revision, tag };
+    Ok(reach.releases().await?.get_release(message).await?.into_inner().release)
+}
+
+pub async fn show(reach: &Reach, stream: String, asked: Option<String>) -> Result<Outcome, Failure> {
+    let text = get(reach, stream, asked).await?;
+    if reach.json {
+        show::text(&text)?;
+        return Ok(Outcome::Good);
+    }
+    let release: view::Release = read(&text)?;
+    let mut lines = vec![
+        ("revision", release.revision.to_string()),
+        ("version", release.version.to_string()),
+        ("tag", release.tag.to_string()),
+        ("status", release.status.to_string()),
+        ("branch", release.branch.to_string()),
+        ("created", format!("{} by {}", release.created_at, release.created_by)),
+        ("deployed", show::or_dash(release.deployed_at.clone())),
+    ];
+    let requires: Vec<String> = release.requires.iter().map(|(s, v)| format!("{s} {v}")).collect();
+    if !requires.is_empty() {
+        lines.push(("requires", requires.join(", ")));
+    }
+    let optional = [
+        ("because", release.because.clone()),
+        ("approved", release.approved_by.clone()),
+        ("rollback of", release.rollback_of.map(|revision| revision.to_string())),
+    ];
+    lines.extend(optional.into_iter().filter_map(|(word, value)| Some((word, value?))));
+    let manifest = release.manifest.unwrap_or_else(|| json!({}));
+    let pretty = serde_json::to_string_pretty(&manifest).unwrap_or_default();
+    let text: String = lines.iter().map(|(word, value)| format!("{word:<12} {value}\n")).collect();
+    show::text(&format!("{text}manifest     {pretty}"))?;
+    Ok(Outcome::Good)
+}
+
+fn object(pairs: &[String]) -> Result<String, Failure> {
+    if pairs.is_empty() {
+        return Ok(String::new());
+    }
+    let mut object = Map::new();
+    for text in pairs {
+        let (name, value) = pair(text)?;
+        object.insert(name.to_owned(), Json::from(value));
+    }
+    Ok(Json::Object(object).to_string())
+}
+
+pub async fn settings(
+    reach: &Reach,
+    stream: String,
+    asked: Option<String>,
+    pg_version: u32,
+    role: String,
+    overrides: &[String],
+    dynamic: &[String],
+) -> Result<Outcome, Failure> {
+    let (revision, tag) = which(asked);
+    let (overrides, dynamic) = (object(overrides)?, object(dynamic)?);
+    let message = ReleaseSettingsRequest {
+        stream,
+        revision,
+        tag,
+        compute: String::new(),
+        pg_version,
+        role,
+        overrides,
+        dynamic,
+    };
+    let reply = reach.releases().await?.release_settings(message).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let settings: view::Settings = read(&reply.json)?;
+    let rows = settings
+        .settings
+        .iter()
+        .map(|(name, value)| vec![name.clone(), value.value.clone(), value.layer.clone()]);
+    show::text(&show::table(&["SETTING", "VALUE", "FROM"], rows))?;
+    Ok(Outcome::Good)
+}
+
+pub async fn start(reach: &Reach, stream: String, compute: String) -> Result<Outcome, Failure> {
+    let message = StartComputeRequest { stream, compute };
+    let reply = reach.releases().await?.start_compute(message).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let start: view::Start = read(&reply.json)?;
+    show::text(&format!("{} (revision {}, {})", start.tag, start.revision, start.because))?;
+    Ok(Outcome::Good)
+}
+
+pub async fn explain(reach: &Reach, stream: String, revision: Option<u64>) -> Result<Outcome, Failure> {
+    let message = ExplainReleaseRequest { stream: stream.clone(), revision: revision.unwrap_or(0) };
+    let reply = reach.releases().await?.explain_release(message).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let waits: Vec<view::Waits> = read(&reply.json)?;
+    if waits.is_empty() {
+        show::text(&format!("nothing of {stream} waits"))?;
+    }
+    for waits in waits {
+        show::text(&format!("revision {} ({}) is {}", waits.revision, waits.tag, waits.status))?;
+        let reasons: Vec<_> = waits.reasons.into_iter().map(Into::into).collect();
+        if !reasons.is_empty() {
+            show::text(&show::reasons(&reasons, 0))?;
+        }
+    }
+    Ok(Outcome::Good)
+}
+
+/// What differs, a line each: every part of the body, the manifest by its paths.
+pub async fn diff(reach: &Reach, stream: String, from: u64, to: u64) -> Result<Outcome, Failure> {
+    let one = get(reach, stream.clone(), Some(from.to_string())).await?;
+    let other = get(reach, stream, Some(to.to_string())).await?;
+    let (one, other) = (parts(&read(&one)?), parts(&read(&other)?));
+    let paths: std::collections::BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    for path in paths.into_iter().filter(|path| one.get(*path) != other.get(*path)) {
+        if reach.json {
+            show::json(&json!({ "path": path, "from": one.get(path), "to": other.get(path) }))?;
+            continue;
+        }
+        let text = |value: Option<&Json>| value.map_or_else(|| "absent".to_owned(), Json::to_string);
+        show::text(&format!("{path}: {} -> {}", text(one.get(path)), text(other.get(path))))?;
+    }
+    Ok(Outcome::Good)
+}
+
+/// The leaves of what was asked for, by their paths.
+fn parts(release: &Json) -> BTreeMap<String, Json> {
+    let mut leaves = BTreeMap::new();
+    for name in ["version", "tag", "branch", "requires", "evidence", "canary", "manifest"] {
+        if let Some(value) = release.get(name) {
+            flatten(name, value, &mut leaves);
+        }
+    }
+    leaves
+}
+
+fn flatten(path: &str, value: &Json, leaves: &mut BTreeMap<String, Json>) {
+    match value {
+        Json::Object(map) if !map.is_empty() => {
+            map.iter().for_each(|(name, value)| flatten(&format!("{path}.{name}"), value, leaves));
+        }
+        leaf => drop(leaves.insert(path.to_owned(), leaf.clone())),
+    }
+}
+
+pub async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> {
+    let message = StreamHistoryRequest { stream };
+    let mut events = reach.releases().await?.stream_history(message).await?.into_inner();
+    while let Some(event) = events.message().await? {
+        if reach.json {
+            show::json(&event)?;
+            continue;
+        }
+        let because = if event.because.is_empty() { String::new() } else { format!(": {}", event.because) };
+        show::text(&format!(
+            "{}  {} -> {} by {}{because}",
+            show::time(event.at),
+            event.from,
+            event.to,
+            event.who
+        ))?;
+    }
+    Ok(Outcome::Good)
+}
+
+pub async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
+    let reply = reach.releases().await?.list_streams(ListStreamsRequest {}).await?.into_inner();
+    let streams: Vec<view::Stream> = read(&reply.json)?;
+    if reach.json {
+        streams.iter().try_for_each(show::json)?;
+        return Ok(Outcome::Good);
+    }
+    let tag = |release: Option<&view::Release>| show::or_dash(release.map(|release| release.tag.to_string()));
+    let rows = streams.iter().map(|stream| {
+        vec![
+            stream.stream.to_string(),
+            tag(stream.deployed.as_ref()),
+            tag(stream.canary.as_ref().map(|trial| &trial.release)),
+            stream.pending.len().to_string(),
+            stream.kept.len().to_string(),
+            stream.pins.len().to_string(),
+        ]
+    });
+    show::text(&show::table(&["STREAM", "DEPLOYED", "CANARY", "PENDING", "KEPT", "PINS"], rows))?;
+    Ok(Outcome::Good)
+}
+
+pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
+    let message = ShowStreamRequest { stream: name };
+    let reply = reach.releases().await?.show_stream(message).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let stream: view::Stream = read(&reply.json)?;
+    let settings = serde_json::to_string_pretty(&stream.settings).unwrap_or_default();
+    show::text(&format!("stream {} is run by {settings}", stream.stream))?;
+    let heads = stream.deployed.iter().chain(stream.canary.as_ref().map(|trial| &trial.release));
+    let heads = heads.chain(&stream.pending).chain(stream.kept.iter().map(|kept| &kept.release));
+    show::text(&show::table(&HEADER, heads.map(row)))?;
+    for kept in &stream.kept {
+        let why = if kept.held_by.is_empty() {
+            "about to be collected".to_owned()
+        } else {
+            kept.held_by.join("; ")
+        };
+        show::text(&format!("revision {} is kept: {why}", kept.release.revision))?;
+    }
+    if let Some(trial) = &stream.canary {
+        show::text(&format!(
+            "canary: {} of starts, {} computes told of success, {} of failure",
+            show::or_dash(trial.fraction),
+            trial.successes,
+            trial.failures
+        ))?;
+    }
+    for (compute, pin) in &stream.pins {
+        show::text(&format!("{compute} is pinned to revision {} by {}: {}", pin.revision, pin.who, pin.why))?;
+    }
+    for (tag, count) in &stream.running {
+        show::text(&format!("{count} computes run {tag}"))?;
+    }
+    Ok(Outcome::Good)
+}

@@ -1,0 +1,194 @@
+//! Wishes.
+
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::reach::Reach;
+use crate::cli::show;
+use serde_json::{Map, Value as Json, json};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tidegate_proto::wire::v1::{
+    ApproveReleaseRequest, ConfigureStreamRequest, CreateReleaseRequest, PinComputeRequest,
+    PromoteReleaseRequest, ReleaseReply, RetryReleaseRequest, RollBackReleaseRequest, TellEvidenceRequest,
+    UnpinComputeRequest,
+};
+
+/// What a release is created of.
+pub struct Create {
+    pub version: u64,
+    pub tag: String,
+    pub manifest: Option<PathBuf>,
+    pub requires: Vec<String>,
+    pub branch: Option<String>,
+    pub needs_evidence: bool,
+    pub canary: Option<Canary>,
+    pub pull_request: Option<String>,
+    pub group: Option<String>,
+}
+
+/// How it is tried first.
+pub struct Canary {
+    pub fraction: f64,
+    pub promote_after: Option<u32>,
+    pub tolerate: u32,
+    pub deadline: Option<String>,
+}
+
+/// Reads a file of YAML or JSON (which is YAML too), or stdin.
+pub fn document(path: &Path) -> Result<Json, Failure> {
+    let shown = path.display();
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    let text = text.map_err(|e| Failure::usage(format!("could not read {shown}: {e}")))?;
+    // The reader refuses a key that is there twice, and tells line and column.
+    serde_saphyr::from_str(&text)
+        .map_err(|e| Failure::usage(format!("{shown} cannot be read; nothing was changed: {e}")))
+}
+
+/// `NAME=VALUE`.
+pub fn pair(text: &str) -> Result<(&str, &str), Failure> {
+    text.split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| Failure::usage(format!("{text:?} is not NAME=VALUE; nothing was changed")))
+}
+
+fn body(asked: &Create) -> Result<Json, Failure> {
+    let mut requires = Map::new();
+    for text in &asked.requires {
+        let (service, version) = pair(text)?;
+        let version: u32 = version.parse().map_err(|_| {
+            Failure::usage(format!(
+                "--requires {text}: {version:?} is not a service version; nothing was changed"
+            ))
+        })?;
+        requires.insert(service.to_owned(), json!(version));
+    }
+    let manifest = asked.manifest.as_deref().map(document).transpose()?.unwrap_or_else(|| json!({}));
+    let mut body = json!({
+        "version": asked.version,
+        "tag": asked.tag,
+        "manifest": manifest,
+        "requires": requires,
+        "evidence": if asked.needs_evidence { "required" } else { "none" },
+    });
+    let canary = asked.canary.as_ref().map(|canary| {
+        let mut json = json!({ "fraction": canary.fraction, "tolerate": canary.tolerate });
+        if let Some(enough) = canary.promote_after {
+            json["promote_after"] = json!(enough);
+        }
+        if let Some(deadline) = &canary.deadline {
+            json["deadline"] = json!(deadline);
+        }
+        json
+    });
+    let optional = [
+        ("branch", asked.branch.clone().map(Json::from)),
+        ("pull_request", asked.pull_request.clone().map(Json::from)),
+        ("group", asked.group.clone().map(Json::from)),
+        ("canary", canary),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    }
+    Ok(body)
+}
+
+fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
+    if reach.json && !reply.release.is_empty() {
+        show::text(&reply.release)?;
+    } else if reach.json {
+        show::json(reply)?;
+    } else {
+        show::text(&reply.what)?;
+    }
+    Ok(Outcome::Good)
+}
+
+pub async fn create(reach: &Reach, stream: String, asked: Create) -> Result<Outcome, Failure> {
+    let body = body(&asked)?.to_string();
+    let message = CreateReleaseRequest { stream, body, who: reach.who() };
+    let reply = reach.releases().await?.create_release(message).await?.into_inner();
+    if !reach.json {
+        show::text(&format!("{} ({})", reply.what, status(&reply)))?;
+        return Ok(Outcome::Good);
+    }
+    told(reach, &reply)
+}
+
+fn status(reply: &ReleaseReply) -> String {
+    let release: Option<crate::operation::release::view::Release> = serde_json::from_str(&reply.release).ok();
+    release.map_or_else(String::new, |release| match release.status.word() {
+        "pending" => format!("pending: `tidegate release explain {}` says what for", release.revision),
+        word => word.to_owned(),
+    })
+}
+
+pub async fn roll_back(
+    reach: &Reach,
+    stream: String,
+    revision: u64,
+    why: String,
+) -> Result<Outcome, Failure> {
+    let message = RollBackReleaseRequest { stream, revision, who: reach.who(), why };
+    told(reach, reach.releases().await?.roll_back_release(message).await?.get_ref())
+}
+
+pub async fn approve(reach: &Reach, stream: String, revision: u64, note: String) -> Result<Outcome, Failure> {
+    let message = ApproveReleaseRequest { stream, revision, who: reach.who(), note };
+    told(reach, reach.releases().await?.approve_release(message).await?.get_ref())
+}
+
+pub async fn promote(
+    reach: &Reach,
+    stream: String,
+    revision: u64,
+    fraction: Option<f64>,
+    why: String,
+) -> Result<Outcome, Failure> {
+    let fraction = fraction.map(|share| share.to_string()).unwrap_or_default();
+    let message = PromoteReleaseRequest { stream, revision, fraction, who: reach.who(), why };
+    told(reach, reach.releases().await?.promote_release(message).await?.get_ref())
+}
+
+pub async fn retry(reach: &Reach, stream: String, revision: u64, why: String) -> Result<Outcome, Failure> {
+    let message = RetryReleaseRequest { stream, revision, who: reach.who(), why };
+    told(reach, reach.releases().await?.retry_release(message).await?.get_ref())
+}
+
+pub async fn pin(
+    reach: &Reach,
+    stream: String,
+    compute: String,
+    revision: u64,
+    why: String,
+) -> Result<Outcome, Failure> {
+    let message = PinComputeRequest { stream, compute, revision, who: reach.who(), why };
+    told(reach, reach.releases().await?.pin_compute(message).await?.get_ref())
+}
+
+pub async fn unpin(reach: &Reach, stream: String, compute: String, why: String) -> Result<Outcome, Failure> {
+    let message = UnpinComputeRequest { stream, compute, who: reach.who(), why };
+    told(reach, reach.releases().await?.unpin_compute(message).await?.get_ref())
+}
+
+pub async fn configure(reach: &Reach, stream: String, path: &Path) -> Result<Outcome, Failure> {
+    let settings = document(path)?.to_string();
+    let message = ConfigureStreamRequest { stream, settings, who: reach.who(), why: String::new() };
+    told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
+}
+
+pub async fn evidence(
+    reach: &Reach,
+    compute_tag: String,
+    storage_tag: String,
+    verdict: String,
+    note: String,
+) -> Result<Outcome, Failure> {
+    let message = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who: reach.who() };
+    told(reach, reach.releases().await?.tell_evidence(message).await?.get_ref())
+}

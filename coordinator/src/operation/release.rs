@@ -1,0 +1,90 @@
+//! What is asked about compute releases: one file a verb, called by every door alike. Bodies that doors pass on as JSON
+//! become types here.
+
+mod approve;
+mod configure;
+mod create;
+mod evidence;
+mod explain;
+mod get;
+mod history;
+mod list;
+mod pin;
+mod promote;
+mod read;
+mod retry;
+mod roll_back;
+mod settings;
+mod start;
+mod streams;
+mod tell;
+pub mod view;
+
+pub use approve::approve;
+pub use configure::configure;
+pub use create::create;
+pub use evidence::evidence;
+pub use explain::explain;
+pub use get::get;
+pub use history::history;
+pub use list::list;
+pub use pin::{pin, unpin};
+pub use promote::promote;
+pub use retry::retry;
+pub use roll_back::roll_back;
+pub use settings::settings;
+pub use start::start;
+pub use streams::{list as streams, show as show_stream};
+pub use tell::{available, running, signal};
+
+use super::OperationError;
+use crate::room::Room;
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+use std::str::FromStr;
+use tidegate_planner::ask::release::Asked;
+use tidegate_proto::wire::v1::ReleaseReply;
+use tidegate_proto::{ReleaseRevision, StreamName};
+
+/// The stream that is meant where none is named.
+pub const DEFAULT_STREAM: &str = "compute";
+
+/// Reads the name of a stream; empty = the default one.
+fn stream_name(text: &str) -> Result<StreamName, OperationError> {
+    parse(if text.is_empty() { DEFAULT_STREAM } else { text })
+}
+
+/// Reads a revision that an operator typed.
+fn revision(number: u64) -> Result<ReleaseRevision, OperationError> {
+    ReleaseRevision::new(number).map_err(|e| OperationError::BadInput(e.to_string()))
+}
+
+/// Reads a name, a tag, a fraction.
+fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
+    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
+}
+
+/// Reads a JSON body; what is wrong is told with its line and column.
+fn body<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, OperationError> {
+    serde_json::from_str(text)
+        .map_err(|e| OperationError::BadInput(format!("{what} cannot be read: {e}; nothing was changed")))
+}
+
+/// The answer to a wish, with the release that it concerns as it stands now.
+async fn reply(room: &Room, asked: Asked, what: String) -> Result<ReleaseReply, OperationError> {
+    let changed = asked.commit.is_some();
+    let stream = asked.stream.to_string();
+    let Some(revision) = asked.revision else {
+        return Ok(ReleaseReply { stream, changed, what, ..ReleaseReply::default() });
+    };
+    let release = read::release(room, &asked.stream, revision).await?;
+    let manifest = read::manifest(room, release.manifest).await?;
+    Ok(ReleaseReply {
+        revision: revision.get(),
+        changed,
+        release: view::text(&view::Release::of(&asked.stream, &release, Some(manifest))),
+        what,
+        digest: release.digest.to_string(),
+        stream,
+    })
+}

@@ -1,0 +1,74 @@
+//! CI, or a person, creates a compute release. Asked twice, it is created once.
+
+use super::super::{OperationError, remarking, wish};
+use super::{body, read, reply, stream_name};
+use crate::room::Room;
+use crate::seat::Seat;
+use std::time::Duration;
+use tidegate_planner::ask::{self, release::Asked};
+use tidegate_proto::compute::ReleaseRequest;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::wire::v1::{CreateReleaseRequest, ReleaseReply};
+
+/// How long the answer waits for a release that nothing holds to go out: the next turn does it, within milliseconds.
+const TURN: Duration = Duration::from_secs(2);
+
+/// Creates a release.
+pub async fn create(
+    room: &Room,
+    seat: &Seat,
+    asked: CreateReleaseRequest,
+) -> Result<ReleaseReply, OperationError> {
+    let base = stream_name(&asked.stream)?;
+    let request: ReleaseRequest = body("the release", &asked.body)?;
+    let asker = remarking(&asked.who, "why", "")?;
+    let read_tag = || async {
+        let home = {
+            let picture = room.mirror.picture();
+            ask::release::home(&picture.fleet, &base, &request).map_err(wish::refused)?
+        };
+        read::tag(room, &home, &request.tag).await
+    };
+    let granted = {
+        let _alone = room.releases.lock().await;
+        wish::settle(room, seat, read_tag, |fleet, moment, tag| {
+            ask::release::create(fleet, moment, &base, tag.as_ref(), &request, &asker)
+        })
+        .await?
+        .0
+    };
+    if granted.commit.is_some() {
+        goes_out(room, seat, &granted).await;
+    }
+    let what = match (&granted.revision, granted.commit.is_some()) {
+        (Some(revision), true) => format!("revision {revision} of {} was created", granted.stream),
+        (Some(revision), false) => {
+            format!("revision {revision} of {} is the latest and says the same already", granted.stream)
+        }
+        (None, _) => "nothing was created".to_owned(),
+    };
+    reply(room, granted, what).await
+}
+
+/// Waits until a new release has gone out, or something is known to hold it.
+async fn goes_out(room: &Room, seat: &Seat, granted: &Asked) {
+    let Some(revision) = granted.revision else { return };
+    let mut sight = room.mirror.sight();
+    let stands = || {
+        let picture = room.mirror.picture();
+        let waits = picture
+            .fleet
+            .stream(&granted.stream)
+            .and_then(|stream| stream.head(revision))
+            .is_some_and(|head| head.release.status == ReleaseStatus::Pending);
+        let held = || {
+            let explain = |moment: &_| ask::release::explain(&picture.fleet, moment, &granted.stream);
+            let reasons = seat.plan(&picture.fleet, explain, |_| 0);
+            reasons.is_ok_and(|all| all.contains_key(&revision))
+        };
+        waits && !held()
+    };
+    let moved = async { while stands() && sight.changed().await.is_ok() {} };
+    // It goes out all the same, later; the answer says how it stands now.
+    let _ = tokio::time::timeout(TURN, moved).await;
+}

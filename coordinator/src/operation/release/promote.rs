@@ -1,0 +1,32 @@
+//! A person's word that a release goes to more starts, or to all.
+
+use super::super::{OperationError, remarking, wish};
+use super::{parse, reply, revision, stream_name};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::Fraction;
+use tidegate_proto::wire::v1::{PromoteReleaseRequest, ReleaseReply};
+
+/// Promotes a release to a share of starts, or deploys it.
+pub async fn promote(
+    room: &Room,
+    seat: &Seat,
+    asked: PromoteReleaseRequest,
+) -> Result<ReleaseReply, OperationError> {
+    let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
+    let fraction: Option<Fraction> = match asked.fraction.as_str() {
+        "" => None,
+        text => Some(parse(text)?),
+    };
+    let asker = remarking(&asked.who, "why", &asked.why)?;
+    let granted = wish::asked_of_stream(room, seat, |fleet, moment| {
+        ask::release::promote(fleet, moment, &stream, revision, fraction, &asker)
+    })
+    .await?;
+    let what = match fraction {
+        Some(share) => format!("{share} of starts use revision {revision} of {stream}"),
+        None => format!("revision {revision} of {stream} is deployed"),
+    };
+    reply(room, granted, what).await
+}

@@ -1,0 +1,28 @@
+//! Which release a compute starts with: answered from memory, by any coordinator.
+
+use super::super::OperationError;
+use super::{parse, stream_name, view};
+use crate::room::Room;
+use tidegate_planner::release::canary;
+use tidegate_proto::ComputeId;
+use tidegate_proto::wire::v1::StartComputeRequest;
+
+/// Answers for one compute.
+pub fn start(room: &Room, asked: &StartComputeRequest) -> Result<view::Start, OperationError> {
+    let stream = stream_name(&asked.stream)?;
+    let compute: ComputeId = parse(&asked.compute)?;
+    let picture = room.mirror.picture();
+    let found = picture.fleet.stream(&stream).and_then(|found| canary::start(found, &compute));
+    let start = found.ok_or_else(|| {
+        OperationError::NotFound(format!(
+            "nothing of {stream} is deployed yet, so {compute} has nothing to start with"
+        ))
+    })?;
+    Ok(view::Start {
+        revision: start.head.release.revision,
+        version: start.head.release.version,
+        tag: start.head.release.tag.clone(),
+        because: start.by.word().to_owned(),
+        compute_id: compute,
+    })
+}

@@ -1,0 +1,25 @@
+//! Which streams there are, and how one stands.
+
+use super::super::OperationError;
+use super::{stream_name, view};
+use crate::room::Room;
+use tidegate_proto::wire::v1::{ListStreamsRequest, ShowStreamRequest};
+
+/// Every stream, by name.
+pub fn list(room: &Room, _: &ListStreamsRequest) -> Result<Vec<view::Stream>, OperationError> {
+    let picture = room.mirror.picture();
+    let fleet = &picture.fleet;
+    Ok(fleet.streams().map(|(name, stream)| view::Stream::of(fleet, name, stream)).collect())
+}
+
+/// One stream.
+pub fn show(room: &Room, asked: &ShowStreamRequest) -> Result<view::Stream, OperationError> {
+    let name = stream_name(&asked.stream)?;
+    let picture = room.mirror.picture();
+    let stream = picture.fleet.stream(&name).ok_or_else(|| {
+        OperationError::NotFound(format!(
+            "there is no release stream {name}: the first release that is created makes it"
+        ))
+    })?;
+    Ok(view::Stream::of(&picture.fleet, &name, stream))
+}

@@ -1,0 +1,385 @@
+//! Compute releases over HTTP, as CI and those who start computes ask: every answer is checked against the OpenAPI
+//! document that is served.
+
+use crate::herd;
+use crate::world::{Coordinator, LIMIT, spec, store, world};
+use axum::body::Body;
+use axum::http::{Request, StatusCode, header};
+use axum::{Extension, Router};
+use http_body_util::BodyExt;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use tidegate_coordinator::api::releases::{self, RELEASES};
+use tidegate_coordinator::grpc::{Peers, ReleasesService};
+use tidegate_coordinator::guard::{By, Principal};
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::Value;
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::token::Role;
+use tidegate_store::Scope;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// A door, and which of its operations were asked.
+struct Door {
+    router: Router,
+    document: Json,
+    asked: Mutex<BTreeSet<String>>,
+}
+
+struct Answer {
+    status: StatusCode,
+    etag: Option<String>,
+    location: Option<String>,
+    body: Json,
+}
+
+impl Door {
+    async fn of(coordinator: &Coordinator) -> Self {
+        let service = ReleasesService::new(coordinator.room.clone(), Peers::default());
+        let principal = Principal { name: "ci".to_owned(), role: Role::Release, by: By::Place };
+        let router = releases::routes(service).layer(Extension(principal));
+        let mut door = Self { router, document: Json::Null, asked: Mutex::default() };
+        door.document = door.send("GET", "/management/api/v2/openapi.json", None).await.body;
+        door
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Option<String>) -> Answer {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(body.map_or_else(Body::empty, Body::from)).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let header = |name| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
+        let (etag, location) = (header(header::ETAG), header(header::LOCATION));
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let body = if bytes.is_empty() { Json::Null } else { serde_json::from_slice(&bytes).unwrap() };
+        let answer = Answer { status, etag, location, body };
+        if !self.document.is_null() {
+            self.is_true(method, path, &answer);
+        }
+        answer
+    }
+
+    /// Whether the document foretold this answer.
+    fn is_true(&self, method: &str, path: &str, answer: &Answer) {
+        let path = path.split('?').next().unwrap().strip_prefix("/management/api/v2").unwrap();
+        let (template, operations) = self
+            .document
+            .get("paths")
+            .and_then(Json::as_object)
+            .unwrap()
+            .iter()
+            .filter(|(template, _)| matches(template, path))
+            // What is spelt out goes before a parameter.
+            .min_by_key(|(template, _)| template.matches('{').count())
+            .unwrap_or_else(|| panic!("{path} is not in the document"));
+        let operation = &operations[method.to_lowercase()];
+        assert!(operation.is_object(), "{method} {template} is not in the document");
+        self.asked.lock().unwrap().insert(operation["operationId"].as_str().unwrap().to_owned());
+        let responses = &operation["responses"];
+        let told = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
+        let told = self
+            .deref(told.unwrap_or_else(|| panic!("{method} {template}: {} is not told of", answer.status)));
+        let schema = &told["content"]["application/json"]["schema"];
+        if schema.is_null() {
+            assert!(answer.body.is_null(), "{method} {template}: {} has no body", answer.status);
+            return;
+        }
+        // The schema's references are to the whole document.
+        let whole = json!({ "components": self.document["components"], "allOf": [schema] });
+        let validator = jsonschema::draft202012::new(&whole).unwrap();
+        if let Err(error) = validator.validate(&answer.body) {
+            panic!("{method} {template} {}: {error} in {:#}", answer.status, answer.body);
+        }
+    }
+
+    fn deref<'a>(&'a self, value: &'a Json) -> &'a Json {
+        match value.get("$ref").and_then(Json::as_str) {
+            Some(path) => self.document.pointer(path.strip_prefix('#').unwrap()).unwrap(),
+            None => value,
+        }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send("GET", &format!("{RELEASES}{path}"), None).await
+    }
+
+    async fn post(&self, path: &str, body: &Json) -> Answer {
+        self.send("POST", &format!("{RELEASES}{path}"), Some(body.to_string())).await
+    }
+
+    async fn put(&self, path: &str, body: &Json) -> Answer {
+        self.send("PUT", &format!("/management/api/v2{path}"), Some(body.to_string())).await
+    }
+
+    async fn create(&self, version: u64) -> Answer {
+        self.post("", &release(version)).await
+    }
+
+    /// Waits until a release has this status.
+    async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
+        let mut sight = coordinator.room.mirror.sight();
+        let there = async {
+            loop {
+                let found = self.get(&format!("/{revision}")).await.body;
+                if found["status"] == status {
+                    return found;
+                }
+                sight.changed().await.unwrap();
+            }
+        };
+        match tokio::time::timeout(LIMIT, there).await {
+            Ok(found) => found,
+            Err(_) => panic!(
+                "{revision} did not become {status}: {:#}",
+                self.get(&format!("/{revision}")).await.body
+            ),
+        }
+    }
+}
+
+fn matches(template: &str, path: &str) -> bool {
+    let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+    template.len() == path.len() && template.iter().zip(&path).all(|(t, p)| t.starts_with('{') || t == p)
+}
+
+fn release(version: u64) -> Json {
+    json!({ "version": version, "tag": format!("release-{version}"), "manifest": { "pg_settings": {} } })
+}
+
+async fn door() -> (Embedded, Coordinator, Door) {
+    let embedded = Embedded::in_memory();
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    let door = Door::of(&coordinator).await;
+    (embedded, coordinator, door)
+}
+
+#[tokio::test]
+async fn a_release_is_created_superseded_and_gone_back_to() {
+    let (_embedded, coordinator, door) = door().await;
+    let first = door.create(9057).await;
+    assert_eq!(first.status, StatusCode::OK);
+    assert_eq!(
+        (&first.body["revision"], &first.body["status"]),
+        (&json!(1), &json!("deployed")),
+        "{}",
+        first.body
+    );
+    assert_eq!(first.body["created_by"], "ci");
+    assert!(first.body["deployed_at"].is_string());
+    assert_eq!(first.location.as_deref(), Some("/management/api/v2/compute_releases/1?stream=compute"));
+
+    let again = door.create(9057).await;
+    assert_eq!(
+        (again.status, again.etag, again.location),
+        (StatusCode::NOT_MODIFIED, first.etag, first.location)
+    );
+
+    assert_eq!(door.create(9058).await.body["status"], "deployed");
+    assert_eq!(door.get("/1").await.body["status"], "superseded");
+    let back = door.post("/rollback", &json!({ "revision": 1 })).await;
+    assert_eq!(back.status, StatusCode::OK);
+    assert_eq!((&back.body["revision"], &back.body["rollback_of"]), (&json!(3), &json!(1)), "{}", back.body);
+    assert_eq!(door.get("/deployed").await.body["revision"], 3);
+    assert_eq!(
+        door.get("/by_tag/release-9057").await.body["revision"],
+        3,
+        "the latest revision of a tag wins"
+    );
+    assert_eq!(
+        door.send("GET", "/management/api/v2/streams/compute/active", None).await.body["tag"],
+        "release-9057"
+    );
+
+    let page = door.get("?limit=2").await.body;
+    let revisions = |page: &Json| -> Vec<u64> {
+        page["releases"].as_array().unwrap().iter().map(|r| r["revision"].as_u64().unwrap()).collect()
+    };
+    assert_eq!((revisions(&page), &page["before"]), (vec![3, 2], &json!(2)));
+    let rest = door.get("?limit=2&before=2").await.body;
+    assert_eq!((revisions(&rest), rest.get("before")), (vec![1], None));
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_thousand_identical_creates_at_once_make_one_revision() {
+    let (_embedded, coordinator, door) = door().await;
+    let all = futures::future::join_all((0..1000).map(|_| door.create(9057))).await;
+    let count = |status| all.iter().filter(|answer| answer.status == status).count();
+    assert_eq!((count(StatusCode::OK), count(StatusCode::NOT_MODIFIED)), (1, 999));
+    assert!(all.iter().all(|answer| answer.location == all[0].location && answer.etag == all[0].etag));
+    let stored = coordinator.room.store.list(&Scope::Kind(Kind::Release)).await.unwrap();
+    assert_eq!(stored.entries.len(), 1);
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
+    let (_embedded, coordinator, door) = door().await;
+    assert_eq!(door.create(9057).await.status, StatusCode::OK);
+    let before = coordinator.room.store.list(&Scope::Kind(Kind::Stream)).await.unwrap();
+    let large = json!({ "version": 9058, "tag": "t", "manifest": { "x": "y".repeat(600 * 1024) } });
+    let cases: [(&str, String, u16, &str); 12] = [
+        ("", "{\"version\": 9058,\n \"tag\" \"t\"}".to_owned(), 400, "line 2 column 8"),
+        ("", json!({ "version": 0, "tag": "t" }).to_string(), 400, "version"),
+        ("", json!({ "version": 9058, "tag": "../t" }).to_string(), 400, "tag"),
+        ("", json!({ "version": 9058, "tag": "t", "manifst": {} }).to_string(), 400, "manifst"),
+        ("", json!({ "version": 9056, "tag": "release-9056" }).to_string(), 409, "9057"),
+        ("", json!({ "version": 9058, "tag": "release-9057" }).to_string(), 409, "release-9057"),
+        (
+            "",
+            json!({ "version": 9058, "tag": "t", "canary": { "fraction": 1.5 } }).to_string(),
+            400,
+            "fraction",
+        ),
+        ("", large.to_string(), 400, "at most"),
+        ("", "x".repeat(1100 * 1024), 413, "at most"),
+        ("/rollback", json!({ "revision": 7 }).to_string(), 404, "7"),
+        ("/rollback", json!({}).to_string(), 400, "revision"),
+        ("?strem=x", release(9058).to_string(), 400, "strem"),
+    ];
+    for (path, body, status, word) in cases {
+        let shown = body.chars().take(80).collect::<String>();
+        let answer = door.send("POST", &format!("{RELEASES}{path}"), Some(body)).await;
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!(answer.status.as_u16(), status, "{path} {shown}: {}", answer.body);
+        assert!(message.contains(word), "{path} {shown}: {message}");
+    }
+    for (path, status) in [("/99", 404), ("/x", 400), ("/0", 400), ("/by_tag/none", 404), ("?limit=101", 400)]
+    {
+        assert_eq!(door.get(path).await.status.as_u16(), status, "{path}");
+    }
+    let after = coordinator.room.store.list(&Scope::Kind(Kind::Stream)).await.unwrap();
+    assert_eq!(before.entries[0].mod_revision, after.entries[0].mod_revision, "nothing was changed");
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_release_waits_for_the_floor_of_storage_and_then_holds_it() {
+    let (_embedded, coordinator, herd) = world(3).await;
+    let away = CancellationToken::new();
+    tokio::spawn(herd.run(away.clone()));
+    let door = Door::of(&coordinator).await;
+    let mut asked = release(9057);
+    let service = herd::service().to_string();
+    asked["requires"] = json!({ (service.as_str()): 2 });
+    let waiting = door.post("", &asked).await;
+    assert_eq!(
+        (waiting.status, &waiting.body["status"]),
+        (StatusCode::OK, &json!("pending")),
+        "{}",
+        waiting.body
+    );
+    let told = door.get("/1/explain").await.body;
+    let what = told[0]["reasons"][0]["what"].as_str().unwrap();
+    assert!(what.contains(&service) && what.contains('2'), "{told:#}");
+
+    coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
+    door.becomes(&coordinator, 1, "deployed").await;
+    let needs = coordinator.room.store.list(&Scope::Kind(Kind::Need)).await.unwrap().entries;
+    let Ok(Value::Need(need)) = &needs[0].value else { panic!("{needs:?}") };
+    let (stream, holder) = need.body.highest().unwrap();
+    assert_eq!((stream.as_str(), holder.minimum.get()), ("compute", 2), "no floor falls below it: {need:?}");
+    away.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_canary_is_rising_judged_and_promoted() {
+    let (embedded, coordinator, door) = door().await;
+    assert_eq!(door.create(1).await.body["status"], "deployed");
+    let mut asked = release(2);
+    asked["canary"] = json!({ "fraction": 0.5, "promote_after": 2, "tolerate": 1 });
+    door.post("", &asked).await;
+    door.becomes(&coordinator, 2, "canary").await;
+    let starts = async || {
+        let mut within = BTreeSet::new();
+        for n in 0..40 {
+            let start = door.get(&format!("/start?compute_id=ep-{n}")).await.body;
+            if start["revision"] == 2 {
+                within.insert(n);
+            }
+        }
+        within
+    };
+    let half = starts().await;
+    assert!((5..35).contains(&half.len()), "{half:?}");
+    assert_eq!(door.post("/2/promote", &json!({ "fraction": 0.8 })).await.status, StatusCode::OK);
+    let more = starts().await;
+    assert!(more.is_superset(&half) && more.len() > half.len(), "a rising fraction only adds");
+
+    let word = |success: bool| json!({ "success": success, "why": "it started" });
+    for _ in 0..3 {
+        let told = door.put("/compute_releases/2/signals/ep-1", &word(true)).await;
+        assert_eq!(told.status, StatusCode::OK);
+    }
+    assert_eq!(door.get("/2").await.body["status"], "canary", "one compute's word counts once");
+    let follower = Coordinator::over(store(&embedded).await, "two");
+    let shown = coordinator.room.mirror.sight().borrow().revision;
+    follower.room.mirror.reaches(shown).await;
+    assert_eq!(Door::of(&follower).await.get("/start?compute_id=ep-1").await.status, StatusCode::OK);
+    follower.stop().await;
+    door.put("/compute_releases/2/signals/ep-2", &word(true)).await;
+    door.becomes(&coordinator, 2, "deployed").await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn every_operation_of_the_document_is_asked_and_answers_as_it_says() {
+    let (_embedded, coordinator, door) = door().await;
+    let settings = json!({ "approval": "required", "minimum_available": 1, "rollback_window": "1h" });
+    assert_eq!(door.put("/streams/compute", &settings).await.status, StatusCode::OK);
+    let manifest = json!({ "pg_settings": { "common": { "max_wal_size": "1024" } } });
+    let body = json!({ "version": 1, "tag": "t1", "manifest": manifest });
+    assert_eq!(door.post("", &body).await.body["status"], "pending");
+    assert_eq!(door.get("/1/explain").await.body[0]["status"], "pending");
+    assert_eq!(
+        door.put("/compute_releases/1/available", &json!({ "available": true })).await.status,
+        StatusCode::OK
+    );
+    assert_eq!(door.post("/1/approve", &json!({ "note": "go" })).await.status, StatusCode::OK);
+    door.becomes(&coordinator, 1, "deployed").await;
+    assert_eq!(door.get("/1").await.body["approved_by"], "ci");
+    assert_eq!(
+        door.put("/compute_releases/pins/ep-1", &json!({ "revision": 1, "why": "x" })).await.status,
+        StatusCode::OK
+    );
+    assert_eq!(door.get("/start?compute_id=ep-1").await.body["because"], "pinned");
+    assert_eq!(door.put("/compute_releases/running", &json!({ "t1": 3 })).await.status, StatusCode::OK);
+    for path in [
+        "/1/settings?pg_version=17&role=replica",
+        "/by_tag/t1/settings?pg_version=17",
+        "/by_tag/custom/settings?pg_version=17",
+    ] {
+        let resolved = door.get(path).await;
+        assert_eq!(resolved.body["settings"]["max_wal_size"]["value"], "1024", "{path}: {}", resolved.body);
+    }
+    let unpinned = door.send("DELETE", &format!("{RELEASES}/pins/ep-1"), None).await;
+    assert_eq!(unpinned.status, StatusCode::OK);
+    let evidence = json!({ "verdict": "pass", "note": "run 7" });
+    assert_eq!(door.put("/evidence/t1/pantry-2.0.0", &evidence).await.status, StatusCode::OK);
+    for path in ["/deployed", "/by_tag/t1", "/start?compute_id=ep-2", ""] {
+        assert_eq!(door.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    assert_eq!(door.post("/1/promote", &json!({})).await.status, StatusCode::OK, "it is so already");
+    assert_eq!(door.post("/rollback", &json!({ "revision": 1 })).await.status, StatusCode::OK);
+    assert_eq!(door.post("/1/retry", &json!({})).await.status, StatusCode::CONFLICT, "it did not fail");
+    assert_eq!(
+        door.put("/compute_releases/1/signals/ep-1", &json!({ "success": true })).await.status,
+        StatusCode::CONFLICT,
+        "it is in no canary"
+    );
+    for path in ["/streams", "/streams/compute", "/streams/compute/active", "/openapi.json"] {
+        let found = door.send("GET", &format!("/management/api/v2{path}"), None).await;
+        assert_eq!(found.status, StatusCode::OK, "{path}");
+    }
+    let paths = door.document["paths"].as_object().unwrap().values();
+    let told: BTreeSet<String> = paths
+        .flat_map(|operations| operations.as_object().unwrap().values())
+        .map(|operation| operation["operationId"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(*door.asked.lock().unwrap(), told, "every operation was asked");
+    coordinator.stop().await;
+}
