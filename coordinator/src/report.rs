@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tidegate_planner::{Fleet, Stored};
+use tidegate_proto::record::Malformed;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::waiting::Waiting;
 use tidegate_proto::{Key, Revision, UpgradeId, Value};
@@ -165,16 +166,26 @@ impl Mirror {
     }
 }
 
+/// A key with its record, or why it is none, and its mod_revision.
+type OfTheFleet = (Key, Result<Value, Malformed>, Revision);
+
 impl Picture {
     /// What a snapshot shows.
     pub fn of(snapshot: Snapshot) -> Self {
         let mut picture = Self::default();
-        snapshot.entries.into_iter().for_each(|entry| picture.put(entry));
-        picture.fleet.set_revision(snapshot.revision);
-        picture
+        let of_the_fleet = snapshot.entries.into_iter().filter_map(|entry| picture.take_in(entry));
+        let fleet = Fleet::load(of_the_fleet, snapshot.revision);
+        Self { fleet, ..picture }
     }
 
     fn put(&mut self, entry: Entry) {
+        if let Some((key, value, at)) = self.take_in(entry) {
+            self.fleet.put(key, value, at);
+        }
+    }
+
+    /// Keeps what is not the fleet's; gives back what is.
+    fn take_in(&mut self, entry: Entry) -> Option<OfTheFleet> {
         if let Err(why) = &entry.value {
             tracing::warn!(key = %entry.key, %why, "a record cannot be read; gates that depend on it stay closed");
         }
@@ -185,8 +196,9 @@ impl Picture {
             }
             (Key::Leader, Ok(Value::Leader(record))) => self.leader = Some(Stored { record, at }),
             (Key::Leader, Err(_)) => self.leader = None,
-            (key, value) => self.fleet.put(key, value, at),
+            (key, value) => return Some((key, value, at)),
         }
+        None
     }
 
     fn gone(&mut self, key: &Key) {

@@ -2,17 +2,20 @@
 //! cheap. Pure data; it is told of keys and asks for nothing.
 
 mod compute;
+mod group;
 mod index;
 mod instance;
+mod place;
 mod service;
 mod upgrade;
 
 pub use compute::SignalCount;
-pub use index::NO_DOMAIN;
+pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Instance, Known};
-pub use service::ServiceFleet;
+pub use service::{ServiceFleet, Those};
 
 use std::collections::BTreeMap;
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::schema::Schema;
@@ -52,12 +55,26 @@ pub struct Fleet {
     compute: compute::ComputeRecords,
     tokens: BTreeMap<TokenId, Stored<Token>>,
     unreadable: BTreeMap<Key, (Malformed, Revision)>,
+    /// Whether indexes are left as they are until all is loaded.
+    loading: bool,
 }
 
 impl Fleet {
     /// A fleet of which nothing is known.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The fleet of all of these records, which are the whole of one revision: indexed once, at the end.
+    pub fn load(
+        records: impl IntoIterator<Item = (Key, Result<Value, Malformed>, Revision)>,
+        revision: Revision,
+    ) -> Self {
+        let mut fleet = Self { revision, loading: true, ..Self::default() };
+        records.into_iter().for_each(|(key, value, at)| fleet.put(key, value, at));
+        fleet.loading = false;
+        fleet.services.values_mut().for_each(ServiceFleet::loaded);
+        fleet
     }
 
     /// The revision of the store that it shows.
@@ -93,16 +110,18 @@ impl Fleet {
     fn put_readable(&mut self, key: Key, value: Value, at: Revision) {
         match (key, value) {
             (Key::Report(s, n), Value::Report(record)) => {
-                self.instance(s, n, |i| i.report = Some(Stored { record, at }))
+                self.instance(s, n, Some(Kind::Report), |i| i.report = Some(Stored { record, at }))
             }
             (Key::Inventory(s, n), Value::Inventory(record)) => {
-                self.instance(s, n, |i| i.inventory = Some(Stored { record, at }))
+                self.instance(s, n, Some(Kind::Inventory), |i| i.inventory = Some(Stored { record, at }))
             }
             (Key::Decommission(s, n), Value::Decommission(record)) => {
-                self.instance(s, n, |i| i.decommission = Some(Stored { record, at }))
+                self.instance(s, n, Some(Kind::Decommission), |i| {
+                    i.decommission = Some(Stored { record, at })
+                })
             }
             (Key::Directive(s, n), Value::Directive(record)) => {
-                self.instance(s, n, |i| i.directive = Some(Stored { record, at }))
+                self.instance(s, n, Some(Kind::Directive), |i| i.directive = Some(Stored { record, at }))
             }
             (Key::Window(s), Value::Window(record)) => self.of(s).set_window(Some(Stored { record, at })),
             (Key::Budget(s), Value::Budget(_)) => self.of(s).set_budget(at),
@@ -141,10 +160,12 @@ impl Fleet {
             self.mark_unreadable(key, None);
         }
         match key.clone() {
-            Key::Report(s, n) => self.instance(s, n, |i| i.report = None),
-            Key::Inventory(s, n) => self.instance(s, n, |i| i.inventory = None),
-            Key::Decommission(s, n) => self.instance(s, n, |i| i.decommission = None),
-            Key::Directive(s, n) => self.instance(s, n, |i| i.directive = None),
+            Key::Report(s, n) => self.instance(s, n, Some(Kind::Report), |i| i.report = None),
+            Key::Inventory(s, n) => self.instance(s, n, Some(Kind::Inventory), |i| i.inventory = None),
+            Key::Decommission(s, n) => {
+                self.instance(s, n, Some(Kind::Decommission), |i| i.decommission = None)
+            }
+            Key::Directive(s, n) => self.instance(s, n, Some(Kind::Directive), |i| i.directive = None),
             Key::Window(s) => self.of(s).set_window(None),
             Key::Budget(s) => self.of(s).set_budget(Revision::ABSENT),
             Key::Upgrade(id) => {
@@ -169,12 +190,19 @@ impl Fleet {
     }
 
     fn of(&mut self, service: ServiceName) -> &mut ServiceFleet {
-        self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service))
+        let loading = self.loading;
+        self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service, loading))
     }
 
-    fn instance(&mut self, service: ServiceName, node: NodeId, change: impl FnOnce(&mut Instance)) {
+    fn instance(
+        &mut self,
+        service: ServiceName,
+        node: NodeId,
+        changed: Option<Kind>,
+        change: impl FnOnce(&mut Instance),
+    ) {
         let maintained = self.maintenance.contains_key(&node);
-        self.of(service).change(node, |instance| {
+        self.of(service).change(node, changed, |instance| {
             instance.maintained = maintained;
             change(instance);
         });
@@ -184,7 +212,7 @@ impl Fleet {
         if let Key::Report(s, n) | Key::Inventory(s, n) | Key::Directive(s, n) | Key::Decommission(s, n) = key
         {
             let kind = key.kind();
-            self.instance(s.clone(), n.clone(), |i| match why {
+            self.instance(s.clone(), n.clone(), None, |i| match why {
                 Some(why) => drop(i.unreadable.insert(kind, why)),
                 None => drop(i.unreadable.remove(&kind)),
             });
@@ -194,7 +222,7 @@ impl Fleet {
     fn set_maintained(&mut self, node: &NodeId, maintained: bool) {
         for service in self.services.values_mut() {
             if service.get(node).is_some() {
-                service.change(node.clone(), |i| i.maintained = maintained);
+                service.change(node.clone(), None, |i| i.maintained = maintained);
             }
         }
     }
@@ -210,7 +238,7 @@ impl Fleet {
         };
         let fleet = self.of(service);
         for (node, wave) in members {
-            fleet.change(node, |i| i.wave = Some(wave));
+            fleet.change(node, None, |i| i.wave = Some(wave));
         }
     }
 
@@ -223,9 +251,11 @@ impl Fleet {
             domain: upgrade.spec.failure_domain.clone(),
             last_wave: upgrade.waves.as_ref().map_or(0, |w| (w.sizes.len() as u32).saturating_sub(1)),
         });
-        let waves = &self.waves;
-        let fleet =
-            self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service.clone()));
+        let (waves, loading) = (&self.waves, self.loading);
+        let fleet = self
+            .services
+            .entry(service.clone())
+            .or_insert_with(|| ServiceFleet::new(service.clone(), loading));
         fleet.set_view(view, |id| {
             waves
                 .get(id)

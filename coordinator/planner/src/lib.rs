@@ -26,7 +26,7 @@ pub mod stream;
 pub mod upgrade;
 pub mod wave;
 
-pub use fleet::{Fleet, Instance, ServiceFleet, Stored};
+pub use fleet::{Fleet, Instance, Known, ServiceFleet, Standing, Stored, Those};
 pub use moment::{Elapsed, Leading, Moment, SchemaFacts};
 pub use plan::{Action, Plan, PlannedCommit, SchemaJob, plan};
 pub use reason::{Reason, Sample};

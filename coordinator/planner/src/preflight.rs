@@ -2,7 +2,7 @@
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
 use crate::contracted;
-use crate::fleet::{Fleet, NO_DOMAIN, ServiceFleet};
+use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
 use crate::reason::Sample;
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::Former;
@@ -55,25 +55,22 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
             found.push(blocker(format!("{}: {text}: {sample}", service.name())));
         }
     };
-    any(
-        Sample::of(service.silent().iter(), service.silent().len()),
-        "no report from (bring it back, or decommission it)",
-    );
-    any(
-        Sample::of(service.unknown().iter(), service.unknown().len()),
-        "the version that runs is not known on",
-    );
-    any(Sample::counted(service.below(spec.from)), &format!("below `from` ({}) on", spec.from));
-    any(Sample::counted(service.above(spec.from)), &format!("above `from` ({}) on", spec.from));
+    any(service.silent().sample(), "no report from (bring it back, or decommission it)");
+    any(service.unknown().sample(), "the version that runs is not known on");
+    any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));
+    any(service.above(spec.from).sample(), &format!("above `from` ({}) on", spec.from));
     let (maintained, broken): (Vec<_>, Vec<_>) =
-        service.out().iter().partition(|node| service.get(node).is_some_and(|i| i.maintained));
-    any(Sample::counted(maintained.into_iter()), "kept out by a person (uncordon it first)");
-    let broken: Vec<_> = broken.into_iter().filter(|node| !service.silent().contains(*node)).collect();
+        service.instances().filter(|i| !i.is_in_service()).partition(|i| i.maintained);
+    any(
+        Sample::counted(maintained.into_iter().map(|i: &Instance| &i.node)),
+        "kept out by a person (uncordon it first)",
+    );
+    let broken: Vec<_> = broken.into_iter().filter(|i| i.known() != Known::Silent).collect();
     if !broken.is_empty() {
         found.push(warning(format!(
             "{}: not in rotation and healthy before the upgrade: {}",
             service.name(),
-            Sample::of(broken.iter().copied(), broken.len())
+            Sample::of(broken.iter().map(|i| &i.node), broken.len())
         )));
     }
     found
@@ -95,7 +92,7 @@ fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
 
 fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     let mut found = Vec::new();
-    let lacking = |lacks: &dyn Fn(&crate::fleet::Instance) -> bool| {
+    let lacking = |lacks: &dyn Fn(&Instance) -> bool| {
         Sample::counted(service.instances().filter(|i| i.report.is_some() && lacks(i)).map(|i| &i.node))
     };
     let watchers = lacking(&|i| i.report.as_ref().is_some_and(|r| r.abilities.replace.is_none()));

@@ -173,6 +173,38 @@ pub fn records(size: usize) -> Vec<(Key, Value, Revision)> {
     records.into_iter().enumerate().map(|(index, (key, value))| (key, value, at(index))).collect()
 }
 
+/// Every record of a fleet of `size` that is staging, with as much to do as there can be: everyone is told, and nobody
+/// has the new release yet nor has acknowledged the window.
+pub fn staging(size: usize) -> Vec<(Key, Value, Revision)> {
+    let serve = || directive(Disposition::Serve { returning: false });
+    let mut records = records(size);
+    records.retain(|(key, _, _)| !matches!(key, Key::Waves(..)));
+    for (_, value, _) in &mut records {
+        match value {
+            Value::Directive(record) => record.body = serve(),
+            Value::Inventory(record) => {
+                record.body.version = release(1).version;
+                record.body.release = Some(release(1).tag);
+            }
+            Value::Report(record) => {
+                let at_1 = report(0, 1, record.body.admission);
+                record.body = Report {
+                    identity: record.body.identity.clone(),
+                    generation: record.body.generation,
+                    staged: vec![release(1).tag],
+                    ..at_1
+                };
+            }
+            Value::Upgrade(record) => {
+                record.body.phase = Phase::Stage;
+                (record.body.waves, record.body.done) = (None, 0);
+            }
+            _ => {}
+        }
+    }
+    records
+}
+
 /// The fleet of these records.
 pub fn of(records: Vec<(Key, Value, Revision)>) -> Fleet {
     let mut fleet = Fleet::new();

@@ -94,11 +94,8 @@ async fn rebuild(store: &Store, keys: usize) -> anyhow::Result<(f64, f64)> {
     let snapshot = store.list(&Scope::All).await?;
     let listed = began.elapsed().as_secs_f64() * 1e3;
     let seen = snapshot.entries.len();
-    let mut fleet = Fleet::new();
-    for entry in snapshot.entries {
-        fleet.put(entry.key, entry.value, entry.mod_revision);
-    }
-    fleet.set_revision(snapshot.revision);
+    let records = snapshot.entries.into_iter().map(|entry| (entry.key, entry.value, entry.mod_revision));
+    let fleet = Fleet::load(records, snapshot.revision);
     let ms = began.elapsed().as_secs_f64() * 1e3;
     let found = fleet.service(&fleet::service()).map_or(0, |service| service.len());
     ensure!(seen == keys && found == KEYS / 3, "the fleet has {found} instances of {}", KEYS / 3);

@@ -70,6 +70,11 @@ pub fn measure() -> Vec<Figure> {
     figures.push(ratio("read of the spread, 100,000 over 100", &reads, 1.2));
     let turns = in_turn(|round| (turn(&mut large, LARGE, round), turn(&mut middle, MIDDLE, round)));
     figures.push(ratio("a turn with one change, 100,000 over 1,000", &turns, 2.0));
+    drop((large, middle));
+    let (mut large, mut middle) = (fleet::of(fleet::staging(LARGE)), fleet::of(fleet::staging(MIDDLE)));
+    let turns =
+        in_turn(|round| (staging_turn(&mut large, LARGE, round), staging_turn(&mut middle, MIDDLE, round)));
+    figures.push(ratio("the same while all are staging, 100,000 over 1,000", &turns, 2.0));
     let how = "three records an instance, directives and waves included";
     figures.push(Figure::told("memory of the fleet at 100,000", after - before, "MiB", how));
     figures
@@ -137,23 +142,48 @@ fn read(fleet: &Fleet) -> Vec<f64> {
         let Some(service) = black_box(fleet).service(&service) else { return };
         let spread = service.spread();
         black_box((spread.min(), spread.max(), spread.silent, spread.is_all_at(needed)));
-        black_box((service.below(needed).next(), service.in_service(), service.unacknowledged().next()));
+        black_box((
+            service.below(needed).each.next(),
+            service.in_service(),
+            service.unacknowledged().each.next(),
+        ));
     })
 }
 
 /// Microseconds for one turn: the draining instance reports another count in flight or that it is drained, and what
 /// follows is planned.
 fn turn(fleet: &mut Fleet, size: usize, round: usize) -> Vec<f64> {
+    let (us, decisions, waits) = turns(fleet, size, |report, step| {
+        let drained = (step + round).is_multiple_of(2);
+        report.rotation = if drained { Rotation::Out } else { Rotation::Leaving };
+        report.step = if drained { Step::Drained { forced: false } } else { Step::Draining };
+        report.in_flight = Some(step as u32);
+    });
+    assert_eq!(decisions, TURNS / 2, "a drained instance is replaced, and nothing else follows");
+    assert!(waits >= TURNS / 2, "a draining instance is waited for");
+    us
+}
+
+/// Microseconds for one turn while all are staging: one instance has staged the release, or has it no longer.
+fn staging_turn(fleet: &mut Fleet, size: usize, round: usize) -> Vec<f64> {
+    let (us, decisions, waits) = turns(fleet, size, |report, step| {
+        let there = 1 + (step + round) % 2;
+        report.staged = (1..=there as i64).map(|version| fleet::release(version).tag).collect();
+    });
+    assert_eq!(decisions, 0, "everyone was told");
+    assert_eq!(waits, 2 * TURNS, "all others are waited for, to stage and to acknowledge");
+    us
+}
+
+/// Microseconds for each turn after a change of one report; how many actions and reasons there were in all.
+fn turns(fleet: &mut Fleet, size: usize, change: impl Fn(&mut Report, usize)) -> (Vec<f64>, usize, usize) {
     let (service, node, moment) = (fleet::service(), fleet::node(fleet::draining(size)), fleet::moment());
     let stored = fleet.service(&service).and_then(|s| s.get(&node)).and_then(|i| i.report.clone());
-    let Some(record) = stored.map(|stored| stored.record) else { return Vec::new() };
+    let Some(record) = stored.map(|stored| stored.record) else { return (Vec::new(), 0, 0) };
     let mut events: Vec<Value> = Vec::with_capacity(TURNS);
     for step in 0..TURNS {
         let mut next = record.clone();
-        let drained = (step + round).is_multiple_of(2);
-        next.body.rotation = if drained { Rotation::Out } else { Rotation::Leaving };
-        next.body.step = if drained { Step::Drained { forced: false } } else { Step::Draining };
-        next.body.in_flight = Some(step as u32);
+        change(&mut next.body, step);
         events.push(Value::Report(next));
     }
     let (mut decisions, mut waits) = (0, 0);
@@ -163,7 +193,5 @@ fn turn(fleet: &mut Fleet, size: usize, round: usize) -> Vec<f64> {
         decisions += plan.actions.len();
         waits += plan.waiting.values().map(Vec::len).sum::<usize>();
     });
-    assert_eq!(decisions, TURNS / 2, "a drained instance is replaced, and nothing else follows");
-    assert!(waits >= TURNS / 2, "a draining instance is waited for");
-    us
+    (us, decisions, waits)
 }

@@ -1,12 +1,16 @@
-//! The sets and counts over the instances of one service, kept while records change.
+//! The groups and counts over the instances of one service, kept while records change.
 //!
 //! # Invariants
 //! * What they hold is what a count of every instance would give, after any sequence of changes.
+//! * Each goes by the names of the nodes, whatever the order in which they came.
 
+use super::group::{Groups, Tally};
 use super::instance::{Instance, Known};
+use super::place::Place;
 use crate::spread::Spread;
-use std::collections::{BTreeMap, BTreeSet};
-use tidegate_proto::{NodeId, Release, Revision, ServiceVersion, UpgradeId};
+use std::sync::Arc;
+use tidegate_proto::key::Kind;
+use tidegate_proto::{Release, Revision, UpgradeId};
 
 /// The failure domain of an instance without the label, or with an empty one: unknown, so it conflicts with all.
 pub const NO_DOMAIN: &str = "";
@@ -21,26 +25,46 @@ pub(super) struct View {
     pub(super) last_wave: u32,
 }
 
+/// How an instance that was not seen serving an upgrade's target stands to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// In service: it may be begun with.
+    Ready,
+    /// A directive has taken it out, or lets it back, and no report has shown it back yet.
+    Ordered,
+    /// It fell silent, under no order.
+    Silent,
+    /// A person has cordoned its node.
+    Kept,
+    /// A person's disable-file keeps it out.
+    Held,
+    /// It serves nobody, and neither an order nor a person is the reason.
+    Adrift,
+}
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Index {
     pub(super) counting: usize,
+    pub(super) out: usize,
     pub(super) spread: Spread,
-    pub(super) silent: BTreeSet<NodeId>,
-    pub(super) unknown: BTreeSet<NodeId>,
-    pub(super) by_version: BTreeMap<ServiceVersion, BTreeSet<NodeId>>,
-    pub(super) out: BTreeSet<NodeId>,
-    pub(super) acknowledged: BTreeMap<Revision, BTreeSet<NodeId>>,
-    pub(super) todo: BTreeMap<u32, BTreeSet<NodeId>>,
-    pub(super) todo_count: usize,
-    pub(super) in_wave: BTreeMap<u32, usize>,
-    pub(super) ordered: BTreeSet<NodeId>,
-    pub(super) unstaged: BTreeSet<NodeId>,
-    pub(super) cluttered: BTreeSet<NodeId>,
-    pub(super) misdirected: BTreeSet<NodeId>,
-    pub(super) domains_out: BTreeMap<String, usize>,
+    pub(super) known: Groups<Known>,
+    pub(super) acknowledged: Groups<Revision>,
+    pub(super) in_wave: Tally<u32>,
+    pub(super) done: usize,
+    pub(super) done_in: Tally<u32>,
+    /// By wave, but for those under order: they are one group, whatever their wave.
+    pub(super) standing: Groups<(Standing, u32)>,
+    /// Whether they are silent.
+    pub(super) unstaged: Groups<bool>,
+    pub(super) stage_failed: Groups<()>,
+    pub(super) stranded: Groups<()>,
+    pub(super) cluttered: Groups<()>,
+    pub(super) misdirected: Groups<()>,
+    pub(super) domains_out: Tally<Arc<str>>,
+    pub(super) unlabelled_out: Groups<()>,
 }
 
-/// Where an instance stands in each index: computed from the instance alone, compared to move it between sets.
+/// Where an instance stands in each index: computed from the instance alone, compared to move it between groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Facets {
     counts: bool,
@@ -48,159 +72,189 @@ pub(super) struct Facets {
     out: bool,
     acknowledged: Revision,
     wave: u32,
-    todo: bool,
-    ordered: bool,
-    unstaged: bool,
-    cluttered: bool,
+    /// None = done, or nothing is to be done.
+    standing: Option<Standing>,
+    done: bool,
+    stranded: bool,
+    stock: Stock,
     misdirected: bool,
-    domain: Option<String>,
+    domain: Option<Arc<str>>,
+}
+
+/// What is present on a node, by the report alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Stock {
+    unstaged: bool,
+    failed: bool,
+    lacks_target: bool,
+    cluttered: bool,
+}
+
+impl Stock {
+    fn of(instance: &Instance, view: Option<&View>) -> Self {
+        let Some(view) = view else { return Self::default() };
+        let unstaged = !instance.has_staged(&view.releases);
+        Self {
+            unstaged,
+            failed: unstaged && instance.has_stage_failures(),
+            lacks_target: !instance.has_staged(std::slice::from_ref(&view.target)),
+            cluttered: instance.has_others_than(&view.releases),
+        }
+    }
+}
+
+fn is_misdirected(instance: &Instance, view: Option<&View>) -> bool {
+    view.is_some_and(|v| !v.releases.is_empty() && !instance.is_directed_to(&v.upgrade, &v.releases))
+}
+
+fn domain(instance: &Instance, view: Option<&View>) -> Option<Arc<str>> {
+    let label = view?.domain.as_deref()?;
+    Some(Arc::from(instance.label(label).unwrap_or(NO_DOMAIN)))
 }
 
 impl Facets {
     pub(super) fn of(instance: &Instance, view: Option<&View>) -> Self {
-        let in_service = instance.is_in_service();
+        let (stock, misdirected) = (Stock::of(instance, view), is_misdirected(instance, view));
+        Self::from(instance, view, stock, misdirected, domain(instance, view))
+    }
+
+    /// What they are after a change of one of the instance's records (none: of something else): what depends on
+    /// another record alone is taken over.
+    pub(super) fn after(&self, changed: Option<Kind>, instance: &Instance, view: Option<&View>) -> Self {
+        let stock = if changed == Some(Kind::Report) { Stock::of(instance, view) } else { self.stock };
+        let misdirected = match changed {
+            Some(Kind::Directive) => is_misdirected(instance, view),
+            _ => self.misdirected,
+        };
+        let domain = match changed {
+            Some(Kind::Inventory) => domain(instance, view),
+            _ => self.domain.clone(),
+        };
+        Self::from(instance, view, stock, misdirected, domain)
+    }
+
+    fn from(
+        instance: &Instance,
+        view: Option<&View>,
+        stock: Stock,
+        misdirected: bool,
+        domain: Option<Arc<str>>,
+    ) -> Self {
+        let (known, in_service) = (instance.known(), instance.is_in_service());
+        let at_target = view.is_some_and(|v| known == Known::At(v.target.version));
+        let done = in_service && at_target;
         Self {
             counts: instance.counts(),
-            known: instance.known(),
+            known,
             out: !in_service,
             acknowledged: instance.report.as_ref().map_or(Revision::ABSENT, |report| report.window),
             wave: view.map_or(0, |v| instance.wave.unwrap_or(v.last_wave)),
-            todo: view.is_some_and(|v| !instance.serves(&v.target)),
-            ordered: instance.is_under_order() && !in_service,
-            unstaged: view.is_some_and(|v| !instance.has_staged(&v.releases)),
-            cluttered: view.is_some_and(|v| instance.has_others_than(&v.releases)),
-            misdirected: view
-                .is_some_and(|v| !v.releases.is_empty() && !instance.is_directed_to(&v.upgrade, &v.releases)),
-            domain: view
-                .and_then(|v| v.domain.as_deref())
-                .map(|label| instance.label(label).unwrap_or(NO_DOMAIN).to_owned()),
+            standing: (view.is_some() && !done).then(|| standing(instance, known, in_service)),
+            done,
+            stranded: stock.lacks_target && known != Known::Silent && !at_target,
+            stock,
+            misdirected,
+            domain,
         }
     }
-}
 
-fn put(set: &mut BTreeSet<NodeId>, node: &NodeId, member: bool) {
-    if member {
-        set.insert(node.clone());
-    } else {
-        set.remove(node);
+    /// How the instance stands to the upgrade, and its wave; none where nothing is to be done, or it does not count.
+    pub(super) fn stands(&self) -> Option<(Standing, u32)> {
+        self.standing.filter(|_| self.counts).map(|standing| (standing, self.wave))
+    }
+
+    /// Whether its node lacks a release, where it counts.
+    pub(super) fn is_unstaged(&self) -> bool {
+        self.counts && self.stock.unstaged
+    }
+
+    fn standing(&self) -> Option<(Standing, u32)> {
+        self.standing.map(|standing| match standing {
+            Standing::Ordered => (standing, 0),
+            _ => (standing, self.wave),
+        })
+    }
+
+    fn unstaged(&self) -> Option<bool> {
+        self.stock.unstaged.then_some(self.known == Known::Silent)
+    }
+
+    fn stage_failed(&self) -> Option<()> {
+        (self.stock.failed && self.known != Known::Silent).then_some(())
+    }
+
+    fn is_unlabelled_out(&self) -> bool {
+        self.out && self.domain.as_deref() == Some(NO_DOMAIN)
+    }
+
+    fn domain_out(&self) -> Option<&Arc<str>> {
+        self.domain.as_ref().filter(|_| self.out)
     }
 }
 
-/// The same among sets by a key; a set that has become empty is dropped, so that what remains is what there is.
-fn put_by<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<NodeId>>, key: K, node: &NodeId, member: bool) {
-    if member {
-        sets.entry(key).or_default().insert(node.clone());
-    } else if let Some(set) = sets.get_mut(&key) {
-        set.remove(node);
-        if set.is_empty() {
-            sets.remove(&key);
-        }
+fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
+    match () {
+        () if in_service => Standing::Ready,
+        () if instance.is_under_order() => Standing::Ordered,
+        () if known == Known::Silent => Standing::Silent,
+        () if instance.maintained => Standing::Kept,
+        () if instance.is_kept_out() => Standing::Held,
+        () => Standing::Adrift,
     }
 }
 
-/// Counts by a key; a count of 0 is dropped.
-fn count_by<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K, enter: bool) {
-    use std::collections::btree_map::Entry;
-    match counts.entry(key) {
-        Entry::Vacant(none) => drop(none.insert(usize::from(enter))),
-        Entry::Occupied(last) if !enter && *last.get() == 1 => drop(last.remove()),
-        Entry::Occupied(mut some) => count(some.get_mut(), enter),
-    }
-}
-
-fn count(count: &mut usize, enter: bool) {
-    if enter { *count += 1 } else { *count -= 1 }
+fn count(count: &mut usize, before: bool, after: bool) {
+    *count = *count + usize::from(after) - usize::from(before);
 }
 
 impl Index {
-    /// Counts an instance in, or out.
-    pub(super) fn apply(&mut self, node: &NodeId, facets: &Facets, enter: bool) {
-        if !facets.counts {
-            return;
-        }
-        count(&mut self.counting, enter);
-        self.known(node, facets, enter);
-        self.acknowledged(node, facets, enter);
-        self.wave(facets, enter);
-        self.todo(node, facets, enter);
-        self.domain(facets, enter);
-        for (set, member) in self.sets(facets) {
-            if member {
-                put(set, node, enter);
-            }
-        }
+    /// An instance comes.
+    pub(super) fn enter(&mut self, place: Place, facets: &Facets) {
+        self.shift(place, None, Some(facets));
     }
 
-    /// Moves an instance: only where it stands otherwise than before, for each move costs a search among all.
-    pub(super) fn shift(&mut self, node: &NodeId, before: &Facets, after: &Facets) {
-        if !(before.counts && after.counts) {
-            self.apply(node, before, false);
-            self.apply(node, after, true);
-            return;
-        }
-        for (facets, enter) in [(before, false), (after, true)] {
-            if before.known != after.known {
-                self.known(node, facets, enter);
-            }
-            if before.acknowledged != after.acknowledged {
-                self.acknowledged(node, facets, enter);
-            }
-            if before.wave != after.wave {
-                self.wave(facets, enter);
-            }
-            if (before.todo, before.wave) != (after.todo, after.wave) {
-                self.todo(node, facets, enter);
-            }
-            if (before.out, &before.domain) != (after.out, &after.domain) {
-                self.domain(facets, enter);
-            }
-        }
-        let was = [before.out, before.ordered, before.unstaged, before.cluttered, before.misdirected];
-        for ((set, is), was) in self.sets(after).into_iter().zip(was) {
-            if is != was {
-                put(set, node, is);
-            }
-        }
+    /// An instance stands elsewhere than before.
+    pub(super) fn change(&mut self, place: Place, before: &Facets, after: &Facets) {
+        self.shift(place, Some(before), Some(after));
     }
 
-    /// The sets that an instance is in or not, each with whether it is; in the order that `shift` lists them.
-    fn sets(&mut self, facets: &Facets) -> [(&mut BTreeSet<NodeId>, bool); 5] {
-        [
-            (&mut self.out, facets.out),
-            (&mut self.ordered, facets.ordered),
-            (&mut self.unstaged, facets.unstaged),
-            (&mut self.cluttered, facets.cluttered),
-            (&mut self.misdirected, facets.misdirected),
-        ]
+    fn shift(&mut self, place: Place, before: Option<&Facets>, after: Option<&Facets>) {
+        let (before, after) = (before.filter(|f| f.counts), after.filter(|f| f.counts));
+        let is = |of: fn(&Facets) -> bool| (before.is_some_and(of), after.is_some_and(of));
+        let given = |of: fn(&Facets) -> bool| {
+            let (before, after) = is(of);
+            (before.then_some(()), after.then_some(()))
+        };
+        count(&mut self.counting, before.is_some(), after.is_some());
+        let (was, now) = is(|f| f.out);
+        count(&mut self.out, was, now);
+        let (was, now) = is(|f| f.done);
+        count(&mut self.done, was, now);
+        self.spread(before.map(|f| f.known), after.map(|f| f.known));
+        self.known.shift(place, before.map(|f| f.known), after.map(|f| f.known));
+        self.acknowledged.shift(place, before.map(|f| f.acknowledged), after.map(|f| f.acknowledged));
+        self.in_wave.shift(before.map(|f| &f.wave), after.map(|f| &f.wave));
+        let done = |f: &&Facets| f.done;
+        self.done_in.shift(before.filter(done).map(|f| &f.wave), after.filter(done).map(|f| &f.wave));
+        self.standing.shift(place, before.and_then(Facets::standing), after.and_then(Facets::standing));
+        self.unstaged.shift(place, before.and_then(Facets::unstaged), after.and_then(Facets::unstaged));
+        let failed = (before.and_then(Facets::stage_failed), after.and_then(Facets::stage_failed));
+        self.stage_failed.shift(place, failed.0, failed.1);
+        let (was, now) = given(|f| f.stranded);
+        self.stranded.shift(place, was, now);
+        let (was, now) = given(|f| f.stock.cluttered);
+        self.cluttered.shift(place, was, now);
+        let (was, now) = given(|f| f.misdirected);
+        self.misdirected.shift(place, was, now);
+        let (was, now) = given(Facets::is_unlabelled_out);
+        self.unlabelled_out.shift(place, was, now);
+        self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
     }
 
-    fn known(&mut self, node: &NodeId, facets: &Facets, enter: bool) {
-        self.spread.count(facets.known, enter);
-        match facets.known {
-            Known::Silent => put(&mut self.silent, node, enter),
-            Known::Unknown => put(&mut self.unknown, node, enter),
-            Known::At(version) => put_by(&mut self.by_version, version, node, enter),
-        }
-    }
-
-    fn acknowledged(&mut self, node: &NodeId, facets: &Facets, enter: bool) {
-        put_by(&mut self.acknowledged, facets.acknowledged, node, enter);
-    }
-
-    fn wave(&mut self, facets: &Facets, enter: bool) {
-        count_by(&mut self.in_wave, facets.wave, enter);
-    }
-
-    fn todo(&mut self, node: &NodeId, facets: &Facets, enter: bool) {
-        if facets.todo {
-            put_by(&mut self.todo, facets.wave, node, enter);
-            count(&mut self.todo_count, enter);
-        }
-    }
-
-    fn domain(&mut self, facets: &Facets, enter: bool) {
-        if let Some(domain) = facets.domain.as_ref().filter(|_| facets.out) {
-            count_by(&mut self.domains_out, domain.clone(), enter);
+    fn spread(&mut self, before: Option<Known>, after: Option<Known>) {
+        if before != after {
+            before.into_iter().for_each(|known| self.spread.count(known, false));
+            after.into_iter().for_each(|known| self.spread.count(known, true));
         }
     }
 }

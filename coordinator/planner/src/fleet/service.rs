@@ -1,32 +1,32 @@
-//! The instances of one service, with their indexes: every question that a turn asks is answered from a set that
+//! The instances of one service, with their indexes: every question that a turn asks is answered from a group that
 //! was kept while records changed, so a turn costs what has changed, not what there is.
 
 use super::Stored;
-use super::index::{Facets, Index, View};
-use super::instance::Instance;
+use super::group::Groups;
+use super::index::{Facets, Index, Standing, View};
+use super::instance::{Instance, Known};
+use super::place::{Place, Places};
+use crate::reason::Sample;
 use crate::spread::Spread;
-use std::collections::hash_map::{DefaultHasher, Entry};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::RangeBounds;
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{NodeId, Revision, ServiceName, UpgradeId};
+use tidegate_proto::{NodeId, Revision, ServiceName, ServiceVersion, UpgradeId};
 
-/// Found by a hash without dice, because a search by name touches memory at seventeen places among 100,000. Its order
-/// is nobody's: whoever goes through all of them goes by the names.
-type Members = HashMap<NodeId, Box<Member>, BuildHasherDefault<DefaultHasher>>;
+/// Where in `members` a node is. Found by a hash without dice, because a search by name touches memory at seventeen
+/// places among 100,000. Its order is nobody's: whoever goes through all of them goes by the places.
+type Slots = HashMap<NodeId, usize, BuildHasherDefault<DefaultHasher>>;
 
 /// An instance, and where it stands in each index.
 #[derive(Debug, Clone)]
 struct Member {
-    instance: Instance,
+    place: Place,
     facets: Facets,
-}
-
-impl Member {
-    fn new(instance: Instance, view: Option<&View>) -> Box<Self> {
-        let facets = Facets::of(&instance, view);
-        Box::new(Self { instance, facets })
-    }
+    instance: Instance,
 }
 
 /// One service.
@@ -35,22 +35,50 @@ pub struct ServiceFleet {
     name: ServiceName,
     window: Option<Stored<Window>>,
     budget: Revision,
-    members: Members,
-    names: BTreeSet<NodeId>,
+    /// By slot: in the order in which nodes came.
+    members: Vec<Member>,
+    slots: Slots,
+    places: Places,
     view: Option<View>,
     index: Index,
+    /// Whether the index is left as it is until `loaded`.
+    loading: bool,
+}
+
+/// Some instances, in their order, and how many they are.
+#[derive(Debug, Clone)]
+pub struct Those<I> {
+    /// How many.
+    pub count: usize,
+    /// Each of them.
+    pub each: I,
+}
+
+impl<'a, I: Iterator<Item = &'a Instance>> Those<I> {
+    /// The first names of them.
+    pub fn sample(self) -> Sample {
+        Sample::of(self.each.map(|instance| &instance.node), self.count)
+    }
+
+    /// The first names of those that are not excused; so many of the excused are among them.
+    pub fn sample_but(self, excused: impl Fn(&NodeId) -> bool, among: usize) -> Sample {
+        let names = self.each.map(|instance| &instance.node);
+        Sample::of(names.filter(|node| !excused(node)), self.count - among)
+    }
 }
 
 impl ServiceFleet {
-    pub(super) fn new(name: ServiceName) -> Self {
+    pub(super) fn new(name: ServiceName, loading: bool) -> Self {
         Self {
             name,
             window: None,
             budget: Revision::ABSENT,
-            members: Members::default(),
-            names: BTreeSet::new(),
+            members: Vec::new(),
+            slots: Slots::default(),
+            places: Places::default(),
             view: None,
             index: Index::default(),
+            loading,
         }
     }
 
@@ -62,15 +90,38 @@ impl ServiceFleet {
         self.budget = at;
     }
 
-    pub(super) fn change(&mut self, node: NodeId, change: impl FnOnce(&mut Instance)) {
-        let view = self.view.as_ref();
-        let member = member(&mut self.members, &mut self.names, node, view);
+    /// Changes an instance, which one record of it (none: something else) does.
+    pub(super) fn change(&mut self, node: NodeId, changed: Option<Kind>, change: impl FnOnce(&mut Instance)) {
+        let slot = self.slot(node);
+        let member = &mut self.members[slot];
         change(&mut member.instance);
-        let after = Facets::of(&member.instance, view);
+        if self.loading {
+            return;
+        }
+        let after = member.facets.after(changed, &member.instance, self.view.as_ref());
         if member.facets != after {
-            self.index.shift(&member.instance.node, &member.facets, &after);
+            self.index.change(member.place, &member.facets, &after);
             member.facets = after;
         }
+    }
+
+    /// The slot of a name; a new one has left no trace yet.
+    fn slot(&mut self, node: NodeId) -> usize {
+        if let Some(slot) = self.slots.get(&node) {
+            return *slot;
+        }
+        let (place, moved) = self.places.place(node.clone());
+        let instance = Instance::new(node.clone());
+        let facets = Facets::of(&instance, self.view.as_ref());
+        self.members.push(Member { place, facets, instance });
+        self.slots.insert(node, place.slot);
+        if moved {
+            for (_, place) in self.places.iter() {
+                self.members[place.slot].place = place;
+            }
+            self.count_anew();
+        }
+        place.slot
     }
 
     pub(super) fn set_view(
@@ -83,29 +134,57 @@ impl ServiceFleet {
             return;
         }
         if upgrade(&self.view) != upgrade(&view) {
-            for member in self.members.values_mut() {
+            for member in &mut self.members {
                 member.instance.wave = None;
             }
             for (node, wave) in view.iter().flat_map(|v| assigned(&v.upgrade)) {
-                let member = member(&mut self.members, &mut self.names, node, None);
-                member.instance.wave = Some(wave);
+                let slot = self.slot(node);
+                self.members[slot].instance.wave = Some(wave);
             }
         }
         self.view = view;
-        self.index = Index::default();
-        for (node, member) in &mut self.members {
-            member.facets = Facets::of(&member.instance, self.view.as_ref());
-            self.index.apply(node, &member.facets, true);
-        }
+        self.count_anew();
     }
 
-    /// Whether the index is what a recount of every instance gives. For tests: it always is.
-    pub fn index_is_true(&self) -> bool {
-        let mut recount = Index::default();
-        for (node, member) in &self.members {
-            recount.apply(node, &Facets::of(&member.instance, self.view.as_ref()), true);
+    /// Everything that was to be loaded is: from now on the index follows each change.
+    pub(super) fn loaded(&mut self) {
+        self.loading = false;
+        self.count_anew();
+    }
+
+    fn count_anew(&mut self) {
+        if self.loading {
+            return;
         }
-        self.index == recount && self.names.iter().eq(self.members.keys().collect::<BTreeSet<_>>())
+        for member in &mut self.members {
+            member.facets = Facets::of(&member.instance, self.view.as_ref());
+        }
+        self.index = self.counted();
+    }
+
+    fn counted(&self) -> Index {
+        let mut index = Index::default();
+        for (_, place) in self.places.iter() {
+            index.enter(place, &self.members[place.slot].facets);
+        }
+        index
+    }
+
+    /// Whether the index is what a recount of every instance gives, and every place that of its name. For tests: it
+    /// always is.
+    pub fn index_is_true(&self) -> bool {
+        let member = |(node, place): (&NodeId, Place)| {
+            self.members.get(place.slot).is_some_and(|member| {
+                member.place == place
+                    && member.instance.node == *node
+                    && self.slots.get(node) == Some(&place.slot)
+                    && member.facets == Facets::of(&member.instance, self.view.as_ref())
+            })
+        };
+        self.places.iter().all(member)
+            && self.places.iter().map(|(_, place)| place).is_sorted_by(|a, b| a < b)
+            && self.places.iter().count() == self.members.len()
+            && self.index == self.counted()
     }
 
     /// Its name.
@@ -130,7 +209,11 @@ impl ServiceFleet {
 
     /// One instance.
     pub fn get(&self, node: &NodeId) -> Option<&Instance> {
-        self.members.get(node).map(|member| &member.instance)
+        self.slots.get(node).map(|slot| &self.members[*slot].instance)
+    }
+
+    fn at(&self, place: Place) -> &Instance {
+        &self.members[place.slot].instance
     }
 
     /// Every instance that counts, by node.
@@ -140,7 +223,7 @@ impl ServiceFleet {
 
     /// Every instance that ever left a trace, decommissioned ones too.
     pub fn every_instance(&self) -> impl Iterator<Item = &Instance> {
-        self.names.iter().filter_map(|node| self.get(node))
+        self.places.iter().map(|(_, place)| self.at(place))
     }
 
     /// How many count.
@@ -159,106 +242,144 @@ impl ServiceFleet {
     }
 
     /// Those that fell silent.
-    pub fn silent(&self) -> &BTreeSet<NodeId> {
-        &self.index.silent
+    pub fn silent(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        self.known(Known::Silent..=Known::Silent)
     }
 
     /// Those that report without a known version.
-    pub fn unknown(&self) -> &BTreeSet<NodeId> {
-        &self.index.unknown
+    pub fn unknown(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        self.known(Known::Unknown..=Known::Unknown)
     }
 
     /// Those known to be below a version.
-    pub fn below(&self, version: tidegate_proto::ServiceVersion) -> impl Iterator<Item = &NodeId> {
-        self.index.by_version.range(..version).flat_map(|(_, nodes)| nodes)
+    pub fn below(&self, version: ServiceVersion) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        self.known((Excluded(Known::Unknown), Excluded(Known::At(version))))
     }
 
     /// Those known to be above a version.
-    pub fn above(&self, version: tidegate_proto::ServiceVersion) -> impl Iterator<Item = &NodeId> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        self.index.by_version.range((Excluded(version), Unbounded)).flat_map(|(_, nodes)| nodes)
+    pub fn above(&self, version: ServiceVersion) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        self.known((Excluded(Known::At(version)), Unbounded))
     }
 
-    /// Those that, by what is observed, serve nobody: broken, silent, maintained or ordered out.
-    pub fn out(&self) -> &BTreeSet<NodeId> {
-        &self.index.out
+    fn known(
+        &self,
+        range: impl RangeBounds<Known> + Clone,
+    ) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.known, range)
+    }
+
+    /// How many serve nobody, by what is observed: broken, silent, maintained or ordered out.
+    pub fn out(&self) -> usize {
+        self.index.out
     }
 
     /// How many are in rotation and healthy.
     pub fn in_service(&self) -> usize {
-        self.index.counting - self.index.out.len()
+        self.index.counting - self.index.out
     }
 
     /// Those that have not acknowledged the window as it stands; nobody where there is none.
-    pub fn unacknowledged(&self) -> impl Iterator<Item = &NodeId> {
-        self.index.acknowledged.range(..self.window_at()).flat_map(|(_, nodes)| nodes)
+    pub fn unacknowledged(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.acknowledged, ..self.window_at())
     }
 
-    /// Those that an upgrade has not seen serving its target, up to and including a wave, by wave.
-    pub fn todo_up_to(&self, wave: u32) -> impl DoubleEndedIterator<Item = &NodeId> {
-        self.index.todo.range(..=wave).flat_map(|(_, nodes)| nodes)
+    /// Those that an upgrade has not seen serving its target and that stand to it like this, up to and including a
+    /// wave, by wave. Of those under order all, whatever their wave.
+    pub fn standing(
+        &self,
+        standing: Standing,
+        wave: u32,
+    ) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.standing, (standing, 0)..=(standing, wave))
     }
 
-    /// Those of one wave that an upgrade has not seen serving its target.
-    pub fn todo_in(&self, wave: u32) -> usize {
-        self.index.todo.get(&wave).map_or(0, BTreeSet::len)
+    /// Each of the same, where nobody asks how many they are: that takes a look at each wave.
+    pub fn each_standing(&self, standing: Standing, wave: u32) -> impl DoubleEndedIterator<Item = &Instance> {
+        self.index.standing.places((standing, 0)..=(standing, wave)).map(|place| self.at(place))
+    }
+
+    /// How one instance stands to the upgrade, and its wave; none where it was seen serving the target.
+    pub fn standing_of(&self, node: &NodeId) -> Option<(Standing, u32)> {
+        let slot = self.slots.get(node)?;
+        self.members[*slot].facets.stands()
+    }
+
+    /// Those that a directive has taken out and no report has shown back.
+    pub fn ordered(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        self.standing(Standing::Ordered, 0)
     }
 
     /// Whether anybody counts in a wave after this one.
     pub fn has_waves_after(&self, wave: u32) -> bool {
-        self.index.in_wave.range(wave + 1..).next().is_some()
+        self.index.in_wave.reaches(wave + 1)
     }
 
     /// How many count in a wave.
     pub fn in_wave(&self, wave: u32) -> usize {
-        self.index.in_wave.get(&wave).copied().unwrap_or(0)
+        self.index.in_wave.of(&wave)
     }
 
-    /// How many were seen serving the target.
+    /// How many of a wave were seen serving the target.
+    pub fn done_in(&self, wave: u32) -> usize {
+        self.index.done_in.of(&wave)
+    }
+
+    /// How many were seen serving the target; all where nothing is asked of them.
     pub fn done(&self) -> usize {
-        self.index.counting - self.index.todo_count
-    }
-
-    /// Those that a directive has taken out and no report has shown back.
-    pub fn ordered(&self) -> &BTreeSet<NodeId> {
-        &self.index.ordered
+        if self.view.is_some() { self.index.done } else { self.index.counting }
     }
 
     /// Those whose directive does not yet name the releases that the active upgrade wants present.
-    pub fn misdirected(&self) -> &BTreeSet<NodeId> {
-        &self.index.misdirected
+    pub fn misdirected(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.misdirected, ..)
     }
 
-    /// Those whose nodes lack a release that the active upgrade wants present.
-    pub fn unstaged(&self) -> &BTreeSet<NodeId> {
-        &self.index.unstaged
+    /// Those that report, and whose nodes lack a release that the active upgrade wants present.
+    pub fn unstaged(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.unstaged, false..=false)
+    }
+
+    /// Whether the node of one instance lacks such a release.
+    pub fn is_unstaged(&self, node: &NodeId) -> bool {
+        self.slots.get(node).is_some_and(|slot| self.members[*slot].facets.is_unstaged())
+    }
+
+    /// Those that are silent, and whose nodes lack such a release as far as is known.
+    pub fn unstaged_silent(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.unstaged, true..=true)
+    }
+
+    /// Those that are unstaged and say that a release could not be staged or removed.
+    pub fn stage_failed(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.stage_failed, ..)
+    }
+
+    /// Those that report, run something else than the target, and whose nodes lack it.
+    pub fn stranded(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.stranded, ..)
     }
 
     /// Those whose nodes hold releases that the active upgrade does not want present.
-    pub fn cluttered(&self) -> &BTreeSet<NodeId> {
-        &self.index.cluttered
+    pub fn cluttered(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.cluttered, ..)
     }
 
     /// The failure domains of which something is out, by the label that the active upgrade names; under `NO_DOMAIN`
     /// those without it.
-    pub fn domains_out(&self) -> &BTreeMap<String, usize> {
-        &self.index.domains_out
+    pub fn domains_out(&self) -> impl Iterator<Item = &str> {
+        self.index.domains_out.keys().map(|domain| &**domain)
+    }
+
+    /// Those that are out and lack the label that the active upgrade names.
+    pub fn unlabelled_out(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.unlabelled_out, ..)
     }
 }
 
-/// The member of a name; a new one has left no trace yet.
-fn member<'a>(
-    members: &'a mut Members,
-    names: &mut BTreeSet<NodeId>,
-    node: NodeId,
-    view: Option<&View>,
-) -> &'a mut Member {
-    match members.entry(node) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(new) => {
-            let node = new.key().clone();
-            names.insert(node.clone());
-            new.insert(Member::new(Instance::new(node), view))
-        }
-    }
+fn those<'a, K: Ord + Copy>(
+    service: &'a ServiceFleet,
+    groups: &'a Groups<K>,
+    range: impl RangeBounds<K> + Clone,
+) -> Those<impl DoubleEndedIterator<Item = &'a Instance>> {
+    Those { count: groups.count(range.clone()), each: groups.places(range).map(|place| service.at(place)) }
 }

@@ -14,6 +14,7 @@ mod stragglers;
 mod walk;
 
 use super::Draft;
+use crate::fleet::{Instance, Standing};
 use crate::reason::{Reason, Sample};
 pub(super) use retreat::turn_back;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -89,7 +90,7 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
 fn acknowledged(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
     let (name, window) = (service.name().clone(), service.window_at());
-    let nodes = Sample::counted(service.unacknowledged());
+    let nodes = service.unacknowledged().sample();
     !draft.wait_for_any(nodes, |nodes| Reason::Unacknowledged { service: name, nodes, window })
 }
 
@@ -98,18 +99,15 @@ fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> boo
     let Some(service) = draft.service() else { return false };
     let name = || service.name().clone();
     let mut waits =
-        draft.wait_for_any(Sample::of(service.silent().iter(), service.silent().len()), |nodes| {
-            Reason::Silent { service: name(), nodes }
-        });
-    waits |= draft.wait_for_any(Sample::of(service.unknown().iter(), service.unknown().len()), |nodes| {
-        Reason::VersionUnknown { service: name(), nodes }
-    });
-    waits |= draft.wait_for_any(Sample::counted(service.below(version)), |nodes| Reason::Behind {
+        draft.wait_for_any(service.silent().sample(), |nodes| Reason::Silent { service: name(), nodes });
+    waits |= draft
+        .wait_for_any(service.unknown().sample(), |nodes| Reason::VersionUnknown { service: name(), nodes });
+    waits |= draft.wait_for_any(service.below(version).sample(), |nodes| Reason::Behind {
         service: name(),
         nodes,
         needs: version,
     });
-    waits |= draft.wait_for_any(Sample::counted(service.above(version)), |nodes| Reason::Ahead {
+    waits |= draft.wait_for_any(service.above(version).sample(), |nodes| Reason::Ahead {
         service: name(),
         nodes,
         allowed: version,
@@ -118,7 +116,7 @@ fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> boo
         draft.wait(Reason::NoInstances { service: name() });
         waits = true;
     }
-    failures::tell_excused(draft, service.below(version).chain(service.above(version)));
+    failures::tell_excused(draft, service, version);
     !waits
 }
 
@@ -126,14 +124,16 @@ fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> boo
 /// are named by `all_at`.
 fn all_serving(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
-    let (maintained, rest): (Vec<_>, Vec<_>) =
-        service.todo_up_to(u32::MAX).partition(|node| service.get(node).is_some_and(|i| i.is_kept_out()));
-    let (elsewhere, broken): (Vec<_>, Vec<_>) =
-        rest.into_iter().partition(|node| service.get(node).is_some_and(|i| i.is_in_service()));
-    let mut waits =
-        draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
-    waits |= draft.wait_for_any(Sample::counted(broken.into_iter()), |nodes| Reason::NotServing { nodes });
-    waits |= !elsewhere.is_empty();
+    let all = |standing| service.standing(standing, u32::MAX);
+    let (kept_out, moved): (Vec<_>, Vec<_>) = service.ordered().each.partition(|i| i.is_kept_out());
+    let names = |of: Vec<&'_ Instance>| Sample::counted(of.into_iter().map(|i| &i.node));
+    let mut waits = all(Standing::Ready).count > 0;
+    for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), names(kept_out)] {
+        waits |= draft.wait_for_any(nodes, |nodes| Reason::Maintained { nodes });
+    }
+    for nodes in [all(Standing::Silent).sample(), all(Standing::Adrift).sample(), names(moved)] {
+        waits |= draft.wait_for_any(nodes, |nodes| Reason::NotServing { nodes });
+    }
     !waits || mutant::is("completed-is-not-seen")
 }
 
@@ -146,7 +146,7 @@ fn nobody_joined(draft: &Draft<'_>, commit: Commit) -> Commit {
 /// Tells every instance whose directive does not say so yet which releases should be present.
 fn direct(draft: &mut Draft<'_>, releases: &[tidegate_proto::Release], because: &str) {
     let Some(service) = draft.service() else { return };
-    let instances = service.misdirected().iter().filter_map(|node| service.get(node));
+    let instances = service.misdirected().each;
     let orders: Vec<_> = instances.take(super::draft::BATCH * 20).map(super::order::Order::restate).collect();
     draft.order(&orders, releases, "releases for", because);
 }

@@ -88,19 +88,9 @@ fn all_at_least(service: &ServiceFleet, minimum: ServiceVersion) -> Result<(), V
             reasons.push(reason(nodes));
         }
     };
-    any(Sample::counted(service.below(minimum)), &|nodes| Reason::Behind {
-        service: name(),
-        nodes,
-        needs: minimum,
-    });
-    any(Sample::of(service.silent().iter(), service.silent().len()), &|nodes| Reason::Silent {
-        service: name(),
-        nodes,
-    });
-    any(Sample::of(service.unknown().iter(), service.unknown().len()), &|nodes| Reason::VersionUnknown {
-        service: name(),
-        nodes,
-    });
+    any(service.below(minimum).sample(), &|nodes| Reason::Behind { service: name(), nodes, needs: minimum });
+    any(service.silent().sample(), &|nodes| Reason::Silent { service: name(), nodes });
+    any(service.unknown().sample(), &|nodes| Reason::VersionUnknown { service: name(), nodes });
     if service.is_empty() {
         reasons.push(Reason::NoInstances { service: name() });
     }

@@ -31,7 +31,7 @@ impl Budget {
         let whole = fleet.len();
         let max_unavailable = spec.max_unavailable.rounded_down(whole).max(1);
         let min_in_service = spec.min_in_service.rounded_up(whole);
-        let (out, in_service) = (fleet.out().len(), fleet.in_service());
+        let (out, in_service) = (fleet.out(), fleet.in_service());
         let may_go = match mutant::is("min-in-service-is-ignored") {
             true => in_service,
             false => in_service.saturating_sub(min_in_service),
@@ -41,12 +41,12 @@ impl Budget {
             false => max_unavailable.saturating_sub(out),
         };
         let room = may_be_out.min(may_go);
-        let unlabelled_out = match spec.failure_domain.as_deref() {
-            Some(label) => unlabelled_out(fleet, label),
-            None => Sample::default(),
+        let unlabelled_out = match mutant::is("an-unlabelled-one-is-in-no-domain") {
+            true => Sample::default(),
+            false => fleet.unlabelled_out().sample(),
         };
-        let mut domains = fleet.domains_out().keys().filter(|domain| *domain != NO_DOMAIN);
-        let domain = domains.next().cloned();
+        let mut domains = fleet.domains_out().filter(|domain| *domain != NO_DOMAIN);
+        let domain = domains.next().map(str::to_owned);
         let domains_out = usize::from(domain.is_some()) + domains.count() + unlabelled_out.count;
         let one_domain = spec.failure_domain.is_some();
         let closed = one_domain && (domains_out > 1 || !unlabelled_out.is_empty());
@@ -111,15 +111,4 @@ impl Budget {
             nodes => Reason::Unlabelled { nodes: nodes.clone() },
         }
     }
-}
-
-/// Who is out without the label. Asked of the index first: most fleets have none.
-fn unlabelled_out(fleet: &ServiceFleet, label: &str) -> Sample {
-    if !fleet.domains_out().contains_key(NO_DOMAIN) || mutant::is("an-unlabelled-one-is-in-no-domain") {
-        return Sample::default();
-    }
-    let unlabelled = |node: &&tidegate_proto::NodeId| {
-        fleet.get(node).is_some_and(|i| i.label(label).unwrap_or(NO_DOMAIN) == NO_DOMAIN)
-    };
-    Sample::counted(fleet.out().iter().filter(unlabelled))
 }

@@ -62,9 +62,10 @@ pub fn redraw(settled: Vec<(NodeId, u32)>, left: Vec<NodeId>, sizes: &[u32], fro
     let places = open.flat_map(|(wave, size)| std::iter::repeat_n(wave as u32, *size as usize));
     let placed = left.into_iter().zip(places.chain(std::iter::repeat(last)));
     let members: Vec<(NodeId, u32)> = settled.into_iter().chain(placed).collect();
-    let waves = members.iter().map(|(_, wave)| wave + 1).max().unwrap_or(0);
-    let size = |wave: u32| members.iter().filter(|(_, w)| *w == wave).count() as u32;
-    Drawn { sizes: (0..waves).map(size).collect(), members }
+    let waves = members.iter().map(|(_, wave)| *wave as usize + 1).max().unwrap_or(0);
+    let mut sizes = vec![0; waves];
+    members.iter().for_each(|(_, wave)| sizes[*wave as usize] += 1);
+    Drawn { members, sizes }
 }
 
 /// The pages to store.

@@ -134,7 +134,7 @@ fn silent_for_too_long(ignore: &[&str]) -> (World, Plan) {
     world.start(spec(json!({"failures": {"ignore": ignore}}))).unwrap();
     until_roll(&mut world);
     let ordered = |world: &World| -> BTreeSet<_> {
-        world.store.fleet().service(&service()).unwrap().ordered().iter().cloned().collect()
+        world.store.fleet().service(&service()).unwrap().ordered().each.map(|i| i.node.clone()).collect()
     };
     while ordered(&world).is_empty() {
         world.turn();

@@ -6,6 +6,7 @@
 mod budget;
 mod certificate;
 mod contracted;
+mod index;
 mod late_nodes;
 mod model;
 mod operations;

@@ -47,7 +47,7 @@ fn an_instance_that_cannot_be_drained_does_not_hold_the_way_back() {
         world.turn();
         world.agents_step();
     }
-    let n = world.store.fleet().service(&service()).unwrap().ordered().iter().next().unwrap().clone();
+    let n = world.store.fleet().service(&service()).unwrap().ordered().each.next().unwrap().node.clone();
     let at = world.store.keys[&Key::Directive(service(), n.clone())].1;
     let report = &mut world.agents.get_mut(&n).unwrap().report;
     report.step = Step::Failed { at: "draining".into(), reason: "a balancer does not let go".into() };

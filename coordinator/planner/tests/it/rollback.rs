@@ -74,7 +74,7 @@ fn a_wave_without_progress_is_given_up() {
         world.turn();
         if let Some(draining) = world.agents.keys().find(|n| {
             world.store.keys.contains_key(&Key::Budget(service()))
-                && world.store.fleet().service(&service()).unwrap().ordered().contains(*n)
+                && world.store.fleet().service(&service()).unwrap().ordered().each.any(|i| i.node == **n)
         }) {
             let n: usize = draining.as_str()[1..].parse().unwrap();
             world.fall_silent(n);

@@ -3,10 +3,11 @@
 
 use super::super::Draft;
 use super::walk::UnderWay;
-use crate::fleet::Instance;
+use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::reason::{Reason, Sample};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::upgrade::{Failure, Upgrade};
+use tidegate_proto::{NodeId, ServiceVersion};
 
 /// On which way an instance failed.
 #[derive(Debug, Clone, Copy)]
@@ -56,17 +57,18 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
     true
 }
 
-/// Says of those that are elsewhere because they failed, or because a person skipped them, that this is why.
-pub(super) fn tell_excused<'a>(
-    draft: &mut Draft<'_>,
-    nodes: impl Iterator<Item = &'a tidegate_proto::NodeId>,
-) {
+/// Says of those that are at another version because they failed, or because a person skipped them, that this is why.
+pub(super) fn tell_excused(draft: &mut Draft<'_>, service: &ServiceFleet, version: ServiceVersion) {
     let upgrade = draft.upgrade;
-    let (failed, rest): (Vec<_>, Vec<_>) = nodes.partition(|node| upgrade.failed.contains_key(*node));
-    for node in failed.into_iter().take(Sample::NAMED) {
-        let why = upgrade.failed.get(node).map(|failure| failure.reason.clone()).unwrap_or_default();
-        draft.wait(Reason::Failed { node: node.clone(), why });
+    let is_elsewhere = |node: &NodeId| {
+        let instance = service.get(node).filter(|instance| instance.counts());
+        instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
+    };
+    let failed = upgrade.failed.iter().filter(|(node, _)| is_elsewhere(node));
+    for (node, failure) in failed.take(Sample::NAMED) {
+        draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
     }
-    let skipped = rest.into_iter().filter(|node| upgrade.skipped.contains_key(*node));
-    draft.wait_for_any(Sample::counted(skipped), |nodes| Reason::Skipped { nodes });
+    let skipped = upgrade.skipped.keys().filter(|node| !upgrade.failed.contains_key(*node));
+    let skipped = Sample::counted(skipped.filter(|node| is_elsewhere(node)));
+    draft.wait_for_any(skipped, |nodes| Reason::Skipped { nodes });
 }

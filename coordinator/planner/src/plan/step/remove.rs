@@ -4,7 +4,7 @@ use super::super::{Draft, SchemaJob};
 use super::enter::approved;
 use super::{acknowledged, all_at, all_serving, schema, stragglers};
 use crate::certificate::SESSIONS;
-use crate::reason::{Reason, Sample};
+use crate::reason::Reason;
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::spec::ApprovalPoint;
@@ -62,6 +62,6 @@ fn accepted(draft: &mut Draft<'_>) -> bool {
 
 fn removed(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
-    let nodes = Sample::of(service.cluttered().iter(), service.cluttered().len());
+    let nodes = service.cluttered().sample();
     !draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes })
 }

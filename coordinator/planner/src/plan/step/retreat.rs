@@ -6,7 +6,7 @@ use super::failures::{self, Failed, has_failed_returning};
 use super::walk::{Walk, walk as walk_to};
 use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema, stragglers};
 use crate::contracted;
-use crate::fleet::{Instance, Known};
+use crate::fleet::{Instance, Standing};
 use crate::moment::SchemaFacts;
 use crate::reason::{Reason, Sample};
 use crate::release::need;
@@ -44,25 +44,15 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
         &[former.release.clone(), draft.spec().target()],
         "the old code is staged again where it is missing",
     );
-    let needs = |i: &&Instance| {
-        i.known() != Known::Silent
-            && i.known() != Known::At(former.release.version)
-            && !i.has_staged(std::slice::from_ref(&former.release))
-    };
-    let missing: Vec<_> =
-        service.unstaged().iter().filter_map(|node| service.get(node)).filter(needs).collect();
-    for instance in missing.iter().take(Sample::NAMED) {
-        if let Some(why) = instance.report.as_ref().and_then(|r| r.stage_failures.get(&former.release.tag)) {
-            draft.wait(Reason::StageFailed {
-                node: instance.node.clone(),
-                release: former.release.tag.clone(),
-                why: why.clone(),
-            });
+    let missing = service.stranded().sample();
+    for instance in service.stranded().each.take(Sample::NAMED) {
+        let failures = instance.stage_failures();
+        for (release, why) in failures.filter(|(release, _)| *release == former.release.tag) {
+            draft.wait(Reason::StageFailed { node: instance.node.clone(), release, why });
         }
     }
-    let nodes = Sample::counted(missing.iter().map(|i| &i.node));
     let release = former.release.tag.clone();
-    let waits = draft.wait_for_any(nodes, |nodes| Reason::Staging { release, nodes });
+    let waits = draft.wait_for_any(missing, |nodes| Reason::Staging { release, nodes });
     if !waits && !draft.has_commits() {
         draft.advance(Move::Retreated, Commit::new(), |_| (), "the old code is present");
     }
@@ -81,17 +71,18 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     let gives_up = |i: &Instance| has_failed_returning(upgrade, i);
     let back = Walk {
         service,
+        up_to: u32::MAX,
         target: former.release.clone(),
         releases,
         may_begin: &may_begin,
         gives_up: &gives_up,
     };
-    let under_way = walk_to(draft, &back, service.todo_up_to(u32::MAX).rev());
+    let under_way = walk_to(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
     if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {
         return;
     }
     if under_way.is_any() {
-        let silent = Sample::of(service.silent().iter(), service.silent().len());
+        let silent = service.silent().sample();
         draft.wait_for_any(silent, |nodes| Reason::Silent { service: service.name().clone(), nodes });
     } else {
         let (serving, back) = (all_serving(draft), all_at(draft, former.release.version));
@@ -109,7 +100,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
 pub(super) fn lower(draft: &mut Draft<'_>) {
     let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
     stragglers::walk(draft, &former.release, "the new code is removed");
-    let nodes = Sample::of(service.cluttered().iter(), service.cluttered().len());
+    let nodes = service.cluttered().sample();
     let clean = !draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes });
     let known = acknowledged(draft);
     let back = all_at(draft, former.release.version);

@@ -5,14 +5,15 @@ use super::super::Draft;
 use super::failures::{self, Failed};
 use super::walk::{Walk, walk};
 use super::{all_at, direct, nobody_joined};
-use crate::fleet::{Instance, ServiceFleet};
+use crate::fleet::{Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
 use crate::upgrade::way_back;
+use std::collections::BTreeSet;
 use tidegate_proto::commit::Commit;
-use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{Failure, MigrateOrder, Pause};
 use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure, Then};
+use tidegate_proto::{NodeId, mutant};
 
 pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
@@ -22,8 +23,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let upgrade = draft.upgrade;
     let last = last_wave(upgrade);
     let may_begin = |i: &Instance| {
-        i.wave.unwrap_or(last) <= wave
-            && !upgrade.failed.contains_key(&i.node)
+        !upgrade.failed.contains_key(&i.node)
             && !upgrade.skipped.contains_key(&i.node)
             && i.has_staged(&releases)
     };
@@ -31,9 +31,15 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         return give_up(draft, why);
     }
     let gives_up = |i: &Instance| upgrade.failed.contains_key(&i.node);
-    let around =
-        Walk { service, target, releases: releases.clone(), may_begin: &may_begin, gives_up: &gives_up };
-    let under_way = walk(draft, &around, service.todo_up_to(wave));
+    let around = Walk {
+        service,
+        up_to: wave,
+        target,
+        releases: releases.clone(),
+        may_begin: &may_begin,
+        gives_up: &gives_up,
+    };
+    let under_way = walk(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {
         return;
     }
@@ -91,7 +97,7 @@ fn pause(draft: &mut Draft<'_>, why: String) {
 fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
     let deadline = draft.spec().health.progress_deadline;
     let ignored = draft.spec().failures.ignore.contains(&IgnoredFailure::Unreachable);
-    let only_silent = service.ordered().iter().all(|node| service.silent().contains(node));
+    let only_silent = service.ordered().each.all(|instance| instance.known() == Known::Silent);
     let reason = Reason::Stalled { for_ms: draft.elapsed().stalled_ms, deadline };
     if ignored && only_silent {
         return draft.wait(reason);
@@ -101,21 +107,17 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
 
 /// Whether the exposed waves are through; what follows then.
 fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
-    let excused = |node: &tidegate_proto::NodeId| {
-        draft.upgrade.failed.contains_key(node) || draft.upgrade.skipped.contains_key(node)
-    };
-    let open: Vec<_> =
-        service.todo_up_to(wave).filter(|node| !excused(node)).take(Sample::NAMED + 1).collect();
-    if !open.is_empty() {
+    let open = Open::of(draft, service, wave, last);
+    if open.is_any() {
         if !draft.is_waiting() {
-            hold(draft, service, &open);
+            hold(draft, service, open);
         }
         return;
     }
     if service.in_wave(wave) == 0 && service.has_waves_after(wave) {
         return super::enter::roll_again(draft, service, wave);
     }
-    let nobody = service.in_wave(wave) > 0 && service.in_wave(wave) == service.todo_in(wave);
+    let nobody = service.in_wave(wave) > 0 && service.done_in(wave) == 0;
     if nobody && !mutant::is("an-empty-wave-passes") {
         return draft.wait(Reason::EmptyWave { wave });
     }
@@ -132,21 +134,58 @@ fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
     }
 }
 
+/// Those of the exposed waves that were not seen serving the target and are not excused.
+struct Open<'a> {
+    silent: Sample,
+    kept_out: [Sample; 2],
+    /// The first of the others.
+    idle: Vec<&'a Instance>,
+}
+
+impl<'a> Open<'a> {
+    fn of(draft: &Draft<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
+        let upgrade = draft.upgrade;
+        let excused: BTreeSet<&NodeId> = upgrade.failed.keys().chain(upgrade.skipped.keys()).collect();
+        let open = |standing| {
+            let among = |node: &&&NodeId| {
+                service
+                    .standing_of(node)
+                    .is_some_and(|(stands, in_wave)| stands == standing && in_wave <= wave)
+            };
+            let among = excused.iter().filter(among).count();
+            service.standing(standing, wave).sample_but(|node| excused.contains(node), among)
+        };
+        let idle = service
+            .each_standing(Standing::Ready, wave)
+            .chain(service.each_standing(Standing::Adrift, wave))
+            .chain(service.ordered().each.filter(|i| i.wave.unwrap_or(last) <= wave))
+            .filter(|instance| !excused.contains(&instance.node));
+        Self {
+            silent: open(Standing::Silent),
+            kept_out: [open(Standing::Kept), open(Standing::Held)],
+            idle: idle.take(Sample::NAMED + 1).collect(),
+        }
+    }
+
+    fn is_any(&self) -> bool {
+        !(self.silent.is_empty() && self.kept_out.iter().all(Sample::is_empty) && self.idle.is_empty())
+    }
+}
+
 /// Nobody is under way and somebody is left: says who, and what about them.
-fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: &[&tidegate_proto::NodeId]) {
+fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
     let name = service.name().clone();
-    let (silent, present): (Vec<_>, Vec<_>) =
-        open.iter().copied().partition(|node| service.silent().contains(*node));
-    let (maintained, present): (Vec<_>, Vec<_>) =
-        present.into_iter().partition(|node| service.get(node).is_some_and(Instance::is_kept_out));
     let (unstaged, idle): (Vec<_>, Vec<_>) =
-        present.into_iter().partition(|node| service.unstaged().contains(*node));
-    super::stage::tell_failures(draft, service, unstaged.iter().copied());
+        open.idle.into_iter().partition(|instance| service.is_unstaged(&instance.node));
+    super::stage::tell_failures(draft, unstaged.iter().copied());
+    let names = |of: Vec<&Instance>| Sample::counted(of.into_iter().map(|instance| &instance.node));
     let release = draft.spec().release.tag.clone();
-    draft.wait_for_any(Sample::counted(unstaged.into_iter()), |nodes| Reason::Staging { release, nodes });
-    draft.wait_for_any(Sample::counted(silent.into_iter()), |nodes| Reason::Silent { service: name, nodes });
-    draft.wait_for_any(Sample::counted(maintained.into_iter()), |nodes| Reason::Maintained { nodes });
-    draft.wait_for_any(Sample::counted(idle.into_iter()), |nodes| Reason::NotServing { nodes });
+    draft.wait_for_any(names(unstaged), |nodes| Reason::Staging { release, nodes });
+    draft.wait_for_any(open.silent, |nodes| Reason::Silent { service: name, nodes });
+    for nodes in open.kept_out {
+        draft.wait_for_any(nodes, |nodes| Reason::Maintained { nodes });
+    }
+    draft.wait_for_any(names(idle), |nodes| Reason::NotServing { nodes });
 }
 
 /// The last wave has passed: one transaction raises the floor and leaves the roll.

@@ -3,7 +3,7 @@
 use super::super::Draft;
 use super::enter::{approved, roll};
 use super::{acknowledged, direct};
-use crate::fleet::ServiceFleet;
+use crate::fleet::{Instance, Known};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
@@ -31,29 +31,25 @@ pub(super) fn stage(draft: &mut Draft<'_>) {
 /// Waits until every instance that is not excused holds the releases; tells whether all do.
 fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
     let Some(service) = draft.service() else { return false };
-    let skipped = &draft.upgrade.skipped;
-    let missing: Vec<_> = service.unstaged().iter().filter(|node| !skipped.contains_key(*node)).collect();
-    let (silent, reporting): (Vec<_>, Vec<_>) =
-        missing.into_iter().partition(|node| service.silent().contains(*node));
-    tell_failures(draft, service, reporting.iter().copied());
+    let upgrade = draft.upgrade;
+    let excused = |node: &NodeId| upgrade.skipped.contains_key(node);
+    let among = upgrade.skipped.keys().filter(|node| service.is_unstaged(node));
+    let (quiet, others): (Vec<_>, Vec<_>) =
+        among.filter_map(|node| service.get(node)).partition(|instance| instance.known() == Known::Silent);
+    let silent = service.unstaged_silent().sample_but(excused, quiet.len());
+    let reporting = service.unstaged().sample_but(excused, others.len());
+    tell_failures(draft, service.stage_failed().each.filter(|instance| !excused(&instance.node)));
     let name = service.name().clone();
-    let mut waits = draft
-        .wait_for_any(Sample::counted(silent.into_iter()), |nodes| Reason::Silent { service: name, nodes });
+    let mut waits = draft.wait_for_any(silent, |nodes| Reason::Silent { service: name, nodes });
     if let Some(release) = releases.last().map(|r| r.tag.clone()) {
-        waits |= draft
-            .wait_for_any(Sample::counted(reporting.into_iter()), |nodes| Reason::Staging { release, nodes });
+        waits |= draft.wait_for_any(reporting, |nodes| Reason::Staging { release, nodes });
     }
     !waits
 }
 
 /// Says which of these could not stage a release, and why.
-pub(super) fn tell_failures<'a>(
-    draft: &mut Draft<'_>,
-    service: &ServiceFleet,
-    nodes: impl Iterator<Item = &'a NodeId>,
-) {
-    nodes
-        .filter_map(|node| service.get(node))
+pub(super) fn tell_failures<'a>(draft: &mut Draft<'_>, instances: impl Iterator<Item = &'a Instance>) {
+    instances
         .flat_map(|instance| instance.stage_failures().map(|(tag, why)| (instance.node.clone(), tag, why)))
         .take(Sample::NAMED)
         .for_each(|(node, release, why)| draft.wait(Reason::StageFailed { node, release, why }));

@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::direct;
 use super::walk::{Walk, walk as walk_to};
-use crate::fleet::{Instance, Known};
+use crate::fleet::{Instance, Known, Standing};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
@@ -19,13 +19,13 @@ pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
     let may_begin = |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(releases);
     let around = Walk {
         service,
+        up_to: u32::MAX,
         target: release.clone(),
         releases: releases.to_vec(),
         may_begin: &may_begin,
         gives_up: &|_| false,
     };
-    let elsewhere = service.below(release.version).chain(service.above(release.version));
-    walk_to(draft, &around, elsewhere);
+    walk_to(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
 /// Whether it runs another version, or was refused as one. An unknown version alone is no reason to restart anybody.

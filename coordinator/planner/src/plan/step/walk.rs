@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use super::super::order::Order;
-use crate::fleet::{Instance, ServiceFleet};
+use crate::fleet::{Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
@@ -12,6 +12,8 @@ use tidegate_proto::{NodeId, Release, mutant};
 /// Who is moved where.
 pub(super) struct Walk<'a> {
     pub(super) service: &'a ServiceFleet,
+    /// The last wave that is exposed.
+    pub(super) up_to: u32,
     pub(super) target: Release,
     pub(super) releases: Vec<Release>,
     /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
@@ -62,7 +64,7 @@ impl UnderWay<'_> {
 pub(super) fn walk<'a>(
     draft: &mut Draft<'_>,
     walk: &Walk<'a>,
-    candidates: impl Iterator<Item = &'a NodeId>,
+    candidates: impl Iterator<Item = &'a Instance>,
 ) -> UnderWay<'a> {
     let mut budget = Budget::of(walk.service, draft.spec());
     let mut under_way = under_way(walk, &budget);
@@ -96,14 +98,14 @@ pub(super) fn walk<'a>(
 
 fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
     let mut found = UnderWay::default();
-    for instance in walk.service.ordered().iter().filter_map(|node| walk.service.get(node)) {
+    for instance in walk.service.ordered().each {
         let Some(directive) = &instance.directive else { continue };
         let failed = instance.failure();
         if let Some(why) = &failed {
             found.failed.push((instance, why.clone()));
         }
         let node = &instance.node;
-        if walk.service.silent().contains(node) {
+        if instance.known() == Known::Silent {
             found.silent.push(node);
             continue;
         }
@@ -136,14 +138,9 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
 
 /// Those that serve nobody anyway, through no order of ours: replacing them costs no budget.
 fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
-    let service = walk.service;
-    let out = service
-        .out()
-        .iter()
-        .filter(|node| !service.ordered().contains(*node) && !service.silent().contains(*node));
-    out.filter_map(|node| service.get(node))
-        .filter(|i| !i.maintained && !i.serves(&walk.target) && (walk.may_begin)(i))
-        .take(super::super::draft::BATCH)
+    let adrift = walk.service.each_standing(Standing::Adrift, walk.up_to);
+    let held = walk.service.each_standing(Standing::Held, walk.up_to);
+    adrift.chain(held).filter(|instance| (walk.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 
 /// Takes from the candidates what the budget allows; tells whether it held back others.
@@ -151,14 +148,11 @@ fn begin<'a>(
     walk: &Walk<'a>,
     budget: &mut Budget,
     label: Option<&str>,
-    candidates: impl Iterator<Item = &'a NodeId>,
+    candidates: impl Iterator<Item = &'a Instance>,
 ) -> (Vec<Order<'a>>, bool) {
-    let service = walk.service;
-    let fresh =
-        candidates.filter(|node| !service.ordered().contains(*node)).filter_map(|node| service.get(node));
     let mut orders = Vec::new();
     let mut held = false;
-    for instance in fresh.filter(|i| i.is_in_service() && (walk.may_begin)(i)) {
+    for instance in candidates.filter(|i| i.is_in_service() && (walk.may_begin)(i)) {
         if orders.len() == super::super::draft::BATCH {
             break;
         }

@@ -82,11 +82,9 @@ impl Store {
 
     /// Builds the fleet anew from the keys.
     pub fn rebuild(&mut self) {
-        self.fleet = Fleet::new();
-        for (key, (value, modified, _)) in &self.keys {
-            self.fleet.put(key.clone(), Ok(value.clone()), Revision(*modified));
-        }
-        self.fleet.set_revision(Revision(self.revision));
+        let records =
+            self.keys.iter().map(|(key, (value, at, _))| (key.clone(), Ok(value.clone()), Revision(*at)));
+        self.fleet = Fleet::load(records, Revision(self.revision));
     }
 
     pub fn put(&mut self, key: Key, value: impl Into<Value>) -> i64 {
