@@ -12,6 +12,7 @@ mod model;
 mod operations;
 mod persons;
 mod properties;
+mod releases;
 mod rollback;
 mod rolling;
 mod rules;

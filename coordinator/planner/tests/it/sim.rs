@@ -60,6 +60,8 @@ pub struct World {
     pub term: Leading,
     pub events: u64,
     pub stalled_ms: u64,
+    /// How long each stream's record has stood as it does.
+    pub uncounted: BTreeMap<tidegate_proto::StreamName, u64>,
     pub facts: Option<SchemaFacts>,
     pub jobs: Vec<SchemaJob>,
     /// What the database answers when a certificate is made.
@@ -77,6 +79,7 @@ impl World {
             term: Leading { term: "t0".parse().unwrap(), revision: Revision::ABSENT },
             events: 0,
             stalled_ms: 0,
+            uncounted: BTreeMap::new(),
             facts: None,
             jobs: Vec::new(),
             evidence: DatabaseEvidence {
@@ -107,7 +110,7 @@ impl World {
             wall: Timestamp(0),
             elapsed: BTreeMap::new(),
             next_event: self.events,
-            uncounted: BTreeMap::new(),
+            uncounted: self.uncounted.clone(),
             schemas: BTreeMap::new(),
         };
         let id = upgrade_id();

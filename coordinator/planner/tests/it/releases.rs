@@ -1,0 +1,9 @@
+//! Compute releases, told as stories: what goes out, what waits and why, and what never happens.
+
+mod canary;
+mod going_out;
+mod history;
+mod kept;
+mod properties;
+mod sea;
+mod storage;

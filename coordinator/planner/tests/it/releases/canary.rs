@@ -1,0 +1,120 @@
+//! A share of starts first.
+
+use super::sea::stream;
+use crate::sim::World;
+use serde_json::json;
+use tidegate_planner::release::canary::{StartRule, start};
+use tidegate_proto::Key;
+use tidegate_proto::record::release::ReleaseStatus;
+
+/// Revision 1 deployed, revision 2 in canary.
+fn in_canary(canary: serde_json::Value) -> World {
+    let mut world = World::at_version_1(1);
+    world.release(1, json!({}));
+    world.create(2, json!({"canary": canary})).unwrap();
+    world.settle();
+    assert_eq!(world.status(2), ReleaseStatus::Canary);
+    world
+}
+
+fn starts(world: &World) -> Vec<u64> {
+    let stream = world.stream();
+    let of = |n: usize| start(stream, &format!("c{n}").parse().unwrap()).unwrap().head.release.revision.get();
+    (0..1_000).map(of).collect()
+}
+
+fn share(starts: &[u64]) -> usize {
+    starts.iter().filter(|revision| **revision == 2).count()
+}
+
+#[test]
+fn a_share_of_starts_uses_it_and_rising_only_adds() {
+    let mut world = in_canary(json!({"fraction": 0.05}));
+    let few = starts(&world);
+    assert!((20..=80).contains(&share(&few)), "{}", share(&few));
+    assert_eq!(few, starts(&world), "the same compute gets the same answer");
+    world.promote(2, Some(0.5)).unwrap();
+    let more = starts(&world);
+    assert!((400..=600).contains(&share(&more)), "{}", share(&more));
+    assert!(few.iter().zip(&more).all(|(few, more)| *few != 2 || *more == 2), "rising only adds");
+    world.promote(2, None).unwrap();
+    assert_eq!((world.deployed(), share(&starts(&world))), (Some(2), 1_000));
+}
+
+#[test]
+fn it_goes_out_when_enough_computes_told_of_success() {
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
+    world.signal(2, "a", true).unwrap();
+    assert!(world.signal(2, "a", true).unwrap().commit.is_none(), "told again, nothing changes");
+    world.signal(2, "b", false).unwrap();
+    let waiting = world.settle();
+    assert_eq!(
+        waiting[&2][0].to_string(),
+        "1 computes told of success and 2 are needed; 1 told of failure and 1 are tolerated"
+    );
+    world.signal(2, "b", true).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(2), "the last word of a compute stands");
+    let words = world.store.keys.keys().filter(|key| matches!(key, Key::Signal(..)));
+    assert_eq!(words.count(), 0, "what was told is forgotten once it is decided");
+    let late = world.signal(2, "z", false).unwrap_err();
+    assert!(late.message.contains("not in canary"), "{late}");
+}
+
+#[test]
+fn it_is_withdrawn_beyond_the_budget_and_at_its_deadline() {
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
+    world.signal(2, "a", false).unwrap();
+    world.settle();
+    assert_eq!(world.status(2), ReleaseStatus::Canary, "one failure is tolerated");
+    world.signal(2, "b", false).unwrap();
+    world.settle();
+    assert_eq!((world.status(2), world.deployed()), (ReleaseStatus::Error, Some(1)));
+    assert_eq!(share(&starts(&world)), 0);
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "deadline": "1h"}));
+    world.signal(2, "a", true).unwrap();
+    world.wait(3_599_000);
+    world.settle();
+    world.elect(2);
+    assert_eq!(world.status(2), ReleaseStatus::Canary);
+    world.wait(1_000);
+    world.settle();
+    let withdrawn = world.release_record(2).unwrap();
+    assert!(withdrawn.because.contains("unmeasured is not success"), "{}", withdrawn.because);
+}
+
+#[test]
+fn the_next_one_waits_for_the_canary_and_a_rollback_does_not() {
+    let mut world = in_canary(json!({"fraction": 0.1}));
+    world.create(3, json!({})).unwrap();
+    assert_eq!(world.settle()[&3][0].kind(), "canary-busy");
+    world.go_back(1).unwrap();
+    assert_eq!([2, 3].map(|number| world.status(number)), [ReleaseStatus::Superseded; 2]);
+    assert_eq!(world.deployed(), Some(4));
+    world.check_releases();
+}
+
+#[test]
+fn where_nothing_is_deployed_there_is_no_canary() {
+    let mut world = World::at_version_1(1);
+    world.configure(json!({"canary": {"fraction": 0.1}})).unwrap();
+    world.release(1, json!({}));
+    world.create(2, json!({})).unwrap();
+    world.settle();
+    assert_eq!(world.status(2), ReleaseStatus::Canary, "the stream's settings apply to the next one");
+}
+
+#[test]
+fn a_pinned_compute_starts_with_its_own() {
+    let mut world = in_canary(json!({"fraction": 1}));
+    world.pin("c1", 1).unwrap();
+    let stream_now = world.stream();
+    let by = |compute: &str| {
+        let start = start(stream_now, &compute.parse().unwrap()).unwrap();
+        (start.head.release.revision.get(), start.by)
+    };
+    assert_eq!((by("c1"), by("c2")), ((1, StartRule::Pinned), (2, StartRule::Canary)));
+    assert!(world.store.fleet().stream(&stream()).is_some());
+    world.unpin("c1").unwrap();
+    assert_eq!(start(world.stream(), &"c1".parse().unwrap()).unwrap().by, StartRule::Canary);
+}

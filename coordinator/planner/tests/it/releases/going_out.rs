@@ -1,0 +1,268 @@
+//! What must hold before a release goes out by itself.
+
+use super::sea::{commits, stream};
+use crate::sim::World;
+use serde_json::json;
+use tidegate_planner::Reason;
+use tidegate_planner::ask::release;
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::task::{Outcome, TaskResult};
+use tidegate_proto::{Key, Revision};
+
+fn world() -> World {
+    World::at_version_1(2)
+}
+
+#[test]
+fn the_first_goes_out_and_the_next_supersedes_it() {
+    let mut world = world();
+    assert_eq!(world.release(9057, json!({"manifest": {"extensions": {}}})), 1);
+    assert_eq!(world.release(9058, json!({})), 2);
+    assert_eq!(world.status(1), ReleaseStatus::Superseded);
+    assert!(world.release_record(1).unwrap().deployed_at.is_some(), "that it was deployed stays written");
+}
+
+#[test]
+fn of_several_that_may_go_out_the_latest_does() {
+    let mut world = world();
+    for version in 1..=3 {
+        world.create(version, json!({})).unwrap();
+    }
+    world.settle();
+    assert_eq!(world.deployed(), Some(3));
+    assert_eq!(
+        [1, 2].map(|number| world.status(number)),
+        [ReleaseStatus::Deprecated; 2],
+        "nothing holds them"
+    );
+}
+
+#[test]
+fn one_that_waits_lets_an_earlier_one_go_first() {
+    let mut world = world();
+    world.create(1, json!({})).unwrap();
+    world.create(2, json!({"requires": {"pantry-api": 2}})).unwrap();
+    let waiting = world.settle();
+    assert_eq!(world.deployed(), Some(1));
+    assert!(waiting[&2].iter().any(|reason| reason.kind() == "behind"), "{waiting:?}");
+}
+
+#[test]
+fn an_approval_is_waited_for() {
+    let mut world = world();
+    world.configure(json!({"approval": "required"})).unwrap();
+    world.create(1, json!({})).unwrap();
+    let waiting = world.settle();
+    assert_eq!(
+        waiting[&1],
+        [Reason::ReleaseApproval { stream: stream(), revision: super::sea::revision(1) }]
+    );
+    let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
+    let helps = told.values().next().unwrap()[0].command.clone();
+    assert_eq!(helps.as_deref(), Some("tidegate release approve 1 --stream compute"));
+    let refused = world.promote(1, None).unwrap_err();
+    assert!(refused.message.contains("approval"), "a promotion is no approval: {refused}");
+    world.approve(1).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
+    assert_eq!(world.release_record(1).unwrap().approved.as_ref().unwrap().who, "anna");
+    assert!(world.approve(1).unwrap().commit.is_none(), "said again, it is so already");
+}
+
+#[test]
+fn manual_wins_over_latest_and_is_gone_back_to() {
+    let mut world = world();
+    for version in 1..=3 {
+        world.release(version, json!({}));
+    }
+    world.configure(json!({"strategy": {"manual": "release-2"}})).unwrap();
+    world.settle();
+    let deployed = world.release_record(4).unwrap();
+    assert_eq!(
+        (world.deployed(), deployed.tag.as_str()),
+        (Some(4), "release-2"),
+        "a new revision of the old body"
+    );
+    assert_eq!(deployed.rollback_of, Some(super::sea::revision(2)));
+    world.create(5, json!({})).unwrap();
+    let waiting = world.settle();
+    assert_eq!(waiting[&5], [Reason::Manual { tag: "release-2".parse().unwrap() }]);
+    for refused in [world.promote(5, None).unwrap_err(), world.go_back(3).unwrap_err()] {
+        assert!(refused.message.contains("manual wins"), "{refused}");
+    }
+    world.configure(json!({})).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(5));
+    let unknown = world.configure(json!({"strategy": {"manual": "release-77"}})).unwrap_err();
+    assert!(unknown.message.contains("keeps no release with this tag"), "{unknown}");
+}
+
+#[test]
+fn without_latest_and_manual_a_person_promotes() {
+    let mut world = world();
+    world.configure(json!({"strategy": {"latest": false}})).unwrap();
+    world.create(1, json!({})).unwrap();
+    assert_eq!(world.settle()[&1], [Reason::NoStrategy]);
+    world.promote(1, None).unwrap();
+    assert_eq!(world.deployed(), Some(1));
+}
+
+#[test]
+fn it_goes_out_once_it_has_answered_for_long_enough() {
+    let mut world = world();
+    world.configure(json!({"availability": {"min_healthy_time": "10s", "healthy_deadline": "60s"}})).unwrap();
+    world.create(1, json!({})).unwrap();
+    assert_eq!(world.settle()[&1][0].kind(), "not-available");
+    world.answers(1, true).unwrap();
+    world.wait(9_000);
+    world.settle();
+    world.answers(1, false).unwrap();
+    world.answers(1, true).unwrap();
+    world.wait(9_000);
+    world.settle();
+    assert_eq!(world.deployed(), None, "a break begins the healthy time anew");
+    world.elect(2);
+    world.wait(1_000);
+    world.settle();
+    assert_eq!(world.deployed(), Some(1), "a new leader goes on from the stored count");
+}
+
+#[test]
+fn it_fails_when_it_does_not_answer_in_time_and_may_be_tried_again() {
+    let mut world = world();
+    world
+        .configure(json!({"approval": "required", "availability": {"min_healthy_time": "10s", "healthy_deadline": "60s"}}))
+        .unwrap();
+    world.create(1, json!({})).unwrap();
+    world.settle();
+    world.wait(3_600_000);
+    world.settle();
+    assert_eq!(world.status(1), ReleaseStatus::Pending, "waiting for a person never counts as failure");
+    world.approve(1).unwrap();
+    world.settle();
+    world.wait(59_999);
+    world.settle();
+    assert_eq!(world.status(1), ReleaseStatus::Pending);
+    world.wait(1);
+    world.settle();
+    let failed = world.release_record(1).unwrap();
+    assert_eq!(failed.status, ReleaseStatus::Error);
+    assert!(failed.because.contains("did not answer for 10s"), "{}", failed.because);
+    assert!(world.create(1, json!({})).unwrap().commit.is_none(), "the same request is the same release");
+    world.retry(1).unwrap();
+    world.answers(1, true).unwrap();
+    world.settle();
+    world.wait(10_000);
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
+}
+
+/// The agents' part: claims what is ordered, and ends it so.
+fn run_hooks(world: &mut World, outcome: Outcome) -> Vec<String> {
+    let ordered: Vec<_> = world
+        .store
+        .keys
+        .keys()
+        .filter_map(|key| match key {
+            Key::Task(node, id) => Some((node.clone(), id.clone())),
+            _ => None,
+        })
+        .filter(|(node, id)| !world.store.keys.contains_key(&Key::TaskResult(node.clone(), id.clone())))
+        .collect();
+    for (node, id) in &ordered {
+        let body = TaskResult { outcome: outcome.clone(), at: Timestamp(0) };
+        world.store.put(Key::TaskResult(node.clone(), id.clone()), body);
+    }
+    ordered.into_iter().map(|(node, _)| node.to_string()).collect()
+}
+
+#[test]
+fn hooks_warm_it_up_on_every_named_node_first() {
+    let mut world = world();
+    world
+        .configure(json!({"approval": "required", "prewarm": {"hook": "pull-image", "nodes": ["n7", "n8"]}}))
+        .unwrap();
+    world.create(1, json!({})).unwrap();
+    world.settle();
+    assert!(run_hooks(&mut world, Outcome::Succeeded).is_empty(), "not before it is approved");
+    world.approve(1).unwrap();
+    assert_eq!(world.settle()[&1][0].to_string(), "hook pull-image has not ended on n7, n8");
+    run_hooks(&mut world, Outcome::Claimed);
+    assert_eq!(world.settle()[&1][0].kind(), "errand", "a claimed task has not ended");
+    for node in ["n7", "n8"] {
+        let id = world.store.keys.keys().find_map(|key| match key {
+            Key::Task(_, id) => Some(id.clone()),
+            _ => None,
+        });
+        let done = TaskResult { outcome: Outcome::Succeeded, at: Timestamp(0) };
+        world.store.put(Key::TaskResult(node.parse().unwrap(), id.unwrap()), done);
+    }
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
+    let left = world.store.keys.keys().filter(|key| matches!(key, Key::Task(..) | Key::TaskResult(..)));
+    assert_eq!(left.count(), 0, "what nothing waits for is removed");
+}
+
+#[test]
+fn a_hook_that_fails_fails_the_release_until_it_is_tried_again() {
+    let mut world = world();
+    world.configure(json!({"prewarm": {"hook": "pull-image", "nodes": ["n7", "n8"]}})).unwrap();
+    world.create(1, json!({})).unwrap();
+    world.settle();
+    run_hooks(&mut world, Outcome::Failed { why: "no such image".into() });
+    world.settle();
+    let failed = world.release_record(1).unwrap();
+    assert_eq!(
+        (failed.status, failed.because.as_str()),
+        (ReleaseStatus::Error, "hook pull-image failed on n7: no such image")
+    );
+    world.retry(1).unwrap();
+    world.settle();
+    assert_eq!(run_hooks(&mut world, Outcome::Succeeded), ["n7", "n8"], "every node is asked anew");
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
+}
+
+#[test]
+fn what_was_planned_before_a_rollback_deploys_nothing() {
+    let mut world = world();
+    for version in 1..=2 {
+        world.release(version, json!({}));
+    }
+    world.create(3, json!({})).unwrap();
+    let planned: Vec<Commit> = commits(&world);
+    assert!(!planned.is_empty());
+    // The event of the rollback has a number of its own: it is the stream's record that tells.
+    world.events += 10;
+    world.go_back(1).unwrap();
+    for commit in &planned {
+        assert!(!world.store.commit(commit), "it was planned before the rollback");
+    }
+    world.check_releases();
+    assert_eq!(world.deployed(), Some(4));
+}
+
+#[test]
+fn a_deposed_leader_deploys_nothing() {
+    let mut world = world();
+    world.create(1, json!({})).unwrap();
+    let planned = commits(&world);
+    world.elect(2);
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)));
+}
+
+#[test]
+fn a_stream_that_cannot_be_read_stands_still() {
+    let mut world = world();
+    world.create(1, json!({})).unwrap();
+    let mut fleet = world.store.fleet().clone();
+    let key = Key::Stream(stream());
+    let unreadable = tidegate_proto::Value::decode(&key, b"\xff").map(|_| unreachable!());
+    fleet.put(key, unreadable, Revision(9_999));
+    assert!(tidegate_planner::plan(&fleet, &world.moment()).actions.is_empty());
+    let request = super::sea::request(2, json!({}));
+    let refused = release::create(&fleet, &world.moment(), &stream(), None, &request, &super::sea::asker(""));
+    assert!(refused.unwrap_err().message.contains("streams/compute is not UTF-8"));
+}

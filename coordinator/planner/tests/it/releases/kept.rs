@@ -1,0 +1,90 @@
+//! What is kept, why, and what is collected.
+
+use crate::sim::World;
+use serde_json::json;
+use tidegate_planner::stream::retention::{Keep, kept};
+use tidegate_proto::Key;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::task::{Outcome, TaskResult};
+
+fn statuses(world: &World) -> Vec<&'static str> {
+    world.releases().map(|release| release.status.word()).collect()
+}
+
+#[test]
+fn three_are_kept_counting_the_deployed_one() {
+    let mut world = World::at_version_1(1);
+    for version in 1..=5 {
+        world.release(version, json!({}));
+    }
+    assert_eq!(statuses(&world), ["deprecated", "deprecated", "superseded", "superseded", "deployed"]);
+    assert_eq!(world.stream().heads().count(), 3, "what is collected is history only");
+    let gone = world.go_back(1).unwrap_err();
+    assert!(gone.message.contains("was collected"), "{gone}");
+}
+
+#[test]
+fn what_a_pin_a_running_compute_or_the_rollback_window_holds_is_kept_and_says_so() {
+    let mut world = World::at_version_1(1);
+    world.configure(json!({"minimum_available": 1, "rollback_window": "1h"})).unwrap();
+    for version in 1..=4 {
+        world.release(version, json!({}));
+        if version == 1 {
+            world.pin("c1", 1).unwrap();
+        }
+    }
+    world.run_computes(&[("release-2", 12)]).unwrap();
+    world.wait(3_600_000);
+    world.settle();
+    assert_eq!(statuses(&world), ["superseded", "superseded", "deprecated", "deployed"]);
+    let why = |number| kept(world.stream())[&super::sea::revision(number)].clone();
+    assert_eq!(why(1), [Keep::Pinned { first: "c1".parse().unwrap(), count: 1 }]);
+    assert_eq!(why(2), [Keep::Running { count: 12 }]);
+    assert_eq!(why(4), [Keep::Deployed]);
+    world.unpin("c1").unwrap();
+    world.run_computes(&[("release-4", 12)]).unwrap();
+    world.settle();
+    assert_eq!(statuses(&world), ["deprecated", "deprecated", "deprecated", "deployed"]);
+}
+
+#[test]
+fn an_image_is_removed_by_its_hook_and_the_record_stays() {
+    let mut world = World::at_version_1(1);
+    world
+        .configure(json!({"minimum_available": 1, "removal": {"hook": "drop-image", "nodes": ["n7"]}}))
+        .unwrap();
+    world.release(1, json!({}));
+    world.release(2, json!({}));
+    let waiting = world.settle();
+    assert_eq!(world.status(1), ReleaseStatus::Deprecated);
+    assert_eq!(waiting[&1][0].to_string(), "hook drop-image has not ended on n7");
+    let end = |world: &mut World, outcome: Outcome| {
+        let task = world.store.keys.keys().find_map(|key| match key {
+            Key::Task(node, id) => Some(Key::TaskResult(node.clone(), id.clone())),
+            _ => None,
+        });
+        world.store.put(task.expect("a task was ordered"), TaskResult { outcome, at: Timestamp(0) });
+    };
+    end(&mut world, Outcome::Failed { why: "busy".into() });
+    assert_eq!(world.settle()[&1][0].to_string(), "hook drop-image failed on n7: busy");
+    world.retry(1).unwrap();
+    world.settle();
+    end(&mut world, Outcome::Succeeded);
+    world.settle();
+    assert_eq!((world.stream().heads().count(), world.status(1)), (1, ReleaseStatus::Deprecated));
+    assert!(!world.store.keys.keys().any(|key| matches!(key, Key::Task(..) | Key::TaskResult(..))));
+}
+
+#[test]
+fn the_stream_has_the_same_size_however_long_its_history() {
+    let mut world = World::at_version_1(1);
+    let mut sizes = Vec::new();
+    for version in 101..=160 {
+        world.release(version, json!({}));
+        sizes.push(tidegate_proto::Value::from(world.stream().record.clone()).encode().len());
+    }
+    // From here on each revision that is kept has two digits.
+    let settled = &sizes[12..];
+    assert!(settled.iter().all(|size| *size == settled[0]), "{settled:?}");
+}

@@ -1,0 +1,246 @@
+//! Ordering behind storage, in both directions (rule 8).
+
+use super::sea::{asker, commits, stream};
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, release};
+use tidegate_planner::{Reason, Sample};
+use tidegate_proto::record::evidence::Verdict;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, Revision, ServiceVersion, Value};
+
+fn version(number: i64) -> ServiceVersion {
+    ServiceVersion::new(number).unwrap()
+}
+
+fn needs_2() -> serde_json::Value {
+    json!({"requires": {"pantry-api": 2}})
+}
+
+/// The storage is at 2, the floor is committed, and the upgrade can still be turned back.
+fn in_remove() -> World {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
+    world.run();
+    let commit = ask::approve(
+        world.store.fleet(),
+        &world.moment(),
+        &upgrade_id(),
+        tidegate_proto::spec::ApprovalPoint::Remove,
+        &asker(""),
+    )
+    .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    while world.phase() != Phase::Remove {
+        world.turn();
+    }
+    assert_eq!(floor(&world), 2);
+    world
+}
+
+fn floor(world: &World) -> u32 {
+    match &world.store.keys[&Key::Window(service())].0 {
+        Value::Window(window) => window.body.floor.get(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn it_waits_for_the_last_storage_node_and_goes_out_by_itself() {
+    let mut world = World::at_version_1(3);
+    world.create(9057, needs_2()).unwrap();
+    let waiting = world.settle();
+    let all = Sample { first: vec![node(0), node(1), node(2)], count: 3 };
+    assert_eq!(waiting[&1], [Reason::Behind { service: service(), nodes: all, needs: version(2) }]);
+    world.start(spec(json!({}))).unwrap();
+    let mut seen_by_floor = false;
+    for _ in 0..10_000 {
+        let (changed, plan) = world.turn();
+        world.check_releases();
+        let reasons = plan.releases.get(&(stream(), super::sea::revision(1)));
+        seen_by_floor |= reasons.is_some_and(|reasons| reasons.iter().any(|reason| reason.kind() == "floor"));
+        if world.deployed().is_some() {
+            break;
+        }
+        assert!(floor_or_none(&world).is_none_or(|floor| floor < 2) || changed);
+        world.agents_step();
+    }
+    assert!(seen_by_floor, "the floor was named while it held the release");
+    assert_eq!((world.deployed(), floor(&world), world.need()), (Some(1), 2, Some(2)));
+}
+
+fn floor_or_none(world: &World) -> Option<u32> {
+    world.store.keys.contains_key(&Key::Window(service())).then(|| floor(world))
+}
+
+#[test]
+fn storage_is_not_rolled_back_below_what_a_release_needs() {
+    let mut world = in_remove();
+    world.create(1, json!({})).unwrap();
+    turn_of_stream(&mut world);
+    world.create(2, needs_2()).unwrap();
+    turn_of_stream(&mut world);
+    assert_eq!((world.deployed(), world.need()), (Some(2), Some(2)));
+    let back = |world: &World| {
+        ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("customers complain"))
+    };
+    let refused = back(&world).unwrap_err();
+    assert!(
+        refused.message.contains("revision 2 of compute (release-2) is deployed and needs 2"),
+        "{refused}"
+    );
+    world.go_back(1).unwrap();
+    assert_eq!(world.need(), None);
+    let commit = back(&world).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    world.check_releases();
+}
+
+/// The one commit that the stream's turn plans.
+fn commits_of_stream(world: &World) -> tidegate_proto::commit::Commit {
+    let touches = |commit: &tidegate_proto::commit::Commit| {
+        commit.writes.iter().any(|write| matches!(write, tidegate_proto::Write::Put(Key::Stream(_), _)))
+    };
+    commits(world).into_iter().find(touches).expect("the stream has something to do")
+}
+
+/// The stream's part of a turn; the upgrade stands still.
+fn turn_of_stream(world: &mut World) {
+    let commit = commits_of_stream(world);
+    assert!(world.store.commit(&commit));
+    // The upgrade's part has taken numbers of events too.
+    world.events += 10;
+}
+
+#[test]
+fn of_a_deploy_and_a_rollback_of_storage_asked_for_at_once_one_happens() {
+    for deploy_first in [true, false] {
+        let mut world = in_remove();
+        world.create(1, needs_2()).unwrap();
+        let deploy = commits_of_stream(&world);
+        world.events += 10;
+        let lower =
+            ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("customers complain"))
+                .unwrap();
+        let (first, second) = if deploy_first { (&deploy, &lower) } else { (&lower, &deploy) };
+        assert!(world.store.commit(first));
+        assert!(!world.store.commit(second), "the other one saw another floor, or another need");
+        world.check_releases();
+    }
+}
+
+#[test]
+fn a_pin_and_running_computes_hold_the_floor_too() {
+    let mut world = in_remove();
+    for number in 1..=2 {
+        let change = if number == 1 { needs_2() } else { json!({}) };
+        world.create(number, change).unwrap();
+        turn_of_stream(&mut world);
+    }
+    assert_eq!((world.deployed(), world.need()), (Some(2), None));
+    world.pin("c1", 1).unwrap();
+    assert_eq!(world.need(), Some(2));
+    world.run_computes(&[("release-1", 3)]).unwrap();
+    world.unpin("c1").unwrap();
+    assert_eq!(world.need(), Some(2), "computes still run it");
+    world.run_computes(&[("release-2", 3), ("never-released", 1)]).unwrap();
+    assert_eq!(world.need(), None);
+    world.check_releases();
+}
+
+#[test]
+fn a_window_put_back_as_it_was_stays_above_what_releases_need() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"approvals": ["roll"]}))).unwrap();
+    world.run();
+    assert_eq!(floor(&world), 1, "preflight committed the floor");
+    world.release(1, json!({"requires": {"pantry-api": 1}}));
+    let commit =
+        ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker("not today")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    world.check_releases();
+}
+
+#[test]
+fn storage_that_is_only_watched_is_compared_by_its_inventory() {
+    let mut world = World::at_version_1(2);
+    world.create(1, json!({"requires": {"pantry-api": 1}})).unwrap();
+    let planned = commits(&world);
+    world.join(7, 1);
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "somebody was admitted meanwhile");
+    world.settle();
+    assert_eq!(world.deployed(), Some(1));
+    world.fall_silent(1);
+    world.create(2, json!({"requires": {"pantry-api": 1}})).unwrap();
+    let silent = Sample { first: vec![node(1)], count: 1 };
+    assert_eq!(world.settle()[&2], [Reason::Silent { service: service(), nodes: silent }]);
+    world.create(3, json!({"requires": {"nobody": 1}})).unwrap();
+    assert_eq!(world.settle()[&3], [Reason::NoInstances { service: "nobody".parse().unwrap() }]);
+}
+
+#[test]
+fn going_back_to_what_needs_newer_storage_than_there_is_is_refused() {
+    let mut world = World::at_version_1(1);
+    world.release(1, json!({"requires": {"pantry-api": 1}}));
+    world.release(2, json!({}));
+    world.fall_silent(0);
+    let before = world.store.revision;
+    let refused = world.go_back(1).unwrap_err();
+    assert!(refused.message.contains("no report from n0"), "{refused}");
+    assert_eq!((world.store.revision, world.deployed()), (before, Some(2)));
+}
+
+#[test]
+fn evidence_is_asked_for_every_storage_release_in_use() {
+    let mut world = World::at_version_1(2);
+    world.join(2, 2);
+    world.create(1, json!({"requires": {"pantry-api": 1}, "evidence": "required"})).unwrap();
+    let lacks = |waiting: &[Reason]| waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let none = |tag: &str| format!("there is no evidence that release-1 works with {tag}, which is in use");
+    assert_eq!(lacks(&world.settle()[&1]), [none("pantry-1.0.0"), none("pantry-2.0.0")]);
+    let tell = |world: &mut World, storage: &str, verdict| {
+        let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
+        let commit = release::evidence(
+            world.store.fleet(),
+            &world.moment(),
+            &compute,
+            &storage,
+            verdict,
+            &asker("412 tests"),
+        );
+        assert!(world.store.commit(&commit.unwrap()));
+        world.events += 1;
+    };
+    tell(&mut world, "pantry-1.0.0", Verdict::Pass);
+    tell(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
+    assert_eq!(
+        lacks(&world.settle()[&1]),
+        ["the compatibility run of release-1 with pantry-2.0.0, which is in use, said inconclusive"]
+    );
+    tell(&mut world, "pantry-2.0.0", Verdict::Pass);
+    let planned = commits(&world);
+    tell(&mut world, "pantry-2.0.0", Verdict::Fail);
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "the evidence is compared");
+    tell(&mut world, "pantry-2.0.0", Verdict::Pass);
+    world.settle();
+    assert_eq!(world.status(1), ReleaseStatus::Deployed);
+}
+
+#[test]
+fn a_need_that_cannot_be_read_lowers_no_floor() {
+    let world = in_remove();
+    let mut fleet = world.store.fleet().clone();
+    let key = Key::Need(service());
+    let unreadable = Value::decode(&key, b"\xff").map(|_| unreachable!());
+    fleet.put(key, unreadable, Revision(9_999));
+    let refused = ask::roll_back(&fleet, &world.moment(), &upgrade_id(), &asker("why not")).unwrap_err();
+    assert!(refused.message.contains("needs/pantry-api is not UTF-8"), "{refused}");
+}
