@@ -10,6 +10,9 @@ pub(crate) use draft::Draft;
 
 use crate::fleet::Fleet;
 use crate::moment::Moment;
+use std::collections::BTreeSet;
+use tidegate_proto::Key;
+use tidegate_proto::commit::{Precondition, Write};
 
 /// What happens next. The same fleet and moment give the same plan.
 pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
@@ -25,12 +28,40 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
     }
     for (name, _) in fleet.streams() {
         let turn = step::release::turn(fleet, moment, name, next_event);
-        next_event += turn.events;
-        plan.actions.extend(turn.actions);
+        // What compares a record that this turn writes already would fail by that: it is for the next turn.
+        let overtaken = turn.actions.iter().any(|action| compares_any(action, &written(&plan.actions)));
+        if !overtaken {
+            next_event += turn.events;
+            plan.actions.extend(turn.actions);
+        }
         plan.releases
             .extend(turn.waiting.into_iter().map(|(revision, reasons)| ((name.clone(), revision), reasons)));
     }
     plan
+}
+
+/// Every key that these actions write.
+fn written(actions: &[Action]) -> BTreeSet<&Key> {
+    let commits = actions.iter().filter_map(|action| match action {
+        Action::Commit(planned) => Some(&planned.commit),
+        Action::Schema { .. } | Action::Certify { .. } => None,
+    });
+    let writes = commits.flat_map(|commit| &commit.writes);
+    writes
+        .map(|write| {
+            let (Write::Put(key, _) | Write::Delete(key)) = write;
+            key
+        })
+        .collect()
+}
+
+/// Whether an action compares any of these keys.
+fn compares_any(action: &Action, keys: &BTreeSet<&Key>) -> bool {
+    let Action::Commit(planned) = action else { return false };
+    planned.commit.when.iter().any(|compared| match compared {
+        Precondition::At(key, _) => keys.contains(key),
+        _ => false,
+    })
 }
 
 /// What a turn decides about one release stream.

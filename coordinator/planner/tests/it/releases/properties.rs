@@ -121,7 +121,15 @@ fn happen(world: &mut World, happening: Happening, kept: &mut Vec<Commit>, term:
         Happening::Promote(number) => drop(world.promote(number, None)),
         Happening::Pin(number) => drop(world.pin("c1", number)),
         Happening::Unpin => drop(world.unpin("c1")),
-        Happening::Running(version) => drop(world.run_computes(&[(&format!("release-{version}"), 3)])),
+        // Computes run what was once let out; what else they are said to run is a fact that no gate can help.
+        Happening::Running(version) => {
+            let tag = format!("release-{version}");
+            let latest = world.tag_record(&tag.parse().unwrap()).map(|record| record.revision.get());
+            let was_out = |number| world.release_record(number).is_some_and(|r| r.deployed_at.is_some());
+            if latest.is_some_and(was_out) {
+                drop(world.run_computes(&[(&tag, 3)]));
+            }
+        }
         Happening::Signal(number, success) => {
             drop(world.signal(number, &format!("c{}", number % 3), success));
         }
