@@ -14,6 +14,9 @@ const PAGE: i64 = 5_000;
 /// told. Stores compact every few minutes; a read takes a second.
 const FRESH_STARTS: usize = 10;
 
+/// How many records are read in one go, at a few microseconds each.
+const RECORDS_AT_ONCE: usize = 200;
+
 /// How many keys one transaction reads: etcd's limit of operations.
 const KEYS_AT_ONCE: usize = 128;
 
@@ -113,33 +116,54 @@ impl Store {
         }
     }
 
+    /// While the records of one page are read, the next page is on its way.
     async fn list_each(&self, ranges: &[Range], into: &mut Snapshot) -> Result<(), StoreError> {
         for range in ranges {
-            let attempt = format!("list {}", range.start());
-            let (mut from, mut size) = (range.start().as_bytes().to_vec(), PAGE);
-            loop {
-                let options =
-                    GetOptions::new().with_range(range.end()).with_limit(size).with_revision(into.revision.0);
-                let page = match self.call(&attempt, || get(self, from.clone(), Some(options.clone()))).await
-                {
-                    Err(StoreError::TooLarge { .. }) if size > 1 => {
-                        size /= 2;
-                        continue;
-                    }
-                    page => page?,
-                };
-                let revision = self.revision_of(&attempt, page.header())?;
-                if !into.revision.exists() {
-                    into.revision = revision;
-                }
-                page.kvs().iter().for_each(|kv| into.take_in(self.prefix(), kv));
-                match next_page(&page) {
-                    Some(next) => from = next,
-                    None => break,
+            let mut size = PAGE;
+            let (mut page, revision) =
+                self.page(range, range.start().into(), &mut size, into.revision).await?;
+            if !into.revision.exists() {
+                into.revision = revision;
+            }
+            let at = into.revision;
+            while let Some(from) = next_page(&page) {
+                let next = self.page(range, from, &mut size, at);
+                let (next, ()) = tokio::join!(next, self.take_in(&page, into));
+                (page, _) = next?;
+            }
+            self.take_in(&page, into).await;
+        }
+        Ok(())
+    }
+
+    /// One page of a range, and how far the store is; smaller pages from there on where this one is too large.
+    async fn page(
+        &self,
+        range: &Range,
+        from: Vec<u8>,
+        size: &mut i64,
+        at: Revision,
+    ) -> Result<(GetResponse, Revision), StoreError> {
+        let attempt = format!("list {}", range.start());
+        loop {
+            let options = GetOptions::new().with_range(range.end()).with_limit(*size).with_revision(at.0);
+            match self.call(&attempt, || get(self, from.clone(), Some(options.clone()))).await {
+                Err(StoreError::TooLarge { .. }) if *size > 1 => *size /= 2,
+                Err(error) => return Err(error),
+                Ok(page) => {
+                    let revision = self.revision_of(&attempt, page.header())?;
+                    return Ok((page, revision));
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Reads the records of a page, and lets others go on now and then: the next page comes meanwhile.
+    async fn take_in(&self, page: &GetResponse, into: &mut Snapshot) {
+        for some in page.kvs().chunks(RECORDS_AT_ONCE) {
+            some.iter().for_each(|kv| into.take_in(self.prefix(), kv));
+            tokio::task::yield_now().await;
+        }
     }
 }
 
