@@ -42,6 +42,7 @@ pub struct Herd {
     agents: BTreeMap<NodeId, Agent>,
     window: Option<(Window, Revision)>,
     pace: Duration,
+    serving: usize,
     /// The least that ever served at once, as balancers would have seen it.
     pub least: Arc<Mutex<usize>>,
 }
@@ -56,6 +57,7 @@ impl Herd {
             agents: BTreeMap::new(),
             window: None,
             pace: Duration::ZERO,
+            serving: count,
             least: Arc::new(Mutex::new(count)),
         };
         for n in 0..count {
@@ -213,11 +215,12 @@ impl Herd {
     async fn go(&mut self, n: &NodeId, step: Step, rotation: Rotation, health: Health) {
         tokio::time::sleep(self.pace).await;
         let report = &mut self.agents.get_mut(n).unwrap().report;
+        self.serving -= usize::from(report.rotation == Rotation::In);
         (report.step, report.rotation, report.health) = (step, rotation, health);
-        let serving = self.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count();
+        self.serving += usize::from(report.rotation == Rotation::In);
         {
             let mut least = self.least.lock().unwrap();
-            *least = (*least).min(serving);
+            *least = (*least).min(self.serving);
         }
         self.publish(n).await;
     }

@@ -1,6 +1,7 @@
 //! Whole upgrades over agents that obey at once.
 
 use crate::world::{Coordinator, spec, store, world};
+use std::time::Duration;
 use tidegate_coordinator::operation;
 use tidegate_proto::wire::v1::{UpgradeHistoryRequest, WatchUpgradeRequest, upgrade_seen::Seen};
 use tokio_util::sync::CancellationToken;
@@ -95,4 +96,24 @@ async fn two_thousand_instances_in_waves_of_hundreds() {
     end.cancel();
     coordinator.stop().await;
     drop(store(&embedded).await);
+}
+
+/// The largest fleet that is promised, in waves of thousands: each of them takes many commits and pages.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_twenty_thousand_instances_in_waves_of_thousands() {
+    const FLEET: usize = 20_000;
+    let (_embedded, coordinator, herd) = world(FLEET).await;
+    let (end, least) = (CancellationToken::new(), herd.least.clone());
+    tokio::spawn(herd.run(end.clone()));
+    let strategy = "strategy: {canary: {}}\nmin_in_service: \"50%\"\nmax_unavailable: \"10%\"";
+    coordinator.start_upgrade(&spec(strategy), "u1").await.unwrap();
+    let over = coordinator.is_over_within("u1", Duration::from_secs(1200)).await;
+    assert_eq!(over, "Completed");
+    let status = coordinator.status("u1").await;
+    assert_eq!(status.upgrade.unwrap().waves, 5, "1, 1 %, 5 %, 20 % and the rest");
+    assert_eq!(status.spread.unwrap().by_version, [(2, FLEET as u32)].into());
+    let least = *least.lock().unwrap();
+    assert!(least >= FLEET - FLEET / 10, "{least} were in rotation at the least");
+    end.cancel();
+    coordinator.stop().await;
 }

@@ -9,10 +9,10 @@ use tidegate_coordinator::report::Mirror;
 use tidegate_coordinator::room::Room;
 use tidegate_coordinator::wheel;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::Prefix;
 use tidegate_proto::wire::v1::{
     StartUpgradeReply, StartUpgradeRequest, UpgradeStatusReply, UpgradeStatusRequest,
 };
+use tidegate_proto::{Prefix, UpgradeId};
 use tidegate_store::Store;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -96,6 +96,31 @@ impl Coordinator {
     pub async fn status(&self, id: &str) -> UpgradeStatusReply {
         let asked = UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 };
         operation::status(&self.room, &asked).await.unwrap()
+    }
+
+    /// Waits until an upgrade is over, for a whole fleet's time; asks for nothing but its phase.
+    pub async fn is_over_within(&self, id: &str, limit: Duration) -> String {
+        let id: UpgradeId = id.parse().unwrap();
+        let mut sight = self.room.mirror.sight();
+        let phase = || {
+            let picture = self.room.mirror.picture();
+            picture
+                .fleet
+                .upgrade(&id)
+                .map(|upgrade| (upgrade.phase.is_over(), format!("{:?}", upgrade.phase)))
+        };
+        let over = async {
+            loop {
+                if let Some((true, phase)) = phase() {
+                    return phase;
+                }
+                sight.changed().await.unwrap();
+            }
+        };
+        let Ok(phase) = tokio::time::timeout(limit, over).await else {
+            panic!("upgrade {id} is not over in time; it is {:#?}", self.status(id.as_str()).await)
+        };
+        phase
     }
 
     /// Waits until an upgrade stands in this phase.
