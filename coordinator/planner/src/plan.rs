@@ -10,9 +10,10 @@ pub(crate) use draft::Draft;
 
 use crate::fleet::Fleet;
 use crate::moment::Moment;
+use crate::reason::Reason;
 use std::collections::BTreeSet;
-use tidegate_proto::Key;
 use tidegate_proto::commit::{Precondition, Write};
+use tidegate_proto::{Key, UpgradeId};
 
 /// What happens next. The same fleet and moment give the same plan.
 pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
@@ -36,6 +37,12 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         }
         plan.releases
             .extend(turn.waiting.into_iter().map(|(revision, reasons)| ((name.clone(), revision), reasons)));
+    }
+    for (key, why, _) in fleet.unreadable() {
+        let reason = || Reason::Unreadable { key: key.to_string(), why: why.to_string() };
+        for id in hidden(fleet, key) {
+            plan.waiting.entry(id).or_default().push(reason());
+        }
     }
     plan
 }
@@ -71,4 +78,17 @@ pub(crate) fn stream_turn(
     name: &tidegate_proto::StreamName,
 ) -> step::release::Turn {
     step::release::turn(fleet, moment, name, moment.next_event)
+}
+
+/// The upgrades of which nothing is planned because this record cannot be read.
+fn hidden(fleet: &Fleet, key: &Key) -> Vec<UpgradeId> {
+    match key {
+        Key::Upgrade(id) => vec![id.clone()],
+        Key::Active(service) => fleet
+            .upgrades()
+            .filter(|(_, upgrade)| upgrade.spec.service == *service && !upgrade.phase.is_over())
+            .map(|(id, _)| id.clone())
+            .collect(),
+        _ => Vec::new(),
+    }
 }

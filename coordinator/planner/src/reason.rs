@@ -110,7 +110,7 @@ pub enum Reason {
     Preflight { finding: String },
     Approval { point: ApprovalPoint },
     Acceptance { why: String },
-    Paused { who: String, why: String },
+    Paused { who: String, why: String, way_back: bool },
     Schema { job: String, progress: String },
     SchemaTrouble { job: String, why: String },
     Certificate { why: String },
@@ -190,7 +190,7 @@ impl fmt::Display for Reason {
             Self::Acceptance { why } => {
                 write!(f, "contract waits for an approval that accepts what cannot be proved: {why}")
             }
-            Self::Paused { who, why } => write!(f, "paused by {who}: {why}"),
+            Self::Paused { who, why, .. } => write!(f, "paused by {who}: {why}"),
             Self::Schema { job, progress } => write!(f, "schema {job}: {progress}"),
             Self::SchemaTrouble { job, why } => {
                 write!(f, "schema {job} did not succeed and is tried again: {why}")
@@ -306,7 +306,9 @@ impl Reason {
     /// Who or what can end the wait.
     pub fn who(&self) -> &'static str {
         match self {
-            Self::Silent { .. } => "its agent, by reporting; or a person, by decommissioning it",
+            Self::Silent { .. } => {
+                "its agent, by reporting; or, where the machine is gone for good, a person, by decommissioning it"
+            }
             Self::VersionUnknown { .. } => "its agent, once its probe answers",
             Self::Unreadable { .. } => "the writer of the record, or a person who removes it",
             Self::Behind { .. } | Self::Ahead { .. } => {
@@ -319,7 +321,8 @@ impl Reason {
             | Self::Replacing { .. }
             | Self::Returning { .. } => "the agents, by themselves",
             Self::StageFailed { .. } => "a person: the artifact on that node",
-            Self::NotServing { .. } | Self::Failed { .. } => "a person: the instance on that node",
+            Self::NotServing { .. } => "the service on that node, or a person who looks after it",
+            Self::Failed { .. } => "a person: the instance on that node; it is not tried again by itself",
             Self::Maintained { .. } => "the person who keeps it out",
             Self::Unlabelled { .. } => {
                 "the instance, by coming back; or a person: the labels in its agent's config"
@@ -328,17 +331,9 @@ impl Reason {
                 "a person, by taking it up again; or by decommissioning it once it is stopped"
             }
             Self::Capacity { .. } | Self::Unavailable { .. } | Self::Domain { .. } => {
-                "instances that come back into rotation"
+                "instances that come back into rotation; or a person who mends what is out"
             }
-            Self::EmptyWave { .. }
-            | Self::NoInstances { .. }
-            | Self::Stalled { .. }
-            | Self::Preflight { .. }
-            | Self::Approval { .. }
-            | Self::Acceptance { .. }
-            | Self::Paused { .. }
-            | Self::NoWayBack { .. }
-            | Self::NoStorage { .. }
+            Self::NoStorage { .. }
             | Self::ReleaseApproval { .. }
             | Self::Manual { .. }
             | Self::NoStrategy => "a person",
@@ -353,35 +348,50 @@ impl Reason {
             Self::Errand { .. } => "the agents of these nodes",
             Self::ErrandFailed { .. } => "a person: the hook on that node, then another attempt",
             Self::TooManyKept { .. } => "a person, by unpinning; or computes that move to a later release",
+            Self::EmptyWave { .. } => "a person: mend and retry one of the wave, or roll back",
+            Self::NoInstances { .. } => "an agent that is started for it",
+            Self::Stalled { .. } => "the instances that are waited for, or a person, by rolling back",
+            Self::Preflight { .. } => "a person: what was found; it is looked at again by itself",
+            Self::Paused { .. } => "a person: go on, or go back",
+            Self::Approval { .. } | Self::Acceptance { .. } | Self::NoWayBack { .. } => "a person",
             Self::Schema { .. } => "the coordinator, by itself",
-            Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
-                "the database, or a person who looks after it"
-            }
+            Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
+            Self::Certificate { .. } => "whatever is named, or a person who looks after it",
         }
     }
 
     /// The command that helps, where there is one.
     pub fn command(&self, upgrade: &UpgradeId) -> Option<String> {
-        let decommission = |service: &ServiceName, nodes: &Sample| {
-            nodes.first.first().map(|node| format!("tidegate fleet decommission {service}/{node} --why …"))
-        };
+        let first = |nodes: &Sample| nodes.first.first().cloned();
+        let rollback = || format!("tidegate upgrade rollback {upgrade} --why …");
         match self {
-            Self::Silent { service, nodes } => decommission(service, nodes),
+            Self::Silent { service, nodes } => first(nodes)
+                .map(|node| format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")),
+            Self::VersionUnknown { nodes, .. } => {
+                first(nodes).map(|node| format!("tidegate-agent check (on {node})"))
+            }
             Self::Approval { point } => Some(format!("tidegate upgrade approve {upgrade} {point}")),
             Self::Acceptance { .. } => {
                 Some(format!("tidegate upgrade approve {upgrade} contract --accept sessions"))
             }
-            Self::Paused { .. } => Some(format!("tidegate upgrade resume {upgrade}")),
-            Self::Maintained { nodes } => {
-                nodes.first.first().map(|node| format!("tidegate fleet uncordon {node}"))
+            Self::Paused { way_back: true, .. } => {
+                Some(format!("tidegate upgrade resume {upgrade}, or {}", rollback()))
             }
+            Self::Paused { .. } => Some(format!("tidegate upgrade resume {upgrade}")),
+            Self::Maintained { nodes } => first(nodes)
+                .map(|node| format!("tidegate fleet uncordon {node}, or remove the disable-file there")),
             Self::Failed { node, .. } | Self::StageFailed { node, .. } => {
                 Some(format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::Skipped { nodes } => {
-                nodes.first.first().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
+                first(nodes).map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
-            Self::Stalled { .. } => Some(format!("tidegate upgrade rollback {upgrade} --why …")),
+            Self::NotServing { .. }
+            | Self::Capacity { .. }
+            | Self::Unavailable { .. }
+            | Self::Domain { .. }
+            | Self::Unlabelled { .. } => Some(format!("tidegate upgrade status {upgrade}")),
+            Self::Stalled { .. } | Self::EmptyWave { .. } | Self::Preflight { .. } => Some(rollback()),
             _ => None,
         }
     }
@@ -420,6 +430,17 @@ impl Reason {
             Self::NotAvailable { deadline, .. } => {
                 Some(format!("after {deadline} without becoming available it has failed"))
             }
+            Self::Stalled { .. } => {
+                Some("it has passed; the spec ignores those that are unreachable".to_owned())
+            }
+            Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
+                Some("none: it is tried again, at least every 15 s".to_owned())
+            }
+            Self::Approval { .. }
+            | Self::Acceptance { .. }
+            | Self::Paused { .. }
+            | Self::Maintained { .. }
+            | Self::Skipped { .. } => Some("none: waiting for a person is no failure".to_owned()),
             _ => None,
         }
     }

@@ -72,8 +72,16 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
     Ok(commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, body))
 }
 
-/// Rule 9: at most one active upgrade per service and per schema.
+/// Rule 9: at most one active upgrade per service and per schema. What cannot be read is no free lock.
 fn free(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Result<(), Refusal> {
+    let asked = |key: &Key| match key {
+        Key::Active(service) | Key::Window(service) | Key::Budget(service) => *service == spec.service,
+        Key::ActiveSchema(id) | Key::Schema(id) => schema.is_some_and(|schema| schema.id == *id),
+        _ => false,
+    };
+    if let Some((key, why, _)) = fleet.unreadable().find(|(key, ..)| asked(key)) {
+        return refuse(RefusalKind::State, format!("the record {key} {why}: nothing is started over it"));
+    }
     if let Some((holder, _)) = fleet.lock(&spec.service) {
         return refuse(
             RefusalKind::State,

@@ -16,6 +16,7 @@ mod walk;
 use super::Draft;
 use crate::fleet::{Instance, Standing};
 use crate::reason::{Reason, Sample};
+use crate::upgrade::way_back;
 pub(super) use retreat::turn_back;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
@@ -29,7 +30,9 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     }
     if let Some(pause) = &draft.upgrade.paused {
         let (who, why) = (pause.who.clone(), pause.why.clone());
-        return draft.wait(Reason::Paused { who, why });
+        let way_back = way_back(draft.fleet, draft.upgrade, &why).is_ok();
+        draft.wait(Reason::Paused { who, why, way_back });
+        return failures::tell_open(draft);
     }
     match draft.upgrade.phase.clone() {
         Phase::Preflight => preflight::preflight(draft),
@@ -116,7 +119,7 @@ fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> boo
         draft.wait(Reason::NoInstances { service: name() });
         waits = true;
     }
-    failures::tell_excused(draft, service, version);
+    failures::tell_excused(draft, |node| failures::is_elsewhere(service, node, version));
     !waits
 }
 

@@ -12,6 +12,7 @@ mod model;
 mod operations;
 mod persons;
 mod properties;
+mod reasons;
 mod releases;
 mod rollback;
 mod rolling;

@@ -124,6 +124,7 @@ impl Model for Small {
             Property::<Self>::always("contract is never left but for completed", |_, s| {
                 s.contract_is_final()
             }),
+            Property::<Self>::always("what does not move says why", |_, s| !s.mute),
             Property::<Self>::sometimes("completed", |_, s| s.phase() == Phase::Completed),
             Property::<Self>::sometimes("rolled back", |_, s| matches!(s.phase(), Phase::RolledBack { .. })),
             Property::<Self>::sometimes("refused", |_, s| {
@@ -202,6 +203,10 @@ fn person(why: &str) -> tidegate_planner::ask::Asker {
 
 fn turn(state: &mut State) -> Option<()> {
     let plan = plan(state.world.store.fleet(), &state.world.moment());
+    if !crate::sim::says_why(&plan) {
+        state.mute = true;
+        return Some(());
+    }
     match plan.actions.first()? {
         Action::Commit(planned) => drop(state.carry_out(&planned.commit)),
         Action::Schema { job, .. } => state.world.work(*job),

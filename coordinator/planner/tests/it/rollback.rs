@@ -1,6 +1,6 @@
 //! Stories of upgrades that go wrong, and end well all the same.
 
-use crate::sim::{World, node, service, spec};
+use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_proto::Key;
@@ -63,7 +63,16 @@ fn beyond_the_budget_a_spec_may_ask_for_a_pause() {
     let upgrade = world.upgrade().unwrap();
     assert!(upgrade.paused.is_some(), "{:?}", upgrade.phase);
     assert_eq!(world.versions().iter().filter(|v| **v == 2).count(), 1, "one was touched");
-    assert!(matches!(last.waiting.values().next().unwrap()[..], [Reason::Paused { .. }]));
+    let failed = upgrade.failed.keys().next().unwrap();
+    let told: Vec<_> =
+        last.waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
+    assert_eq!(
+        told,
+        [
+            "tidegate upgrade resume u1, or tidegate upgrade rollback u1 --why …".to_owned(),
+            format!("tidegate upgrade retry u1 {failed}"),
+        ]
+    );
 }
 
 #[test]

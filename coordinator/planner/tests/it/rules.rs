@@ -112,3 +112,33 @@ fn a_record_that_cannot_be_read_stops_what_depends_on_it() {
         "{reasons:?}"
     );
 }
+
+/// The fleet with this record spoilt.
+fn spoilt(world: &World, key: &Key) -> tidegate_planner::Fleet {
+    let mut fleet = world.store.fleet().clone();
+    fleet.put(key.clone(), Value::decode(key, b"\xff garbage").map(|_| unreachable!()), Revision(9_999));
+    fleet
+}
+
+#[test]
+fn an_upgrade_whose_own_record_or_lock_cannot_be_read_says_so() {
+    let (world, _) = about_to_drain();
+    for key in [Key::Upgrade(upgrade_id()), Key::Active(service())] {
+        let planned = plan(&spoilt(&world, &key), &world.moment());
+        assert!(planned.actions.is_empty(), "{:?}", planned.actions);
+        let reasons = planned.waiting.get(&upgrade_id()).map_or(&[][..], Vec::as_slice);
+        assert!(
+            matches!(reasons, [Reason::Unreadable { key: named, .. }] if *named == key.to_string()),
+            "{key}: {reasons:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_started_over_a_lock_or_a_window_that_cannot_be_read() {
+    let world = World::at_version_1(3);
+    for key in [Key::Active(service()), Key::Window(service())] {
+        let refused = ask::start(&spoilt(&world, &key), &world.moment(), request("u1")).unwrap_err();
+        assert!(refused.message.contains("nothing is started over it"), "{refused}");
+    }
+}

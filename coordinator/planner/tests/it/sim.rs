@@ -52,6 +52,11 @@ pub fn sessions(names: &[&str]) -> BTreeSet<Session> {
     names.iter().map(|name| Session { name: (*name).to_owned(), kind: "session".to_owned() }).collect()
 }
 
+/// Whether an upgrade that is active either moves or says why it does not. There is one at most here.
+pub fn says_why(plan: &Plan) -> bool {
+    !plan.actions.is_empty() || plan.waiting.values().all(|reasons| !reasons.is_empty())
+}
+
 /// The whole world.
 #[derive(Clone)]
 pub struct World {
@@ -209,6 +214,7 @@ impl World {
     /// One turn of the leader: whether it changed anything, and what it waits for.
     pub fn turn(&mut self) -> (bool, Plan) {
         let plan = plan(self.store.fleet(), &self.moment());
+        assert!(says_why(&plan), "it neither moves nor says why: {:?}", self.phase());
         let mut changed = false;
         for action in &plan.actions {
             self.events += 1;

@@ -57,18 +57,29 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
     true
 }
 
-/// Says of those that are at another version because they failed, or because a person skipped them, that this is why.
-pub(super) fn tell_excused(draft: &mut Draft<'_>, service: &ServiceFleet, version: ServiceVersion) {
+/// Whether it is seen at another version.
+pub(super) fn is_elsewhere(service: &ServiceFleet, node: &NodeId, version: ServiceVersion) -> bool {
+    let instance = service.get(node).filter(|instance| instance.counts());
+    instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
+}
+
+/// Says of those that are not where they should be because they failed, or because a person skipped them, that this
+/// is why.
+pub(super) fn tell_excused(draft: &mut Draft<'_>, is_missing: impl Fn(&NodeId) -> bool) {
     let upgrade = draft.upgrade;
-    let is_elsewhere = |node: &NodeId| {
-        let instance = service.get(node).filter(|instance| instance.counts());
-        instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
-    };
-    let failed = upgrade.failed.iter().filter(|(node, _)| is_elsewhere(node));
+    let failed = upgrade.failed.iter().filter(|(node, _)| is_missing(node));
     for (node, failure) in failed.take(Sample::NAMED) {
         draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
     }
     let skipped = upgrade.skipped.keys().filter(|node| !upgrade.failed.contains_key(*node));
-    let skipped = Sample::counted(skipped.filter(|node| is_elsewhere(node)));
+    let skipped = Sample::counted(skipped.filter(|node| is_missing(node)));
     draft.wait_for_any(skipped, |nodes| Reason::Skipped { nodes });
+}
+
+/// Says who has failed and was neither retried nor accepted: what a person who finds it paused has to decide about.
+pub(super) fn tell_open(draft: &mut Draft<'_>) {
+    let open = draft.upgrade.failed.iter().filter(|(_, failure)| !failure.accepted);
+    for (node, failure) in open.take(Sample::NAMED) {
+        draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
+    }
 }

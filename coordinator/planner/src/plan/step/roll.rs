@@ -119,7 +119,9 @@ fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
     }
     let nobody = service.in_wave(wave) > 0 && service.done_in(wave) == 0;
     if nobody && !mutant::is("an-empty-wave-passes") {
-        return draft.wait(Reason::EmptyWave { wave });
+        draft.wait(Reason::EmptyWave { wave });
+        let is_open = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
+        return failures::tell_excused(draft, is_open);
     }
     if wave < last {
         return draft.advance(

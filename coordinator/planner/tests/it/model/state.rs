@@ -60,6 +60,8 @@ pub struct State {
     pub faulted: BTreeSet<NodeId>,
     /// Whether contract began.
     pub contracting: bool,
+    /// Whether an active upgrade neither moved nor said why.
+    pub mute: bool,
     /// Faults as they were before the last step.
     before: Faults,
 }
@@ -82,6 +84,7 @@ impl State {
             stopped: BTreeSet::new(),
             faulted: BTreeSet::new(),
             contracting: false,
+            mute: false,
             before: faults,
         };
         state.normalise();
@@ -259,7 +262,8 @@ impl Hash for State {
                 .hash(state);
         }
         facts(&self.world.facts).hash(state);
-        (&self.on_its_way, &self.faults, &self.stopped, &self.faulted, self.contracting).hash(state);
+        (&self.on_its_way, &self.faults, &self.stopped, &self.faulted, self.contracting, self.mute)
+            .hash(state);
     }
 }
 
@@ -281,8 +285,15 @@ impl PartialEq for State {
         self.world.store.keys == other.world.store.keys
             && agents(self) == agents(other)
             && facts(&self.world.facts) == facts(&other.world.facts)
-            && (&self.on_its_way, &self.faults, &self.stopped, &self.faulted, self.contracting)
-                == (&other.on_its_way, &other.faults, &other.stopped, &other.faulted, other.contracting)
+            && (&self.on_its_way, &self.faults, &self.stopped, &self.faulted, self.contracting, self.mute)
+                == (
+                    &other.on_its_way,
+                    &other.faults,
+                    &other.stopped,
+                    &other.faulted,
+                    other.contracting,
+                    other.mute,
+                )
     }
 }
 

@@ -65,14 +65,17 @@ impl World {
         self.publish(&node(n));
     }
 
+    /// Whether the window admits a version.
+    pub fn admits(&self, version: i64) -> bool {
+        let version = release(version).version;
+        let window = self.store.keys.get(&Key::Window(service()));
+        window.is_none_or(|(value, _, _)| matches!(value, Value::Window(w) if w.body.admits(version)))
+    }
+
     /// Admits what the agent is about to run; false where the window refuses it.
     pub fn admit(&mut self, n: &NodeId) -> bool {
         let agent = &self.agents[n];
-        let window = self.store.keys.get(&Key::Window(service()));
-        let admits = window.is_none_or(
-            |(value, _, _)| matches!(value, Value::Window(w) if w.body.admits(agent.release.version)),
-        );
-        if !admits {
+        if !self.admits(i64::from(agent.release.version.get())) {
             return false;
         }
         let inventory = Inventory {

@@ -1,0 +1,62 @@
+//! Every reason, as an operator reads it at three in the morning: what, who can end it, which command helps, and what
+//! happens by itself.
+
+use crate::sim::{node, release, service, upgrade_id};
+use std::fmt::Write as _;
+use tidegate_planner::{Reason, Sample};
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Revision, Span};
+
+fn all() -> Vec<Reason> {
+    let nodes = || Sample { first: vec![node(1), node(2)], count: 7 };
+    let (service, tag, version) = (service(), release(2).tag, release(2).version);
+    let deadline = Span::from_millis(60_000);
+    let why = || "why".to_owned();
+    vec![
+        Reason::Silent { service: service.clone(), nodes: nodes() },
+        Reason::VersionUnknown { service: service.clone(), nodes: nodes() },
+        Reason::Unreadable { key: "windows/pantry-api".into(), why: "is not UTF-8".into() },
+        Reason::Behind { service: service.clone(), nodes: nodes(), needs: version },
+        Reason::Ahead { service: service.clone(), nodes: nodes(), allowed: version },
+        Reason::Unacknowledged { service: service.clone(), nodes: nodes(), window: Revision(77) },
+        Reason::Staging { release: tag.clone(), nodes: nodes() },
+        Reason::StageFailed { node: node(1), release: tag, why: "the disk is full".into() },
+        Reason::Removing { nodes: nodes() },
+        Reason::Draining { nodes: nodes(), deadline },
+        Reason::Replacing { nodes: nodes(), deadline },
+        Reason::Returning { nodes: nodes() },
+        Reason::NotServing { nodes: nodes() },
+        Reason::Maintained { nodes: nodes() },
+        Reason::Capacity { in_service: 4, required: 4 },
+        Reason::Unavailable { out: 2, allowed: 2 },
+        Reason::Domain { out: "zone-a".into() },
+        Reason::Unlabelled { nodes: nodes() },
+        Reason::Skipped { nodes: nodes() },
+        Reason::Failed { node: node(1), why: "verifying: not healthy within 300 s of its start".into() },
+        Reason::EmptyWave { wave: 0 },
+        Reason::NoInstances { service },
+        Reason::Stalled { for_ms: 600_000, deadline },
+        Reason::Preflight { finding: "what was found".into() },
+        Reason::Approval { point: ApprovalPoint::Contract },
+        Reason::Acceptance { why: "SQLite has no list of sessions".into() },
+        Reason::Paused { who: "maria".into(), why: why(), way_back: true },
+        Reason::Paused { who: "coordinator".into(), why: why(), way_back: false },
+        Reason::Schema { job: "expand".into(), progress: "2 of 3 steps".into() },
+        Reason::SchemaTrouble { job: "expand".into(), why: "connection refused".into() },
+        Reason::Certificate { why: "pending_rows: 3 rows are not migrated".into() },
+        Reason::NoWayBack { why: "there is no way back from contract".into() },
+    ]
+}
+
+#[test]
+fn each_says_who_what_helps_and_what_happens_by_itself() {
+    let mut text = String::new();
+    for reason in all() {
+        let told = reason.for_people(&upgrade_id());
+        writeln!(text, "{}: {}\n    who: {}", told.kind, told.what, told.who).unwrap();
+        for (word, said) in [("helps", told.command), ("deadline", told.deadline)] {
+            said.iter().for_each(|said| writeln!(text, "    {word}: {said}").unwrap());
+        }
+    }
+    insta::assert_snapshot!(text);
+}
