@@ -3,6 +3,7 @@
 use super::Leadership;
 use super::guard;
 use crate::commit::{CommitError, Committed};
+use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseState};
 use crate::retry::Retry;
@@ -12,7 +13,7 @@ use crate::watch::{Change, Seen, WatchStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::{Leader, Term};
-use tidegate_proto::{Commit, Key, Precondition, Revision, TermId};
+use tidegate_proto::{Commit, Key, Precondition, Revision, TermId, Value};
 use tokio_util::sync::CancellationToken;
 
 /// The longest wait between two tries while the store is away.
@@ -85,8 +86,12 @@ impl Bid<'_> {
                     return Ok(guard::install(self.term, revision, lease, seen, guard));
                 }
                 Err(CommitError::Conflict { broken, .. }) => {
+                    if let Some(revision) = self.was_won(standing).await? {
+                        let lease = lease.take().expect("the bid was made under it");
+                        return Ok(guard::install(self.term, revision, lease, seen, guard));
+                    }
                     self.check_term(&broken)?;
-                    wait_for_vacancy(&mut seen).await?;
+                    wait_for_chance(&mut seen, &self.term).await?;
                     retry.reset();
                 }
                 Err(error) if error.retryable() || lost(standing) => {
@@ -117,6 +122,19 @@ impl Bid<'_> {
         self.store.commit_leased(&commit, lease).await
     }
 
+    /// Whether an earlier bid of this very campaign was carried out after all, though no answer said so: its term leads,
+    /// under the lease that it was made with.
+    async fn was_won(&self, lease: &Lease) -> Result<Option<Revision>, CampaignError> {
+        let entry = match self.store.get(&Key::Leader).await {
+            Ok(entry) => entry,
+            // It is not known yet; the next bid is refused in the same way, and asks again.
+            Err(error) if error.retryable() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let ours = |entry: &Entry| is_of(entry, &self.term) && entry.lease == lease.id();
+        Ok(entry.filter(ours).map(|entry| entry.create_revision))
+    }
+
     fn check_term(&self, broken: &[Precondition]) -> Result<(), CampaignError> {
         let used = broken.iter().any(|p| matches!(p, Precondition::At(Key::Term(_), _)));
         if used { Err(CampaignError::TermUsed(self.term.clone())) } else { Ok(()) }
@@ -133,18 +151,26 @@ fn now() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Waits until nobody leads.
-async fn wait_for_vacancy(seen: &mut WatchStream) -> Result<(), CampaignError> {
+/// Waits until nobody leads, or we are seen to.
+async fn wait_for_chance(seen: &mut WatchStream, own: &TermId) -> Result<(), CampaignError> {
     loop {
-        match seen.recv().await {
-            Some(Seen::Listed(snapshot)) if snapshot.entries.is_empty() => return Ok(()),
-            Some(Seen::Changed { changes, .. }) if ends_vacant(&changes) => return Ok(()),
-            Some(_) => {}
+        let chance = match seen.recv().await {
+            Some(Seen::Listed(snapshot)) => snapshot.entries.iter().all(|entry| is_of(entry, own)),
+            Some(Seen::Changed { changes, .. }) => match changes.last() {
+                Some(Change::Put(entry)) => is_of(entry, own),
+                Some(Change::Gone { .. }) => true,
+                _ => false,
+            },
+            Some(_) => false,
             None => return Err(CampaignError::Cancelled),
+        };
+        if chance {
+            return Ok(());
         }
     }
 }
 
-fn ends_vacant(changes: &[Change]) -> bool {
-    matches!(changes.last(), Some(Change::Gone { .. }))
+/// Whether this term leads.
+fn is_of(leader: &Entry, term: &TermId) -> bool {
+    matches!(&leader.value, Ok(Value::Leader(record)) if record.body.term == *term)
 }

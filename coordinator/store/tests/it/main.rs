@@ -36,6 +36,7 @@ macro_rules! run_suite {
             leading: a_lease_outlives_a_cut_connection,
             leading: the_second_candidate_leads_when_the_first_is_cut_off_and_the_fence_holds,
             leading: a_leader_whose_key_is_gone_knows_it_and_a_resigned_one_makes_room,
+            leading: a_bid_that_was_carried_out_without_an_answer_is_recognised,
             leading: a_term_is_used_once,
         );
     };

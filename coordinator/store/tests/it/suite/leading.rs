@@ -2,9 +2,11 @@
 
 use crate::proxy::Line;
 use crate::world::{LIMIT, World, budget, budget_key, eventually, term};
+use etcd_client::{PutOptions, Txn, TxnOp};
 use std::time::Duration;
-use tidegate_proto::record::leader::Leader;
-use tidegate_proto::{Commit, Key, Precondition};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::leader::{Leader, Term};
+use tidegate_proto::{Commit, Key, Precondition, Value};
 use tidegate_store::{CampaignError, CommitError, Leadership, LeaseState, Store};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -134,4 +136,38 @@ pub(crate) async fn a_term_is_used_once(world: &World) {
     cancel.cancel();
     let cancelled = store.campaign(term("two"), "a:1".into(), TTL, cancel).await.err();
     assert_eq!(cancelled, Some(CampaignError::Cancelled));
+}
+
+pub(crate) async fn a_bid_that_was_carried_out_without_an_answer_is_recognised(world: &World) {
+    let (store, mut raw) = (world.store().await, world.raw().await);
+    let first = campaign(&store, "first").await;
+    let known: Vec<i64> = raw.leases().await.unwrap().leases().iter().map(|lease| lease.id()).collect();
+    let other = world.store().await;
+    let bid = tokio::spawn(async move { campaign(&other, "ours").await });
+    let mut admin = world.raw().await;
+    let mut look = async || {
+        let leases = admin.leases().await.unwrap();
+        leases.leases().iter().map(|lease| lease.id()).find(|id| !known.contains(id))
+    };
+    let end = tokio::time::Instant::now() + LIMIT;
+    let lease = loop {
+        if let Some(lease) = look().await {
+            break lease;
+        }
+        assert!(tokio::time::Instant::now() < end, "the campaign has no lease in time");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    // What its own transaction would have written.
+    let leader = Value::from(Leader { term: term("ours"), address: "ours:1".into() }).encode();
+    let record = Value::from(Term { address: "ours:1".into(), at: Timestamp(0) }).encode();
+    let (leader_key, term_key) =
+        (store.prefix().key(&Key::Leader), store.prefix().key(&Key::Term(term("ours"))));
+    let leased = PutOptions::new().with_lease(lease);
+    let txn = Txn::new()
+        .and_then([TxnOp::put(term_key, record, None), TxnOp::put(leader_key, leader, Some(leased))]);
+    raw.txn(txn).await.unwrap();
+    let won = timeout(LIMIT, bid).await.expect("its own term is taken for another's").unwrap();
+    assert_eq!(won.term, term("ours"));
+    assert!(won.stands());
+    drop(first);
 }
