@@ -1,15 +1,22 @@
 //! Why an upgrade does not move: what it waits for, who can end the wait, which command helps.
 
 use super::{OperationError, answer, find, upgrade_id};
+use crate::report::Picture;
 use crate::room::Room;
 use tidegate_proto::wire::v1::{ExplainUpgradeReply, ExplainUpgradeRequest};
+use tidegate_proto::{Key, UpgradeId};
 
 /// Explains what an upgrade waits for.
 pub fn explain(room: &Room, asked: &ExplainUpgradeRequest) -> Result<ExplainUpgradeReply, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let trouble = room.trouble();
     let picture = room.mirror.picture();
+    if let Some(why) = unreadable(&picture, &Key::Upgrade(id.clone())) {
+        return Err(OperationError::Refused(format!("upgrade {id} does not move: {why}")));
+    }
     let upgrade = find(&picture.fleet, &id)?;
+    let lock = Key::Active(upgrade.spec.service.clone());
+    let lock = unreadable(&picture, &lock).or_else(|| lost(&picture, &id, &lock));
     let waiting = picture.waiting.get(&id).map(|stored| stored.record.body.clone());
     Ok(ExplainUpgradeReply {
         upgrade: Some(answer::summary(&picture.fleet, &id, upgrade)),
@@ -18,6 +25,24 @@ pub fn explain(room: &Room, asked: &ExplainUpgradeRequest) -> Result<ExplainUpgr
         reasons: waiting
             .map(|waiting| waiting.reasons.into_iter().map(Into::into).collect())
             .unwrap_or_default(),
-        trouble: trouble.filter(|_| !upgrade.phase.is_over()),
+        trouble: lock.or(trouble).filter(|_| !upgrade.phase.is_over()),
+    })
+}
+
+/// What is wrong with a record that the upgrade cannot move without, and what to do.
+fn unreadable(picture: &Picture, key: &Key) -> Option<String> {
+    let (key, why, at) = picture.fleet.unreadable().find(|(bad, ..)| *bad == key)?;
+    Some(format!(
+        "the record {key} {why} (revision {at}): find out who wrote it, and put back what it was before, from a backup of that key"
+    ))
+}
+
+/// An upgrade that is not over and holds no lock is moved by nobody.
+fn lost(picture: &Picture, id: &UpgradeId, lock: &Key) -> Option<String> {
+    let service = &picture.fleet.upgrade(id)?.spec.service;
+    let holder = picture.fleet.lock(service).map(|(holder, _)| holder);
+    (holder != Some(id)).then(|| {
+        let found = holder.map_or_else(|| "is gone".to_owned(), |holder| format!("names upgrade {holder}"));
+        format!("the record {lock}, which lets this upgrade move, {found}: somebody removed or replaced it; put it back")
     })
 }

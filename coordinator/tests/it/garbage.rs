@@ -47,3 +47,31 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
     coordinator.stop().await;
     drop(store(&embedded).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
+    let (embedded, coordinator, herd) = world(3).await;
+    let end = tokio_util::sync::CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let asked = spec("min_in_service: 1\napprovals: [roll]");
+    coordinator.start_upgrade(&asked, "u1").await.unwrap();
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let explain = || {
+        let asked = tidegate_proto::wire::v1::ExplainUpgradeRequest { id: "u1".to_owned() };
+        operation::explain(&coordinator.room, &asked)
+    };
+    let put = kv.put("/tidegate/active/pantry-api", "nonsense", None).await.unwrap();
+    let at = tidegate_proto::Revision(put.header().unwrap().revision());
+    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    let trouble = explain().unwrap().trouble.unwrap();
+    assert!(trouble.contains("the record active/pantry-api is malformed"), "{trouble}");
+    assert!(trouble.contains("put back what it was before"), "{trouble}");
+    let put = kv.put("/tidegate/upgrades/u1", "nonsense", None).await.unwrap();
+    let at = tidegate_proto::Revision(put.header().unwrap().revision());
+    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    let told = explain().unwrap_err().to_string();
+    assert!(told.contains("upgrade u1 does not move: the record upgrades/u1 is malformed"), "{told}");
+    end.cancel();
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}
