@@ -4,12 +4,14 @@ use super::exit::{Failure, Outcome};
 use super::show;
 use clap::Subcommand;
 use serde_json::json;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use tidegate_planner::certificate::Sealed;
 
 const AFTER: &str = "\
 Example:
   tidegate upgrade certificate ID > c.json && tidegate certificate verify c.json
+  tidegate upgrade certificate ID | tidegate certificate verify -
 
 Exit codes: 0 every condition is true; 1 one is not, or this is no certificate: it says which; 2 the file cannot be read.";
 
@@ -25,16 +27,26 @@ enum Verb {
     /// Recompute every condition from the evidence inside, and the digest.
     #[command(after_help = AFTER)]
     Verify {
-        /// The certificate, as `tidegate upgrade certificate` printed it.
+        /// The certificate, as `tidegate upgrade certificate` printed it; `-` reads it from stdin.
         file: PathBuf,
     },
+}
+
+/// The file, or what comes by stdin.
+fn text_of(file: &Path) -> std::io::Result<Vec<u8>> {
+    if file != Path::new("-") {
+        return std::fs::read(file);
+    }
+    let mut text = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut text)?;
+    Ok(text)
 }
 
 impl Args {
     /// Checks it.
     pub fn run(self, as_json: bool) -> Result<Outcome, Failure> {
         let Verb::Verify { file } = self.verb;
-        let text = std::fs::read(&file)
+        let text = text_of(&file)
             .map_err(|error| Failure::usage(format!("could not read {}: {error}", file.display())))?;
         let found = verify(&text);
         if as_json {
