@@ -93,3 +93,14 @@ fn asking(command: impl Future<Output = Result<Outcome, Failure>>) -> Result<Out
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|e| Failure::failed(format!("could not start: {e}")))?.block_on(command)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

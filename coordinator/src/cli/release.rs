@@ -32,6 +32,8 @@ approval where they are asked for. Creating one that says the same as the latest
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Create a release. It waits until every gate is open, then goes out by itself.
+    // Its --version is the image's, not ours.
+    #[command(disable_version_flag = true)]
     Create {
         /// The version of the image; it never falls within a branch.
         #[arg(long)]
