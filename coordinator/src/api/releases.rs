@@ -198,6 +198,12 @@ fn release(status: StatusCode, reply: ReleaseReply) -> Response {
         _ => json_text(status, reply.release),
     };
     let headers = response.headers_mut();
+    // 199: a warning of any kind, for people (RFC 7234).
+    for warning in reply.warnings {
+        if let Ok(value) = HeaderValue::from_str(&format!("199 tidegate {warning:?}")) {
+            headers.append(header::WARNING, value);
+        }
+    }
     for (name, value) in [(header::ETAG, format!("\"{}\"", reply.digest)), (header::LOCATION, location)] {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(name, value);

@@ -1,9 +1,8 @@
 //! The methods about compute releases.
 
 use super::forward::{Peers, Route, forwarded};
-use super::service::principal;
+use super::service::{look, principal};
 use crate::operation::release::{self as operation, view};
-use crate::report::Trouble;
 use crate::room::Room;
 use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::wire::v1::releases_server::Releases;
@@ -27,15 +26,6 @@ impl ReleasesService {
     /// The service in a room. It is served behind the guard, which says of each call who calls.
     pub fn new(room: Room, peers: Peers) -> Self {
         Self { room, peers }
-    }
-
-    /// Lets a question in, once there is anything to answer it from.
-    fn look<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        principal(request)?;
-        match self.room.mirror.trouble() {
-            Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -129,22 +119,22 @@ impl Releases for ReleasesService {
     }
 
     async fn list_streams(&self, r: Request<ListStreamsRequest>) -> Result<Response<JsonReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         json(&operation::streams(&self.room, r.get_ref())?)
     }
 
     async fn show_stream(&self, r: Request<ShowStreamRequest>) -> Result<Response<JsonReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         json(&operation::show_stream(&self.room, r.get_ref())?)
     }
 
     async fn list_releases(&self, r: Request<ListReleasesRequest>) -> Result<Response<JsonReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         json(&operation::list(&self.room, r.get_ref()).await?)
     }
 
     async fn get_release(&self, r: Request<GetReleaseRequest>) -> Result<Response<ReleaseReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         Ok(Response::new(operation::get(&self.room, r.get_ref()).await?))
     }
 
@@ -152,12 +142,12 @@ impl Releases for ReleasesService {
         &self,
         r: Request<ReleaseSettingsRequest>,
     ) -> Result<Response<JsonReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         json(&operation::settings(&self.room, r.get_ref()).await?)
     }
 
     async fn start_compute(&self, r: Request<StartComputeRequest>) -> Result<Response<JsonReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         json(&operation::start(&self.room, r.get_ref())?)
     }
 
@@ -166,7 +156,7 @@ impl Releases for ReleasesService {
         &self,
         r: Request<ExplainReleaseRequest>,
     ) -> Result<Response<JsonReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         let principal = principal(&r)?;
         match self.peers.route(&self.room, &r, &principal).await? {
             Route::Here(seat) => json(&operation::explain(&self.room, &seat, r.get_ref())?),
@@ -178,7 +168,7 @@ impl Releases for ReleasesService {
         &self,
         r: Request<StreamHistoryRequest>,
     ) -> Result<Response<Self::StreamHistoryStream>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         let events = operation::history(&self.room, r.get_ref()).await?;
         Ok(Response::new(stream::iter(events.into_iter().map(Ok)).boxed()))
     }

@@ -32,21 +32,12 @@ impl OperatorService {
         Self { room, peers }
     }
 
-    /// Lets a question in, once there is anything to answer it from.
-    fn look<T>(&self, request: &Request<T>) -> Result<(), Status> {
-        principal(request)?;
-        match self.room.mirror.trouble() {
-            Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
-            _ => Ok(()),
-        }
-    }
-
     fn ask<T, R>(
         &self,
         request: &Request<T>,
         answer: impl FnOnce(&Room, &T) -> Result<R, OperationError>,
     ) -> Result<Response<R>, Status> {
-        self.look(request)?;
+        look(&self.room, request)?;
         Ok(Response::new(answer(&self.room, request.get_ref())?))
     }
 }
@@ -55,6 +46,15 @@ type Streamed<T> = Result<Response<BoxStream<'static, Result<T, Status>>>, Statu
 
 fn all<T: Send + 'static>(items: Vec<T>) -> Streamed<T> {
     Ok(Response::new(stream::iter(items.into_iter().map(Ok)).boxed()))
+}
+
+/// Lets a question in, once there is anything to answer it from.
+pub(super) fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
+    principal(request)?;
+    match room.mirror.trouble() {
+        Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
+        _ => Ok(()),
+    }
 }
 
 /// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
@@ -113,7 +113,7 @@ impl Operator for OperatorService {
         &self,
         r: Request<UpgradeStatusRequest>,
     ) -> Result<Response<UpgradeStatusReply>, Status> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         Ok(Response::new(operation::status(&self.room, r.get_ref()).await?))
     }
 
@@ -130,12 +130,12 @@ impl Operator for OperatorService {
     }
 
     async fn upgrade_history(&self, r: Request<UpgradeHistoryRequest>) -> Streamed<Event> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         all(operation::history(&self.room, r.get_ref()).await?)
     }
 
     async fn upgrade_certificate(&self, r: Request<UpgradeCertificateRequest>) -> Streamed<CertificatePart> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         let parts = operation::certificate(&self.room, r.get_ref()).await?;
         all(parts.into_iter().map(|text| CertificatePart { text }).collect())
     }
@@ -199,7 +199,7 @@ impl Operator for OperatorService {
     }
 
     async fn list_tokens(&self, r: Request<ListTokensRequest>) -> Streamed<Token> {
-        self.look(&r)?;
+        look(&self.room, &r)?;
         all(operation::tokens(&self.room, r.get_ref()))
     }
 

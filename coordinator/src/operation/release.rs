@@ -86,5 +86,6 @@ async fn reply(room: &Room, asked: Asked, what: String) -> Result<ReleaseReply, 
         what,
         digest: release.digest.to_string(),
         stream,
+        warnings: Vec::new(),
     })
 }

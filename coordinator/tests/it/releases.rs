@@ -32,6 +32,7 @@ struct Answer {
     status: StatusCode,
     etag: Option<String>,
     location: Option<String>,
+    warning: Option<String>,
     body: Json,
 }
 
@@ -52,9 +53,10 @@ impl Door {
         let status = response.status();
         let header = |name| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
         let (etag, location) = (header(header::ETAG), header(header::LOCATION));
+        let warning = header(header::WARNING);
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let body = if bytes.is_empty() { Json::Null } else { serde_json::from_slice(&bytes).unwrap() };
-        let answer = Answer { status, etag, location, body };
+        let answer = Answer { status, etag, location, warning, body };
         if !self.document.is_null() {
             self.is_true(method, path, &answer);
         }
@@ -177,7 +179,13 @@ async fn a_release_is_created_superseded_and_gone_back_to() {
         (StatusCode::NOT_MODIFIED, first.etag, first.location)
     );
 
-    assert_eq!(door.create(9058).await.body["status"], "deployed");
+    let mut strange = release(9058);
+    strange["manifest"]["pg_settings"]["common"] = json!({ "max_wal_sise": "1024", "max_wal_size": "1024" });
+    let strange = door.post("", &strange).await;
+    assert_eq!(strange.body["status"], "deployed", "an unknown setting is no reason to refuse");
+    let warning = strange.warning.unwrap();
+    assert!(warning.contains("max_wal_sise") && !warning.contains("max_wal_size"), "{warning}");
+    assert_eq!(first.warning, None);
     assert_eq!(door.get("/1").await.body["status"], "superseded");
     let back = door.post("/rollback", &json!({ "revision": 1 })).await;
     assert_eq!(back.status, StatusCode::OK);

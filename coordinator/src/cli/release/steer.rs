@@ -4,8 +4,9 @@ use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
 use crate::cli::show;
 use serde_json::{Map, Value as Json, json};
-use std::io::Read;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use tidegate_planner::release::manifest;
 use tidegate_proto::wire::v1::{
     ApproveReleaseRequest, ConfigureStreamRequest, CreateReleaseRequest, PinComputeRequest,
     PromoteReleaseRequest, ReleaseReply, RetryReleaseRequest, RollBackReleaseRequest, TellEvidenceRequest,
@@ -33,19 +34,17 @@ pub struct Canary {
     pub deadline: Option<String>,
 }
 
-/// Reads a file of YAML or JSON (which is YAML too), or stdin.
-pub fn document(path: &Path) -> Result<Json, Failure> {
+/// Reads a file of YAML or JSON (which is YAML too), or stdin, with the reader of what it holds. Readers refuse a key that
+/// is there twice, and tell line and column.
+fn document<E: Display>(path: &Path, read: impl FnOnce(&str) -> Result<Json, E>) -> Result<Json, Failure> {
     let shown = path.display();
     let text = if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
+        std::io::read_to_string(std::io::stdin())
     } else {
         std::fs::read_to_string(path)
     };
     let text = text.map_err(|e| Failure::usage(format!("could not read {shown}: {e}")))?;
-    // The reader refuses a key that is there twice, and tells line and column.
-    serde_saphyr::from_str(&text)
-        .map_err(|e| Failure::usage(format!("{shown} cannot be read; nothing was changed: {e}")))
+    read(&text).map_err(|e| Failure::usage(format!("{shown}: {e}; nothing was changed")))
 }
 
 /// `NAME=VALUE`.
@@ -66,7 +65,12 @@ fn body(asked: &Create) -> Result<Json, Failure> {
         })?;
         requires.insert(service.to_owned(), json!(version));
     }
-    let manifest = asked.manifest.as_deref().map(document).transpose()?.unwrap_or_else(|| json!({}));
+    let manifest = asked
+        .manifest
+        .as_deref()
+        .map(|path| document(path, manifest::read))
+        .transpose()?
+        .unwrap_or_else(|| json!({}));
     let mut body = json!({
         "version": asked.version,
         "tag": asked.tag,
@@ -113,6 +117,9 @@ pub async fn create(reach: &Reach, stream: String, asked: Create) -> Result<Outc
     let body = body(&asked)?.to_string();
     let message = CreateReleaseRequest { stream, body, who: reach.who() };
     let reply = reach.releases().await?.create_release(message).await?.into_inner();
+    for warning in &reply.warnings {
+        eprintln!("warning: {warning}");
+    }
     if !reach.json {
         show::text(&format!("{} ({})", reply.what, status(&reply)))?;
         return Ok(Outcome::Good);
@@ -177,7 +184,7 @@ pub async fn unpin(reach: &Reach, stream: String, compute: String, why: String) 
 }
 
 pub async fn configure(reach: &Reach, stream: String, path: &Path) -> Result<Outcome, Failure> {
-    let settings = document(path)?.to_string();
+    let settings = document(path, |text| serde_saphyr::from_str(text))?.to_string();
     let message = ConfigureStreamRequest { stream, settings, who: reach.who(), why: String::new() };
     told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
 }

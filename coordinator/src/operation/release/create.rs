@@ -6,6 +6,7 @@ use crate::room::Room;
 use crate::seat::Seat;
 use std::time::Duration;
 use tidegate_planner::ask::{self, release::Asked};
+use tidegate_planner::release::manifest;
 use tidegate_proto::compute::ReleaseRequest;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::wire::v1::{CreateReleaseRequest, ReleaseReply};
@@ -47,7 +48,13 @@ pub async fn create(
         }
         (None, _) => "nothing was created".to_owned(),
     };
-    reply(room, granted, what).await
+    Ok(ReleaseReply { warnings: warnings(&request), ..reply(room, granted, what).await? })
+}
+
+/// What is strange about a manifest and is no reason to refuse it: settings that nobody knows.
+fn warnings(request: &ReleaseRequest) -> Vec<String> {
+    let found = manifest::findings(&request.manifest).into_iter().filter(|finding| !finding.blocks);
+    found.map(|finding| format!("{} {}", finding.path, finding.what)).collect()
 }
 
 /// Waits until a new release has gone out, or something is known to hold it.
