@@ -42,6 +42,7 @@ struct Book {
     plan: Plan,
     awake: bool,
     pids: BTreeMap<String, Pid>,
+    dead: BTreeSet<String>,
     carried_out: BTreeMap<(String, String), u32>,
     under_way: Vec<(String, Instant)>,
     sides: BTreeMap<String, When>,
@@ -65,6 +66,7 @@ impl Reaper {
             plan,
             awake: false,
             pids: BTreeMap::new(),
+            dead: BTreeSet::new(),
             carried_out: BTreeMap::new(),
             under_way: Vec::new(),
             sides: BTreeMap::new(),
@@ -76,7 +78,9 @@ impl Reaper {
     /// A process of this name was started.
     pub fn lives(&self, process: &str, pid: u32) {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        pid.and_then(|pid| self.book().pids.insert(process.to_owned(), pid));
+        let mut book = self.book();
+        book.dead.remove(process);
+        pid.and_then(|pid| book.pids.insert(process.to_owned(), pid));
     }
 
     /// Begins: until then nothing counts and nobody is killed.
@@ -120,6 +124,10 @@ impl Reaper {
     }
 
     async fn reaches(&self, process: &str, kind: &str, when: When) -> bool {
+        // What a process had sent just before it was killed must not pass as a step that nobody saw.
+        if self.book().dead.contains(process) {
+            return true;
+        }
         let Some((point, pid)) = self.book().meets(process, kind, when) else { return false };
         let end = Instant::now() + PATIENCE;
         while self.book().is_busy(process) && Instant::now() < end {
@@ -192,6 +200,7 @@ impl Book {
             return true;
         }
         self.pids.remove(&point.process);
+        self.dead.insert(point.process.clone());
         if let Err(error) = kill_process(pid, Signal::KILL) {
             tracing::warn!(%point, %error, "could not be killed");
             return false;
@@ -224,6 +233,12 @@ mod tests {
         assert!(!act.done().await);
         assert!(reaper.begins("p", "k").await.is_none(), "the second of its kind is");
         assert!(!child.wait().expect("it was ours").success());
+        assert!(reaper.begins("p", "other").await.is_none(), "what the dead had sent does not pass");
+        let mut child = idle();
+        reaper.lives("p", child.id());
+        assert!(reaper.begins("p", "k").await.is_some(), "its next life may act");
+        child.kill().expect("it runs");
+        child.wait().expect("it was ours");
         assert_eq!(reaper.hit(), std::slice::from_ref(&second));
         assert_eq!(reaper.found(), [first, other, second].into());
     }
