@@ -19,7 +19,7 @@ use crate::{
     kv::{FIRST_REVISION, Kv},
     lease::{Leases, expiry},
     lock::LockError,
-    server,
+    retention, server,
 };
 
 /// Streams of one connection. HTTP/2 servers default to 200, which a client with many watches exceeds.
@@ -130,6 +130,7 @@ impl Embedded {
         let leases = restore_leases(&loaded.kv, &loaded.leases);
         let engine = Arc::new(Engine::new(loaded.kv, leases, loaded.identity, durable, Some(disk)));
         expiry::ensure_running(&engine);
+        retention::begin(&engine);
         Ok(Self { engine })
     }
 
@@ -140,6 +141,11 @@ impl Embedded {
         let identity = Identity { cluster: rand::random(), member: rand::random(), term: 1 };
         let durable = Arc::new(Durable::new(FIRST_REVISION));
         Self { engine: Arc::new(Engine::new(Kv::default(), Leases::default(), identity, durable, None)) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// A client that talks to this store in process, without a socket. Each client lives on without this handle.

@@ -6,11 +6,12 @@
 //!
 //! It offers keys, transactions, watches, leases, status, and defragmentation; no users, no lock or election
 //! service, no snapshots, no cluster. It is a single node and keeps everything in memory besides the file; who needs
-//! more runs a real etcd, and nothing else changes. It never compacts by itself.
+//! more runs a real etcd, and nothing else changes. It forgets revisions that are older than
+//! an hour.
 //!
 //! # The rooms
 //! `kv` the keys and their history · `txn`, `compare` what a transaction does · `lease` who is alive · `watch` who is
-//! told · `disk` the file · `durable` how far it has come · `engine` all of these under one lock · `server` the doors.
+//! told · `disk` the file · `durable` how far it has come · `retention` how long history is kept · `engine` all of these under one lock · `server` the doors.
 
 mod compare;
 mod disk;
@@ -21,6 +22,7 @@ mod kv;
 mod lease;
 mod lock;
 mod refusal;
+mod retention;
 mod server;
 mod txn;
 mod watch;

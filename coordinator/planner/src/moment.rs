@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::{Key, Revision, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
@@ -46,6 +47,8 @@ pub struct SchemaFacts {
     pub sessions_unknown: Option<String>,
     /// The job that runs now, in a word, with its progress.
     pub running: Option<String>,
+    /// What the database was found to be, where the upgrade is not bound to it yet.
+    pub found: Option<SchemaBinding>,
     /// Why the last attempt did not succeed; it is tried again.
     pub trouble: Option<String>,
 }

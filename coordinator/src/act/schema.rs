@@ -8,6 +8,7 @@ mod certify;
 mod job;
 
 pub use bind::{bind, look_only};
+pub use bound::Unbound;
 pub use job::lacks;
 
 use crate::room::Room;
@@ -27,6 +28,10 @@ const FIRST_REST: Duration = Duration::from_millis(500);
 
 /// A database is not asked more often than this, however long it is away.
 const LONGEST_REST: Duration = Duration::from_secs(15);
+
+/// How long a job that was told to stop may take to do so. One that waits for a database that does not answer is
+/// dropped then: its connection ends with it, and what it had not committed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a worker is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,13 +103,19 @@ impl Workers {
         plan
     }
 
-    /// Ends all jobs and waits for them.
+    /// Ends all jobs, and waits for them as long as they have to undo something.
     pub async fn stop(self) {
         let running = std::mem::take(&mut *held(&self.running));
         running.values().for_each(|running| running.cancel.cancel());
-        for (upgrade, running) in running {
-            if let Err(error) = running.handle.await {
-                tracing::error!(%upgrade, %error, "a schema job broke");
+        let end = Instant::now() + PATIENCE;
+        for (upgrade, Running { mut handle, .. }) in running {
+            match tokio::time::timeout_at(end, &mut handle).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::error!(%upgrade, %error, "a schema job broke"),
+                Err(_) => {
+                    tracing::warn!(%upgrade, "a schema job does not stop: it is dropped, and its database told nothing more");
+                    handle.abort();
+                }
             }
         }
     }

@@ -1,13 +1,14 @@
 //! A person starts an upgrade, or asks what starting it would do.
 
 use super::{OperationError, answer, remarking, spec, wish};
-use crate::act::schema;
+use crate::act::schema::{self, Unbound};
 use crate::room::Room;
 use crate::seat::{Seat, now};
 use tidegate_planner::ask::{self, StartRequest};
 use tidegate_planner::{Fleet, ServiceFleet, preflight, wave};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::name::NotAName;
+use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::wire::v1::{Finding, StartUpgradeReply, StartUpgradeRequest, Wave};
 
@@ -26,19 +27,39 @@ pub async fn start(
         "" => a_name_for(&spec),
         id => id.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?,
     };
-    let schema = schema::look_only(room, &spec).await?;
-    let (findings, waves) = foreseen(&room.mirror.picture().fleet, &id, &spec);
+    let (schema, away) = unless_away(schema::look_only(room, &spec).await)?;
+    let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, &id, &spec);
+    findings.extend(away);
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
     let request = StartRequest { id: id.clone(), spec, schema, asker };
     // The database is claimed only for an upgrade that nothing else stands in the way of.
     wish::ponder(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
-    let schema = schema::bind(room, seat, &request.spec).await?;
-    let request = StartRequest { schema, ..request };
+    let request = match &request.schema {
+        Some(_) => {
+            let (schema, away) = unless_away(schema::bind(room, seat, &request.spec).await)?;
+            findings.extend(away);
+            StartRequest { schema, ..request }
+        }
+        None => request,
+    };
     let revision =
         wish::grant(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
     Ok(StartUpgradeReply { id: id.to_string(), revision: revision.0, findings, waves })
+}
+
+/// What was found, or that the database does not answer: the upgrade then waits for it in preflight.
+fn unless_away(
+    looked: Result<Option<SchemaBinding>, Unbound>,
+) -> Result<(Option<SchemaBinding>, Option<Finding>), Unbound> {
+    match looked {
+        Err(unbound) if unbound.is_away() => {
+            let what = format!("the upgrade waits in preflight for its database: {}", unbound.told());
+            Ok((None, Some(Finding { blocking: false, what })))
+        }
+        looked => looked.map(|schema| (schema, None)),
+    }
 }
 
 /// A name that a person recognises: service, version and time.

@@ -60,8 +60,19 @@ impl Postgres {
         succeed(program("pg_ctl").args(["stop", "-m", "immediate", "-w", "-D"]).arg(self.data()));
     }
 
+    /// From the next start on, whoever comes under this name has to show a password.
+    fn asks_for_a_password(&self, user: &str) {
+        let file = self.data().join("pg_hba.conf");
+        let rules = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("host all {user} 127.0.0.1/32 scram-sha-256\n{rules}")).unwrap();
+    }
+
     fn url(&self) -> String {
         format!("postgres://op@127.0.0.1:{}/postgres", self.port)
+    }
+
+    fn url_of(&self, user: &str) -> String {
+        self.url().replace("op@", &format!("{user}@"))
     }
 }
 
@@ -88,14 +99,56 @@ fn migrations(dir: &Path) -> PathBuf {
     dir.join("migrations")
 }
 
+/// The table that the migrations change; its connection.
+async fn things(postgres: &Postgres) -> PgConnection {
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    db.execute("CREATE TABLE things (id bigint PRIMARY KEY, shade text)").await.unwrap();
+    db.execute("INSERT INTO things SELECT i, 'x' || i FROM generate_series(1, 3000) i").await.unwrap();
+    db
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_is_started_while_its_database_is_away_or_does_not_take_our_password() {
+    let postgres = Postgres::init();
+    postgres.asks_for_a_password("deploy");
+    let daemon = Daemon::embedded(|command, dir| {
+        let url = postgres.url_of("deploy:secret-word");
+        command.arg("--migrations").arg(migrations(dir)).env("THINGS_URL", url);
+    });
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let asked = SCHEMA.replace("approvals: [contract]", "approvals: [expand]");
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!((started.code, started.err.contains("waits in preflight")), (0, true), "{started:?}");
+    let explain = ["upgrade", "explain", "u1"];
+    daemon.until("the database is away", &explain, |said| {
+        said.out.contains("u1 stands in preflight") && said.out.contains("could not reach the database")
+    });
+
+    postgres.start();
+    let mut db = things(&postgres).await;
+    db.execute("CREATE ROLE deploy LOGIN SUPERUSER PASSWORD 'another-word'").await.unwrap();
+    daemon.until("the password is not taken", &explain, |said| {
+        said.out.contains("u1 stands in preflight") && said.out.contains("the database refused who we are")
+    });
+    let tables =
+        "SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
+    let count: i64 = sqlx::query_scalar(tables).fetch_one(&mut db).await.unwrap();
+    assert_eq!(count, 1, "nothing is half done");
+    db.execute("ALTER ROLE deploy PASSWORD 'secret-word'").await.unwrap();
+    daemon.until("expand waits for a person", &explain, |said| said.out.contains("approve u1 expand"));
+    let said = daemon.ask(&["upgrade", "history", "u1"]);
+    assert!(said.out.contains("bound") && !said.out.contains("secret-word"), "{said:?}");
+    assert!(!daemon.log().contains("secret-word"));
+    end.cancel();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_back() {
     let postgres = Postgres::init();
     postgres.start();
-    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
-    db.execute("CREATE TABLE things (id bigint PRIMARY KEY, shade text)").await.unwrap();
-    db.execute("INSERT INTO things SELECT i, 'x' || i FROM generate_series(1, 3000) i").await.unwrap();
-    db.close().await.unwrap();
+    things(&postgres).await.close().await.unwrap();
 
     let daemon = Daemon::embedded(|command, dir| {
         command.arg("--migrations").arg(migrations(dir)).env("THINGS_URL", postgres.url());

@@ -120,9 +120,14 @@ async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
     let away = daemon(place.path(), Some("postgres://op:secret-word@127.0.0.1:1/things"));
     let _herd = away.herd(3).await;
     let said = start(&away, &good);
-    assert_eq!((said.code, said.err.contains("could not reach the database")), (3, true), "{said:?}");
+    assert_eq!((said.code, said.err.contains("could not reach the database")), (0, true), "{said:?}");
     assert!(!said.err.contains("secret-word") && !away.log().contains("secret-word"), "{said:?}");
-    assert_eq!(away.ask(&["--json", "upgrade", "list"]).out, "", "nothing was changed");
+    let id = said.out.trim();
+    away.until("it waits in preflight", &["upgrade", "explain", id], |said| {
+        said.out.contains("stands in preflight") && said.out.contains("could not reach the database")
+    });
+    assert_eq!(away.ask(&["upgrade", "rollback", id, "--why", "the URL is wrong"]).code, 0);
+    assert_eq!(away.ask(&["upgrade", "watch", id]).code, 1, "it has ended and changed nothing");
     assert_eq!(check(place.path(), &url).code, 3);
 }
 

@@ -4,15 +4,14 @@ use super::{Asker, Refusal, RefusalKind, refuse, told};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::preflight::findings;
+use crate::upgrade::schema_lock::{self, NotFree};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::active::Active;
-use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::value::ActiveSchema;
-use tidegate_proto::{Key, Revision, ServiceName, UpgradeId, mutant};
+use tidegate_proto::{Key, Revision, UpgradeId, mutant};
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -21,7 +20,8 @@ pub struct StartRequest {
     pub id: UpgradeId,
     /// The spec.
     pub spec: Spec,
-    /// The schema that goes with it, as the coordinator found it; demanded where the spec names one.
+    /// The schema that goes with it, as the coordinator found it. Absent where the spec names none, and where its
+    /// database does not answer: then preflight waits for it.
     pub schema: Option<SchemaBinding>,
     /// Who asks.
     pub asker: Asker,
@@ -35,8 +35,8 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
     if !flaws.is_empty() {
         return refuse(RefusalKind::Invalid, format!("the spec is not valid: {}", flaws.join("; ")));
     }
-    if spec.schema.is_some() != schema.is_some() {
-        return refuse(RefusalKind::Invalid, "the spec names a schema and none was found for it");
+    if spec.schema.is_none() && schema.is_some() {
+        return refuse(RefusalKind::Invalid, "a schema was found for a spec that names none");
     }
     free(fleet, &spec, schema.as_ref())?;
     let blockers: Vec<String> =
@@ -76,7 +76,6 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
 fn free(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Result<(), Refusal> {
     let asked = |key: &Key| match key {
         Key::Active(service) | Key::Window(service) | Key::Budget(service) => *service == spec.service,
-        Key::ActiveSchema(id) | Key::Schema(id) => schema.is_some_and(|schema| schema.id == *id),
         _ => false,
     };
     if let Some((key, why, _)) = fleet.unreadable().find(|(key, ..)| asked(key)) {
@@ -91,27 +90,12 @@ fn free(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Result<()
             ),
         );
     }
-    let held = schema.and_then(|s| fleet.schema_lock(&s.id).map(|(holder, _)| (s, holder)));
-    let forgotten = schema.and_then(|s| fleet.schema(&s.id)).and_then(|known| {
-        let named = |service: &ServiceName| {
-            *service == spec.service
-                || spec.schema.as_ref().is_some_and(|s| s.shared_with.contains_key(service))
-        };
-        known.services.keys().find(|service| !named(service)).cloned()
-    });
-    if let Some(service) = forgotten {
-        return refuse(
-            RefusalKind::Invalid,
-            format!(
-                "{service} shares this schema, and the spec does not say which version of it may meet the contracted form: name it in schema.shared_with"
-            ),
-        );
-    }
-    match held {
-        Some((schema, holder)) => {
-            refuse(RefusalKind::State, format!("upgrade {holder} holds schema {}: one at a time", schema.id))
+    match schema.map(|schema| schema_lock::free(fleet, spec, schema)) {
+        Some(Err(forgotten @ NotFree::Forgotten { .. })) => {
+            refuse(RefusalKind::Invalid, forgotten.to_string())
         }
-        None => Ok(()),
+        Some(Err(not)) => refuse(RefusalKind::State, not.to_string()),
+        Some(Ok(())) | None => Ok(()),
     }
 }
 
@@ -129,17 +113,8 @@ fn lock(
         false => commit.when(Precondition::At(key.clone(), Revision::ABSENT)),
     };
     let commit = commit.put(key, active.clone());
-    let (Some(schema), Some(asked)) = (schema, &spec.schema) else { return commit };
-    let key = Key::ActiveSchema(schema.id.clone());
-    let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, ActiveSchema(active));
-    let mut services = asked.shared_with.clone();
-    services.insert(spec.service.clone(), spec.to);
-    let (key, known) = (Key::Schema(schema.id.clone()), fleet.schema(&schema.id));
-    let contracted = known.map(|known| known.contracted.clone()).unwrap_or_default();
-    let body = Schema { services, contracted, migrations: schema.migrations, upgrade: id.clone() };
-    let commit = commit.when(Precondition::At(key.clone(), known.map_or(Revision::ABSENT, |k| k.at)));
-    match known {
-        Some(known) => commit.put(key, known.record.with(body)),
-        None => commit.put(key, body),
+    match schema {
+        Some(schema) => schema_lock::take(fleet, commit, id, spec, schema),
+        None => commit,
     }
 }

@@ -42,7 +42,9 @@ pub fn approve(
             .filter_map(|r| if let Reason::Approval { point } = r { Some(point.to_string()) } else { None })
             .collect();
         let what = if open.is_empty() {
-            "it waits for no approval now".to_owned()
+            // A new leader does not know how far a phase is before it has looked.
+            let first = waiting.first().map(|reason| format!(", but for: {reason}")).unwrap_or_default();
+            format!("it waits for no approval now{first}")
         } else {
             format!("it waits for approval of {}", open.join(", "))
         };

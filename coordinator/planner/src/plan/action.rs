@@ -49,6 +49,8 @@ pub struct PlannedCommit {
 /// What can be done to a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SchemaJob {
+    /// See what it is and claim it, where the database did not answer when the upgrade was started.
+    Bind,
     /// See how far it is.
     Look,
     /// Additive DDL and two-way sync triggers.
@@ -68,6 +70,7 @@ impl SchemaJob {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
+            Self::Bind => "bind",
             Self::Look => "look",
             Self::Expand => "expand",
             Self::Migrate => "migrate",

@@ -1,11 +1,14 @@
 //! Stories of upgrades that change a schema.
 
-use crate::sim::{World, service, spec, upgrade_id};
+use crate::sim::{World, binding, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::{Reason, SchemaJob};
+use tidegate_proto::Key;
+use tidegate_proto::record::active::Active;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
+use tidegate_proto::value::ActiveSchema;
 
 fn with_schema(change: serde_json::Value) -> Spec {
     let mut all = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
@@ -105,4 +108,59 @@ fn a_database_in_trouble_is_a_reason_and_nothing_moves() {
         [Reason::SchemaTrouble { job: "expand".into(), why: "connection refused".into() }]
     );
     assert_eq!(world.versions(), [1; 3]);
+}
+
+fn trouble() -> tidegate_planner::SchemaFacts {
+    tidegate_planner::SchemaFacts { trouble: Some("connection refused".into()), ..Default::default() }
+}
+
+#[test]
+fn a_database_that_is_away_at_the_start_is_waited_for_in_preflight_and_then_bound_and_locked() {
+    use PhaseName::*;
+    let mut world = World::at_version_1(3);
+    world.start(with_schema(json!({}))).unwrap();
+    world.facts = Some(trouble());
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let waits = Reason::SchemaTrouble { job: "bind".into(), why: "connection refused".into() };
+    assert_eq!(plan.waiting[&upgrade_id()], [waits]);
+    let asks = tidegate_planner::Action::Schema { upgrade: upgrade_id(), job: SchemaJob::Bind };
+    assert!(plan.actions.contains(&asks), "it is tried again: {:?}", plan.actions);
+    let id = binding(MigrateOrder::BeforeRoll).id;
+    assert!(world.store.fleet().schema_lock(&id).is_none());
+
+    world.turn();
+    world.turn();
+    assert_eq!(world.upgrade().unwrap().schema, Some(binding(MigrateOrder::BeforeRoll)));
+    assert_eq!(world.phase(), Phase::Preflight);
+    assert_eq!(world.store.fleet().schema_lock(&id).map(|(holder, _)| holder.clone()), Some(upgrade_id()));
+    world.run();
+    assert_eq!(phases(&world), [Preflight, Stage, Expand, Migrate, Roll, Remove, Contract]);
+    assert!(world.store.fleet().schema_lock(&id).is_none(), "the lock ends with the upgrade");
+}
+
+#[test]
+fn a_schema_that_is_found_late_and_held_by_another_is_waited_for() {
+    let mut world = World::at_version_1(3);
+    world.start(with_schema(json!({}))).unwrap();
+    let active = Active { upgrade: "elsewhere".parse().unwrap() };
+    world.store.put(Key::ActiveSchema(binding(MigrateOrder::BeforeRoll).id), ActiveSchema(active));
+    let last = world.run();
+    let waiting = &last.waiting[&upgrade_id()];
+    assert!(
+        matches!(&waiting[..], [Reason::Preflight { finding }] if finding.contains("elsewhere holds schema s1")),
+        "{waiting:?}"
+    );
+    assert_eq!((world.phase(), world.upgrade().unwrap().schema.clone()), (Phase::Preflight, None));
+}
+
+#[test]
+fn an_upgrade_that_never_found_its_database_can_be_ended() {
+    let mut world = World::at_version_1(3);
+    world.start(with_schema(json!({}))).unwrap();
+    world.facts = Some(trouble());
+    let asker = Asker { who: "op".into(), why: "the database is gone".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.run();
+    assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", world.phase());
 }

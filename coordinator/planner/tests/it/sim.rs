@@ -75,6 +75,16 @@ pub struct World {
     pub min_seen_in_service: usize,
 }
 
+/// What the database of every story is.
+pub fn binding(order: MigrateOrder) -> SchemaBinding {
+    SchemaBinding {
+        id: "s1".parse().unwrap(),
+        migrations: Digest::of(b"migrations"),
+        order,
+        old_reads_migrated: true,
+    }
+}
+
 impl World {
     /// `nodes` instances at version 1, in zones a, b, c in turn.
     pub fn at_version_1(nodes: usize) -> Self {
@@ -145,12 +155,7 @@ impl World {
 
     /// Starts an upgrade that changes a schema, in Glance's order.
     pub fn start_with_schema(&mut self, spec: Spec, order: MigrateOrder) {
-        let binding = SchemaBinding {
-            id: "s1".parse().unwrap(),
-            migrations: Digest::of(b"migrations"),
-            order,
-            old_reads_migrated: true,
-        };
+        let binding = binding(order);
         let asker =
             tidegate_planner::ask::Asker { who: "op".into(), why: String::new(), accepts: BTreeSet::new() };
         let request =
@@ -177,6 +182,7 @@ impl World {
     pub fn work(&mut self, job: SchemaJob) {
         let facts = self.facts.get_or_insert_with(|| SchemaFacts { clean: true, ..SchemaFacts::default() });
         match job {
+            SchemaJob::Bind => facts.found = Some(binding(MigrateOrder::BeforeRoll)),
             SchemaJob::Look => {}
             SchemaJob::Expand => (facts.expanded, facts.clean) = (true, false),
             SchemaJob::Migrate => facts.migrated = true,

@@ -17,21 +17,21 @@ impl From<Unbound> for OperationError {
 
 /// What a spec's schema is, without changing anything. A database that was never claimed has no id yet: until then
 /// it stands under the name `unclaimed`.
-pub async fn look_only(room: &Room, spec: &Spec) -> Result<Option<SchemaBinding>, OperationError> {
+pub async fn look_only(room: &Room, spec: &Spec) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, spec, schema).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
     bound.facts().await?;
-    let identity = bound.engine.identity().await.map_err(Unbound::from)?;
+    let identity = bound.engine.identity().await?;
     let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
     binding(&bound, &id, spec).map(Some)
 }
 
 /// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
-pub async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<Option<SchemaBinding>, OperationError> {
+pub async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, spec, schema).await?;
-    let id = bound.engine.claim(&term_of(seat)).await.map_err(Unbound::from)?;
+    let id = bound.engine.claim(&term_of(seat)).await?;
     binding(&bound, &id, spec).map(Some)
 }
 
@@ -40,10 +40,8 @@ pub fn term_of(seat: &Seat) -> Term {
     Term { revision: seat.leading.revision.0, id: seat.leading.term.to_string() }
 }
 
-fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, OperationError> {
-    let id: SchemaName = id.0.parse().map_err(|e| {
-        OperationError::Refused(format!("the id that the database keeps for its schema cannot be used: {e}"))
-    })?;
+fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, Unbound> {
+    let id: SchemaName = id.0.parse().map_err(Unbound::Id)?;
     let mut own = bound.set.iter().filter(|migration| migration.version == spec.to.get());
     // One migration that wants the floor makes all of them wait for it.
     let waits_for_floor = own.any(|migration| matches!(migration.requires, Requires::Floor(_)));

@@ -5,6 +5,7 @@ use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
 use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, PhaseState, Sessions};
 use tidegate_planner::SchemaFacts;
+use tidegate_proto::name::NotAName;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Digest, ServiceVersion};
 
@@ -57,6 +58,9 @@ pub enum Unbound {
         #[source]
         source: tidegate_migrations::Error,
     },
+    /// The id that the database keeps is no name.
+    #[error("the id that the database keeps for its schema cannot be used")]
+    Id(#[source] NotAName),
     /// The database did not do what was asked.
     #[error(transparent)]
     Database(#[from] tidegate_migrations::Error),
@@ -151,6 +155,14 @@ fn url(source: &DatabaseSource) -> Result<DatabaseUrl, Unbound> {
 }
 
 impl Unbound {
+    /// Whether the database does not answer us: it is away, or does not take our name and password. What is wrong
+    /// with the spec or with this coordinator does not pass by waiting.
+    pub fn is_away(&self) -> bool {
+        let (Self::Away { source, .. } | Self::Database(source)) = self else { return false };
+        use tidegate_migrations::Error::{Authentication, Unreachable};
+        matches!(source, Unreachable { .. } | Authentication { .. })
+    }
+
     /// With all of its causes, for a reason that people read.
     pub fn told(&self) -> String {
         Chain(self).to_string()

@@ -1,7 +1,7 @@
 //! One job on one schema: look, do, look again. What is seen, and why it did not succeed, is told to the planner.
 
-use super::bind::term_of;
-use super::bound::{Bound, found};
+use super::bind::{self, term_of};
+use super::bound::{Bound, Unbound, found};
 use super::certify::sessions_of;
 use crate::room::Room;
 use crate::seat::Seat;
@@ -12,7 +12,7 @@ use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
 use tidegate_planner::certificate::{SESSIONS, sessions_flaw, undo_flaw};
 use tidegate_planner::{SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
-use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Digest, UpgradeId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,9 @@ async fn attempt(
     cancel: &CancellationToken,
 ) -> Result<SchemaFacts, String> {
     let upgrade = upgrade_of(room, id).ok_or("the upgrade is gone")?;
+    if job == SchemaJob::Bind {
+        return bind(room, seat, &upgrade.spec).await.map_err(|e| e.told());
+    }
     let bound = bound(room, &upgrade).await?;
     if job == SchemaJob::Look {
         return bound.facts().await.map_err(|e| e.told());
@@ -91,6 +94,16 @@ async fn attempt(
     bound.facts().await.map_err(|e| e.told())
 }
 
+/// What the database turned out to be, now that it answers, and how far it is.
+async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<SchemaFacts, Unbound> {
+    let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
+    // Drift, and a history that cannot be read, are said before it is claimed.
+    Bound::open(room, spec, schema).await?.facts().await?;
+    let found = bind::bind(room, seat, spec).await?;
+    let facts = Bound::open(room, spec, schema).await?.facts().await?;
+    Ok(SchemaFacts { found, ..facts })
+}
+
 fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
     room.mirror.picture().fleet.upgrade(id).map(|upgrade| upgrade.record.body.clone())
 }
@@ -98,9 +111,9 @@ fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
 /// What an upgrade with a schema needs of this coordinator, and it lacks. The database itself is not asked: when it
 /// is away, it is away from everybody.
 pub async fn lacks(room: &Room, upgrade: &Upgrade) -> Option<String> {
-    let (asked, binding) = (upgrade.spec.schema.as_ref()?, upgrade.schema.as_ref()?);
+    let asked = upgrade.spec.schema.as_ref()?;
     match found(room, &upgrade.spec, asked).await {
-        Ok((_, _, digest)) => differing(digest, binding),
+        Ok((_, _, digest)) => differing(digest, upgrade.schema.as_ref()?),
         Err(unbound) => Some(unbound.told()),
     }
 }
@@ -144,7 +157,7 @@ async fn verb(
 ) -> Result<Outcome, Error> {
     let (engine, set, term) = (&bound.engine, &bound.set, term_of(seat));
     match job {
-        SchemaJob::Look => Ok(Outcome::default()),
+        SchemaJob::Bind | SchemaJob::Look => Ok(Outcome::default()),
         SchemaJob::Expand => engine.expand(set, &term, teller, cancel).await,
         SchemaJob::Migrate => engine.migrate(set, &term, teller, cancel).await,
         SchemaJob::Undo => engine.undo(set, &term, teller, cancel).await,

@@ -317,8 +317,10 @@ impl Fleet {
             .await;
     }
 
+    /// A leader that is new takes no approval before it has looked how far the database is.
     pub async fn approve(&self, phase: &str) {
-        self.must(&["upgrade", "approve", ID, phase]).await;
+        let approve = ["upgrade", "approve", ID, phase];
+        self.until("the approval is taken", &approve, |said| said.code == Some(0)).await;
     }
 
     /// Says, as a person, what SQLite cannot tell; the wait for it comes first.

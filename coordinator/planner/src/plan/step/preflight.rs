@@ -1,6 +1,7 @@
 //! Preflight: every finding is listed; without a blocker the window becomes [from, from] and staging begins.
 
 use super::super::Draft;
+use super::bind::bound;
 use super::enter::approved;
 use crate::preflight::{Finding, findings, former};
 use crate::reason::Reason;
@@ -14,7 +15,7 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
     for finding in blockers {
         draft.wait(Reason::Preflight { finding: finding.what });
     }
-    if draft.is_waiting() || !approved(draft, ApprovalPoint::Stage) {
+    if draft.is_waiting() || !bound(draft) || !approved(draft, ApprovalPoint::Stage) {
         return;
     }
     let Some(former) = former(fleet, spec) else { return };

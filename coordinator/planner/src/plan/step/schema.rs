@@ -50,6 +50,12 @@ pub(super) fn run(draft: &mut Draft<'_>, job: SchemaJob, is_done: impl Fn(&Schem
     if is_done(facts) {
         return true;
     }
+    see_to(draft, job, facts);
+    false
+}
+
+/// Has the job run, and says how it goes.
+pub(super) fn see_to(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
     draft.schema(job);
     draft.wait(match (&facts.trouble, &facts.running) {
         (Some(why), _) => Reason::SchemaTrouble { job: job.word().to_owned(), why: why.clone() },
@@ -57,5 +63,4 @@ pub(super) fn run(draft: &mut Draft<'_>, job: SchemaJob, is_done: impl Fn(&Schem
         (None, None) => Reason::Schema { job: job.word().to_owned(), progress: "about to begin".to_owned() },
     });
     draft.checkpoint(0, true);
-    false
 }

@@ -1,0 +1,30 @@
+//! An upgrade that was started while its database was away is bound to its schema in preflight.
+
+use super::super::{Draft, SchemaJob};
+use super::schema::see_to;
+use crate::moment::SchemaFacts;
+use crate::reason::Reason;
+use crate::upgrade::schema_lock;
+use tidegate_proto::commit::Commit;
+
+/// Whether the upgrade has the schema that its spec names, and its lock; sees to it where it has not.
+pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
+    let (fleet, spec) = (draft.fleet, draft.spec());
+    if spec.schema.is_none() || draft.upgrade.schema.is_some() {
+        return true;
+    }
+    let nothing = SchemaFacts::default();
+    let facts = draft.facts().unwrap_or(&nothing);
+    let Some(found) = facts.found.clone() else {
+        see_to(draft, SchemaJob::Bind, facts);
+        return false;
+    };
+    if let Err(not_free) = schema_lock::free(fleet, spec, &found) {
+        draft.wait(Reason::Preflight { finding: not_free.to_string() });
+        return false;
+    }
+    let extra = schema_lock::take(fleet, Commit::new(), draft.id, spec, &found);
+    let what = format!("bound to schema {}", found.id);
+    draft.rewrite(extra, |body| body.schema = Some(found), what, "bound", "its database answers");
+    false
+}
