@@ -1,6 +1,8 @@
 //! `tidegate release …`: what new computes start with.
 
 mod look;
+mod onward;
+mod regions;
 mod steer;
 
 use super::exit::{Failure, Outcome};
@@ -23,6 +25,7 @@ const AFTER: &str = "\
 Examples:
   tidegate release create --version 9057 --tag release-9057 --manifest compute/manifest.yaml --requires pageserver=8100
   tidegate release explain 53           what holds it, who can end that
+  tidegate release promote --from preprod --to eu-1 --regions regions.yaml
   tidegate release rollback 52 --why \"p99 of starts doubled\"
   tidegate release settings 53 --pg-version 17 --role replica
 
@@ -102,15 +105,26 @@ enum Verb {
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
     },
-    /// Give a release to a share of starts; without --fraction, deploy it.
+    /// Give a release to a share of starts; without --fraction, deploy it. With --from and --to: create in a region what
+    /// is deployed in another, which is a release there like any other, with the gates and approvals of that region.
     Promote {
-        /// Its revision.
-        revision: u64,
+        /// Its revision. With --from it may be absent: what is deployed there.
+        #[arg(required_unless_present = "from")]
+        revision: Option<u64>,
         /// Of how many starts, such as 0.2.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "from")]
         fraction: Option<f64>,
+        /// The region that it was proved in.
+        #[arg(long, value_name = "REGION", requires_all = ["to", "regions"])]
+        from: Option<String>,
+        /// The region that it goes to.
+        #[arg(long, value_name = "REGION", requires = "from")]
+        to: Option<String>,
+        /// A YAML file: under each region's name its `coordinator` (URL), and `token_file`, `ca`, `cert`, `key`.
+        #[arg(long, env = "TIDEGATE_REGIONS", value_name = "PATH")]
+        regions: Option<PathBuf>,
         /// Why, for the history.
-        #[arg(long, default_value = "", hide_default_value = true)]
+        #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "from")]
         why: String,
     },
     /// Have a release tried again that failed; hooks that failed are run anew.
@@ -235,7 +249,13 @@ impl Args {
             Verb::Show { which } => look::show(reach, stream, which).await,
             Verb::Rollback { revision, why } => steer::roll_back(reach, stream, revision, why).await,
             Verb::Approve { revision, note } => steer::approve(reach, stream, revision, note).await,
-            Verb::Promote { revision, fraction, why } => {
+            Verb::Promote { revision, from: Some(from), to: Some(to), regions: Some(regions), .. } => {
+                let way = onward::Way { regions: &regions, from: &from, to: &to, revision };
+                onward::promote(reach, stream, way).await
+            }
+            Verb::Promote { revision, fraction, why, .. } => {
+                let absent = || Failure::usage("promote needs a revision, or --from and --to");
+                let revision = revision.ok_or_else(absent)?;
                 steer::promote(reach, stream, revision, fraction, why).await
             }
             Verb::Retry { revision, why } => steer::retry(reach, stream, revision, why).await,

@@ -11,6 +11,7 @@ mod herd;
 mod process;
 mod real_etcd;
 mod real_postgres;
+mod regions;
 mod releases;
 mod schema;
 mod upgrades;

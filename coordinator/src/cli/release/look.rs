@@ -13,7 +13,7 @@ use tidegate_proto::wire::v1::{
     ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
 };
 
-fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     serde_json::from_str(text)
         .map_err(|e| Failure::failed(format!("the coordinator's answer cannot be read: {e}")))
 }
@@ -63,7 +63,7 @@ pub async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Res
     Ok(Outcome::Good)
 }
 
-async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result<String, Failure> {
+pub async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result<String, Failure> {
     let (revision, tag) = which(asked);
     let message = GetReleaseRequest { stream, revision, tag };
     Ok(reach.releases().await?.get_release(message).await?.into_inner().release)
