@@ -49,6 +49,9 @@ pub struct Settings {
     /// Settings of every compute, below those of any release's manifest: a YAML or JSON file of NAME: VALUE, both strings.
     #[arg(long, env = "TIDEGATE_COMPUTE_SETTINGS", value_name = "PATH")]
     pub compute_settings: Option<PathBuf>,
+    /// Keep a file here for each release stream, STREAM.json, that says what main traffic should go to.
+    #[arg(long, env = "TIDEGATE_TRAFFIC_DIR", value_name = "DIR")]
+    pub traffic_dir: Option<PathBuf>,
     /// How long a leader may be unheard before another takes over: 1s to 5m.
     #[arg(long, env = "TIDEGATE_LEADER_TTL", value_name = "SPAN", default_value = "5s", value_parser = leader_ttl)]
     pub leader_ttl: Duration,

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod listen;
+mod pointers;
 
 pub(crate) use listen::with_grace;
 
@@ -81,6 +82,10 @@ impl Built {
         // After the store's directory is there, and locked for this coordinator.
         let token = own_token(settings)?;
         let static_settings = static_settings(settings)?;
+        if let Some(dir) = &settings.traffic_dir {
+            std::fs::create_dir_all(dir)
+                .with_context(|| format!("could not make the directory --traffic-dir {}", dir.display()))?;
+        }
         Ok(Self {
             static_settings,
             store,
@@ -138,7 +143,10 @@ impl Built {
         // Doors end first, so that no wish comes after the leadership is given up; the store last.
         let (doors, sight) = (cancel.clone(), CancellationToken::new());
         let tasks = TaskTracker::new();
-        tasks.spawn(mirror.follow(self.store, sight.clone()));
+        tasks.spawn(Arc::clone(&mirror).follow(self.store, sight.clone()));
+        if let Some(dir) = settings.traffic_dir {
+            tasks.spawn(pointers::keep(dir, Arc::clone(&mirror), sight.clone()));
+        }
         if let (Some(embedded), Some(listener)) = (self.embedded.clone(), self.store_listener) {
             let shutdown = sight.clone();
             tasks.spawn(async move {

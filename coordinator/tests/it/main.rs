@@ -14,5 +14,6 @@ mod real_postgres;
 mod regions;
 mod releases;
 mod schema;
+mod traffic;
 mod upgrades;
 mod world;

@@ -291,6 +291,17 @@ pub struct Pointer {
 }
 
 impl Pointer {
+    /// To what is deployed in a stream.
+    pub fn to(stream: &StreamName, deployed: &Head) -> Self {
+        let release = &deployed.release;
+        Self {
+            stream: stream.clone(),
+            tag: release.tag.clone(),
+            version: release.version,
+            revision: release.revision,
+        }
+    }
+
     /// To a release.
     pub fn of(release: &Release) -> Self {
         Self {
