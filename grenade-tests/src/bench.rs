@@ -11,6 +11,7 @@ pub mod overhead;
 pub mod proc;
 pub mod reaction;
 pub mod rebuild;
+pub mod releases;
 pub mod rest;
 pub mod spread;
 
@@ -63,6 +64,7 @@ async fn measure(part: Part, repeat: u32, dir: &Path) -> anyhow::Result<Vec<Figu
         Part::Rebuild => rebuild::measure(dir).await,
         Part::Rest => rest::measure(dir).await,
         Part::Reaction => reaction::measure(dir).await,
+        Part::Releases => releases::measure(dir).await,
         Part::Overhead => overhead::measure(dir, repeat).await,
     }
 }

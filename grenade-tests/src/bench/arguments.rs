@@ -1,5 +1,6 @@
 //! The command line of `make bench`. Only parses.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum, value_parser};
@@ -33,6 +34,9 @@ pub struct Arguments {
     /// Print the report as JSON instead of the table
     #[arg(long)]
     pub json: bool,
+    /// Be what a start decision is held against
+    #[arg(long, value_name = "ADDR", hide = true)]
+    pub bare_handler: Option<SocketAddr>,
 }
 
 /// One part of the figures.
@@ -46,6 +50,8 @@ pub enum Part {
     Rest,
     /// How soon a decision follows the report that it waited for, beside a plain put (real etcd)
     Reaction,
+    /// What releases ask of etcd at 10,000 of them, and what a start decision costs (real etcd)
+    Releases,
     /// What an upgrade of 50 instances takes beyond its hooks, beside a shell loop (real etcd, 50 agents)
     Overhead,
 }
@@ -58,6 +64,7 @@ impl Part {
             Self::Rebuild => "rebuild",
             Self::Rest => "rest",
             Self::Reaction => "reaction",
+            Self::Releases => "releases",
             Self::Overhead => "overhead",
         }
     }

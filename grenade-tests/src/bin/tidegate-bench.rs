@@ -22,6 +22,10 @@ async fn main() -> ExitCode {
 }
 
 async fn measure(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(listen) = arguments.bare_handler {
+        bench::releases::bare::serve(listen).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let dir = match &arguments.dir {
         Some(dir) => dir.clone(),
         None => bench::default_dir()?,
