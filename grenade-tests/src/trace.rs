@@ -93,7 +93,9 @@ impl Trace {
         let now = client.get(prefix.all(), None).await?;
         let whole = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         let mut trace = Self::default();
-        let options = WatchOptions::new().with_prefix().with_start_revision(1).with_progress_notify();
+        // A long history is more than one message may hold.
+        let options =
+            WatchOptions::new().with_prefix().with_start_revision(1).with_progress_notify().with_fragment();
         let mut stream = client.watch(prefix.all(), Some(options)).await?;
         let mut told = 0;
         while told < whole {

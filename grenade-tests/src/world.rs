@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod balancer;
+pub mod caller;
 pub mod coordinator;
 pub mod descendants;
 pub mod error;

@@ -7,5 +7,6 @@ mod fleet;
 mod late_old_node;
 mod leaders;
 mod line;
+mod releases;
 mod store_away;
 mod watchman;

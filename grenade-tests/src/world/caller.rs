@@ -1,10 +1,10 @@
-//! One connection over which one question after the other is asked.
+//! One HTTP connection over which one question after the other is asked, as whom a token names.
 
 use std::net::SocketAddr;
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use http::{Method, Request, header};
+use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
 /// A caller; its connection ends with it.
+#[derive(Debug)]
 pub struct Caller {
     sender: SendRequest<Full<Bytes>>,
     host: String,
@@ -21,7 +22,10 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Connects, as whom a token names.
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody listens there.
     pub async fn connect(address: SocketAddr, token: Option<&str>) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -31,17 +35,34 @@ impl Caller {
         Ok(Self { sender, host: address.to_string(), token, connection })
     }
 
-    /// Asks.
+    /// Asks for what must be there.
+    ///
+    /// # Errors
+    /// When there is no answer, or none that is JSON and a success.
     pub async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
-        self.ask(Method::GET, path, Bytes::new()).await
+        let (status, body) = self.ask(Method::GET, path, Bytes::new()).await?;
+        ensure!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
+        serde_json::from_slice(&body).with_context(|| format!("{path} answered no JSON"))
     }
 
-    /// Tells.
-    pub async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        self.ask(Method::POST, path, Bytes::from(body.to_string())).await
+    /// Tells something; the body of the answer is null where it has none.
+    ///
+    /// # Errors
+    /// When there is no answer: whether it was carried out is not known then.
+    pub async fn tell(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let (status, body) = self.ask(method, path, Bytes::from(body.to_string())).await?;
+        if body.is_empty() {
+            return Ok((status, Value::Null));
+        }
+        Ok((status, serde_json::from_slice(&body).with_context(|| format!("{path} answered no JSON"))?))
     }
 
-    async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Value> {
+    async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> anyhow::Result<(StatusCode, Bytes)> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, &self.host);
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, token);
@@ -50,9 +71,7 @@ impl Caller {
         self.sender.ready().await?;
         let answer = self.sender.send_request(request).await.context("no answer")?;
         let status = answer.status();
-        let body = answer.into_body().collect().await?.to_bytes();
-        ensure!(status.is_success(), "{path}: {status} {}", String::from_utf8_lossy(&body));
-        serde_json::from_slice(&body).with_context(|| format!("{path} answered no JSON"))
+        Ok((status, answer.into_body().collect().await?.to_bytes()))
     }
 }
 
