@@ -55,6 +55,10 @@ pub struct Settings {
     /// How long a leader may be unheard before another takes over: 1s to 5m.
     #[arg(long, env = "TIDEGATE_LEADER_TTL", value_name = "SPAN", default_value = "5s", value_parser = leader_ttl)]
     pub leader_ttl: Duration,
+    /// How long agents are heard before anything is done on a store on which something is under way and that this
+    /// coordinator has not seen before: it may be a backup, which they contradict. 0s to 5m.
+    #[arg(long, env = "TIDEGATE_HEARING", value_name = "SPAN", default_value = "3s", value_parser = hearing)]
+    pub hearing: Duration,
     /// Write the bound addresses here, as JSON, once everything is bound.
     #[arg(long, env = "TIDEGATE_READY_FILE", value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
@@ -125,6 +129,15 @@ fn leader_ttl(text: &str) -> Result<Duration, String> {
         Ok(span.into())
     } else {
         Err(format!("{span} is out of range: 1s to 5m is allowed"))
+    }
+}
+
+fn hearing(text: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|e| format!("{e}"))?;
+    if span.as_millis() <= 300_000 {
+        Ok(span.into())
+    } else {
+        Err(format!("{span} is out of range: 0s to 5m is allowed"))
     }
 }
 
@@ -208,10 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_lives_between_a_second_and_five_minutes() {
+    fn times_that_may_be_set_are_bounded() {
         assert!(leader_ttl("5s").is_ok());
         for bad in ["0s", "999ms", "6m", "5", "-1s"] {
             assert!(leader_ttl(bad).is_err(), "{bad} was allowed");
         }
+        assert_eq!(hearing("0s"), Ok(Duration::ZERO));
+        assert_eq!(hearing("3s"), Ok(crate::report::HEARING));
+        assert!(hearing("6m").is_err());
     }
 }

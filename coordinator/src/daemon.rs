@@ -127,7 +127,7 @@ impl Built {
     }
 
     async fn run(self, settings: Settings, cancel: CancellationToken) -> Result<()> {
-        let mirror = Mirror::new();
+        let mirror = Mirror::that_hears_for(settings.hearing);
         let (seats, seat) = watch::channel(None);
         let room = Room {
             store: self.store.clone(),

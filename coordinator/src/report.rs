@@ -4,7 +4,8 @@
 //! # Invariants
 //! * What it shows is whole: all of one revision or none of it.
 //! * An unreadable record is kept as such and closes its gates; a key that is none of ours is told once.
-//! * When the store goes backward, it says so and goes on showing that trouble until a person has acted.
+//! * When the store goes backward, the fleet remembers that until a person has reconciled it: nothing is decided from
+//!   it. A store that was not seen before is not decided from before the agents were heard who may contradict it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -12,11 +13,18 @@ use std::time::Duration;
 use tidegate_planner::{Fleet, Stored};
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::leader::Leader;
+use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::waiting::Waiting;
 use tidegate_proto::{Key, Revision, UpgradeId, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Snapshot, Store};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// How long agents are heard before anything is decided from a store on which something is under way and that was not
+/// seen before: it may be a backup of one that went on, and they come back within their longest wait between two tries to
+/// connect (2 s), and report.
+pub const HEARING: Duration = Duration::from_secs(3);
 
 /// What is seen, besides the fleet itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +33,8 @@ pub struct Sight {
     pub revision: Revision,
     /// Why nothing may be decided from it; none = all is well.
     pub trouble: Option<Trouble>,
+    /// How often the store was found behind what was seen of it.
+    pub falls: u64,
 }
 
 /// Why nothing may be decided from what is seen.
@@ -36,11 +46,6 @@ pub enum Trouble {
     /// The store is away.
     #[error("the store is away ({0}); nothing is decided until it is back")]
     Away(String),
-    /// The store is another than it was: a backup was restored, or it is blank.
-    #[error(
-        "the store was at revision {0} and is at {1} now: it was restored from a backup or replaced, and nothing acts until a person has looked at it and restarted the coordinators"
-    )]
-    Restored(Revision, Revision),
 }
 
 /// All that is kept.
@@ -52,6 +57,8 @@ pub struct Picture {
     pub waiting: BTreeMap<UpgradeId, Stored<Waiting>>,
     /// Who leads.
     pub leader: Option<Stored<Leader>>,
+    /// Until when agents are heard before anything is decided; none = they were, or nothing was under way.
+    unheard_until: Option<Instant>,
 }
 
 /// The store's state as this coordinator sees it.
@@ -59,13 +66,19 @@ pub struct Picture {
 pub struct Mirror {
     picture: RwLock<Picture>,
     sight: watch::Sender<Sight>,
+    hearing: Duration,
 }
 
 impl Mirror {
     /// A mirror that has seen nothing.
     pub fn new() -> Arc<Self> {
+        Self::that_hears_for(HEARING)
+    }
+
+    /// The same, where agents of a store on which something is under way are heard for so long at first.
+    pub fn that_hears_for(hearing: Duration) -> Arc<Self> {
         let sight = Sight { trouble: Some(Trouble::Unread), ..Sight::default() };
-        Arc::new(Self { picture: RwLock::default(), sight: watch::Sender::new(sight) })
+        Arc::new(Self { picture: RwLock::default(), sight: watch::Sender::new(sight), hearing })
     }
 
     /// What it shows. Held for a computation only, never over an await.
@@ -81,6 +94,18 @@ impl Mirror {
     /// Why nothing may be decided now.
     pub fn trouble(&self) -> Option<Trouble> {
         self.sight.borrow().trouble.clone()
+    }
+
+    /// How often the store was found behind what was seen of it.
+    pub fn falls(&self) -> u64 {
+        self.sight.borrow().falls
+    }
+
+    /// Waits until the store is found behind what was seen of it once more than so often.
+    pub async fn falls_beyond(&self, falls: u64) {
+        let mut sight = self.sight();
+        // The sender lives as long as this mirror, so the wait has no other end.
+        let _ = sight.wait_for(|now| now.falls > falls).await;
     }
 
     /// Waits until it shows `revision` or a later one and is well.
@@ -111,9 +136,11 @@ impl Mirror {
                     tell_stranger(strangers, key, why);
                 }
                 let revision = snapshot.revision;
+                let fresh = self.sight.borrow().trouble == Some(Trouble::Unread);
                 let picture = Picture::of(snapshot);
-                self.change(|kept| *kept = picture);
-                self.sees(revision, true);
+                let hearing = if fresh { self.hearing } else { Duration::ZERO };
+                self.change(|kept| *kept = picture.after(kept, hearing));
+                self.sees(revision);
             }
             Seen::Changed { revision, changes } => {
                 self.change(|picture| {
@@ -126,14 +153,18 @@ impl Mirror {
                     }
                     picture.fleet.set_revision(revision);
                 });
-                self.sees(revision, false);
+                self.sees(revision);
             }
             Seen::Progress { revision } => {
                 self.change(|picture| picture.fleet.set_revision(revision));
-                self.sees(revision, false);
+                self.sees(revision);
             }
             Seen::Lost { why, .. } => self.in_trouble(Trouble::Away(why)),
-            Seen::Restored { seen, found } => self.in_trouble(Trouble::Restored(seen, found)),
+            Seen::Restored { seen, found } => {
+                tracing::error!(%seen, %found, "the store fell back behind what was seen of it: nothing is decided");
+                self.change(|picture| picture.fleet.fell_back(seen, found));
+                self.sight.send_modify(|sight| sight.falls += 1);
+            }
             Seen::Regained => self.sight.send_modify(|sight| {
                 if matches!(sight.trouble, Some(Trouble::Away(_))) {
                     sight.trouble = None;
@@ -146,23 +177,13 @@ impl Mirror {
         change(&mut self.picture.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn sees(&self, revision: Revision, listed: bool) {
-        self.sight.send_modify(|sight| {
-            sight.revision = revision;
-            let heals = listed && !matches!(sight.trouble, Some(Trouble::Restored(..)));
-            if heals || matches!(sight.trouble, Some(Trouble::Away(_))) {
-                sight.trouble = None;
-            }
-        });
+    fn sees(&self, revision: Revision) {
+        self.sight.send_modify(|sight| (sight.revision, sight.trouble) = (revision, None));
     }
 
     fn in_trouble(&self, trouble: Trouble) {
-        self.sight.send_modify(|sight| {
-            if !matches!(sight.trouble, Some(Trouble::Restored(..))) {
-                tracing::warn!(%trouble, "nothing is decided");
-                sight.trouble = Some(trouble);
-            }
-        });
+        tracing::warn!(%trouble, "nothing is decided");
+        self.sight.send_modify(|sight| sight.trouble = Some(trouble));
     }
 }
 
@@ -176,6 +197,29 @@ impl Picture {
         let of_the_fleet = snapshot.entries.into_iter().filter_map(|entry| picture.take_in(entry));
         let fleet = Fleet::load(of_the_fleet, snapshot.revision);
         Self { fleet, ..picture }
+    }
+
+    /// This picture, where `former` was seen before; agents are heard for `hearing` where nothing was.
+    fn after(mut self, former: &Self, hearing: Duration) -> Self {
+        let reconciled = self.fleet.reconciliation().map_or(Revision::ABSENT, |by| by.at);
+        if let Some((seen, found)) = former.fleet.fall().filter(|(_, found)| reconciled <= *found) {
+            self.fleet.fell_back(seen, found);
+        }
+        let hears = !hearing.is_zero() && self.may_act();
+        self.unheard_until = if hears { Some(Instant::now() + hearing) } else { former.unheard_until };
+        self
+    }
+
+    /// Whether a turn might do anything: an upgrade is active, or a compute release waits or is in canary.
+    fn may_act(&self) -> bool {
+        let moves = |stream: &Stream| !stream.pending.is_empty() || stream.canary.is_some();
+        self.fleet.active_upgrades().next().is_some() || self.fleet.streams().any(|(_, stream)| moves(stream))
+    }
+
+    /// How much longer, in milliseconds, agents are heard before anything is decided from this.
+    pub fn unheard_ms(&self) -> u64 {
+        let left = self.unheard_until.map_or(Duration::ZERO, |until| until.duration_since(Instant::now()));
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
     }
 
     fn put(&mut self, entry: Entry) {
@@ -247,7 +291,9 @@ mod tests {
         let restored = Seen::Restored { seen: Revision(90), found: Revision(12) };
         let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
         let mirror = mirror_that_saw([listed(90), restored, listed(12), lost, Seen::Regained, listed(13)]);
-        assert_eq!(mirror.trouble(), Some(Trouble::Restored(Revision(90), Revision(12))));
+        assert_eq!((mirror.falls(), mirror.picture().fleet.fall()), (1, Some((Revision(90), Revision(12)))));
+        let reason = mirror.picture().fleet.unreconciled(&BTreeMap::new()).unwrap().to_string();
+        assert!(reason.contains("saw the store at revision 90, and found it at 12"), "{reason}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::seat::Seat;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tidegate_planner::Reason;
 use tidegate_store::Store;
 use tokio::sync::watch;
 
@@ -39,10 +40,19 @@ impl Room {
         self.seat.borrow().clone().filter(|seat| seat.is_held())
     }
 
+    /// Who contradicts the store, where anybody does.
+    fn unreconciled(&self) -> Option<Reason> {
+        let databases = self.led_here().map(|seat| seat.schemas().borrow().clone()).unwrap_or_default();
+        self.mirror.picture().fleet.unreconciled(&databases)
+    }
+
     /// Why nothing acts, where nothing does.
     pub fn trouble(&self) -> Option<String> {
         if let Some(trouble) = self.mirror.trouble() {
             return Some(trouble.to_string());
+        }
+        if let Some(reason) = self.unreconciled() {
+            return Some(format!("{reason} (`tidegate fleet reconcile`)"));
         }
         if self.mirror.picture().leader.is_some() {
             return None;

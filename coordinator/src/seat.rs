@@ -1,13 +1,14 @@
 //! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
 //! everything that matters from the store.
 
+use crate::report::Picture;
 use crate::stopwatch::{Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-use tidegate_planner::{Fleet, Leading, Moment, SchemaFacts};
+use tidegate_planner::{Leading, Moment, SchemaFacts};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write};
 use tidegate_store::Leadership;
@@ -64,7 +65,7 @@ impl Seat {
     /// that no two plans ever share one; a plan that fails leaves a gap.
     pub fn plan<T>(
         &self,
-        fleet: &Fleet,
+        picture: &Picture,
         plan: impl FnOnce(&Moment) -> T,
         events: impl FnOnce(&T) -> u64,
     ) -> T {
@@ -72,10 +73,11 @@ impl Seat {
         let moment = Moment {
             leader: self.leading.clone(),
             wall: now(),
-            elapsed: held(&self.watches).read(fleet),
-            uncounted: held(&self.streams).read(fleet),
+            elapsed: held(&self.watches).read(&picture.fleet),
+            uncounted: held(&self.streams).read(&picture.fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
+            unheard_ms: picture.unheard_ms(),
         };
         let planned = plan(&moment);
         *next_event += events(&planned);

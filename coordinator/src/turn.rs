@@ -12,6 +12,7 @@ use tracing::Instrument;
 pub async fn turn(room: &Room, seat: &Seat, scribe: &Scribe, workers: &act::Workers) -> Acted {
     workers.reap().await;
     let plan = workers.with_doubts(decide(room, seat));
+    workers.rest_but(&plan);
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
     async {
         let acted = act::carry_out(room, seat, workers, plan.actions).await;
@@ -25,7 +26,7 @@ pub async fn turn(room: &Room, seat: &Seat, scribe: &Scribe, workers: &act::Work
 /// Report, spread, gates and plan: pure, over what is seen now.
 fn decide(room: &Room, seat: &Seat) -> Plan {
     let picture = room.mirror.picture();
-    seat.plan(&picture.fleet, |moment| plan(&picture.fleet, moment), events_of)
+    seat.plan(&picture, |moment| plan(&picture.fleet, moment), events_of)
 }
 
 fn events_of(plan: &Plan) -> u64 {

@@ -27,12 +27,14 @@ pub async fn run(
     ttl: Duration,
     cancel: CancellationToken,
 ) {
-    while let Some(leadership) = stand(&room, ttl, &cancel).await {
+    loop {
+        let falls = room.mirror.falls();
+        let Some(leadership) = stand(&room, ttl, &cancel).await else { break };
         let seat = Arc::new(Seat::new(leadership));
         tracing::info!(term = %seat.leading.term, revision = %seat.leading.revision, "leads");
         seats.send_replace(Some(Arc::clone(&seat)));
         room.metrics.leader.set(1);
-        lead(&room, &seat, &cancel).await;
+        lead(&room, &seat, falls, &cancel).await;
         seats.send_replace(None);
         room.metrics.leader.set(0);
         seat.give_up().await;
@@ -89,8 +91,18 @@ async fn may_stand(room: &Room) {
     room.hindrance.send_replace(None);
 }
 
+/// Waits until a leadership is over. It also is when the store falls back behind what was seen of it (`falls` = how
+/// often it had before): what this leader has written is not all there, and a term belongs to one store.
+async fn is_over(room: &Room, seat: &Seat, falls: u64, cancel: &CancellationToken) {
+    tokio::select! {
+        () = seat.lost.cancelled() => {}
+        () = cancel.cancelled() => {}
+        () = room.mirror.falls_beyond(falls) => {}
+    }
+}
+
 /// Turns while the leadership lasts.
-async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
+async fn lead(room: &Room, seat: &Arc<Seat>, falls: u64, cancel: &CancellationToken) {
     let mut sight = room.mirror.sight();
     let mut schemas = seat.schemas().subscribe();
     let scribe = Scribe::begin(room, seat);
@@ -99,8 +111,7 @@ async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
         // Never from a state before the leader's own last commit.
         tokio::select! {
             biased;
-            () = seat.lost.cancelled() => break,
-            () = cancel.cancelled() => break,
+            () = is_over(room, seat, falls, cancel) => break,
             () = room.mirror.reaches(seat.committed()) => {}
         }
         sight.mark_unchanged();
@@ -113,8 +124,7 @@ async fn lead(room: &Room, seat: &Arc<Seat>, cancel: &CancellationToken) {
         }
         tokio::select! {
             biased;
-            () = seat.lost.cancelled() => break,
-            () = cancel.cancelled() => break,
+            () = is_over(room, seat, falls, cancel) => break,
             Ok(()) = sight.changed() => {}
             Ok(()) = schemas.changed() => {}
             () = tokio::time::sleep(TIMER) => {}

@@ -53,8 +53,7 @@ pub enum Fatal {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the store has an older window than the one that was journalled, or none: it was restored or replaced. Nothing is \
-     done before a person has reconciled it (with the store as it should be, move the service's journal.json away to \
-     have the service adopted anew)"
+     done before a person has reconciled it (`tidegate fleet reconcile`)"
 )]
 struct FellBack;
 
@@ -88,6 +87,8 @@ pub struct Instance {
     speaks: bool,
     alarmed: Option<Generation>,
     troubled: Option<String>,
+    /// How many falls of the store were answered by a report.
+    falls: u64,
 }
 
 impl Instance {
@@ -125,6 +126,7 @@ impl Instance {
             speaks: false,
             alarmed: None,
             troubled: None,
+            falls: 0,
         })
     }
 
@@ -165,6 +167,7 @@ impl Instance {
 
     async fn look(&mut self) -> Result<Seen, Fatal> {
         let inputs = self.inputs.borrow_and_update().clone();
+        self.note_fall_of_the_store(&inputs);
         self.published.seen_gone(inputs.no_report_at);
         if self.stager.collect(&mut self.journal).await {
             self.write()?;
@@ -191,6 +194,7 @@ impl Instance {
             in_flight: look.in_flight,
             window,
             wanted: inputs.directive.clone(),
+            reconciled: accept::reconciled(&self.journal, &self.service.name, inputs.reconciliation.as_ref()),
             readmit: self.must_readmit(&inputs),
             staging: self.stager.state(&self.journal),
             hook: self.start_hook(),
@@ -198,6 +202,17 @@ impl Instance {
         self.timers.take_in(&seen);
         self.raise_alarm(&seen);
         Ok(seen)
+    }
+
+    /// A store that fell back has an older report than the last one, or none: whoever leads must hear what this agent
+    /// obeyed since. Also where the fall itself went unseen, because its revisions were raised.
+    fn note_fall_of_the_store(&mut self, inputs: &Inputs) {
+        let lies = inputs.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
+        let older = inputs.listed >= self.published.at() && lies < self.published.at();
+        if std::mem::replace(&mut self.falls, inputs.falls) != inputs.falls || older {
+            self.published.forget();
+            self.admitted_under = None;
+        }
     }
 
     /// Whether the report's key is ours to write: absent, or of this agent in this boot.

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use tidegate_proto::record::directive::Directive;
+use tidegate_proto::record::reconciliation::Obeyed;
+use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, TermId};
+use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
 
 /// The schema number that this version writes, and the highest that it reads.
 const SCHEMA: u32 = 1;
@@ -46,7 +48,7 @@ pub struct Journal {
     /// The releases that the agent staged, by the digest that was verified.
     #[serde(default)]
     pub staged: BTreeMap<ReleaseTag, Digest>,
-    /// What outranks a restored store.
+    /// What outranks a restored store: reports name it.
     #[serde(default)]
     pub witness: Witness,
 }
@@ -98,15 +100,6 @@ pub struct Started {
     pub pid: i32,
     /// When it started, in the kernel's ticks since boot: with the pid, a name that is not given twice.
     pub ticks: u64,
-}
-
-/// What this agent has obeyed, whatever a restored store says later.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Witness {
-    /// The term of the last directive that was accepted.
-    pub term: Option<TermId>,
-    /// The floor of the last window that was acknowledged.
-    pub floor: Option<ServiceVersion>,
 }
 
 /// Why a journal cannot be used.
@@ -179,6 +172,26 @@ impl Journal {
     /// The mod_revision of the last admission; 0 for none.
     pub fn admission(&self) -> Revision {
         self.admitted.as_ref().map_or(Revision::ABSENT, |admitted| admitted.revision)
+    }
+
+    /// What was obeyed so far.
+    pub fn obeyed(&self) -> Obeyed<'_> {
+        Obeyed {
+            term: self.witness.term.as_ref(),
+            floor: self.witness.floor,
+            revision: self.generation().max(self.window_revision()),
+        }
+    }
+
+    /// A person has reconciled the store at `at`: what it says from there on is obeyed, and no directive from before.
+    /// The order that was accepted stands until then, and the floor stands until a window is acknowledged.
+    pub fn reconcile(&mut self, at: Revision) {
+        if let Some(order) = &mut self.order {
+            order.generation = at;
+        }
+        self.window = None;
+        self.refusal = None;
+        self.witness = Witness { term: None, floor: self.witness.floor, reconciled: at };
     }
 }
 

@@ -17,6 +17,7 @@
 //! <prefix>/waiting/<upgrade>                    coordinator, for people
 //! <prefix>/maintenance/<node>                   coordinator (an operator's wish)
 //! <prefix>/tokens/<token>                       coordinator: who may call, and as what
+//! <prefix>/reconciliation                       coordinator: a person's word that a restored store is the one to obey
 //! <prefix>/leader                               the leading coordinator, leased
 //! <prefix>/terms/<term>                         coordinator
 //! <prefix>/streams/<stream>                     coordinator: settings and heads; every change of a stream rewrites it
@@ -171,6 +172,8 @@ pub enum Key {
     Maintenance(NodeId),
     /// Who may call: the digest of a bearer token, or the subject of a certificate.
     Token(TokenId),
+    /// A person's word that a restored store is the one to obey.
+    Reconciliation,
     /// Who leads.
     Leader,
     /// A leadership that was.
@@ -215,6 +218,7 @@ pub enum Kind {
     Waiting,
     Maintenance,
     Token,
+    Reconciliation,
     Leader,
     Term,
     Stream,
@@ -230,7 +234,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -247,6 +251,7 @@ impl Kind {
         Self::Waiting,
         Self::Maintenance,
         Self::Token,
+        Self::Reconciliation,
         Self::Leader,
         Self::Term,
         Self::Stream,
@@ -279,6 +284,7 @@ impl Kind {
             Self::Waiting => "waiting",
             Self::Maintenance => "maintenance",
             Self::Token => "tokens",
+            Self::Reconciliation => "reconciliation",
             Self::Leader => "leader",
             Self::Term => "terms",
             Self::Stream => "streams",
@@ -290,6 +296,15 @@ impl Kind {
             Self::Signal => "signals",
             Self::Task => "tasks",
             Self::TaskResult => "results",
+        }
+    }
+
+    /// The key of a kind that has one key only.
+    pub fn single(self) -> Option<Key> {
+        match self {
+            Self::Leader => Some(Key::Leader),
+            Self::Reconciliation => Some(Key::Reconciliation),
+            _ => None,
         }
     }
 
@@ -318,6 +333,7 @@ impl Key {
             Self::Waiting(_) => Kind::Waiting,
             Self::Maintenance(_) => Kind::Maintenance,
             Self::Token(_) => Kind::Token,
+            Self::Reconciliation => Kind::Reconciliation,
             Self::Leader => Kind::Leader,
             Self::Term(_) => Kind::Term,
             Self::Stream(_) => Kind::Stream,
@@ -411,7 +427,7 @@ impl fmt::Display for Key {
             Self::Event(subject, seq) => write!(f, "{word}/{subject}/{seq}"),
             Self::Maintenance(node) => write!(f, "{word}/{node}"),
             Self::Token(id) => write!(f, "{word}/{id}"),
-            Self::Leader => f.write_str(word),
+            Self::Reconciliation | Self::Leader => f.write_str(word),
             Self::Term(id) => write!(f, "{word}/{id}"),
             Self::Stream(stream) => write!(f, "{word}/{stream}"),
             Self::Release(stream, revision) => write!(f, "{word}/{stream}/{revision:012}"),
@@ -437,7 +453,7 @@ impl FromStr for Key {
         let kind = words.next().and_then(Kind::of_word);
         let (first, second, more) = (words.next(), words.next(), words.next());
         let parsed = match (kind, first, second, more) {
-            (Some(Kind::Leader), None, None, None) => Some(Self::Leader),
+            (Some(kind), None, None, None) => kind.single(),
             (Some(kind), Some(name), None, None) => single(kind, name),
             (Some(kind), Some(owner), Some(name), None) => double(kind, owner, name),
             _ => None,

@@ -23,6 +23,7 @@ pub mod leader;
 pub mod maintenance;
 pub mod manifest;
 pub mod need;
+pub mod reconciliation;
 pub mod release;
 pub mod report;
 pub mod schema;

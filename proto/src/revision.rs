@@ -16,6 +16,11 @@ impl Revision {
     pub fn exists(self) -> bool {
         self.0 > 0
     }
+
+    /// Whether it stands for none.
+    pub fn is_absent(&self) -> bool {
+        !self.exists()
+    }
 }
 
 impl fmt::Display for Revision {

@@ -15,6 +15,7 @@ use crate::record::{
     maintenance::Maintenance,
     manifest::Manifest,
     need::Need,
+    reconciliation::Reconciliation,
     release::{ComputeRelease, TagRecord},
     report::Report,
     schema::Schema,
@@ -113,6 +114,8 @@ values! {
     Maintenance(Maintenance) = Kind::Maintenance,
     /// See [`Token`].
     Token(Token) = Kind::Token,
+    /// See [`Reconciliation`].
+    Reconciliation(Reconciliation) = Kind::Reconciliation,
     /// See [`leader::Leader`].
     Leader(leader::Leader) = Kind::Leader,
     /// See [`leader::Term`].

@@ -3,6 +3,7 @@
 
 mod decommission;
 mod maintenance;
+mod reconcile;
 pub mod release;
 mod start;
 mod steer;
@@ -10,6 +11,7 @@ mod token;
 
 pub use decommission::decommission;
 pub use maintenance::{cordon, uncordon};
+pub use reconcile::{reconcile, reconciled};
 pub use start::{StartRequest, start};
 pub use steer::{approve, pause, resume, retry, roll_back, skip};
 pub use token::{TokenRequest, create_token, revoke_token};

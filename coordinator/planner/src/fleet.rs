@@ -8,11 +8,15 @@ mod instance;
 mod place;
 mod service;
 mod upgrade;
+mod witness;
 
 pub use compute::SignalCount;
 pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Instance, Known};
 pub use service::{ServiceFleet, Those};
+pub(crate) use upgrade::releases;
+pub use witness::Against;
+pub(crate) use witness::is_told_anew;
 
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
@@ -57,6 +61,8 @@ pub struct Fleet {
     unreadable: BTreeMap<Key, (Malformed, Revision)>,
     /// Whether indexes are left as they are until all is loaded.
     loading: bool,
+    /// Who contradicts the store.
+    witnesses: witness::Witnesses,
 }
 
 impl Fleet {
@@ -74,6 +80,7 @@ impl Fleet {
         records.into_iter().for_each(|(key, value, at)| fleet.put(key, value, at));
         fleet.loading = false;
         fleet.services.values_mut().for_each(ServiceFleet::loaded);
+        fleet.hear_everybody();
         fleet
     }
 
@@ -102,7 +109,11 @@ impl Fleet {
                     return;
                 }
                 self.mark_unreadable(&key, Some(malformed.clone()));
+                let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
                 self.unreadable.insert(key, (malformed, at));
+                if let Some(service) = window {
+                    self.hear_all_of(&service);
+                }
             }
         }
     }
@@ -123,7 +134,14 @@ impl Fleet {
             (Key::Directive(s, n), Value::Directive(record)) => {
                 self.instance(s, n, Some(Kind::Directive), |i| i.directive = Some(Stored { record, at }))
             }
-            (Key::Window(s), Value::Window(record)) => self.of(s).set_window(Some(Stored { record, at })),
+            (Key::Window(s), Value::Window(record)) => {
+                self.of(s).set_window(Some(Stored { record, at }));
+                self.hear_doubters();
+            }
+            (Key::Term(term), Value::Term(_)) => self.knows_term(term, at),
+            (Key::Reconciliation, Value::Reconciliation(record)) => {
+                self.was_reconciled(Some(Stored { record, at }))
+            }
             (Key::Budget(s), Value::Budget(_)) => self.of(s).set_budget(at),
             (Key::Upgrade(id), Value::Upgrade(record)) => {
                 let service = record.body.spec.service.clone();
@@ -149,7 +167,7 @@ impl Fleet {
                 self.assign_waves(&id, page);
             }
             (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
-            // Events, waiting, certificates, terms and the leader are read by whoever needs them.
+            // Events, waiting, certificates and the leader are read by whoever needs them.
             (key, value) => self.compute.put(key, value, at),
         }
     }
@@ -166,7 +184,12 @@ impl Fleet {
                 self.instance(s, n, Some(Kind::Decommission), |i| i.decommission = None)
             }
             Key::Directive(s, n) => self.instance(s, n, Some(Kind::Directive), |i| i.directive = None),
-            Key::Window(s) => self.of(s).set_window(None),
+            Key::Window(s) => {
+                self.of(s.clone()).set_window(None);
+                self.hear_all_of(&s);
+            }
+            Key::Term(term) => self.forgets_term(&term),
+            Key::Reconciliation => self.was_reconciled(None),
             Key::Budget(s) => self.of(s).set_budget(Revision::ABSENT),
             Key::Upgrade(id) => {
                 if let Some(gone) = self.upgrades.remove(&id) {
@@ -202,10 +225,19 @@ impl Fleet {
         change: impl FnOnce(&mut Instance),
     ) {
         let maintained = self.maintenance.contains_key(&node);
-        self.of(service).change(node, changed, |instance| {
+        let hears = !self.loading && matches!(changed, Some(Kind::Report | Kind::Directive));
+        let window_is_readable = !hears || self.window_is_readable(&service);
+        let loading = self.loading;
+        let of = self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service, loading));
+        let window = window_is_readable.then(|| of.window_at());
+        let name = of.name().clone();
+        let instance = of.change(node, changed, |instance| {
             instance.maintained = maintained;
             change(instance);
         });
+        if hears {
+            self.witnesses.hear(&name, instance, window);
+        }
     }
 
     fn mark_unreadable(&mut self, key: &Key, why: Option<Malformed>) {

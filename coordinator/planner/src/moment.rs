@@ -51,6 +51,8 @@ pub struct SchemaFacts {
     pub found: Option<SchemaBinding>,
     /// Why the last attempt did not succeed; it is tried again.
     pub trouble: Option<String>,
+    /// The last term that the database obeyed, with the number that it keeps for it.
+    pub obeyed: Option<(TermId, Revision)>,
 }
 
 /// One instant of planning.
@@ -68,4 +70,7 @@ pub struct Moment {
     pub uncounted: BTreeMap<StreamName, u64>,
     /// By active upgrade that has a schema; absent = nothing seen yet.
     pub schemas: BTreeMap<UpgradeId, SchemaFacts>,
+    /// How much longer, in milliseconds, agents are waited for that may contradict a store which this coordinator has
+    /// not seen before; 0 = they were heard.
+    pub unheard_ms: u64,
 }

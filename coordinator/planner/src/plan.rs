@@ -19,6 +19,15 @@ use tidegate_proto::{Key, UpgradeId};
 pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
     let mut plan = Plan::default();
     let mut next_event = moment.next_event;
+    if let Some(reason) = unheard(fleet, moment) {
+        plan.waiting = fleet.active_upgrades().map(|(id, _)| (id.clone(), vec![reason.clone()])).collect();
+        for (name, stream) in fleet.streams() {
+            let held = step::release::held(stream, &reason);
+            let held = held.map(|(revision, reasons)| ((name.clone(), revision), reasons));
+            plan.releases.extend(held);
+        }
+        return plan;
+    }
     for (id, upgrade) in fleet.active_upgrades() {
         let mut draft = Draft::new(fleet, moment, id, upgrade, next_event);
         step::step(&mut draft);
@@ -77,7 +86,13 @@ pub(crate) fn stream_turn(
     moment: &Moment,
     name: &tidegate_proto::StreamName,
 ) -> step::release::Turn {
-    step::release::turn(fleet, moment, name, moment.next_event)
+    match (unheard(fleet, moment), fleet.stream(name)) {
+        (Some(reason), Some(stream)) => {
+            let waiting = step::release::held(stream, &reason).collect();
+            step::release::Turn { waiting, ..step::release::Turn::default() }
+        }
+        _ => step::release::turn(fleet, moment, name, moment.next_event),
+    }
 }
 
 /// The upgrades of which nothing is planned because this record cannot be read.
@@ -91,4 +106,10 @@ fn hidden(fleet: &Fleet, key: &Key) -> Vec<UpgradeId> {
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// Why nothing is decided from this store: somebody contradicts it, or may still do so.
+fn unheard(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
+    let unheard = || (moment.unheard_ms > 0).then_some(Reason::Unheard { for_ms: moment.unheard_ms });
+    fleet.unreconciled(&moment.schemas).or_else(unheard)
 }

@@ -79,6 +79,9 @@ pub struct CanaryCount {
     pub tolerated: u32,
 }
 
+/// The command that helps where a store was restored.
+const RECONCILE: &str = "tidegate fleet reconcile --why …";
+
 /// A reason for waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -129,6 +132,9 @@ pub enum Reason {
     TooManyKept { count: usize },
     Errand { hook: HookName, nodes: Sample },
     ErrandFailed { hook: HookName, node: NodeId, why: String },
+    Restored { witnesses: Vec<String>, count: usize },
+    Unheard { for_ms: u64 },
+    FormerStore { nodes: Sample },
 }
 
 impl fmt::Display for Reason {
@@ -247,11 +253,33 @@ impl fmt::Display for Reason {
             Self::TooManyKept { count } => {
                 write!(f, "{count} superseded releases are kept already, which is the most")
             }
+            Self::Restored { witnesses, count } => {
+                write!(
+                    f,
+                    "the store was restored from a backup, or is blank, and nothing acts until a person has reconciled it: {}",
+                    witnesses.join("; ")
+                )?;
+                match count - witnesses.len() {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more witnesses"),
+                }
+            }
+            Self::Unheard { for_ms } => write!(
+                f,
+                "this coordinator has not seen the store before, and hears the agents first: {} more",
+                Span::from_millis(for_ms.div_ceil(1000) * 1000)
+            ),
+            Self::FormerStore { nodes } => {
+                write!(f, "obeyed a former store until this one was reconciled, and are told anew: {nodes}")
+            }
         }
     }
 }
 
 impl Reason {
+    /// How many witnesses against a restored store are named.
+    pub const WITNESSES: usize = 5;
+
     /// Its kind, in kebab-case, as metrics and JSON have it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -300,6 +328,9 @@ impl Reason {
             Self::TooManyKept { .. } => "too-many-kept",
             Self::Errand { .. } => "errand",
             Self::ErrandFailed { .. } => "errand-failed",
+            Self::Restored { .. } => "restored",
+            Self::Unheard { .. } => "unheard",
+            Self::FormerStore { .. } => "former-store",
         }
     }
 
@@ -319,7 +350,8 @@ impl Reason {
             | Self::Removing { .. }
             | Self::Draining { .. }
             | Self::Replacing { .. }
-            | Self::Returning { .. } => "the agents, by themselves",
+            | Self::Returning { .. }
+            | Self::FormerStore { .. } => "the agents, by themselves",
             Self::StageFailed { .. } => "a person: the artifact on that node",
             Self::NotServing { .. } => "the service on that node, or a person who looks after it",
             Self::Failed { .. } => "a person: the instance on that node; it is not tried again by itself",
@@ -354,7 +386,8 @@ impl Reason {
             Self::Preflight { .. } => "a person: what was found; it is looked at again by itself",
             Self::Paused { .. } => "a person: go on, or go back",
             Self::Approval { .. } | Self::Acceptance { .. } | Self::NoWayBack { .. } => "a person",
-            Self::Schema { .. } => "the coordinator, by itself",
+            Self::Restored { .. } => "a person, who knows what happened since the backup",
+            Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
             Self::Certificate { .. } => "whatever is named, or a person who looks after it",
         }
@@ -392,6 +425,7 @@ impl Reason {
             | Self::Domain { .. }
             | Self::Unlabelled { .. } => Some(format!("tidegate upgrade status {upgrade}")),
             Self::Stalled { .. } | Self::EmptyWave { .. } | Self::Preflight { .. } => Some(rollback()),
+            Self::Restored { .. } => Some(RECONCILE.to_owned()),
             _ => None,
         }
     }
@@ -403,6 +437,7 @@ impl Reason {
                 .first
                 .first()
                 .map(|node| format!("tidegate fleet decommission {service}/{node} --why …")),
+            Self::Restored { .. } => Some(RECONCILE.to_owned()),
             Self::ReleaseApproval { .. } => {
                 Some(format!("tidegate release approve {revision} --stream {stream}"))
             }

@@ -8,12 +8,12 @@ mod certify;
 mod job;
 
 pub use bind::{bind, look_only};
-pub use bound::Unbound;
+pub use bound::{BY_HAND, Unbound};
 pub use job::lacks;
 
 use crate::room::Room;
 use crate::seat::{Seat, held};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -103,6 +103,18 @@ impl Workers {
         plan
     }
 
+    /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. What was under way is taken
+    /// back or stands in the database's history, and goes on from there when it is asked for again.
+    pub fn rest_but(&self, plan: &Plan) {
+        let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
+        for (upgrade, running) in held(&self.running).iter() {
+            if !wanted.contains(upgrade) && !running.has_ended() && !running.cancel.is_cancelled() {
+                tracing::info!(%upgrade, "the schema job is no longer asked for, and ends");
+                running.cancel.cancel();
+            }
+        }
+    }
+
     /// Ends all jobs, and waits for them as long as they have to undo something.
     pub async fn stop(self) {
         let running = std::mem::take(&mut *held(&self.running));
@@ -159,7 +171,11 @@ impl Workers {
                     let done = job::run(&room, &seat, &upgrade, job, &cancel).await;
                     let succeeded = done.is_ok();
                     ended.store(true, Ordering::Release);
-                    job::tell_end(&seat, &upgrade, done);
+                    match done {
+                        // Nobody asked for its end to be told: it is looked at anew when it is asked for again.
+                        Err(_) if cancel.is_cancelled() => job::forget(&seat, &upgrade),
+                        done => job::tell_end(&seat, &upgrade, done),
+                    }
                     succeeded
                 }
                 Task::Certify => match certify::certify(&room, &seat, &upgrade).await {
@@ -183,7 +199,10 @@ impl Workers {
             running.extract_if(.., |_, running| running.has_ended()).collect()
         };
         for (upgrade, running) in ended {
+            let stopped = running.cancel.is_cancelled();
             match running.handle.await {
+                // What was stopped has not failed.
+                Ok(_) if stopped => drop(held(&self.attempts).remove(&upgrade)),
                 Ok(true) => drop(held(&self.attempts).remove(&upgrade)),
                 Ok(false) => {}
                 Err(error) => tracing::error!(%upgrade, %error, "a schema job broke"),

@@ -6,7 +6,7 @@ use super::show;
 use clap::Subcommand;
 use tidegate_proto::wire::v1::{
     CordonNodeRequest, DecommissionInstanceRequest, Done, FleetSpreadRequest, Instance, ListInstancesRequest,
-    UncordonNodeRequest,
+    ReconcileStoreRequest, UncordonNodeRequest,
 };
 
 /// Verbs on the fleet.
@@ -50,6 +50,13 @@ enum Verb {
         #[arg(long)]
         why: String,
     },
+    /// State that a store which was restored from a backup, or is blank, is the one to be obeyed. Until then nothing
+    /// acts. Floors are raised to what agents had journalled.
+    Reconcile {
+        /// Why it may be believed, for the history.
+        #[arg(long)]
+        why: String,
+    },
     /// Let a node take part again.
     Uncordon {
         /// Which.
@@ -74,6 +81,7 @@ impl Args {
                     .await?
             }
             Verb::Cordon { node, why } => client.cordon_node(CordonNodeRequest { node, why, who }).await?,
+            Verb::Reconcile { why } => client.reconcile_store(ReconcileStoreRequest { why, who }).await?,
             Verb::Uncordon { node, why } => {
                 client.uncordon_node(UncordonNodeRequest { node, why, who }).await?
             }

@@ -3,6 +3,7 @@
 
 use super::exit::{Failure, Outcome};
 use super::show;
+use crate::act::schema::BY_HAND;
 use crate::telemetry::Chain;
 use clap::Subcommand;
 use futures::future::BoxFuture;
@@ -127,7 +128,7 @@ impl Opened {
     /// The term that the database obeys already; before any, one below every leader's (a leader's key is never
     /// created at revision 1).
     fn term(&self) -> Term {
-        self.identity.term.clone().unwrap_or_else(|| Term { revision: 1, id: "by-hand".to_owned() })
+        self.identity.term.clone().unwrap_or_else(|| Term { revision: 1, id: BY_HAND.to_owned() })
     }
 
     fn proof(&self, path: &Path) -> Result<Sealed, Failure> {

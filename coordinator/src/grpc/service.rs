@@ -11,10 +11,10 @@ use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
     DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest, FleetSpreadReply,
     FleetSpreadRequest, Instance, LeaderReply, LeaderRequest, ListInstancesRequest, ListTokensRequest,
-    ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ResumeUpgradeRequest, RetryInstanceRequest,
-    RevokeTokenRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest,
-    Token, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen,
-    UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
+    ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
+    RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeReply,
+    StartUpgradeRequest, Token, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest,
+    UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -205,5 +205,9 @@ impl Operator for OperatorService {
 
     async fn revoke_token(&self, r: Request<RevokeTokenRequest>) -> Result<Response<Done>, Status> {
         wish!(self, r, operation::revoke_token, revoke_token)
+    }
+
+    async fn reconcile_store(&self, r: Request<ReconcileStoreRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::reconcile, reconcile_store)
     }
 }

@@ -33,6 +33,7 @@ pub const METHODS: &[(&str, Role)] = &[
     ("DecommissionInstance", Operate),
     ("CordonNode", Operate),
     ("UncordonNode", Operate),
+    ("ReconcileStore", Operate),
     ("CreateToken", Operate),
     ("RevokeToken", Operate),
 ];

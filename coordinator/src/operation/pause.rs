@@ -10,6 +10,7 @@ use tidegate_proto::wire::v1::{Done, PauseUpgradeRequest};
 pub async fn pause(room: &Room, seat: &Seat, asked: PauseUpgradeRequest) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let revision = wish::grant(room, seat, |fleet, moment| ask::pause(fleet, moment, &id, &asker)).await?;
+    let revision =
+        wish::grant_on_any_store(room, seat, |fleet, moment| ask::pause(fleet, moment, &id, &asker)).await?;
     Ok(Done { what: format!("upgrade {id} is paused: nothing new begins"), revision: revision.0 })
 }

@@ -36,9 +36,10 @@ pub async fn create_token(
         (Credential::Certificate(read(&asked.certificate)?), None)
     };
     let request = TokenRequest { id: id.clone(), name, role, credential, lasts };
-    let revision =
-        wish::grant(room, seat, |fleet, moment| ask::create_token(fleet, moment, request.clone(), &asker))
-            .await?;
+    let revision = wish::grant_on_any_store(room, seat, |fleet, moment| {
+        ask::create_token(fleet, moment, request.clone(), &asker)
+    })
+    .await?;
     let expires = room.mirror.picture().fleet.token(&id).and_then(|token| token.expires);
     Ok(CreateTokenReply {
         id: id.to_string(),
@@ -86,7 +87,8 @@ pub async fn revoke_token(
     let id: TokenId = read(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision =
-        wish::grant(room, seat, |fleet, moment| ask::revoke_token(fleet, moment, &id, &asker)).await?;
+        wish::grant_on_any_store(room, seat, |fleet, moment| ask::revoke_token(fleet, moment, &id, &asker))
+            .await?;
     Ok(Done { what: format!("token {id} is revoked: it lets nobody in any more"), revision: revision.0 })
 }
 

@@ -8,7 +8,7 @@ use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
 use std::time::Duration;
 use tidegate_planner::ask::release::Asked;
-use tidegate_planner::ask::{Refusal, RefusalKind};
+use tidegate_planner::ask::{Refusal, RefusalKind, reconciled};
 use tidegate_planner::{Fleet, Moment};
 use tidegate_proto::{Commit, Revision};
 use tidegate_store::CommitError;
@@ -37,13 +37,24 @@ impl Wished for Asked {
     }
 }
 
-/// Grants a wish, or says why not.
+/// Grants a wish, or says why not; none is granted on a store that somebody contradicts.
 pub async fn grant(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
 ) -> Result<Revision, OperationError> {
     let granted = settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
+    Ok(granted.1)
+}
+
+/// Grants a wish also on a store that was restored, and not yet reconciled.
+pub async fn grant_on_any_store(
+    room: &Room,
+    seat: &Seat,
+    ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
+) -> Result<Revision, OperationError> {
+    let granted =
+        settle_on_any_store(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
     Ok(granted.1)
 }
 
@@ -60,8 +71,20 @@ pub async fn asked_of_stream(
 }
 
 /// Grants a wish that rests on what `prepare` reads besides the picture, each time anew; what was wished, and the
-/// revision at which it was granted.
+/// revision at which it was granted. None is granted on a store that somebody contradicts.
 pub async fn settle<P, W: Wished, F: Future<Output = Result<P, OperationError>>>(
+    room: &Room,
+    seat: &Seat,
+    prepare: impl Fn() -> F,
+    ask: impl Fn(&Fleet, &Moment, &P) -> Result<W, Refusal>,
+) -> Result<(W, Revision), OperationError> {
+    settle_on_any_store(room, seat, prepare, |fleet, moment, prepared| {
+        reconciled(fleet, moment).and_then(|()| ask(fleet, moment, prepared))
+    })
+    .await
+}
+
+async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, OperationError>>>(
     room: &Room,
     seat: &Seat,
     prepare: impl Fn() -> F,
@@ -121,7 +144,7 @@ pub async fn ponder(
     if !room.mirror.reaches_within(seat.committed(), PATIENCE).await {
         return Err(away(room));
     }
-    asked(room, seat, ask).map(|_| ())
+    asked(room, seat, |fleet, moment| reconciled(fleet, moment).and_then(|()| ask(fleet, moment))).map(|_| ())
 }
 
 fn asked<W: Wished>(
@@ -132,7 +155,7 @@ fn asked<W: Wished>(
     let picture = room.mirror.picture();
     let events =
         |asked: &Result<W, Refusal>| asked.as_ref().ok().and_then(Wished::commit).map_or(0, events_in);
-    seat.plan(&picture.fleet, |moment| ask(&picture.fleet, moment), events).map_err(refused)
+    seat.plan(&picture, |moment| ask(&picture.fleet, moment), events).map_err(refused)
 }
 
 fn away(room: &Room) -> OperationError {

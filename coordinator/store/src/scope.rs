@@ -21,9 +21,10 @@ impl Scope {
     pub(crate) fn range(&self, prefix: &Prefix) -> Range {
         match self {
             Self::All => Range::Below(prefix.all()),
-            // The leader is a single key without an owner.
-            Self::Kind(Kind::Leader) => Range::One(prefix.key(&Key::Leader)),
-            Self::Kind(kind) => Range::Below(prefix.all_of(*kind)),
+            Self::Kind(kind) => match kind.single() {
+                Some(key) => Range::One(prefix.key(&key)),
+                None => Range::Below(prefix.all_of(*kind)),
+            },
             Self::Within(kind, owner) => Range::Below(prefix.all_within(*kind, owner)),
             Self::Key(key) => Range::One(prefix.key(key)),
         }
@@ -31,7 +32,7 @@ impl Scope {
 
     /// Whether it may hold the keys of a whole fleet.
     pub(crate) fn is_broad(&self) -> bool {
-        matches!(self, Self::All) || matches!(self, Self::Kind(kind) if *kind != Kind::Leader)
+        matches!(self, Self::All) || matches!(self, Self::Kind(kind) if kind.single().is_none())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step};
+use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step, Witness};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Commit, Digest, Key, NodeId, Precondition, Release, Revision, ServiceName, Value};
 use tidegate_store::{Change, CommitError, Entry, Lease, Scope, Seen, Store};
@@ -247,5 +247,6 @@ fn report(n: usize) -> Report {
             artifacts: vec![self::release(1).tag, self::release(2).tag],
         },
         in_flight: None,
+        witness: Witness::default(),
     }
 }

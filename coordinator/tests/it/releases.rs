@@ -13,10 +13,12 @@ use std::sync::Mutex;
 use tidegate_coordinator::api::releases::{self, RELEASES};
 use tidegate_coordinator::grpc::{Peers, ReleasesService};
 use tidegate_coordinator::guard::{By, Principal};
+use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::Value;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::token::Role;
+use tidegate_proto::wire::v1::ReconcileStoreRequest;
+use tidegate_proto::{Commit, Value};
 use tidegate_store::Scope;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -291,6 +293,54 @@ async fn a_release_waits_for_the_floor_of_storage_and_then_holds_it() {
     let (stream, holder) = need.body.highest().unwrap();
     assert_eq!((stream.as_str(), holder.minimum.get()), ("compute", 2), "no floor falls below it: {need:?}");
     away.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() {
+    let (_embedded, coordinator, _herd) = world(2).await;
+    let (store, mirror) = (coordinator.room.store.clone(), coordinator.room.mirror.clone());
+    let door = Door::of(&coordinator).await;
+    let mut held = release(9057);
+    let service = herd::service().to_string();
+    held["requires"] = json!({ (service.as_str()): 2 });
+    assert_eq!(door.post("", &held).await.body["status"], "pending");
+
+    // An agent says that it obeyed a term of which this store knows nothing.
+    let reports = store.list(&Scope::Kind(Kind::Report)).await.unwrap().entries;
+    let (key, Ok(Value::Report(record))) = (reports[0].key.clone(), &reports[0].value) else { panic!() };
+    let mut testimony = record.body.clone();
+    testimony.witness.term = Some("elsewhere".parse().unwrap());
+    let done = store.commit(&Commit::new().put(key.clone(), testimony)).await.unwrap();
+    mirror.reaches(done.revision).await;
+
+    let wishes = [
+        ("", release(9058)),
+        ("/1/promote", json!({ "why": "now" })),
+        ("/rollback", json!({ "revision": 1 })),
+    ];
+    for (path, body) in &wishes {
+        let answer = door.post(path, body).await;
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!(answer.status, StatusCode::CONFLICT, "{path}: {}", answer.body);
+        assert!(
+            message.contains("obeyed term elsewhere") && message.contains("reconcile"),
+            "{path}: {message}"
+        );
+    }
+    let told = door.get("/1/explain").await.body;
+    assert_eq!(told[0]["reasons"][0]["kind"], "restored", "{told:#}");
+
+    let seat = coordinator.room.led_here().unwrap();
+    let asked = ReconcileStoreRequest { why: "restored from 02:00".to_owned(), who: "op".to_owned() };
+    let done = operation::reconcile(&coordinator.room, &seat, asked.clone()).await.unwrap();
+    assert!(done.what.contains("reconciled"), "{done:?}");
+    let Err(OperationError::Refused(why)) = operation::reconcile(&coordinator.room, &seat, asked).await
+    else {
+        panic!("there was nothing left to reconcile")
+    };
+    assert!(why.contains("nothing to reconcile"), "{why}");
+    assert_eq!(door.create(9058).await.body["status"], "deployed", "wishes are granted again");
     coordinator.stop().await;
 }
 

@@ -91,6 +91,12 @@ async fn a_schema_is_expanded_migrated_and_contracted_on_a_certificate() {
     let file = daemon.file("c.json", &certificate.out);
     let verified = run(tidegate().args(["certificate", "verify", file.to_str().unwrap()]));
     assert_eq!(verified.code, 0, "{verified:?}");
+    let piped = tidegate()
+        .args(["certificate", "verify", "-"])
+        .stdin(std::fs::File::open(&file).unwrap())
+        .output()
+        .unwrap();
+    assert!(piped.status.success(), "{piped:?}");
     let status = daemon.ask(&["--json", "upgrade", "status", "u1"]);
     let sealed: serde_json::Value = serde_json::from_str(&certificate.out).unwrap();
     let status: serde_json::Value = serde_json::from_str(&status.out).unwrap();
@@ -183,5 +189,48 @@ async fn a_rollback_takes_expand_back() {
     let history = daemon.ask(&["--json", "upgrade", "history", "u1"]);
     let last: serde_json::Value = serde_json::from_str(history.out.lines().last().unwrap()).unwrap();
     assert_eq!(last["to"], "rolled-back", "{history:?}");
+    end.cancel();
+}
+
+/// How many rows the fill has walked, of how many.
+async fn filled(url: &str) -> (i64, i64) {
+    let mut db = SqliteConnection::connect(url).await.unwrap();
+    let rows =
+        "SELECT rows_done, rows_total FROM tidegate_history WHERE phase = 'migrate' AND rows_total > 0";
+    let found: Option<(i64, i64)> = sqlx::query_as(rows).fetch_optional(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    found.unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_stops_a_running_fill_and_resume_goes_on_from_there() {
+    let (place, url) = place().await;
+    let mut db = SqliteConnection::connect(&url).await.unwrap();
+    let more = "WITH RECURSIVE n(i) AS (SELECT 3001 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) \
+                INSERT INTO things SELECT i, 'x' || i FROM n";
+    sqlx::query(more).execute(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{SCHEMA}")));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let explain = ["upgrade", "explain", "u1"];
+    daemon.until("the fill runs", &explain, |said| said.out.contains("stands in migrate"));
+    let paused = daemon.ask(&["upgrade", "pause", "u1", "--why", "the database is slow"]);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    daemon.until("the job ends", &explain, |_| daemon.log().contains("no longer asked for, and ends"));
+    daemon.until("it was stopped", &explain, |_| daemon.log().contains("not done"));
+    let (done, total) = filled(&url).await;
+    assert!(done < total || total == 0, "it was over before: {done} of {total}");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(filled(&url).await, (done, total), "a paused upgrade fills nothing");
+    assert_eq!(daemon.ask(&["upgrade", "resume", "u1"]).code, 0);
+    let until = std::time::Instant::now() + crate::world::LIMIT;
+    while filled(&url).await.0 <= done {
+        assert!(std::time::Instant::now() < until, "it does not go on: {done} of {total}\n{}", daemon.log());
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     end.cancel();
 }

@@ -8,7 +8,8 @@ use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, HealthTimes};
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step};
+use tidegate_proto::record::leader::Term;
+use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step, Witness};
 use tidegate_proto::record::upgrade::{Division, Former, Phase, Upgrade};
 use tidegate_proto::record::waves::{PAGE_MEMBERS, WavePage};
 use tidegate_proto::record::window::Window;
@@ -84,6 +85,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
             artifacts: vec![release(1).tag, release(2).tag],
         },
         in_flight: None,
+        witness: Witness::default(),
     }
 }
 
@@ -156,11 +158,15 @@ pub fn records(size: usize) -> Vec<(Key, Value, Revision)> {
     for n in 0..size {
         let mut body = report(n, version(n), at(first + n));
         body.generation = at(1 + n);
+        body.witness =
+            Witness { term: Some(term()), floor: Some(release(1).version), reconciled: Revision::ABSENT };
         if n == draining(size) {
             (body.step, body.rotation) = (Step::Draining, Rotation::Leaving);
         }
         records.push((Key::Report(service(), node(n)), body.into()));
     }
+    let led = Term { address: "http://bench.invalid".to_owned(), at: Timestamp(1_790_000_000_000) };
+    records.push((Key::Term(term()), led.into()));
     records.push((Key::Upgrade(upgrade_id()), upgrade(size).into()));
     let members: Vec<_> = (0..size).map(|n| (node(n), u32::from(n > 0))).collect();
     for (page, members) in members.chunks(PAGE_MEMBERS).enumerate() {
@@ -224,5 +230,6 @@ pub fn moment() -> Moment {
         next_event: 0,
         uncounted: BTreeMap::new(),
         schemas: BTreeMap::new(),
+        unheard_ms: 0,
     }
 }

@@ -14,6 +14,8 @@ const READY: Duration = Duration::from_secs(30);
 pub struct Etcd {
     /// Each member with the address for its clients.
     pub members: Vec<(Process, SocketAddr)>,
+    /// By which name, and at which URL, the members know each.
+    pub peers: Vec<(String, String)>,
     spawns: Vec<Spawn>,
 }
 
@@ -58,7 +60,7 @@ pub async fn start_with(world: &World, members: usize, more: &[&str]) -> Result<
         plans.push((format!("etcd-{n}"), port::free()?, port::free()?));
     }
     let cluster: Vec<String> = plans.iter().map(|(name, _, peer)| format!("{name}=http://{peer}")).collect();
-    let (mut started, mut spawns) = (Vec::new(), Vec::new());
+    let (mut started, mut peers, mut spawns) = (Vec::new(), Vec::new(), Vec::new());
     for (name, client, peer) in &plans {
         let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
         let spawn = Spawn::new(name, &program)
@@ -71,8 +73,9 @@ pub async fn start_with(world: &World, members: usize, more: &[&str]) -> Result<
             .args(more);
         started.push((world.spawn(spawn.clone())?, *client));
         spawns.push(spawn);
+        peers.push((name.clone(), peer_url));
     }
-    let mut etcd = Etcd { members: started, spawns };
+    let mut etcd = Etcd { members: started, peers, spawns };
     for (process, client) in &mut etcd.members {
         let healthy = wait_for_200("etcd to be healthy", READY, *client, "/health").await;
         process.must_run()?;

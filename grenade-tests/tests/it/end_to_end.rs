@@ -8,5 +8,6 @@ mod late_old_node;
 mod leaders;
 mod line;
 mod releases;
+mod restored;
 mod store_away;
 mod watchman;

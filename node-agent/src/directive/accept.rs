@@ -6,9 +6,10 @@ use super::seen::{Alive, DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
 use crate::journal::{Journal, Known, Order};
-use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::{Health, Rotation};
+use tidegate_proto::{Revision, ServiceName};
 
 /// What is to be done with the directive that the store has.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,17 @@ pub enum Reading {
 pub fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bool {
     let revision = |known: &Option<Known>| known.as_ref().map_or(Revision::ABSENT, |known| known.revision);
     window.is_some_and(|window| revision(window) < journal.window_revision())
+}
+
+/// The reconciliation from which on this agent may obey the store: a new one, by a person who had before them what it
+/// obeyed.
+pub fn reconciled(
+    journal: &Journal,
+    service: &ServiceName,
+    word: Option<&(Revision, Reconciliation)>,
+) -> Option<Revision> {
+    let (at, word) = word?;
+    (*at != journal.witness.reconciled && word.covers(service, journal.obeyed())).then_some(*at)
 }
 
 /// Compares the directive that the store has with the one that was accepted.

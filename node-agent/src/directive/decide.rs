@@ -10,13 +10,15 @@ use crate::journal::{Journal, Known, Order, Refusal};
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, OnDeadline};
 use tidegate_proto::record::report::Rotation;
-use tidegate_proto::{ReleaseTag, ServiceVersion, mutant};
+use tidegate_proto::{ReleaseTag, Revision, ServiceVersion, mutant};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
     /// Nothing, for now.
     Wait,
+    /// Journal that a person has reconciled the store, at this revision.
+    Reconcile(Revision),
     /// Journal the window; the next look then acknowledges it.
     Acknowledge(Known),
     /// Journal the directive and the phase that it brings.
@@ -48,6 +50,9 @@ pub fn backoff(falls: u32) -> Duration {
 
 /// The next act.
 pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen) -> Act {
+    if let Some(at) = seen.reconciled {
+        return Act::Reconcile(at);
+    }
     if let Some(act) = admission(service, journal, seen) {
         return act;
     }

@@ -3,8 +3,8 @@
 use super::phase::Phase;
 use crate::journal::{Known, Order};
 use std::time::Instant;
-use tidegate_proto::ServiceVersion;
 use tidegate_proto::record::report::{Health, Rotation};
+use tidegate_proto::{Revision, ServiceVersion};
 
 /// One look.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct Seen {
     pub window: Option<Option<Known>>,
     /// The newest directive that was read.
     pub wanted: Option<Order>,
+    /// Where a person has reconciled the store with what this agent obeyed, and that was not taken in yet.
+    pub reconciled: Option<Revision>,
     /// The running version must be admitted again: the agent has just begun, or its lease was lost.
     pub readmit: bool,
     /// How staging stands.

@@ -1,5 +1,6 @@
 //! The core, move by move, without a clock, a socket or a file.
 
+mod reconciled;
 mod story;
 
 use super::decide::{Act, backoff};

@@ -27,6 +27,15 @@ impl Instance {
         }
         match act {
             Act::Wait => Ok(true),
+            Act::Reconcile(at) => {
+                tracing::warn!(service = %self.service.name, revision = %at,
+                    "a person has reconciled the store; it is obeyed from here on");
+                self.journal.reconcile(at);
+                // What it was admitted to is another store's.
+                self.admitted_under = None;
+                self.write()?;
+                Ok(true)
+            }
             Act::Acknowledge(known) => {
                 self.journal.witness.floor = Some(known.window.floor);
                 self.journal.window = Some(known);

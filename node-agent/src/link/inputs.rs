@@ -3,6 +3,7 @@
 
 use crate::journal::{Known, Order};
 use std::collections::BTreeMap;
+use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Identity;
 use tidegate_proto::{Key, NodeId, Revision, ServiceName, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Store};
@@ -26,6 +27,12 @@ pub struct Inputs {
     pub inventory: Revision,
     /// The report's mod_revision, and who wrote it, where that can be read.
     pub report: Option<(Revision, Option<Identity>)>,
+    /// The last reconciliation, with its mod_revision.
+    pub reconciliation: Option<(Revision, Reconciliation)>,
+    /// How often the store was found behind what was seen of it.
+    pub falls: u64,
+    /// Where the store was when it was last listed as a whole.
+    pub listed: Revision,
 }
 
 impl Inputs {
@@ -44,6 +51,9 @@ impl Inputs {
                 self.directive = Some(Order { generation: revision, directive: record.body.clone() });
             }
             (Key::Inventory(..), _) => self.inventory = revision,
+            (Key::Reconciliation, Ok(Value::Reconciliation(record))) => {
+                self.reconciliation = Some((revision, record.body.clone()));
+            }
             (Key::Report(..), value) => {
                 let identity = match value {
                     Ok(Value::Report(record)) => Some(record.body.identity.clone()),
@@ -70,6 +80,11 @@ impl Inputs {
             _ => {}
         }
     }
+}
+
+/// Whether what is under a key concerns a service.
+fn concerns(key: &Key, service: &ServiceName) -> bool {
+    matches!(key, Key::Reconciliation) || service_of(key) == Some(service)
 }
 
 fn service_of(key: &Key) -> Option<&ServiceName> {
@@ -99,6 +114,7 @@ pub async fn follow(
             Scope::Key(Key::Report(e, f)),
         ]
     });
+    let scopes = scopes.chain([Scope::Key(Key::Reconciliation)]);
     let mut stream = store.watch(scopes.collect(), cancel.clone());
     while let Some(seen) = stream.recv().await {
         take_in(outputs, seen);
@@ -109,12 +125,8 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
     match seen {
         Seen::Listed(snapshot) => {
             for (service, out) in outputs {
-                let mut fresh = Inputs { known: true, ..Inputs::default() };
-                snapshot
-                    .entries
-                    .iter()
-                    .filter(|e| service_of(&e.key) == Some(service))
-                    .for_each(|e| fresh.put(e));
+                let mut fresh = Inputs { known: true, listed: snapshot.revision, ..Inputs::default() };
+                snapshot.entries.iter().filter(|e| concerns(&e.key, service)).for_each(|e| fresh.put(e));
                 if fresh.report.is_none() {
                     fresh.no_report_at = snapshot.revision;
                 }
@@ -122,6 +134,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
                 let kept = |key: Key| snapshot.get(&key).is_some_and(|e| e.value.is_err());
                 let window = kept(Key::Window(service.clone()));
                 out.send_if_modified(|now| {
+                    fresh.falls = now.falls;
                     if window {
                         fresh.window = now.window.clone();
                     }
@@ -138,12 +151,13 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
                     Change::Gone { key, .. } => key,
                     Change::Foreign { .. } => continue,
                 };
-                let Some(out) = service_of(key).and_then(|service| outputs.get(service)) else { continue };
-                out.send_modify(|now| match &change {
-                    Change::Put(entry) => now.put(entry),
-                    Change::Gone { key, .. } => now.gone(key, revision),
-                    Change::Foreign { .. } => {}
-                });
+                for (_, out) in outputs.iter().filter(|(service, _)| concerns(key, service)) {
+                    out.send_modify(|now| match &change {
+                        Change::Put(entry) => now.put(entry),
+                        Change::Gone { key, .. } => now.gone(key, revision),
+                        Change::Foreign { .. } => {}
+                    });
+                }
             }
         }
         Seen::Progress { .. } => {}
@@ -157,6 +171,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
         }
         Seen::Restored { seen, found } => {
             tracing::error!(%seen, %found, "the store fell back behind what was seen of it: it was restored or replaced");
+            outputs.values().for_each(|out| out.send_modify(|now| now.falls += 1));
         }
     }
 }

@@ -44,6 +44,7 @@ pub fn compose(
         identity: identity.clone(),
         abilities: abilities(service),
         in_flight: seen.in_flight.counted().filter(|_| journal.phase == Phase::Draining),
+        witness: journal.witness.clone(),
     }
 }
 

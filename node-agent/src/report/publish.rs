@@ -53,10 +53,20 @@ impl Published {
     pub fn seen_gone(&mut self, revision: Revision) -> bool {
         let gone = self.last.is_some() && revision > self.at;
         if gone {
-            self.last = None;
-            self.at = Revision::ABSENT;
+            self.forget();
         }
         gone
+    }
+
+    /// The store fell back, or shows an older report than the last one: it is said again.
+    pub fn forget(&mut self) {
+        self.last = None;
+        self.at = Revision::ABSENT;
+    }
+
+    /// The mod_revision of the last report; 0 = nothing lies there.
+    pub fn at(&self) -> Revision {
+        self.at
     }
 
     /// The lease under which the last report lies.

@@ -18,7 +18,7 @@ impl Body for Leader {
     const SCHEMA: u32 = 1;
 }
 
-/// A leadership, kept for good.
+/// A leadership, kept for good: a witness that obeyed one which the store does not know shows that it was restored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Term {
     /// The coordinator that led.

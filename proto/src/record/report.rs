@@ -2,7 +2,8 @@
 //! matters changes: the lease is the heartbeat.
 
 use super::Body;
-use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
+use super::reconciliation::Obeyed;
+use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, TermId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,6 +51,41 @@ pub struct Report {
     /// Requests in flight; written only while draining, at most once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
+    /// What the agent has obeyed, whatever a restored store says later.
+    #[serde(default, skip_serializing_if = "Witness::is_silent")]
+    pub witness: Witness,
+}
+
+/// What an agent's journal keeps against a store that was restored from a backup, or is blank.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Witness {
+    /// The term of the last directive that was accepted: `generation` was written under it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<TermId>,
+    /// The floor of the last window that was acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<ServiceVersion>,
+    /// The mod_revision of the reconciliation from which on the agent obeys; 0 before any.
+    #[serde(default, skip_serializing_if = "Revision::is_absent")]
+    pub reconciled: Revision,
+}
+
+impl Witness {
+    /// Whether it says nothing.
+    pub fn is_silent(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Report {
+    /// What its agent has obeyed so far.
+    pub fn obeyed(&self) -> Obeyed<'_> {
+        Obeyed {
+            term: self.witness.term.as_ref(),
+            floor: self.witness.floor,
+            revision: self.generation.max(self.window).max(self.admission),
+        }
+    }
 }
 
 impl Body for Report {

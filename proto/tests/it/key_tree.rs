@@ -35,6 +35,7 @@ fn every_key() -> Vec<(Key, &'static str)> {
         (Key::Waiting(upgrade()), "/tidegate/waiting/u1"),
         (Key::Maintenance(node()), "/tidegate/maintenance/n1"),
         (Key::Token("k1".parse().unwrap()), "/tidegate/tokens/k1"),
+        (Key::Reconciliation, "/tidegate/reconciliation"),
         (Key::Leader, "/tidegate/leader"),
         (Key::Term("t1".parse().unwrap()), "/tidegate/terms/t1"),
         (

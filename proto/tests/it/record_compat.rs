@@ -20,7 +20,7 @@ fn key_of(kind: Kind) -> Key {
         }
         Kind::Waves | Kind::Certificate => format!("{}/u1/0", kind.word()),
         Kind::Event => format!("{}/fleet/1-1", kind.word()),
-        Kind::Leader => kind.word().to_owned(),
+        kind if kind.single().is_some() => kind.word().to_owned(),
         Kind::Release => format!("{}/compute/53", kind.word()),
         Kind::ReleaseTag => format!("{}/compute/release-9057", kind.word()),
         Kind::Evidence => format!("{}/release-9057/release-8100", kind.word()),

@@ -47,6 +47,9 @@ pub fn certify(
         .upgrade(id)
         .filter(|u| fleet.active_upgrade(&u.spec.service).is_some_and(|(active, _)| active == id))
         .ok_or_else(|| no("the upgrade is not active"))?;
+    if let Some(reason) = fleet.unreconciled(&moment.schemas) {
+        return Err(vec![reason]);
+    }
     let (Some(binding), Some(asked)) = (&upgrade.schema, &upgrade.spec.schema) else {
         return Err(no("the upgrade has no schema"));
     };

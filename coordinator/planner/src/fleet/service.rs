@@ -90,19 +90,24 @@ impl ServiceFleet {
         self.budget = at;
     }
 
-    /// Changes an instance, which one record of it (none: something else) does.
-    pub(super) fn change(&mut self, node: NodeId, changed: Option<Kind>, change: impl FnOnce(&mut Instance)) {
+    /// Changes an instance, which one record of it (none: something else) does; gives it back as it is then.
+    pub(super) fn change(
+        &mut self,
+        node: NodeId,
+        changed: Option<Kind>,
+        change: impl FnOnce(&mut Instance),
+    ) -> &Instance {
         let slot = self.slot(node);
         let member = &mut self.members[slot];
         change(&mut member.instance);
-        if self.loading {
-            return;
+        if !self.loading {
+            let after = member.facets.after(changed, &member.instance, self.view.as_ref());
+            if member.facets != after {
+                self.index.change(member.place, &member.facets, &after);
+                member.facets = after;
+            }
         }
-        let after = member.facets.after(changed, &member.instance, self.view.as_ref());
-        if member.facets != after {
-            self.index.change(member.place, &member.facets, &after);
-            member.facets = after;
-        }
+        &self.members[slot].instance
     }
 
     /// The slot of a name; a new one has left no trace yet.

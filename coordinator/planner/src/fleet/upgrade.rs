@@ -12,7 +12,7 @@ pub(super) fn target(upgrade: &Upgrade) -> Release {
 }
 
 /// The releases that it wants present on every node: both while it may still move either way, then one.
-pub(super) fn releases(upgrade: &Upgrade) -> Vec<Release> {
+pub(crate) fn releases(upgrade: &Upgrade) -> Vec<Release> {
     let Some(former) = &upgrade.former else { return Vec::new() };
     let (old, new) = (former.release.clone(), upgrade.spec.target());
     match &upgrade.phase {

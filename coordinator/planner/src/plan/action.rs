@@ -35,6 +35,16 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// On which upgrade's schema it is work, where it is.
+    pub fn schema_of(&self) -> Option<&UpgradeId> {
+        match self {
+            Self::Schema { upgrade, .. } | Self::Certify { upgrade } => Some(upgrade),
+            Self::Commit(_) => None,
+        }
+    }
+}
+
 /// A transaction with what it is for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedCommit {

@@ -5,6 +5,7 @@ mod contract;
 mod enter;
 mod failures;
 mod preflight;
+mod reconciled;
 pub(super) mod release;
 mod remove;
 mod retreat;
@@ -35,6 +36,9 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         draft.wait(Reason::Paused { who, why, way_back });
         return failures::tell_open(draft);
     }
+    if reconciled::restate(draft) {
+        return;
+    }
     match draft.upgrade.phase.clone() {
         Phase::Preflight => preflight::preflight(draft),
         Phase::Stage => stage::stage(draft),
@@ -47,7 +51,18 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Phase::RollingBack { retreat: Retreat::Walk, .. } => retreat::walk(draft),
         Phase::RollingBack { retreat: Retreat::Lower, .. } => retreat::lower(draft),
         Phase::RollingBack { retreat: Retreat::Undo, .. } => retreat::undo(draft),
-        Phase::Completed | Phase::RolledBack { .. } | Phase::Failed { .. } => {}
+        Phase::Completed | Phase::RolledBack { .. } | Phase::Failed { .. } => return,
+    }
+    let keeps_no_count = matches!(
+        draft.upgrade.phase,
+        Phase::Preflight
+            | Phase::Stage
+            | Phase::Remove
+            | Phase::RollingBack { retreat: Retreat::Restage | Retreat::Lower, .. }
+    );
+    if keeps_no_count {
+        // The next leader goes on from here; nothing of it is a stall.
+        draft.checkpoint(0, false);
     }
 }
 

@@ -22,3 +22,4 @@ mod sim;
 mod stories;
 mod stragglers;
 mod tokens;
+mod witness;

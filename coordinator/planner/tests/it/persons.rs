@@ -195,3 +195,21 @@ fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
     let refused = ask::start(world.store.fleet(), &world.moment(), request).unwrap_err();
     assert!(refused.message.contains("pantry-worker shares this schema"), "{refused}");
 }
+
+#[test]
+fn what_has_been_waited_in_a_phase_without_a_count_of_its_own_is_kept() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["roll"]}))).unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::Stage);
+    let mut moment = world.moment();
+    moment.elapsed.get_mut(&upgrade_id()).unwrap().phase_ms += 6_000;
+    let plan = tidegate_planner::plan(world.store.fleet(), &moment);
+    let [tidegate_planner::Action::Commit(planned)] = plan.actions.as_slice() else {
+        panic!("{:?}", plan.actions)
+    };
+    assert_eq!(planned.what, "checkpoint");
+    assert!(world.store.commit(&planned.commit));
+    assert_eq!(world.upgrade().unwrap().phase_ms, 6_000);
+    assert!(tidegate_planner::plan(world.store.fleet(), &world.moment()).actions.is_empty(), "once");
+}

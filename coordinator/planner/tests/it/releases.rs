@@ -5,5 +5,6 @@ mod going_out;
 mod history;
 mod kept;
 mod properties;
+mod restored;
 mod sea;
 mod storage;

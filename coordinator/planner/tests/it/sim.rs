@@ -127,6 +127,7 @@ impl World {
             next_event: self.events,
             uncounted: self.uncounted.clone(),
             schemas: BTreeMap::new(),
+            unheard_ms: 0,
         };
         let id = upgrade_id();
         if let Some(upgrade) = self.upgrade() {

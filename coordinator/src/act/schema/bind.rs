@@ -5,9 +5,9 @@ use crate::operation::OperationError;
 use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_migrations::{Requires, SchemaId, Term};
-use tidegate_proto::SchemaName;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::Spec;
+use tidegate_proto::{Revision, SchemaName};
 
 impl From<Unbound> for OperationError {
     fn from(unbound: Unbound) -> Self {
@@ -31,13 +31,15 @@ pub async fn look_only(room: &Room, spec: &Spec) -> Result<Option<SchemaBinding>
 pub async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, spec, schema).await?;
-    let id = bound.engine.claim(&term_of(seat)).await?;
+    let id = bound.engine.claim(&term_of(room, seat)).await?;
     binding(&bound, &id, spec).map(Some)
 }
 
-/// The term as databases keep it.
-pub fn term_of(seat: &Seat) -> Term {
-    Term { revision: seat.leading.revision.0, id: seat.leading.term.to_string() }
+/// The term as databases keep it. After a store was restored, its numbers count on from the highest that the former
+/// one had given, because a database obeys no lower one.
+pub fn term_of(room: &Room, seat: &Seat) -> Term {
+    let former = room.mirror.picture().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
+    Term { revision: former.0 + seat.leading.revision.0, id: seat.leading.term.to_string() }
 }
 
 fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, Unbound> {

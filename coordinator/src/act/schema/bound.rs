@@ -7,7 +7,10 @@ use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, PhaseState, Session
 use tidegate_planner::SchemaFacts;
 use tidegate_proto::name::NotAName;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
-use tidegate_proto::{Digest, ServiceVersion};
+use tidegate_proto::{Digest, Revision, ServiceVersion};
+
+/// The term of a database that no coordinator has led yet, and a person worked on.
+pub const BY_HAND: &str = "by-hand";
 
 /// Why a schema cannot be worked on from here; it waits, and is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +92,7 @@ impl Bound {
     /// How far the database is, by its own history.
     pub async fn facts(&self) -> Result<SchemaFacts, Unbound> {
         let status = self.engine.status(&self.set).await?;
+        let obeyed = self.engine.identity().await?.term.filter(|term| term.id != BY_HAND);
         let sessions_unknown = match self.engine.sessions().await? {
             Sessions::Listed(_) => None,
             Sessions::CannotTell { reason } => Some(reason),
@@ -105,6 +109,7 @@ impl Bound {
                     || (m.expand == PhaseState::NotStarted && m.undo == PhaseState::NotStarted)
             }),
             sessions_unknown,
+            obeyed: obeyed.and_then(|term| Some((term.id.parse().ok()?, Revision(term.revision)))),
             ..SchemaFacts::default()
         })
     }

@@ -20,13 +20,17 @@ pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec
     let no = |why: String| vec![Reason::Certificate { why }];
     // Linearizable, at one revision R, and not from the mirror.
     let snapshot = room.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
-    let fleet = Picture::of(snapshot).fleet;
+    let mut picture = Picture::of(snapshot);
+    if let Some((seen, found)) = room.mirror.picture().fleet.fall() {
+        picture.fleet.fell_back(seen, found);
+    }
+    let fleet = &picture.fleet;
     let upgrade = fleet.upgrade(id).ok_or_else(|| no("the upgrade is gone".to_owned()))?;
     let bound = job::bound(room, upgrade).await.map_err(no)?;
     let evidence = evidence(&bound).await.map_err(no)?;
     let events =
         |made: &Result<Made, _>| made.as_ref().map_or(0, |made| made.commits.iter().map(events_in).sum());
-    let made = seat.plan(&fleet, |moment| make(&fleet, moment, id, evidence), events)?;
+    let made = seat.plan(&picture, |moment| make(fleet, moment, id, evidence), events)?;
     for commit in &made.commits {
         if !seat.is_held() {
             return Err(no("this coordinator no longer leads".to_owned()));

@@ -45,6 +45,14 @@ pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) 
     });
 }
 
+/// A job was stopped: how far it came is not known until the database is looked at again.
+pub fn forget(seat: &Seat, id: &UpgradeId) {
+    tell(seat, id, |facts| {
+        let sessions_unknown = facts.sessions_unknown.take();
+        *facts = SchemaFacts { sessions_unknown, ..SchemaFacts::default() };
+    });
+}
+
 /// Keeps what the planner is told of a schema, and wakes the wheel.
 fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
     seat.schemas().send_modify(|all| change(all.entry(id.clone()).or_default()));
@@ -62,8 +70,10 @@ async fn attempt(
         return bind(room, seat, &upgrade.spec).await.map_err(|e| e.told());
     }
     let bound = bound(room, &upgrade).await?;
-    if job == SchemaJob::Look {
-        return bound.facts().await.map_err(|e| e.told());
+    let seen = bound.facts().await.map_err(|e| e.told())?;
+    // Whom it obeyed last is asked before it is made to obey us.
+    if job == SchemaJob::Look || !acknowledged(room, &seen) {
+        return Ok(seen);
     }
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
@@ -98,10 +108,18 @@ async fn attempt(
 async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<SchemaFacts, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
-    Bound::open(room, spec, schema).await?.facts().await?;
+    let seen = Bound::open(room, spec, schema).await?.facts().await?;
+    if !acknowledged(room, &seen) {
+        return Ok(seen);
+    }
     let found = bind::bind(room, seat, spec).await?;
     let facts = Bound::open(room, spec, schema).await?.facts().await?;
     Ok(SchemaFacts { found, ..facts })
+}
+
+/// Whether the store knows the term that a database obeyed last; if not, the planner says what that means.
+fn acknowledged(room: &Room, seen: &SchemaFacts) -> bool {
+    seen.obeyed.as_ref().is_none_or(|(term, _)| room.mirror.picture().fleet.acknowledges_term(term))
 }
 
 fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
@@ -155,7 +173,7 @@ async fn verb(
     teller: &watch::Sender<PhaseProgress>,
     cancel: &CancellationToken,
 ) -> Result<Outcome, Error> {
-    let (engine, set, term) = (&bound.engine, &bound.set, term_of(seat));
+    let (engine, set, term) = (&bound.engine, &bound.set, term_of(room, seat));
     match job {
         SchemaJob::Bind | SchemaJob::Look => Ok(Outcome::default()),
         SchemaJob::Expand => engine.expand(set, &term, teller, cancel).await,

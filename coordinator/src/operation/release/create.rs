@@ -70,7 +70,7 @@ async fn goes_out(room: &Room, seat: &Seat, granted: &Asked) {
             .is_some_and(|head| head.release.status == ReleaseStatus::Pending);
         let held = || {
             let explain = |moment: &_| ask::release::explain(&picture.fleet, moment, &granted.stream);
-            let reasons = seat.plan(&picture.fleet, explain, |_| 0);
+            let reasons = seat.plan(&picture, explain, |_| 0);
             reasons.is_ok_and(|all| all.contains_key(&revision))
         };
         waits && !held()

@@ -18,7 +18,7 @@ pub fn explain(
     let picture = room.mirror.picture();
     let fleet = &picture.fleet;
     let mut reasons = seat
-        .plan(fleet, |moment| ask::release::explain(fleet, moment, &stream), |_| 0)
+        .plan(&picture, |moment| ask::release::explain(fleet, moment, &stream), |_| 0)
         .map_err(wish::refused)?;
     let heads = fleet.stream(&stream).into_iter().flat_map(|stream| stream.heads());
     let mut waits = Vec::new();

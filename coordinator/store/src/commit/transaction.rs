@@ -77,15 +77,16 @@ impl Sent {
                 self.single.push((place, full.clone()));
                 (full.clone(), Compare::create_revision(full, CompareOp::Equal, revision.0))
             }
-            // A kind of one key has nothing below it.
-            Precondition::NonePutAfter(Kind::Leader, revision) => {
-                let full = prefix.key(&Key::Leader);
-                (full.clone(), Compare::mod_revision(full, CompareOp::Less, revision.0.saturating_add(1)))
-            }
-            Precondition::NonePutAfter(kind, revision) => {
-                let start = prefix.all_of(*kind);
-                (start.clone(), none_after(&start, revision))
-            }
+            Precondition::NonePutAfter(kind, revision) => match kind.single() {
+                Some(key) => {
+                    let full = prefix.key(&key);
+                    (full.clone(), Compare::mod_revision(full, CompareOp::Less, revision.0.saturating_add(1)))
+                }
+                None => {
+                    let start = prefix.all_of(*kind);
+                    (start.clone(), none_after(&start, revision))
+                }
+            },
             Precondition::NonePutAfterWithin(kind, owner, revision) => {
                 let start = prefix.all_within(*kind, owner);
                 (start.clone(), none_after(&start, revision))

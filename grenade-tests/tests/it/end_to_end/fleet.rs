@@ -149,7 +149,8 @@ impl Fleet {
                 env.push(gate.env());
                 gates.push(gate);
             }
-            let ttl = if watched.is_some() { "1s" } else { "2s" };
+            // Where they die often, the store is the same each time: nobody needs to be heard first.
+            let (ttl, hearing) = if watched.is_some() { ("1s", "0s") } else { ("2s", "3s") };
             let plan = CoordinatorPlan {
                 name: (*name).to_owned(),
                 store,
@@ -158,9 +159,16 @@ impl Fleet {
                 grpc: port::free().unwrap(),
                 prefix: None,
                 env,
-                args: ["--migrations", schema::write(world).unwrap().to_str().unwrap(), "--leader-ttl", ttl]
-                    .map(str::to_owned)
-                    .to_vec(),
+                args: [
+                    "--migrations",
+                    schema::write(world).unwrap().to_str().unwrap(),
+                    "--leader-ttl",
+                    ttl,
+                    "--hearing",
+                    hearing,
+                ]
+                .map(str::to_owned)
+                .to_vec(),
             };
             coordinators.push(Coordinator::start(world, plan).await.unwrap());
         }

@@ -82,6 +82,7 @@ impl Story {
             in_flight: InFlight::NotAsked,
             window: Some(None),
             wanted: None,
+            reconciled: None,
             readmit: false,
             staging: Staging::Ready,
             hook: Hook::NotBegun,

@@ -68,6 +68,15 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, n
     turn
 }
 
+/// Whatever waits, and a canary, held for one reason that concerns all of them.
+pub(in crate::plan) fn held(
+    stream: &Stream,
+    reason: &Reason,
+) -> impl Iterator<Item = (ReleaseRevision, Vec<Reason>)> {
+    let moving = stream.pending.iter().chain(stream.canary.as_deref());
+    moving.map(|head| (head.release.revision, vec![reason.clone()]))
+}
+
 /// Whether nothing could happen: what most streams are most of the time.
 fn is_at_rest(stream: &Stream) -> bool {
     let named = |tag: &ReleaseTag| stream.deployed.as_ref().is_some_and(|head| head.release.tag == *tag);

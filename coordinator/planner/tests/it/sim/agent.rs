@@ -6,7 +6,7 @@ use tidegate_proto::commit::Commit;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step};
+use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step, Witness};
 use tidegate_proto::{Key, NodeId, Release, Revision, Value};
 
 /// An agent with its service.
@@ -48,6 +48,7 @@ impl World {
                 artifacts: [1, 2, 3].map(|version| super::release(version).tag).into(),
             },
             in_flight: None,
+            witness: Witness::default(),
         };
         let agent = Agent {
             report,
@@ -160,6 +161,10 @@ impl World {
         if !agent.alive {
             return false;
         }
+        if self.take_word_in(n) {
+            return true;
+        }
+        let agent = &self.agents[n];
         let directed = self.store.keys.get(&Key::Directive(service(), n.clone())).map_or(0, |(_, at, _)| *at);
         let window = self.store.keys.get(&Key::Window(service())).map_or(0, |(_, modified, _)| *modified);
         if agent.idle == Some((directed, window)) {
@@ -170,13 +175,36 @@ impl World {
         if let Some((Value::Directive(directive), at, _)) =
             self.store.keys.get(&Key::Directive(service(), n.clone())).cloned()
         {
-            self.stage(n, &directive.body.releases);
-            self.obey(n, &directive.body.disposition, at);
+            // One that is older than what was obeyed is refused.
+            if at >= self.agents[n].report.generation.0 {
+                self.stage(n, &directive.body.releases);
+                self.obey(n, &directive.body.disposition, at);
+            }
         }
         let agent = self.agents.get_mut(n).unwrap();
         let moved = (&agent.report, &agent.staged, agent.admitted) != (&before.0, &before.1, before.2);
         agent.idle = (!moved).then_some((directed, window));
         moved
+    }
+
+    /// Whether a person has reconciled the store with what this agent obeyed: it counts from there.
+    fn take_word_in(&mut self, n: &NodeId) -> bool {
+        let Some((Value::Reconciliation(word), at, _)) = self.store.keys.get(&Key::Reconciliation) else {
+            return false;
+        };
+        let (report, at) = (&self.agents[n].report, Revision(*at));
+        if report.witness.reconciled == at || !word.body.covers(&service(), report.obeyed()) {
+            return false;
+        }
+        let agent = self.agents.get_mut(n).unwrap();
+        if agent.report.generation.exists() {
+            agent.report.generation = at;
+        }
+        agent.report.window = Revision::ABSENT;
+        agent.report.witness = Witness { term: None, floor: agent.report.witness.floor, reconciled: at };
+        agent.idle = None;
+        self.admit(n);
+        true
     }
 
     fn stage(&mut self, n: &NodeId, releases: &[Release]) {

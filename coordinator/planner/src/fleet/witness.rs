@@ -1,0 +1,281 @@
+//! Who contradicts the store: an agent that obeyed what this store does not know of shows that it was restored from a
+//! backup, or is blank. Witnesses outrank the store, until a person has reconciled it.
+//!
+//! A store that only ever went forward is contradicted by nobody: its terms are kept for good, no revision that it
+//! ever gave is beyond its own records, and no directive of a term is younger than the term that followed.
+
+use super::{Fleet, Instance, Stored};
+use crate::moment::SchemaFacts;
+use crate::reason::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Bound::{Excluded, Unbounded};
+use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::report::Report;
+use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, UpgradeId, mutant};
+
+/// What a witness says against the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    /// It obeyed a term that the store does not know.
+    UnknownTerm(TermId),
+    /// It obeyed a directive of a term that, by the store, had ended before.
+    EndedTerm(TermId),
+    /// It holds a record of a later revision than the store's own.
+    Ahead {
+        /// Which record.
+        record: &'static str,
+        /// The revision that it holds.
+        holds: Revision,
+        /// The one that the store has; 0 = none.
+        found: Revision,
+    },
+    /// A coordinator saw the store at a later revision.
+    Fell {
+        /// Where it was.
+        seen: Revision,
+        /// Where it is now.
+        found: Revision,
+    },
+}
+
+impl fmt::Display for Against {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownTerm(term) => write!(f, "obeyed term {term}, which the store does not know"),
+            Self::EndedTerm(term) => {
+                write!(f, "obeyed term {term} after the store's next one had begun")
+            }
+            Self::Ahead { record, holds, found } if found.exists() => {
+                write!(f, "holds the {record} of revision {holds}, and the store has the one of {found}")
+            }
+            Self::Ahead { record, holds, .. } => {
+                write!(f, "holds the {record} of revision {holds}, and the store has none")
+            }
+            Self::Fell { seen, found } => {
+                write!(f, "saw the store at revision {seen}, and found it at {found}")
+            }
+        }
+    }
+}
+
+/// What the report of an instance says of the store.
+enum Says {
+    /// Nothing that the store does not know.
+    Nothing,
+    /// That it is another one.
+    Against(Against),
+    /// A person has reconciled the store with it, and it still stands by what the former one told it last.
+    Former,
+}
+
+/// The terms that the store knows, and whoever contradicts it; kept while records come and go, so that a turn that
+/// finds nobody asks nobody.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Witnesses {
+    terms: BTreeMap<TermId, Revision>,
+    begun: BTreeSet<Revision>,
+    reconciled: Option<Stored<Reconciliation>>,
+    against: BTreeMap<(ServiceName, NodeId), Against>,
+    former: BTreeMap<ServiceName, BTreeSet<NodeId>>,
+    fell: Option<(Revision, Revision)>,
+}
+
+impl Fleet {
+    pub(super) fn knows_term(&mut self, term: TermId, at: Revision) {
+        self.witnesses.begun.insert(at);
+        self.witnesses.terms.insert(term, at);
+        self.hear_everybody();
+    }
+
+    pub(super) fn forgets_term(&mut self, term: &TermId) {
+        if let Some(at) = self.witnesses.terms.remove(term) {
+            self.witnesses.begun.remove(&at);
+        }
+        self.hear_everybody();
+    }
+
+    pub(super) fn was_reconciled(&mut self, by: Option<Stored<Reconciliation>>) {
+        if self.witnesses.fell.is_some_and(|(_, found)| by.as_ref().is_some_and(|by| by.at > found)) {
+            self.witnesses.fell = None;
+        }
+        self.witnesses.reconciled = by;
+        self.hear_everybody();
+    }
+
+    /// The store was seen at a revision, and found behind it.
+    pub fn fell_back(&mut self, seen: Revision, found: Revision) {
+        let (earlier, _) = self.witnesses.fell.unwrap_or((seen, found));
+        self.witnesses.fell = Some((earlier.max(seen), found));
+    }
+
+    /// Whether the store was seen to fall back, and from where to where.
+    pub fn fall(&self) -> Option<(Revision, Revision)> {
+        self.witnesses.fell
+    }
+
+    /// A window that cannot be read has trouble of its own, and is no older one.
+    pub(super) fn window_is_readable(&self, service: &ServiceName) -> bool {
+        self.unreadable.is_empty() || !self.unreadable.contains_key(&Key::Window(service.clone()))
+    }
+
+    /// What the store has learnt since may only have reconciled it with those who contradict it.
+    pub(super) fn hear_doubters(&mut self) {
+        let doubters: Vec<_> = self.witnesses.against.keys().cloned().collect();
+        for (service, node) in &doubters {
+            let window = self.window_is_readable(service);
+            let Some(of) = self.services.get(service) else { continue };
+            let Some(instance) = of.get(node) else { continue };
+            self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+        }
+    }
+
+    /// Hears everybody: the terms have changed, or a person has spoken, or all was loaded.
+    pub(super) fn hear_everybody(&mut self) {
+        if self.loading {
+            return;
+        }
+        let services: Vec<_> = self.services.keys().cloned().collect();
+        services.iter().for_each(|service| self.hear_all_of(service));
+    }
+
+    /// Hears every instance of a service.
+    pub(super) fn hear_all_of(&mut self, service: &ServiceName) {
+        let window = self.window_is_readable(service);
+        let Some(of) = self.services.get(service).filter(|_| !self.loading) else { return };
+        for instance in of.every_instance() {
+            self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+        }
+    }
+
+    /// Those of a service that stand by what a former store told them, and are to be told anew.
+    pub(crate) fn of_a_former_store(&self, service: &ServiceName) -> impl Iterator<Item = &Instance> {
+        let named = self.witnesses.former.get(service).into_iter().flatten();
+        named.filter_map(|node| self.services.get(service)?.get(node))
+    }
+
+    /// Whether the store knows a term, or a person has reconciled it with one that it does not know.
+    pub fn acknowledges_term(&self, term: &TermId) -> bool {
+        let reconciled = self.reconciliation().is_some_and(|by| by.terms.contains(term));
+        self.witnesses.terms.contains_key(term) || reconciled
+    }
+
+    /// The last reconciliation.
+    pub fn reconciliation(&self) -> Option<&Stored<Reconciliation>> {
+        self.witnesses.reconciled.as_ref()
+    }
+
+    /// Every instance that contradicts the store, with what it says.
+    pub fn contradicted_by(&self) -> impl Iterator<Item = (&ServiceName, &Instance, &Against)> {
+        self.witnesses.against.iter().filter_map(|((service, node), against)| {
+            Some((service, self.services.get(service)?.get(node)?, against))
+        })
+    }
+
+    /// Why nothing may act: an agent, a coordinator, or a database that was looked at, contradicts the store.
+    pub fn unreconciled(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
+        if mutant::is("restored-store-is-obeyed") {
+            return None;
+        }
+        let mut said = Vec::new();
+        let fell = self.witnesses.fell.map(|(seen, found)| Against::Fell { seen, found });
+        said.extend(fell.map(|against| format!("a coordinator {against}")));
+        let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
+        let strangers = obeyed.filter(|(_, (term, _))| !self.acknowledges_term(term));
+        said.extend(strangers.map(|(upgrade, (term, _))| {
+            format!("the database of upgrade {upgrade} {}", Against::UnknownTerm(term.clone()))
+        }));
+        let others = said.len();
+        let named = self.contradicted_by().take(Reason::WITNESSES);
+        said.extend(named.map(|(service, instance, against)| {
+            format!("{} {against}", InstanceId::new(service.clone(), instance.node.clone()))
+        }));
+        let count = others + self.witnesses.against.len();
+        (count > 0).then_some(Reason::Restored { witnesses: said, count })
+    }
+}
+
+impl Witnesses {
+    /// Hears what an instance's report says; asked whenever a record that this depends on has changed. `window` is the
+    /// mod_revision of the service's window; none = it cannot be read.
+    pub(super) fn hear(&mut self, service: &ServiceName, instance: &Instance, window: Option<Revision>) {
+        let says = instance
+            .report
+            .as_ref()
+            .map_or(Says::Nothing, |report| self.says(service, instance, report, window));
+        let node = &instance.node;
+        if !matches!(says, Says::Former)
+            && let Some(former) = self.former.get_mut(service)
+            && former.remove(node)
+            && former.is_empty()
+        {
+            self.former.remove(service);
+        }
+        if !matches!(says, Says::Against(_)) && !self.against.is_empty() {
+            self.against.remove(&(service.clone(), node.clone()));
+        }
+        match says {
+            Says::Nothing => {}
+            Says::Against(against) => {
+                self.against.insert((service.clone(), node.clone()), against);
+            }
+            Says::Former => {
+                self.former.entry(service.clone()).or_default().insert(node.clone());
+            }
+        }
+    }
+
+    fn says(
+        &self,
+        service: &ServiceName,
+        instance: &Instance,
+        report: &Stored<Report>,
+        window: Option<Revision>,
+    ) -> Says {
+        let taken_in = report.witness.reconciled;
+        // Until the agent has taken the word in, it says what it said to the person who gave it.
+        let covered = |by: &Stored<Reconciliation>| by.at != taken_in && by.covers(service, report.obeyed());
+        match self.against(instance, report, window) {
+            Some(_) if self.reconciled.as_ref().is_some_and(covered) => Says::Former,
+            Some(against) => Says::Against(against),
+            None if is_told_anew(instance) => Says::Former,
+            None => Says::Nothing,
+        }
+    }
+
+    fn against(
+        &self,
+        instance: &Instance,
+        report: &Stored<Report>,
+        window: Option<Revision>,
+    ) -> Option<Against> {
+        let witness = &report.witness;
+        let ahead = |record, holds, found| Against::Ahead { record, holds, found };
+        let word = self.reconciled.as_ref().map_or(Revision::ABSENT, |by| by.at);
+        if witness.reconciled > word {
+            return Some(ahead("reconciliation", witness.reconciled, word));
+        }
+        if let Some(term) = &witness.term {
+            let Some(begun) = self.terms.get(term) else { return Some(Against::UnknownTerm(term.clone())) };
+            let next = self.begun.range((Excluded(begun), Unbounded)).next();
+            if next.is_some_and(|next| report.generation >= *next) {
+                return Some(Against::EndedTerm(term.clone()));
+            }
+        }
+        // A directive that a person removed is none that is older; a window is never removed.
+        let directive = instance.directive.as_ref().map(|stored| ("directive", report.generation, stored.at));
+        let window = window.map(|found| ("window", report.window, found));
+        let mut later = directive.into_iter().chain(window);
+        let later = later.find(|(_, holds, found)| holds > found && *holds != witness.reconciled);
+        later.map(|(record, holds, found)| ahead(record, holds, found))
+    }
+}
+
+/// Whether its agent has taken a reconciliation in, and the store has an order for it only from before: it stands by
+/// the last one that it obeyed, whichever that was, until it is told anew.
+pub(crate) fn is_told_anew(instance: &Instance) -> bool {
+    let Some(report) = &instance.report else { return false };
+    report.witness.reconciled.exists()
+        && report.generation == report.witness.reconciled
+        && instance.directive.as_ref().is_some_and(|directive| directive.at < report.generation)
+}

@@ -1,0 +1,29 @@
+//! After a store was reconciled, an agent that had obeyed more than the store knows stands by what it obeyed last, and
+//! rightly refuses the older directive that the store has. It is told anew to serve; what is wanted of it beyond that is
+//! then decided from what is observed, within the budget.
+
+use super::super::Draft;
+use super::super::order::Order;
+use crate::fleet::{Instance, is_told_anew, releases};
+use crate::reason::{Reason, Sample};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::upgrade::Phase;
+
+/// Tells those anew who stand by what a former store told them; tells whether there are any. Whoever has not taken the
+/// reconciliation in yet is waited for: what its report says was said of other directives.
+pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
+    let service = &draft.spec().service;
+    // Preflight wants nothing of anybody; staging tells everybody.
+    if draft.upgrade.phase == Phase::Preflight {
+        return false;
+    }
+    let standing: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
+    let nodes = Sample::counted(standing.iter().map(|instance| &instance.node));
+    let waits = draft.wait_for_any(nodes, |nodes| Reason::FormerStore { nodes });
+    let told = standing.into_iter().filter(|instance| is_told_anew(instance));
+    let orders: Vec<Order<'_>> = told
+        .map(|instance| Order { instance, disposition: Disposition::Serve { returning: true } })
+        .collect();
+    draft.order(&orders, &releases(draft.upgrade), "tell anew", "the store was reconciled");
+    waits
+}

@@ -1,0 +1,51 @@
+//! Compute releases on a store that was restored: they are held with the reason, and nothing is granted.
+
+use super::sea::{revision, stream};
+use crate::sim::{World, node};
+use serde_json::json;
+use tidegate_planner::ask::{self, release};
+use tidegate_planner::{Reason, plan};
+use tidegate_proto::record::release::ReleaseStatus;
+
+/// An agent obeyed a term of which the store knows nothing.
+fn contradict(world: &mut World) {
+    let elsewhere = "elsewhere".parse().unwrap();
+    world.agents.get_mut(&node(1)).unwrap().report.witness.term = Some(elsewhere);
+    world.publish(&node(1));
+}
+
+#[test]
+fn a_release_is_held_and_nothing_is_granted_on_a_store_that_was_restored() {
+    let mut world = World::at_version_1(3);
+    world.create(9057, json!({})).unwrap();
+    contradict(&mut world);
+    let moment = world.moment();
+    let planned = plan(world.store.fleet(), &moment);
+    assert!(planned.actions.is_empty(), "{:?}", planned.actions);
+    let held = &planned.releases[&(stream(), revision(1))];
+    assert!(matches!(held.as_slice(), [Reason::Restored { count: 1, .. }]), "{held:?}");
+    let told = release::explain(world.store.fleet(), &moment, &stream()).unwrap();
+    let [told] = told[&revision(1)].as_slice() else { panic!("{told:?}") };
+    assert_eq!(told.kind, "restored");
+    assert!(told.what.contains("pantry-api/n1 obeyed term elsewhere"), "{}", told.what);
+    assert_eq!(told.command.as_deref(), Some("tidegate fleet reconcile --why …"));
+    assert!(ask::reconciled(world.store.fleet(), &moment).is_err(), "no wish is granted");
+
+    let asker = super::sea::asker("the disk died");
+    let commit = ask::reconcile(world.store.fleet(), &moment, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.settle();
+    assert_eq!(world.status(1), ReleaseStatus::Deployed, "then it goes out by itself");
+}
+
+#[test]
+fn agents_are_heard_before_a_release_goes_out_from_a_store_that_is_new() {
+    let mut world = World::at_version_1(3);
+    world.create(9057, json!({})).unwrap();
+    let mut moment = world.moment();
+    moment.unheard_ms = 900;
+    let planned = plan(world.store.fleet(), &moment);
+    assert!(planned.actions.is_empty(), "{:?}", planned.actions);
+    assert_eq!(planned.releases[&(stream(), revision(1))], [Reason::Unheard { for_ms: 900 }]);
+}

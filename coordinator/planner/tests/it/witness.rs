@@ -1,0 +1,277 @@
+//! Witnesses outrank the store: whoever obeyed what the store does not know of shows that it was restored from a
+//! backup, or is blank, and nothing acts until a person has reconciled it.
+
+use crate::sim::{Store, World, node, service, spec, upgrade_id};
+use serde_json::json;
+use std::collections::BTreeMap;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::{Reason, SchemaFacts};
+use tidegate_proto::commit::Write;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::leader::Term;
+use tidegate_proto::record::report::{Report, Witness};
+use tidegate_proto::{Key, Revision, TermId, Value};
+
+fn asker() -> Asker {
+    Asker {
+        who: "op".into(),
+        why: "the disk died; restored from last night".into(),
+        accepts: Default::default(),
+    }
+}
+
+/// Elects a leader and keeps its term, as a campaign does.
+fn elect(world: &mut World, term: usize) {
+    world.elect(term);
+    let record = Term { address: "here".into(), at: Timestamp(0) };
+    world.store.put(Key::Term(world.term.term.clone()), record);
+}
+
+/// Agents that journal whom they obey, at version 1, under term t1.
+fn fleet() -> World {
+    let mut world = World::at_version_1(3);
+    elect(&mut world, 1);
+    world
+}
+
+/// What each agent obeyed, as its journal has it, named in its report.
+fn testify(world: &mut World) {
+    for n in world.agents.keys().cloned().collect::<Vec<_>>() {
+        let floor = match world.store.keys.get(&Key::Window(service())) {
+            Some((Value::Window(window), _, _)) => Some(window.body.floor),
+            _ => None,
+        };
+        let term = match world.store.keys.get(&Key::Directive(service(), n.clone())) {
+            Some((Value::Directive(directive), _, _)) => Some(directive.body.term.clone()),
+            _ => None,
+        };
+        world.agents.get_mut(&n).unwrap().report.witness =
+            Witness { term, floor, reconciled: Revision::ABSENT };
+        world.publish(&n);
+    }
+}
+
+/// The store as it was, under the agents as they are now: they report, and another coordinator leads.
+fn restore(world: &mut World, backup: Store) {
+    world.store = backup;
+    world.agents.keys().cloned().collect::<Vec<_>>().iter().for_each(|n| world.publish(n));
+    elect(world, 9);
+}
+
+fn said(world: &World) -> String {
+    let reason = world.store.fleet().unreconciled(&world.moment().schemas);
+    reason.map(|reason| reason.to_string()).unwrap_or_default()
+}
+
+/// A whole upgrade to version 2, and the store as it was when it began to roll.
+fn upgraded() -> (World, Store) {
+    let mut world = fleet();
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["roll"]}))).unwrap();
+    world.run();
+    let backup = world.store.clone();
+    let roll = tidegate_proto::spec::ApprovalPoint::Roll;
+    let word = ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), roll, &asker()).unwrap();
+    assert!(world.store.commit(&word));
+    world.events += 1;
+    world.run();
+    assert!(world.upgrade().unwrap().phase.is_over());
+    testify(&mut world);
+    assert_eq!(said(&world), "", "nobody contradicts a store that only went forward");
+    (world, backup)
+}
+
+#[test]
+fn an_older_copy_under_live_agents_is_noticed_and_nothing_acts() {
+    let (mut world, backup) = upgraded();
+    world.agents.get_mut(&node(1)).unwrap().report.witness.term = None;
+    restore(&mut world, backup);
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    assert!(plan.actions.is_empty(), "{:?}", plan.actions);
+    let reasons = &plan.waiting[&upgrade_id()];
+    let [Reason::Restored { witnesses, count: 3 }] = reasons.as_slice() else { panic!("{reasons:?}") };
+    assert_eq!(witnesses[0], "pantry-api/n0 obeyed term t1 after the store's next one had begun");
+    assert!(witnesses[1].starts_with("pantry-api/n1 holds the directive of revision"), "{witnesses:?}");
+    let people = reasons[0].for_people(&upgrade_id());
+    assert_eq!(people.command.as_deref(), Some("tidegate fleet reconcile --why …"));
+    let refused = ask::reconciled(world.store.fleet(), &world.moment()).unwrap_err();
+    assert!(refused.message.contains("nothing acts until a person has reconciled it"), "{refused}");
+}
+
+#[test]
+fn a_blank_store_under_live_agents_is_noticed_and_no_floor_is_below_what_they_journalled() {
+    let (mut world, _) = upgraded();
+    restore(&mut world, Store::default());
+    assert!(said(&world).contains("obeyed term t1, which the store does not know"), "{}", said(&world));
+    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    assert_eq!(said(&world), "", "what was reconciled is no longer held against it");
+    let Some((Value::Window(window), _, _)) = world.store.keys.get(&Key::Window(service())) else {
+        panic!("no window")
+    };
+    assert_eq!((window.body.floor.get(), window.body.ceiling.get()), (2, 2));
+    let event = world.store.keys.iter().find_map(|(key, (value, _, _))| match (key, value) {
+        (Key::Event(tidegate_proto::key::Subject::Fleet, _), Value::Event(event)) => Some(event.body.clone()),
+        _ => None,
+    });
+    let event = event.expect("it is written down");
+    assert_eq!((event.who.as_str(), event.to.as_str()), ("op", "reconciled"));
+    assert!(event.from.contains("pantry-api/n0 obeyed term t1"), "{event:?}");
+}
+
+#[test]
+fn a_directive_younger_than_the_next_term_shows_a_store_whose_revision_fell() {
+    let (mut world, _) = upgraded();
+    // Both terms are known, and the directive is gone with the backup: only the order of the terms tells.
+    let mut backup = fleet().store;
+    backup.put(Key::Window(service()), tidegate_proto::record::window::Window::open(upgrade_id()));
+    world.agents.values_mut().for_each(|agent| agent.report.window = Revision::ABSENT);
+    restore(&mut world, backup);
+    assert!(said(&world).contains("obeyed term t1 after the store's next one had begun"), "{}", said(&world));
+}
+
+/// The first store in which somebody is told to drain, and the world in which the same upgrade has ended since.
+fn backup_of_the_first_drain() -> (World, Store) {
+    let mut world = fleet();
+    world.start(spec(json!({"min_in_service": 2}))).unwrap();
+    let drains = |world: &World| {
+        let mut told = world.store.keys.values().filter_map(|(value, _, _)| match value {
+            Value::Directive(directive) => Some(directive.body.disposition.clone()),
+            _ => None,
+        });
+        told.any(|disposition| disposition == Disposition::Drain)
+    };
+    while !drains(&world) {
+        let (changed, plan) = world.turn();
+        assert!(changed | world.agents_step(), "{:?}", plan.waiting);
+    }
+    let backup = world.store.clone();
+    world.run();
+    assert!(world.upgrade().unwrap().phase.is_over());
+    testify(&mut world);
+    (world, backup)
+}
+
+/// Whatever revision the restored store has come to when a person looks at it: that of the backup, or one beyond all
+/// that agents had obeyed.
+#[test]
+fn after_a_reconciliation_the_upgrade_goes_on_from_what_is_observed() {
+    for later in [0, 1_000] {
+        let (mut world, mut backup) = backup_of_the_first_drain();
+        backup.revision += later;
+        restore(&mut world, backup);
+        assert!(said(&world).contains("pantry-api/n0"), "{}", said(&world));
+        let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+        assert!(world.store.commit(&commit));
+        world.events += 1;
+        assert_eq!(said(&world), "");
+        let (_, plan) = world.turn();
+        let [Reason::FormerStore { nodes }] = plan.waiting[&upgrade_id()].as_slice() else {
+            panic!("{:?}", plan.waiting)
+        };
+        assert_eq!(nodes.count, 3, "what they said was of another store");
+        assert!(plan.actions.is_empty(), "who has not taken the word in is not told anything");
+        world.min_seen_in_service = usize::MAX;
+        let last = world.run();
+        assert_eq!(world.phase().name().word(), "completed", "{:?}", last.waiting);
+        assert_eq!(
+            (world.versions(), world.min_seen_in_service),
+            (vec![2, 2, 2], 3),
+            "nobody is moved twice"
+        );
+    }
+}
+
+#[test]
+fn a_reconciliation_that_was_lost_with_a_second_backup_is_missed() {
+    let (mut world, backup) = backup_of_the_first_drain();
+    let second = backup.clone();
+    restore(&mut world, backup);
+    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    world.agents_step();
+    assert_eq!(said(&world), "");
+    restore(&mut world, second);
+    assert!(said(&world).contains("holds the reconciliation of revision"), "{}", said(&world));
+}
+
+#[test]
+fn who_was_away_when_it_was_reconciled_is_heard_when_it_returns() {
+    let (mut world, _) = upgraded();
+    let late = node(2);
+    let mut testimony: Report = world.agents[&late].report.clone();
+    testimony.witness.floor = Some(tidegate_proto::ServiceVersion::new(3).unwrap());
+    world.agents.get_mut(&late).unwrap().report.witness = Witness::default();
+    world.agents.get_mut(&late).unwrap().report.window = Revision::ABSENT;
+    restore(&mut world, Store::default());
+    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    assert_eq!(said(&world), "");
+    world.agents.get_mut(&late).unwrap().report = testimony;
+    world.publish(&late);
+    assert!(
+        said(&world).contains("pantry-api/n2"),
+        "its floor is higher than what was reconciled: {}",
+        said(&world)
+    );
+    world.events += 1;
+    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    let raised = commit.writes.iter().any(
+        |write| matches!(write, Write::Put(Key::Window(_), Value::Window(window)) if window.body.floor.get() == 3),
+    );
+    assert!(raised, "{commit:?}");
+}
+
+#[test]
+fn a_database_that_obeyed_another_stores_term_is_a_witness() {
+    let mut world = fleet();
+    world.start(spec(json!({"min_in_service": 1, "approvals": ["stage"]}))).unwrap();
+    let stranger: TermId = "elsewhere".parse().unwrap();
+    world.facts =
+        Some(SchemaFacts { obeyed: Some((stranger.clone(), Revision(900))), ..SchemaFacts::default() });
+    let (changed, plan) = world.turn();
+    assert!(!changed);
+    let reason = plan.waiting[&upgrade_id()][0].to_string();
+    assert!(reason.contains("the database of upgrade u1 obeyed term elsewhere"), "{reason}");
+    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let word = world.store.fleet().reconciliation().unwrap();
+    assert_eq!(word.revision, Revision(900), "its terms count on from there");
+    assert!(word.terms.contains(&stranger) && said(&world).is_empty());
+}
+
+#[test]
+fn a_store_that_a_coordinator_saw_fall_is_reconciled_by_a_later_word_only() {
+    let mut fleet = fleet().store.fleet().clone();
+    fleet.fell_back(Revision(90), fleet.revision());
+    let reason = fleet.unreconciled(&BTreeMap::new()).unwrap().to_string();
+    assert!(reason.contains("a coordinator saw the store at revision 90"), "{reason}");
+    let mut world = World::at_version_1(1);
+    world.store.put(Key::Term("t1".parse().unwrap()), Term { address: "here".into(), at: Timestamp(0) });
+    let commit = ask::reconcile(&fleet, &world.moment(), &asker()).unwrap();
+    let Some(Write::Put(key, value)) =
+        commit.writes.iter().find(|w| matches!(w, Write::Put(Key::Reconciliation, _)))
+    else {
+        panic!("{commit:?}")
+    };
+    let found = fleet.revision();
+    fleet.put(key.clone(), Ok(value.clone()), found);
+    assert!(fleet.fall().is_some(), "this word was there before it fell");
+    fleet.put(key.clone(), Ok(value.clone()), Revision(found.0 + 1));
+    assert!(fleet.fall().is_none());
+}
+
+#[test]
+fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without_need() {
+    let mut world = fleet();
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    let mut moment = world.moment();
+    moment.unheard_ms = 2_100;
+    let plan = tidegate_planner::plan(world.store.fleet(), &moment);
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.waiting[&upgrade_id()], [Reason::Unheard { for_ms: 2_100 }]);
+    assert!(plan.waiting[&upgrade_id()][0].to_string().ends_with("hears the agents first: 3s more"));
+    let refused = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap_err();
+    assert!(refused.message.contains("there is nothing to reconcile"), "{refused}");
+}

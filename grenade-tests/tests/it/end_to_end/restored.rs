@@ -1,0 +1,139 @@
+//! A store that was restored from a backup, or is blank, under live agents: nothing acts on it, floors are not
+//! forgotten, and after a person's word it goes on from there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use grenade_tests::world::program;
+use grenade_tests::world::wait::get;
+
+use super::fleet::{Fleet, Ground, LIMIT, run};
+use super::watchman::Watchman;
+
+const SPEC: &str = "min_in_service: 1\nmax_unavailable: 1\napprovals: [roll]";
+
+/// Two instances tell as much as three.
+const GROUND: Ground = Ground { instances: 2, ..Ground::SMALL };
+
+/// How often each of two nodes went out, when each did so equally often.
+fn each(times: usize) -> BTreeMap<String, usize> {
+    (1..=2).map(|n| (format!("node-{n}"), times)).collect()
+}
+
+/// Runs the upgrade until the first instance is told to drain.
+async fn rolls(fleet: &Fleet, watchman: &Watchman) {
+    fleet.upgrade(SPEC).await;
+    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.approve("roll").await;
+    let end = Instant::now() + LIMIT;
+    while watchman.times_out().values().sum::<usize>() == 0 {
+        assert!(Instant::now() < end, "nobody is drained\n{}", fleet.logs());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until everybody was replaced and the old code is gone: all that a person's word is not needed for.
+async fn is_replaced(fleet: &Fleet) {
+    fleet.waits_for(&["accepts what cannot be proved"]).await;
+    fleet.all_serve(2).await;
+}
+
+/// Somebody leads, and everybody is told why nothing moves; for as long as that is asked for and longer, nothing does.
+async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
+    let out = watchman.times_out();
+    let path = fleet.spec_file(&fleet.spec(SPEC));
+    let start = ["upgrade", "start", &path, "--id", "u9"];
+    let told = |words: &str| words.contains("nothing acts until a person has reconciled it");
+    fleet.until("whoever asks for more is refused with the reason", &start, |said| told(&said.err)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(watchman.times_out(), out, "nobody is taken out\n{}", fleet.logs());
+    let (_, ready) = get(fleet.coordinators[0].plan.http, "/readyz").await.unwrap();
+    assert!(told(&ready) && ready.contains("pantry-api/node-"), "{ready}");
+}
+
+async fn reconcile(fleet: &Fleet) {
+    fleet.must(&["fleet", "reconcile", "--why", "the disk died; whatever the upgrade did stands"]).await;
+}
+
+/// It goes on from where the backup has it, and nobody who was replaced is taken out once more.
+async fn goes_on_to_its_end(fleet: &Fleet, watchman: &Watchman) {
+    fleet.waits_for(&["restored from a backup", "tidegate fleet reconcile"]).await;
+    reconcile(fleet).await;
+    fleet.accept_sessions().await;
+    fleet.completed().await;
+    fleet.all_serve(2).await;
+    assert_eq!(watchman.times_out(), each(1), "{}", fleet.logs());
+}
+
+/// The embedded store is a file of a coordinator that does not run.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    std::fs::copy(from.join("store.redb"), to.join("store.redb")).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_copy_of_the_embedded_store_is_noticed_and_reconciled() {
+    let mut fleet = Fleet::on(GROUND).await;
+    let watchman = Watchman::before(&fleet);
+    let (store, backup) = (fleet.rig.world.path("store"), fleet.rig.world.path("backup"));
+    rolls(&fleet, &watchman).await;
+    fleet.coordinators[0].process.crash().unwrap();
+    copy(&store, &backup);
+    fleet.restart_coordinator(0).await;
+    is_replaced(&fleet).await;
+
+    fleet.coordinators[0].process.crash().unwrap();
+    copy(&backup, &store);
+    fleet.restart_coordinator(0).await;
+    nothing_acts(&fleet, &watchman).await;
+    goes_on_to_its_end(&fleet, &watchman).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_a_blank_store_is_noticed_and_no_floor_is_forgotten() {
+    let mut fleet = Fleet::on(GROUND).await;
+    let watchman = Watchman::before(&fleet);
+    rolls(&fleet, &watchman).await;
+    fleet.accept_sessions().await;
+    fleet.completed().await;
+    fleet.coordinators[0].process.crash().unwrap();
+    std::fs::remove_file(fleet.rig.world.path("store").join("store.redb")).unwrap();
+    fleet.restart_coordinator(0).await;
+    nothing_acts(&fleet, &watchman).await;
+    reconcile(&fleet).await;
+    fleet.until("the floor stands", &["fleet", "spread"], |said| said.out.contains("[2, 2]")).await;
+    fleet.all_serve(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_real_etcd_is_restored_from_a_snapshot_under_two_coordinators() {
+    let mut fleet = Fleet::on(Ground { etcd: true, ..GROUND }).await;
+    let watchman = Watchman::before(&fleet);
+    let snapshot = fleet.rig.world.path("snapshot.db");
+    let snapshot = snapshot.to_str().unwrap();
+    rolls(&fleet, &watchman).await;
+    let endpoint = format!("--endpoints={}", fleet.store);
+    etcdctl(&[&endpoint, "snapshot", "save", snapshot]).await;
+    is_replaced(&fleet).await;
+
+    let etcd = fleet.etcd.as_mut().unwrap();
+    let (name, peer) = etcd.peers[0].clone();
+    let data = fleet.rig.world.path(&name);
+    etcd.members[0].0.crash().unwrap();
+    std::fs::remove_dir_all(&data).unwrap();
+    let (data, cluster) = (data.to_str().unwrap(), format!("{name}={peer}"));
+    let member = ["--name", &name, "--initial-cluster", &cluster, "--initial-advertise-peer-urls", &peer];
+    etcdctl(&[&["snapshot", "restore", snapshot, "--data-dir", data], &member[..]].concat()).await;
+    etcd.restart(&fleet.rig.world, 0).await.unwrap();
+    nothing_acts(&fleet, &watchman).await;
+    goes_on_to_its_end(&fleet, &watchman).await;
+}
+
+async fn etcdctl(args: &[&str]) {
+    let mut command = Command::new(program::outside("etcdctl").unwrap());
+    command.env("ETCDCTL_API", "3").args(args);
+    let said = run(command).await;
+    assert_eq!(said.code, Some(0), "etcdctl {args:?}: {said:#?}");
+}

@@ -1,0 +1,61 @@
+//! A store that was restored: what is taken from it, and from when on.
+
+use super::super::accept;
+use super::super::decide::Act;
+use super::super::phase::Phase;
+use super::story::{Story, order, version};
+use crate::journal::Known;
+use tidegate_proto::Revision;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::report::Witness;
+use tidegate_proto::record::window::Window;
+
+fn window(revision: i64, floor: i64) -> Known {
+    let window = Window { floor: version(floor), ceiling: version(2), set_by: "u1".parse().unwrap() };
+    Known { revision: Revision(revision), window }
+}
+
+/// A person's word on a store whose former one had given these.
+fn word(terms: &[&str], revision: i64) -> Reconciliation {
+    Reconciliation {
+        who: "op".to_owned(),
+        why: "the disk died".to_owned(),
+        at: Timestamp(0),
+        terms: terms.iter().map(|term| term.parse().unwrap()).collect(),
+        revision: Revision(revision),
+        floors: [("pantry-api".parse().unwrap(), version(2))].into(),
+    }
+}
+
+#[test]
+fn a_reconciled_store_is_obeyed_from_the_word_on_and_no_directive_from_before_it() {
+    // A word that lies before what was obeyed, as in a copy that has just been put back, and one that lies after it.
+    for at in [20, 900] {
+        let mut story = Story::serving();
+        story.journal.order = Some(order(60, Disposition::Serve { returning: false }));
+        story.journal.window = Some(window(50, 2));
+        story.journal.witness =
+            Witness { term: Some("t1".parse().unwrap()), floor: Some(version(2)), ..Witness::default() };
+        let (service, at) = (story.service.name.clone(), Revision(at));
+        for unheard in [word(&[], 60), word(&["t1"], 59)] {
+            assert_eq!(accept::reconciled(&story.journal, &service, Some(&(at, unheard))), None);
+        }
+        let word = (at, word(&["t1"], 60));
+        story.seen.reconciled = accept::reconciled(&story.journal, &service, Some(&word));
+        story.seen.wanted = Some(order(15, Disposition::Drain));
+        story.seen.window = Some(Some(window(18, 1)));
+        assert_eq!(story.act(), Act::Reconcile(at), "before anything else");
+        story.journal.reconcile(at);
+        story.seen.reconciled = accept::reconciled(&story.journal, &service, Some(&word));
+        assert_eq!(story.seen.reconciled, None, "once");
+        let Act::Acknowledge(known) = story.act() else { panic!("{:?}", story.act()) };
+        assert_eq!(known.revision, Revision(18), "the window of the store as it is");
+        story.journal.window = Some(known);
+        assert_eq!(story.act(), Act::Wait, "that drain may be one that was obeyed long ago");
+        story.seen.wanted = Some(order(at.0 + 1, Disposition::Drain));
+        let Act::Accept(taken, Phase::Draining) = story.act() else { panic!("{:?}", story.act()) };
+        assert_eq!(taken.generation, Revision(at.0 + 1));
+    }
+}

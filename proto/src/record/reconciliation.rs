@@ -1,0 +1,53 @@
+//! A person's word that a store which was restored from a backup, or is blank, is the one to be obeyed from here on:
+//! what the witnesses of the former one had seen, and that somebody has looked at it.
+
+use super::{Body, Timestamp};
+use crate::{Revision, ServiceName, ServiceVersion, TermId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The last reconciliation, with what earlier ones covered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reconciliation {
+    /// Who reconciled it.
+    pub who: String,
+    /// Why it may be believed.
+    pub why: String,
+    /// When, by the clock of the coordinator.
+    pub at: Timestamp,
+    /// The terms that witnesses had obeyed and this store does not know.
+    #[serde(default)]
+    pub terms: BTreeSet<TermId>,
+    /// The highest revision of a former store that any witness named. The terms that databases keep count on from it,
+    /// because they only rise.
+    #[serde(default)]
+    pub revision: Revision,
+    /// The highest floor that a witness had obeyed, by service: the window was raised to it with this record.
+    #[serde(default)]
+    pub floors: BTreeMap<ServiceName, ServiceVersion>,
+}
+
+impl Body for Reconciliation {
+    const SCHEMA: u32 = 1;
+}
+
+/// What an agent has obeyed of a store, whichever that was.
+#[derive(Debug, Clone, Copy)]
+pub struct Obeyed<'a> {
+    /// The term of the last directive.
+    pub term: Option<&'a TermId>,
+    /// The floor of the last window.
+    pub floor: Option<ServiceVersion>,
+    /// The highest revision of directive, window and admission.
+    pub revision: Revision,
+}
+
+impl Reconciliation {
+    /// Whether the person had before them what this witness of a service obeyed: then it may obey anew from here on.
+    pub fn covers(&self, service: &ServiceName, obeyed: Obeyed<'_>) -> bool {
+        let floor = self.floors.get(service).copied().unwrap_or_default();
+        obeyed.term.is_none_or(|term| self.terms.contains(term))
+            && obeyed.floor.is_none_or(|seen| seen <= floor)
+            && obeyed.revision <= self.revision
+    }
+}
