@@ -5,7 +5,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::var_os("CARGO_FEATURE_WIRE").is_none() {
         return Ok(());
     }
-    let files = protox::compile(["tidegate/v1/operator.proto", "tidegate/v1/releases.proto"], ["proto"])?;
+    let files = protox::compile(
+        ["tidegate/v1/operator.proto", "tidegate/v1/releases.proto", "tidegate/v1/metadata.proto"],
+        ["proto"],
+    )?;
     tonic_prost_build::configure()
         // So that `--json` of the command line is the message itself, in a steady order.
         .type_attribute(".", "#[derive(serde::Serialize, serde::Deserialize)]")

@@ -1,11 +1,12 @@
-//! What machines ask over HTTP: is it alive, can it do its work, what does it count; and compute releases.
+//! What machines ask over HTTP: is it alive, can it do its work, what does it count; compute releases and metadata groups.
 
+pub mod metadata;
 mod problem;
 pub mod releases;
 
 use crate::daemon::with_grace;
 use crate::door::{Listener, Peer};
-use crate::grpc::ReleasesService;
+use crate::grpc::{MetadataService, ReleasesService};
 use crate::guard::{self, Guard};
 use crate::room::Room;
 use anyhow::{Context, Result};
@@ -30,13 +31,14 @@ pub async fn serve(listener: Listener, router: Router, shutdown: CancellationTok
 }
 
 /// The routes in a room, behind the guard: each is in its table, or needs everything.
-pub fn router(room: Room, releases: ReleasesService, guard: Guard) -> Router {
+pub fn router(room: Room, releases: ReleasesService, metadata: MetadataService, guard: Guard) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(room)
         .merge(releases::routes(releases))
+        .merge(metadata::routes(metadata))
         .layer(middleware::from_fn_with_state(guard, guard::http))
 }
 

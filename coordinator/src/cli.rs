@@ -4,8 +4,10 @@
 mod certificate;
 mod completion;
 mod coordinator;
+mod document;
 mod exit;
 mod fleet;
+mod metadata;
 mod reach;
 mod release;
 mod schema;
@@ -58,6 +60,8 @@ enum Verb {
     Fleet(fleet::Args),
     /// Create, deploy, try, pin and go back to compute releases.
     Release(Box<release::Args>),
+    /// Give instances that share a document another one, batch by batch.
+    Metadata(metadata::Args),
     /// Look at a schema, or change it by hand where no coordinator does.
     Schema(schema::Args),
     /// Check the proof on which a contract ran.
@@ -78,6 +82,7 @@ impl Cli {
             Verb::Upgrade(args) => asking(args.run(&self.reach)),
             Verb::Fleet(args) => asking(args.run(&self.reach)),
             Verb::Release(args) => asking(args.run(&self.reach)),
+            Verb::Metadata(args) => asking(args.run(&self.reach)),
             Verb::Schema(args) => asking(args.run(self.reach.json)),
             Verb::Certificate(args) => args.run(self.reach.json),
             Verb::Token(args) => asking(args.run(&self.reach)),

@@ -3,10 +3,12 @@
 
 pub mod client;
 mod forward;
+mod metadata;
 mod releases;
 mod service;
 
 pub use forward::Peers;
+pub use metadata::MetadataService;
 pub use releases::ReleasesService;
 pub use service::OperatorService;
 
@@ -17,6 +19,7 @@ use crate::operation::OperationError;
 use crate::telemetry::Chain;
 use anyhow::{Context, Result};
 use axum::middleware;
+use tidegate_proto::wire::v1::metadata_server::MetadataServer;
 use tidegate_proto::wire::v1::operator_server::OperatorServer;
 use tidegate_proto::wire::v1::releases_server::ReleasesServer;
 use tokio_util::sync::CancellationToken;
@@ -24,16 +27,18 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::{Code, Status};
 
-/// Serves both services behind the guard until `shutdown`.
+/// Serves all services behind the guard until `shutdown`.
 pub async fn serve(
     listener: Listener,
     operator: OperatorService,
     releases: ReleasesService,
+    metadata: MetadataService,
     guard: Guard,
     shutdown: CancellationToken,
 ) -> Result<()> {
     let routes = Routes::new(OperatorServer::new(operator))
         .add_service(ReleasesServer::new(releases))
+        .add_service(MetadataServer::new(metadata))
         .into_axum_router();
     let guarded = routes.layer(middleware::from_fn_with_state(guard, guard::grpc));
     let router = Server::builder().add_routes(Routes::from(guarded));

@@ -13,6 +13,7 @@ mod history;
 mod instances;
 mod leader;
 mod list;
+pub mod metadata;
 mod pause;
 mod reconcile;
 pub mod release;

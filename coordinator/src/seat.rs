@@ -2,7 +2,7 @@
 //! everything that matters from the store.
 
 use crate::report::Picture;
-use crate::stopwatch::{Stopwatches, StreamWatches};
+use crate::stopwatch::{GroupWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,6 +25,7 @@ pub struct Seat {
     next_event: Mutex<u64>,
     watches: Mutex<Stopwatches>,
     streams: Mutex<StreamWatches>,
+    groups: Mutex<GroupWatches>,
     committed: AtomicI64,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
 }
@@ -40,6 +41,7 @@ impl Seat {
             next_event: Mutex::new(0),
             watches: Mutex::default(),
             streams: Mutex::default(),
+            groups: Mutex::default(),
             committed,
             schemas: watch::Sender::default(),
         }
@@ -75,6 +77,7 @@ impl Seat {
             wall: now(),
             elapsed: held(&self.watches).read(&picture.fleet),
             uncounted: held(&self.streams).read(&picture.fleet),
+            group_uncounted: held(&self.groups).read(&picture.fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
             unheard_ms: picture.unheard_ms(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use tidegate_planner::{Elapsed, Fleet};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
-use tidegate_proto::{Revision, StreamName, UpgradeId};
+use tidegate_proto::{GroupName, Revision, StreamName, UpgradeId};
 use tokio::time::Instant;
 
 /// A stopwatch for each active upgrade.
@@ -71,17 +71,48 @@ impl Stopwatch {
 
 /// How long the record of each release stream has stood as it does, by this leader's count: what its own counts lack.
 #[derive(Debug, Default)]
-pub struct StreamWatches(BTreeMap<StreamName, (Revision, Instant)>);
+pub struct StreamWatches(RecordWatches<StreamName>);
 
 impl StreamWatches {
-    /// Reads them all, in milliseconds; whoever rewrites a record has stored the count, so it begins anew.
+    /// Reads them all, in milliseconds.
     pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<StreamName, u64> {
+        self.0.read(fleet.streams().map(|(name, stream)| (name, stream.at)))
+    }
+}
+
+/// The same of each metadata group.
+#[derive(Debug, Default)]
+pub struct GroupWatches(RecordWatches<GroupName>);
+
+impl GroupWatches {
+    /// Reads them all, in milliseconds.
+    pub fn read(&mut self, fleet: &Fleet) -> BTreeMap<GroupName, u64> {
+        self.0.read(fleet.groups().map(|(name, group)| (name, group.at)))
+    }
+}
+
+/// How long records have stood as they do.
+#[derive(Debug)]
+struct RecordWatches<Name>(BTreeMap<Name, (Revision, Instant)>);
+
+impl<Name> Default for RecordWatches<Name> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<Name: Ord + Clone> RecordWatches<Name> {
+    /// Reads them all, in milliseconds; whoever rewrites a record has stored the count, so it begins anew.
+    fn read<'a>(&mut self, records: impl Iterator<Item = (&'a Name, Revision)>) -> BTreeMap<Name, u64>
+    where
+        Name: 'a,
+    {
         let now = Instant::now();
         let mut kept = BTreeMap::new();
         let mut shown = BTreeMap::new();
-        for (name, stream) in fleet.streams() {
-            let stood = self.0.remove(name).filter(|(written, _)| *written == stream.at);
-            let (written, since) = stood.unwrap_or((stream.at, now));
+        for (name, at) in records {
+            let stood = self.0.remove(name).filter(|(written, _)| *written == at);
+            let (written, since) = stood.unwrap_or((at, now));
             let passed = now.duration_since(since).as_millis();
             shown.insert(name.clone(), u64::try_from(passed).unwrap_or(u64::MAX));
             kept.insert(name.clone(), (written, since));

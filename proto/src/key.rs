@@ -29,11 +29,18 @@
 //! <prefix>/tasks/<node>/<task>                  coordinator: a named hook to run once on a node
 //! <prefix>/results/<node>/<task>                agent: claimed, then its outcome; the coordinator removes both together
 //! <prefix>/signals/<subject>/<compute>          coordinator: how a compute fared with a canary
+//! <prefix>/signals/group-<group>/<node>         the node's agent, or the coordinator for an instance that has none: how it
+//!                                               fared with a metadata document
+//! <prefix>/groups/<group>                       coordinator: a metadata group: which document it has, and the update that runs
+//! <prefix>/members/<group>                      coordinator: who belongs to it, where they are named one by one
+//! <prefix>/documents/<group>/<generation>       coordinator: a metadata document; written once, never changed
+//! <prefix>/exposed/<group>/<page>               coordinator: in which batch of the update each instance is
 //! ```
 
 use crate::compute::ReleaseRevision;
+use crate::metadata::MetadataGeneration;
 use crate::name::{
-    ComputeId, NodeId, SchemaName, ServiceName, StreamName, TaskId, TermId, TokenId, UpgradeId,
+    ComputeId, GroupName, NodeId, SchemaName, ServiceName, StreamName, TaskId, TermId, TokenId, UpgradeId,
 };
 use crate::{Digest, ReleaseTag};
 use std::fmt;
@@ -119,6 +126,8 @@ pub enum Subject {
     Leader,
     /// A release stream.
     Stream(StreamName),
+    /// A metadata group.
+    Group(GroupName),
 }
 
 /// What a signal is about.
@@ -192,6 +201,16 @@ pub enum Key {
     Evidence(ReleaseTag, ReleaseTag),
     /// A word of a compute about a canary.
     Signal(SignalSubject, ComputeId),
+    /// A word of an instance about a metadata document.
+    GroupSignal(GroupName, NodeId),
+    /// A metadata group.
+    Group(GroupName),
+    /// Who belongs to a metadata group.
+    Members(GroupName),
+    /// A metadata document.
+    Document(GroupName, MetadataGeneration),
+    /// A page of who is in which batch of an update of metadata.
+    Exposed(GroupName, u32),
     /// A hook to run on a node.
     Task(NodeId, TaskId),
     /// What came of it.
@@ -230,11 +249,15 @@ pub enum Kind {
     Signal,
     Task,
     TaskResult,
+    Group,
+    Members,
+    Document,
+    Exposed,
 }
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 32] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -263,6 +286,10 @@ impl Kind {
         Self::Signal,
         Self::Task,
         Self::TaskResult,
+        Self::Group,
+        Self::Members,
+        Self::Document,
+        Self::Exposed,
     ];
 
     /// The first word of its keys.
@@ -296,6 +323,10 @@ impl Kind {
             Self::Signal => "signals",
             Self::Task => "tasks",
             Self::TaskResult => "results",
+            Self::Group => "groups",
+            Self::Members => "members",
+            Self::Document => "documents",
+            Self::Exposed => "exposed",
         }
     }
 
@@ -342,7 +373,11 @@ impl Key {
             Self::ReleaseTag(..) => Kind::ReleaseTag,
             Self::Need(_) => Kind::Need,
             Self::Evidence(..) => Kind::Evidence,
-            Self::Signal(..) => Kind::Signal,
+            Self::Signal(..) | Self::GroupSignal(..) => Kind::Signal,
+            Self::Group(_) => Kind::Group,
+            Self::Members(_) => Kind::Members,
+            Self::Document(..) => Kind::Document,
+            Self::Exposed(..) => Kind::Exposed,
             Self::Task(..) => Kind::Task,
             Self::TaskResult(..) => Kind::TaskResult,
         }
@@ -356,6 +391,7 @@ impl fmt::Display for Subject {
             Self::Fleet => f.write_str("fleet"),
             Self::Leader => f.write_str("leader"),
             Self::Stream(stream) => write!(f, "stream-{stream}"),
+            Self::Group(group) => write!(f, "group-{group}"),
         }
     }
 }
@@ -370,7 +406,8 @@ impl FromStr for Subject {
                 let upgrade =
                     || text.strip_prefix("upgrade-").and_then(|id| id.parse().ok()).map(Self::Upgrade);
                 let stream = || text.strip_prefix("stream-").and_then(|id| id.parse().ok()).map(Self::Stream);
-                upgrade().or_else(stream).ok_or_else(|| NotAKey(text.to_owned()))
+                let group = || text.strip_prefix("group-").and_then(|id| id.parse().ok()).map(Self::Group);
+                upgrade().or_else(stream).or_else(group).ok_or_else(|| NotAKey(text.to_owned()))
             }
         }
     }
@@ -436,6 +473,10 @@ impl fmt::Display for Key {
             Self::Need(service) => write!(f, "{word}/{service}"),
             Self::Evidence(compute, storage) => write!(f, "{word}/{compute}/{storage}"),
             Self::Signal(subject, compute) => write!(f, "{word}/{subject}/{compute}"),
+            Self::GroupSignal(group, node) => write!(f, "{word}/{GROUP}{group}/{node}"),
+            Self::Group(group) | Self::Members(group) => write!(f, "{word}/{group}"),
+            Self::Document(group, generation) => write!(f, "{word}/{group}/{generation:012}"),
+            Self::Exposed(group, page) => write!(f, "{word}/{group}/{page:06}"),
             Self::Task(node, task) | Self::TaskResult(node, task) => write!(f, "{word}/{node}/{task}"),
         }
     }
@@ -462,6 +503,9 @@ impl FromStr for Key {
     }
 }
 
+/// What the subject of a signal about metadata begins with.
+const GROUP: &str = "group-";
+
 fn single(kind: Kind, name: &str) -> Option<Key> {
     Some(match kind {
         Kind::Window => Key::Window(name.parse().ok()?),
@@ -477,6 +521,8 @@ fn single(kind: Kind, name: &str) -> Option<Key> {
         Kind::Stream => Key::Stream(name.parse().ok()?),
         Kind::Manifest => Key::Manifest(name.parse().ok()?),
         Kind::Need => Key::Need(name.parse().ok()?),
+        Kind::Group => Key::Group(name.parse().ok()?),
+        Kind::Members => Key::Members(name.parse().ok()?),
         _ => return None,
     })
 }
@@ -493,7 +539,12 @@ fn double(kind: Kind, owner: &str, name: &str) -> Option<Key> {
         Kind::Release => Key::Release(owner.parse().ok()?, name.parse().ok()?),
         Kind::ReleaseTag => Key::ReleaseTag(owner.parse().ok()?, name.parse().ok()?),
         Kind::Evidence => Key::Evidence(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Signal if owner.starts_with(GROUP) => {
+            Key::GroupSignal(owner.strip_prefix(GROUP)?.parse().ok()?, name.parse().ok()?)
+        }
         Kind::Signal => Key::Signal(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Document => Key::Document(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Exposed => Key::Exposed(owner.parse().ok()?, name.parse().ok()?),
         Kind::Task => Key::Task(owner.parse().ok()?, name.parse().ok()?),
         Kind::TaskResult => Key::TaskResult(owner.parse().ok()?, name.parse().ok()?),
         _ => return None,

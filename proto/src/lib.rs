@@ -8,6 +8,7 @@ pub mod compute;
 pub mod digest;
 pub mod duration;
 pub mod key;
+pub mod metadata;
 pub mod mutant;
 pub mod name;
 pub mod percent;
@@ -27,9 +28,10 @@ pub use compute::{Fraction, ReleaseRevision, ReleaseVersion};
 pub use digest::Digest;
 pub use duration::Span;
 pub use key::{Key, Prefix};
+pub use metadata::MetadataGeneration;
 pub use name::{
-    Branch, ComputeId, GroupLabel, HookName, InstanceId, NodeId, PrincipalName, SchemaName, ServiceName,
-    StreamName, TaskId, TermId, TokenId, UpgradeId,
+    Branch, ComputeId, FailureName, GroupLabel, GroupName, HookName, InstanceId, NodeId, PrincipalName,
+    SchemaName, ServiceName, StreamName, TaskId, TermId, TokenId, UpgradeId,
 };
 pub use percent::{Amount, Percent};
 pub use record::Record;

@@ -130,6 +130,16 @@ name!(
     "group of releases"
 );
 name!(
+    /// Instances that share a metadata document (Heat's instance group).
+    GroupName,
+    "metadata group"
+);
+name!(
+    /// A kind of failure, as whoever tells of it calls it: `timeout`, `hook`. Those that are expected are named by it.
+    FailureName,
+    "kind of failure"
+);
+name!(
     /// One way to prove who calls: a bearer token's public half, or a place for a certificate's subject.
     TokenId,
     "token"

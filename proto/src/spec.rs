@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 mod strategy;
+pub(crate) use strategy::heat_steps;
 pub use strategy::{CanaryStep, Strategy};
 
 /// What an operator asks for.

@@ -10,6 +10,7 @@ use crate::record::{
     directive::Directive,
     event::Event,
     evidence::Evidence,
+    group::{Document, ExposedPage, Group, NamedMembers},
     inventory::Inventory,
     leader,
     maintenance::Maintenance,
@@ -138,6 +139,14 @@ values! {
     Task(Task) = Kind::Task,
     /// See [`TaskResult`].
     TaskResult(TaskResult) = Kind::TaskResult,
+    /// See [`Group`].
+    Group(Group) = Kind::Group,
+    /// See [`NamedMembers`].
+    Members(NamedMembers) = Kind::Members,
+    /// See [`Document`].
+    Document(Document) = Kind::Document,
+    /// See [`ExposedPage`].
+    Exposed(ExposedPage) = Kind::Exposed,
 }
 
 /// The lock of a schema has the same body as that of a service, and is a type of its own.

@@ -1,4 +1,4 @@
-//! Messages of the operators' API: generated from `proto/tidegate/v1/{operator,releases}.proto`. Here are only the few
+//! Messages of the operators' API: generated from `proto/tidegate/v1/{operator,releases,metadata}.proto`. Here are only the few
 //! translations of a record into its message that both sides of the border need.
 
 use crate::record::event::Event;

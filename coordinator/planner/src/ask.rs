@@ -3,6 +3,7 @@
 
 mod decommission;
 mod maintenance;
+pub mod metadata;
 mod reconcile;
 pub mod release;
 mod start;

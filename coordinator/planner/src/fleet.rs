@@ -5,6 +5,7 @@ mod compute;
 mod group;
 mod index;
 mod instance;
+mod metadata;
 mod place;
 mod service;
 mod upgrade;
@@ -57,6 +58,7 @@ pub struct Fleet {
     maintenance: BTreeMap<NodeId, Stored<Maintenance>>,
     waves: BTreeMap<UpgradeId, BTreeMap<u32, Stored<WavePage>>>,
     compute: compute::ComputeRecords,
+    metadata: metadata::MetadataRecords,
     tokens: BTreeMap<TokenId, Stored<Token>>,
     unreadable: BTreeMap<Key, (Malformed, Revision)>,
     /// Whether indexes are left as they are until all is loaded.
@@ -167,6 +169,9 @@ impl Fleet {
                 self.assign_waves(&id, page);
             }
             (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
+            (key @ (Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..)), value) => {
+                self.metadata.put(key, value, at)
+            }
             // Events, waiting, certificates and the leader are read by whoever needs them.
             (key, value) => self.compute.put(key, value, at),
         }
@@ -208,6 +213,9 @@ impl Fleet {
             }
             Key::Token(id) => drop(self.tokens.remove(&id)),
             Key::Waves(id, page) => drop(self.waves.get_mut(&id).and_then(|pages| pages.remove(&page))),
+            Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..) => {
+                self.metadata.delete(key)
+            }
             key => self.compute.delete(&key),
         }
     }

@@ -16,6 +16,7 @@ pub mod ask;
 pub mod certificate;
 pub mod contracted;
 pub mod fleet;
+pub mod metadata;
 pub mod moment;
 pub mod plan;
 pub mod preflight;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::upgrade::SchemaBinding;
-use tidegate_proto::{Key, Revision, StreamName, TermId, UpgradeId};
+use tidegate_proto::{GroupName, Key, Revision, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct Moment {
     pub next_event: u64,
     /// By release stream: milliseconds since this leader saw its record as it stands, which the record's counts lack.
     pub uncounted: BTreeMap<StreamName, u64>,
+    /// The same by metadata group.
+    pub group_uncounted: BTreeMap<GroupName, u64>,
     /// By active upgrade that has a schema; absent = nothing seen yet.
     pub schemas: BTreeMap<UpgradeId, SchemaFacts>,
     /// How much longer, in milliseconds, agents are waited for that may contradict a store which this coordinator has

@@ -7,6 +7,7 @@ mod step;
 
 pub use action::{Action, Plan, PlannedCommit, SchemaJob};
 pub(crate) use draft::Draft;
+pub(crate) use step::metadata;
 
 use crate::fleet::Fleet;
 use crate::moment::Moment;
@@ -26,6 +27,8 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
             let held = held.map(|(revision, reasons)| ((name.clone(), revision), reasons));
             plan.releases.extend(held);
         }
+        let updated = fleet.groups().filter(|(_, group)| group.update.is_some());
+        plan.groups = updated.map(|(name, _)| (name.clone(), vec![reason.clone()])).collect();
         return plan;
     }
     for (id, upgrade) in fleet.active_upgrades() {
@@ -46,6 +49,14 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         }
         plan.releases
             .extend(turn.waiting.into_iter().map(|(revision, reasons)| ((name.clone(), revision), reasons)));
+    }
+    for (name, _) in fleet.groups() {
+        let turn = step::metadata::turn(fleet, moment, name, next_event);
+        next_event += turn.events;
+        plan.actions.extend(turn.actions);
+        if !turn.waiting.is_empty() {
+            plan.groups.insert(name.clone(), turn.waiting);
+        }
     }
     for (key, why, _) in fleet.unreadable() {
         let reason = || Reason::Unreadable { key: key.to_string(), why: why.to_string() };
@@ -109,7 +120,7 @@ fn hidden(fleet: &Fleet, key: &Key) -> Vec<UpgradeId> {
 }
 
 /// Why nothing is decided from this store: somebody contradicts it, or may still do so.
-fn unheard(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
+pub(crate) fn unheard(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
     let unheard = || (moment.unheard_ms > 0).then_some(Reason::Unheard { for_ms: moment.unheard_ms });
     fleet.unreconciled(&moment.schemas).or_else(unheard)
 }

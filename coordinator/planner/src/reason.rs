@@ -7,8 +7,8 @@ use tidegate_proto::record::need::Hold;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{
-    HookName, NodeId, ReleaseRevision, ReleaseTag, Revision, ServiceName, ServiceVersion, Span, StreamName,
-    UpgradeId,
+    GroupName, HookName, NodeId, ReleaseRevision, ReleaseTag, Revision, ServiceName, ServiceVersion, Span,
+    StreamName, UpgradeId,
 };
 
 /// A few names out of many, and how many there are.
@@ -45,6 +45,15 @@ impl Sample {
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
+}
+
+/// What an instance told of its failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The kind of failure.
+    pub kind: String,
+    /// What happened, where that was told.
+    pub why: String,
 }
 
 impl fmt::Display for Sample {
@@ -135,6 +144,8 @@ pub enum Reason {
     Restored { witnesses: Vec<String>, count: usize },
     Unheard { for_ms: u64 },
     FormerStore { nodes: Sample },
+    Unsignalled { nodes: Sample, batch: u32, batches: u32, left: Span },
+    Watched { batch: u32, batches: u32, left: Span },
 }
 
 impl fmt::Display for Reason {
@@ -272,6 +283,12 @@ impl fmt::Display for Reason {
             Self::FormerStore { nodes } => {
                 write!(f, "obeyed a former store until this one was reconciled, and are told anew: {nodes}")
             }
+            Self::Unsignalled { nodes, batch, batches, .. } => {
+                write!(f, "batch {batch} of {batches}: not yet told by {nodes}")
+            }
+            Self::Watched { batch, batches, .. } => {
+                write!(f, "batch {batch} of {batches} has told, and is watched for a while")
+            }
         }
     }
 }
@@ -331,6 +348,8 @@ impl Reason {
             Self::Restored { .. } => "restored",
             Self::Unheard { .. } => "unheard",
             Self::FormerStore { .. } => "former-store",
+            Self::Unsignalled { .. } => "unsignalled",
+            Self::Watched { .. } => "watched",
         }
     }
 
@@ -379,6 +398,10 @@ impl Reason {
             Self::NotAvailable { .. } => "whoever says whether the release answers",
             Self::Errand { .. } => "the agents of these nodes",
             Self::ErrandFailed { .. } => "a person: the hook on that node, then another attempt",
+            Self::Unsignalled { .. } => {
+                "the instances, by telling how they fared; or a person, by calling the update off"
+            }
+            Self::Watched { .. } => "the coordinator, by itself",
             Self::TooManyKept { .. } => "a person, by unpinning; or computes that move to a later release",
             Self::EmptyWave { .. } => "a person: mend and retry one of the wave, or roll back",
             Self::NoInstances { .. } => "an agent that is started for it",
@@ -465,6 +488,11 @@ impl Reason {
             Self::NotAvailable { deadline, .. } => {
                 Some(format!("after {deadline} without becoming available it has failed"))
             }
+            Self::Unsignalled { left, .. } => Some(format!(
+                "in {left} those that have told nothing count as failed ({})",
+                tidegate_proto::metadata::TIMEOUT
+            )),
+            Self::Watched { left, .. } => Some(format!("in {left} the next batch is exposed")),
             Self::Stalled { .. } => {
                 Some("it has passed; the spec ignores those that are unreachable".to_owned())
             }
@@ -477,6 +505,18 @@ impl Reason {
             | Self::Maintained { .. }
             | Self::Skipped { .. } => Some("none: waiting for a person is no failure".to_owned()),
             _ => None,
+        }
+    }
+
+    /// The same for an update of metadata.
+    pub fn for_group(&self, group: &GroupName) -> WaitingFor {
+        let helps = matches!(self, Self::Unsignalled { .. } | Self::Watched { .. });
+        WaitingFor {
+            kind: self.kind().to_owned(),
+            what: self.to_string(),
+            who: self.who().to_owned(),
+            command: helps.then(|| format!("tidegate metadata cancel {group} --why …")),
+            deadline: self.deadline(),
         }
     }
 

@@ -176,13 +176,14 @@ struct Finding {
     note: String,
 }
 
-fn asked<T>(principal: Principal, message: T) -> Request<T> {
+/// A request in the name of whoever calls.
+pub(super) fn asked<T>(principal: Principal, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.extensions_mut().insert(principal);
     request
 }
 
-fn json_text(status: StatusCode, text: String) -> Response {
+pub(super) fn json_text(status: StatusCode, text: String) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 

@@ -1,7 +1,7 @@
 //! How a coordinator is reached, and as whom: the options that every command has.
 
 use super::exit::Failure;
-use crate::grpc::client::{self, Client, Connection, Releases, Trust};
+use crate::grpc::client::{self, Client, Connection, Metadata, Releases, Trust};
 use crate::guard::Token;
 use crate::telemetry::Chain;
 use std::path::PathBuf;
@@ -48,6 +48,11 @@ impl Reach {
     /// Connects to the service about compute releases.
     pub async fn releases(&self) -> Result<Releases, Failure> {
         Ok(self.connect().await?.releases())
+    }
+
+    /// Connects to the service about metadata groups.
+    pub async fn metadata(&self) -> Result<Metadata, Failure> {
+        Ok(self.connect().await?.metadata())
     }
 
     async fn connect(&self) -> Result<Connection, Failure> {

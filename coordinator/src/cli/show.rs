@@ -45,6 +45,12 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// An event: when, from what to what, by whom, why.
+pub fn event(event: &v1::Event) -> String {
+    let because = if event.because.is_empty() { String::new() } else { format!(": {}", event.because) };
+    format!("{}  {} -> {} by {}{because}", time(event.at), event.from, event.to, event.who)
+}
+
 /// Where an upgrade stands: `roll 2/4`, `paused in roll 2/4`.
 pub fn stands(upgrade: &v1::UpgradeSummary) -> String {
     let phase = match upgrade.wave {

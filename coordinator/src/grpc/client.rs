@@ -3,6 +3,7 @@
 use crate::guard::Token;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate_proto::wire::v1::metadata_client::MetadataClient;
 use tidegate_proto::wire::v1::operator_client::OperatorClient;
 use tidegate_proto::wire::v1::releases_client::ReleasesClient;
 use tonic::service::Interceptor;
@@ -22,6 +23,9 @@ pub type Client = OperatorClient<Calls>;
 /// A client of the service about compute releases.
 pub type Releases = ReleasesClient<Calls>;
 
+/// A client of the service about metadata groups.
+pub type Metadata = MetadataClient<Calls>;
+
 /// A connection, over which every service is asked.
 #[derive(Clone)]
 pub struct Connection(Calls);
@@ -35,6 +39,11 @@ impl Connection {
     /// The service about compute releases.
     pub fn releases(&self) -> Releases {
         ReleasesClient::new(self.0.clone())
+    }
+
+    /// The service about metadata groups.
+    pub fn metadata(&self) -> Metadata {
+        MetadataClient::new(self.0.clone())
     }
 }
 

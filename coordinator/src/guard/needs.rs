@@ -63,6 +63,18 @@ pub const RELEASE_METHODS: &[(&str, Role)] = &[
     ("ConfigureStream", Operate),
 ];
 
+/// The methods of the service about metadata groups. Whoever releases may set a document, as they may create a release.
+pub const METADATA_METHODS: &[(&str, Role)] = &[
+    ("ListGroups", Read),
+    ("ShowGroup", Read),
+    ("InstanceMetadata", Read),
+    ("ExplainGroup", Read),
+    ("GroupHistory", Read),
+    ("SetMetadata", Release),
+    ("CancelMetadata", Release),
+    ("TellMetadata", Release),
+];
+
 /// The routes of HTTP, as their router has them. HEAD is asked as GET.
 pub const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/healthz", Need::Nothing),
@@ -92,13 +104,24 @@ pub const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/management/api/v2/streams/{stream}/active", Need::Role(Read)),
     ("PUT", "/management/api/v2/evidence/{compute_tag}/{storage_tag}", Need::Role(Release)),
     ("GET", "/management/api/v2/openapi.json", Need::Nothing),
+    ("GET", "/v1/groups", Need::Role(Read)),
+    ("GET", "/v1/groups/{group}", Need::Role(Read)),
+    ("PUT", "/v1/groups/{group}/metadata", Need::Role(Release)),
+    ("POST", "/v1/groups/{group}/cancel", Need::Role(Release)),
+    ("GET", "/v1/groups/{group}/explain", Need::Role(Read)),
+    ("GET", "/v1/groups/{group}/instances/{instance}/metadata", Need::Role(Read)),
+    ("POST", "/v1/groups/{group}/instances/{instance}/signal", Need::Role(Release)),
+    ("GET", "/v1/openapi.json", Need::Nothing),
 ];
+
+/// Every service, with its methods.
+pub const SERVICES: [(&str, &[(&str, Role)]); 3] =
+    [("Operator", METHODS), ("Releases", RELEASE_METHODS), ("Metadata", METADATA_METHODS)];
 
 /// What a method needs, by its path: `/tidegate.v1.Operator/StartUpgrade`.
 pub fn of_method(path: &str) -> Role {
-    let services = [("/tidegate.v1.Operator/", METHODS), ("/tidegate.v1.Releases/", RELEASE_METHODS)];
-    let found = services.into_iter().find_map(|(service, methods)| {
-        let method = path.strip_prefix(service)?;
+    let found = SERVICES.iter().find_map(|(service, methods)| {
+        let method = path.strip_prefix("/tidegate.v1.")?.strip_prefix(service)?.strip_prefix('/')?;
         methods.iter().find(|(name, _)| *name == method)
     });
     found.map_or(Operate, |(_, role)| *role)
@@ -115,14 +138,15 @@ pub fn of_route(method: &str, path: &str) -> Need {
 mod tests {
     use super::*;
 
-    const SERVICES: [(&str, &[(&str, Role)]); 2] = [
+    const FILES: [(&str, &[(&str, Role)]); 3] = [
         (include_str!("../../../proto/proto/tidegate/v1/operator.proto"), METHODS),
         (include_str!("../../../proto/proto/tidegate/v1/releases.proto"), RELEASE_METHODS),
+        (include_str!("../../../proto/proto/tidegate/v1/metadata.proto"), METADATA_METHODS),
     ];
 
     #[test]
     fn every_method_of_a_service_is_in_its_table_and_no_other() {
-        for (service, table) in SERVICES {
+        for (service, table) in FILES {
             let lines =
                 service.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
             let mut methods: Vec<&str> = lines.collect();

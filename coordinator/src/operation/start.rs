@@ -81,7 +81,7 @@ fn foreseen(fleet: &Fleet, id: &UpgradeId, spec: &Spec) -> (Vec<Finding>, Vec<Wa
         fleet.service(&spec.service).into_iter().flat_map(ServiceFleet::instances).map(|instance| {
             (&instance.node, label.and_then(|label| instance.label(label)).unwrap_or_default())
         });
-    let drawn = wave::draw(id, &spec.strategy, nodes);
+    let drawn = wave::draw(id.as_str(), &spec.strategy, nodes);
     let mut members = drawn.members.iter();
     let waves = drawn.sizes.iter().zip(1..).map(|(size, wave)| {
         let nodes: Vec<String> =

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener, Peer, Shown};
 use tidegate_coordinator::grpc::client::{Client, Trust, connect};
-use tidegate_coordinator::grpc::{self, OperatorService, Peers, ReleasesService};
-use tidegate_coordinator::guard::needs::{METHODS, RELEASE_METHODS};
+use tidegate_coordinator::grpc::{self, MetadataService, OperatorService, Peers, ReleasesService};
+use tidegate_coordinator::guard::needs::SERVICES;
 use tidegate_coordinator::guard::{self, Borne, Caller, Denied, Guard, Token};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::{Kind, Subject};
@@ -54,16 +54,18 @@ impl House {
         let trust = pki.map_or_else(Trust::default, |(pki, _)| pki.trust(Some("server")));
         let peers = Peers { own: Some(own.clone()), trust };
         let service = OperatorService::new(coordinator.room.clone(), peers.clone());
-        let releases = ReleasesService::new(coordinator.room.clone(), peers);
+        let releases = ReleasesService::new(coordinator.room.clone(), peers.clone());
+        let metadata = MetadataService::new(coordinator.room.clone(), peers);
         let open = CancellationToken::new();
         tokio::spawn(grpc::serve(
             Listener::new(tcp, grpc_tls).unwrap(),
             service,
             releases.clone(),
+            metadata.clone(),
             guard.clone(),
             open.clone(),
         ));
-        let router = api::router(coordinator.room.clone(), releases, guard.clone()).merge(
+        let router = api::router(coordinator.room.clone(), releases, metadata, guard.clone()).merge(
             // A route that nobody has put into the table.
             axum::Router::new()
                 .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
@@ -97,8 +99,9 @@ impl House {
 
 /// One call of a method by its name, with an empty message; how it ended.
 async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str) -> Code {
-    let releases = RELEASE_METHODS.iter().any(|(name, _)| *name == method);
-    let service = if releases { "Releases" } else { "Operator" };
+    let has = |methods: &[(&str, _)]| methods.iter().any(|(name, _)| *name == method);
+    let service =
+        SERVICES.iter().find(|(_, methods)| has(methods)).map_or("Operator", |(service, _)| service);
     let url = format!("{}://{}", house.scheme, house.grpc);
     let mut endpoint = tonic::transport::Endpoint::from_shared(url).unwrap();
     if house.scheme == "https" {
@@ -171,7 +174,7 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
     house.coordinator.room.mirror.reaches(shown).await;
 
     let before = events(&store(&embedded).await).await;
-    for (method, need) in METHODS.iter().chain(RELEASE_METHODS) {
+    for (method, need) in SERVICES.iter().flat_map(|(_, methods)| *methods) {
         for (role, token) in &tokens {
             let code = call(&house, Some(token), &none, method).await;
             let expected = match role {

@@ -8,6 +8,8 @@ mod doors;
 mod garbage;
 mod guard;
 mod herd;
+mod metadata;
+mod openapi;
 mod process;
 mod real_etcd;
 mod real_postgres;

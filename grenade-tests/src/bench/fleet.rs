@@ -229,6 +229,7 @@ pub fn moment() -> Moment {
         elapsed: BTreeMap::new(),
         next_event: 0,
         uncounted: BTreeMap::new(),
+        group_uncounted: BTreeMap::new(),
         schemas: BTreeMap::new(),
         unheard_ms: 0,
     }

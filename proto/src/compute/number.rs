@@ -1,30 +1,31 @@
 //! The two numbers of a compute release: its revision, which counts, and its version, which its image carries.
 
-use serde::{Deserialize, Deserializer, Serialize, de};
-use std::fmt;
-use std::str::FromStr;
-
 /// A text or number that is neither revision nor version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not a {1} of a compute release: a whole number from 1 to {max} is allowed", max = i64::MAX)]
-pub struct NotANumber(String, &'static str);
+#[error("{0} is not a {1}: a whole number from 1 to {max} is allowed", max = i64::MAX)]
+pub struct NotANumber(pub(crate) String, pub(crate) &'static str);
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $word:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         pub struct $name(u64);
 
         impl $name {
             /// The first.
             pub const FIRST: Self = Self(1);
 
+            /// The one after `last` (none = none was ever given).
+            pub fn after(last: Option<Self>) -> Self {
+                Self(last.map_or(0, |last| last.0) + 1)
+            }
+
             /// This number, if it is one.
-            pub fn new(number: u64) -> Result<Self, NotANumber> {
+            pub fn new(number: u64) -> Result<Self, $crate::compute::NotANumber> {
                 if (1..=i64::MAX as u64).contains(&number) {
                     Ok(Self(number))
                 } else {
-                    Err(NotANumber(number.to_string(), $word))
+                    Err($crate::compute::NotANumber(number.to_string(), $word))
                 }
             }
 
@@ -34,16 +35,16 @@ macro_rules! number {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(&self.0, f)
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(&self.0, f)
             }
         }
 
-        impl FromStr for $name {
-            type Err = NotANumber;
-            fn from_str(text: &str) -> Result<Self, NotANumber> {
-                let shown = || NotANumber(format!("{:?}", text.chars().take(40).collect::<String>()), $word);
+        impl std::str::FromStr for $name {
+            type Err = $crate::compute::NotANumber;
+            fn from_str(text: &str) -> Result<Self, $crate::compute::NotANumber> {
+                let shown = || $crate::compute::NotANumber(format!("{:?}", text.chars().take(40).collect::<String>()), $word);
                 if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
                     return Err(shown());
                 }
@@ -51,21 +52,21 @@ macro_rules! number {
             }
         }
 
-        impl<'de> Deserialize<'de> for $name {
+        impl<'de> serde::Deserialize<'de> for $name {
             /// Only a whole JSON number in range: a float, a string, zero or a negative number is malformed.
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct Visitor;
-                impl de::Visitor<'_> for Visitor {
+                impl serde::de::Visitor<'_> for Visitor {
                     type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         write!(f, "a {}, a whole number from 1 to {}", $word, i64::MAX)
                     }
-                    fn visit_u64<E: de::Error>(self, n: u64) -> Result<$name, E> {
+                    fn visit_u64<E: serde::de::Error>(self, n: u64) -> Result<$name, E> {
                         $name::new(n).map_err(E::custom)
                     }
-                    fn visit_i64<E: de::Error>(self, n: i64) -> Result<$name, E> {
+                    fn visit_i64<E: serde::de::Error>(self, n: i64) -> Result<$name, E> {
                         u64::try_from(n)
-                            .map_err(|_| E::custom(NotANumber(n.to_string(), $word)))
+                            .map_err(|_| E::custom($crate::compute::NotANumber(n.to_string(), $word)))
                             .and_then(|n| self.visit_u64(n))
                     }
                 }
@@ -76,23 +77,18 @@ macro_rules! number {
     };
 }
 
+pub(crate) use number;
+
 number!(
     /// The place of a compute release in its stream: counted by the stream, never reused.
     ReleaseRevision,
-    "revision"
+    "revision of a compute release"
 );
 number!(
     /// The version of a compute image, `9057`. It never falls within a branch, and a tag belongs to one for ever.
     ReleaseVersion,
-    "version"
+    "version of a compute release"
 );
-
-impl ReleaseRevision {
-    /// The one after `last` (none = none was ever given).
-    pub fn after(last: Option<Self>) -> Self {
-        Self(last.map_or(0, |last| last.0) + 1)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,13 +1,21 @@
-//! How one compute fared with a canary. One word each, the last one stands; absent = unmeasured, which is no success.
+//! How a compute fared with a canary, or an instance with a metadata document. One word each, the last one stands; absent =
+//! unmeasured, which is no success.
 
 use super::{Body, Timestamp};
+use crate::{FailureName, MetadataGeneration};
 use serde::{Deserialize, Serialize};
 
-/// The word of one compute.
+/// The word of one compute, or of one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Signal {
+    /// Of which metadata document; none = it is about a canary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<MetadataGeneration>,
     /// Whether it went well.
     pub success: bool,
+    /// What kind of failure it was, where whoever tells has a name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureName>,
     /// What happened, where it did not.
     #[serde(default)]
     pub why: String,
@@ -18,5 +26,5 @@ pub struct Signal {
 }
 
 impl Body for Signal {
-    const SCHEMA: u32 = 1;
+    const SCHEMA: u32 = 2;
 }

@@ -39,7 +39,8 @@ fn one() -> Amount {
     Amount::Count(1)
 }
 
-fn heat_steps() -> Vec<CanaryStep> {
+/// Heat's own: 1, then 1 %, 5 %, 20 % of the fleet, then the rest.
+pub(crate) fn heat_steps() -> Vec<CanaryStep> {
     let share = |text: &str| CanaryStep::Of(text.parse().expect("a literal percentage"));
     vec![CanaryStep::Of(one()), share("1%"), share("5%"), share("20%"), CanaryStep::Rest]
 }
@@ -52,7 +53,7 @@ impl Default for Strategy {
 
 impl Strategy {
     /// Everything that is wrong with it by itself.
-    pub(super) fn flaws(&self) -> Vec<Flaw> {
+    pub(crate) fn flaws(&self) -> Vec<Flaw> {
         let flaw = |field, what: &str| vec![Flaw { field, what: what.to_owned() }];
         match self {
             Self::Rolling { batch: Amount::Count(0) } => {

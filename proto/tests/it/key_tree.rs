@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_proto::key::{EventSeq, Kind, SignalSubject, Subject};
-use tidegate_proto::{Digest, Key, Prefix, ReleaseRevision};
+use tidegate_proto::{Digest, Key, MetadataGeneration, Prefix, ReleaseRevision};
 
 fn every_key() -> Vec<(Key, &'static str)> {
     let service = || "pantry-api".parse().unwrap();
@@ -13,6 +13,8 @@ fn every_key() -> Vec<(Key, &'static str)> {
     let stream = || "compute".parse().unwrap();
     let tag = |text: &str| text.parse().unwrap();
     let revision = ReleaseRevision::new(53).unwrap();
+    let group = || "edge-1".parse().unwrap();
+    let generation = MetadataGeneration::new(7).unwrap();
     vec![
         (Key::Report(service(), node()), "/tidegate/reports/pantry-api/n1"),
         (Key::Inventory(service(), node()), "/tidegate/inventory/pantry-api/n1"),
@@ -63,6 +65,15 @@ fn every_key() -> Vec<(Key, &'static str)> {
             ),
             "/tidegate/signals/release-compute-1.2.x-53/c1",
         ),
+        (Key::GroupSignal(group(), node()), "/tidegate/signals/group-edge-1/n1"),
+        (Key::Group(group()), "/tidegate/groups/edge-1"),
+        (Key::Members(group()), "/tidegate/members/edge-1"),
+        (Key::Document(group(), generation), "/tidegate/documents/edge-1/000000000007"),
+        (Key::Exposed(group(), 2), "/tidegate/exposed/edge-1/000002"),
+        (
+            Key::Event(Subject::Group(group()), seq),
+            "/tidegate/events/group-edge-1/00000000000000000007-0000000003",
+        ),
     ]
 }
 
@@ -84,7 +95,7 @@ fn what_is_none_of_ours_is_told_apart() {
     let prefix = Prefix::default();
     assert_eq!(prefix.parse(b"/elsewhere/leader"), None);
     assert_eq!(prefix.parse(b"/tidegate-2/leader"), None);
-    let foreign: [&[u8]; 14] = [
+    let foreign: [&[u8]; 16] = [
         b"/tidegate/reports/pantry-api",
         b"/tidegate/reports/pantry-api/n1/x",
         b"/tidegate/reports/../n1",
@@ -99,6 +110,8 @@ fn what_is_none_of_ours_is_told_apart() {
         b"/tidegate/manifests/abc",
         b"/tidegate/evidence/release-1",
         b"/tidegate/signals/release-compute/c1",
+        b"/tidegate/signals/group-/n1",
+        b"/tidegate/documents/edge/0",
     ];
     for key in foreign {
         assert!(matches!(prefix.parse(key), Some(Err(_))), "{} was read", String::from_utf8_lossy(key));

@@ -26,6 +26,7 @@ fn key_of(kind: Kind) -> Key {
         Kind::Evidence => format!("{}/release-9057/release-8100", kind.word()),
         Kind::Signal => format!("{}/release-compute-53/c1", kind.word()),
         Kind::Task | Kind::TaskResult => format!("{}/n1/prewarm-1", kind.word()),
+        Kind::Document | Kind::Exposed => format!("{}/edge/7", kind.word()),
         Kind::Manifest => format!("{}/{}", kind.word(), "b".repeat(64)),
         _ => format!("{}/x", kind.word()),
     };
@@ -197,6 +198,45 @@ fn a_token_that_says_more_than_it_may_is_malformed() {
     let both = json!({"digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "certificate": "x"});
     assert!(read(&|token| token["credential"] = both.clone()).is_err(), "known by two things");
     assert!(read(&|token| token["expires"] = json!("never")).is_err(), "a time is a number");
+}
+
+#[test]
+fn the_largest_update_of_metadata_is_one_transaction() {
+    use tidegate_proto::metadata::{MAX_DOCUMENT_BYTES, MAX_MEMBERS, MetadataGeneration};
+    use tidegate_proto::record::group::{Document, ExposedPage, NamedMembers};
+    let name = |n: u32| -> tidegate_proto::NodeId { format!("{n:0>63}").parse().unwrap() };
+    let each = || 0..MAX_MEMBERS as u32;
+    let members = each().map(|n| (name(n), n)).collect();
+    let pages = Value::from(ExposedPage { generation: MetadataGeneration::FIRST, members }).encode().len();
+    let named = Value::from(NamedMembers { instances: each().map(name).collect() }).encode().len();
+    let document = json!({ "x": "y".repeat(MAX_DOCUMENT_BYTES - 8) });
+    let bytes = pages + named + Value::from(Document { document }).encode().len();
+    assert!(bytes < MAX_RECORD_BYTES - 16 * 1024, "{bytes} bytes, beside a small record and an event");
+}
+
+#[test]
+fn an_instance_finds_its_page_and_a_page_of_another_update_exposes_nobody() {
+    use tidegate_proto::metadata::MetadataGeneration;
+    use tidegate_proto::record::group::{ExposedPage, page_of, served};
+    let json = files().into_iter().find(|(_, name, _)| name == "groups.1").unwrap().2;
+    let Ok(Value::Group(group)) = Value::decode(&key_of(Kind::Group), &serde_json::to_vec(&json).unwrap())
+    else {
+        panic!("the golden group is a group")
+    };
+    let node: tidegate_proto::NodeId = "n1".parse().unwrap();
+    let mut page = ExposedPage {
+        generation: MetadataGeneration::new(7).unwrap(),
+        members: [(node.clone(), 1), ("n2".parse().unwrap(), 2)].into(),
+    };
+    let generation = |page: Option<&ExposedPage>, node: &str| {
+        served(&group.body, page, &node.parse().unwrap()).unwrap().generation.get()
+    };
+    assert_eq!((generation(Some(&page), "n1"), generation(Some(&page), "n2")), (7, 6));
+    assert_eq!((generation(Some(&page), "n3"), generation(None, "n1")), (6, 6), "not drawn; not known");
+    page.generation = MetadataGeneration::new(6).unwrap();
+    assert_eq!(generation(Some(&page), "n1"), 6);
+    assert_eq!((page_of(&node, 0), page_of(&node, 1)), (0, 0));
+    assert!((2..50).all(|pages| page_of(&node, pages) < pages));
 }
 
 proptest! {

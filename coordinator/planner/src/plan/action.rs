@@ -3,7 +3,7 @@
 use crate::reason::Reason;
 use std::collections::BTreeMap;
 use tidegate_proto::key::Subject;
-use tidegate_proto::{Commit, Digest, ReleaseRevision, StreamName, UpgradeId};
+use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, UpgradeId};
 
 /// The outcome of a turn's thinking.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Plan {
     pub waiting: BTreeMap<UpgradeId, Vec<Reason>>,
     /// Why each waiting compute release, and each canary, does not move further.
     pub releases: BTreeMap<(StreamName, ReleaseRevision), Vec<Reason>>,
+    /// Why each update of metadata does not move further.
+    pub groups: BTreeMap<GroupName, Vec<Reason>>,
 }
 
 /// One thing to do.

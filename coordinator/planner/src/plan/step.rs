@@ -4,6 +4,7 @@ mod bind;
 mod contract;
 mod enter;
 mod failures;
+pub(crate) mod metadata;
 mod preflight;
 mod reconciled;
 pub(super) mod release;

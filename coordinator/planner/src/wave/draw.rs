@@ -1,11 +1,11 @@
-//! Who is in which wave: ordered by a hash of upgrade and node, so that the same fleet is drawn the same way twice,
+//! Who is in which wave: ordered by a hash of seed (the upgrade) and node, so that the same fleet is drawn the same way twice,
 //! then dealt over the failure domains in turn, so that no early wave sits in one of them.
 
 use super::sizes;
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_proto::record::waves::{PAGE_MEMBERS, WavePage};
 use tidegate_proto::spec::Strategy;
-use tidegate_proto::{Digest, NodeId, UpgradeId};
+use tidegate_proto::{Digest, NodeId};
 
 /// A fleet, divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub struct Drawn {
     pub sizes: Vec<u32>,
 }
 
-/// Divides the nodes (each with its failure domain, empty where that is not asked) into waves.
+/// Divides the nodes in the order that `seed` gives them (each with its failure domain, empty where that is not asked) into waves.
 pub fn draw<'a>(
-    upgrade: &UpgradeId,
+    seed: &str,
     strategy: &Strategy,
     nodes: impl Iterator<Item = (&'a NodeId, &'a str)>,
 ) -> Drawn {
-    let order = dealt(upgrade, nodes);
+    let order = dealt(seed, nodes);
     let sizes = sizes(strategy, order.len());
     let waves = sizes.iter().enumerate().flat_map(|(wave, size)| std::iter::repeat_n(wave as u32, *size));
     Drawn {
@@ -31,10 +31,10 @@ pub fn draw<'a>(
     }
 }
 
-fn dealt<'a>(upgrade: &UpgradeId, nodes: impl Iterator<Item = (&'a NodeId, &'a str)>) -> Vec<NodeId> {
+fn dealt<'a>(seed: &str, nodes: impl Iterator<Item = (&'a NodeId, &'a str)>) -> Vec<NodeId> {
     let mut domains: BTreeMap<&str, Vec<(Digest, &NodeId)>> = BTreeMap::new();
     for (node, domain) in nodes {
-        let hash = Digest::of(format!("{upgrade}/{node}").as_bytes());
+        let hash = Digest::of(format!("{seed}/{node}").as_bytes());
         domains.entry(domain).or_default().push((hash, node));
     }
     let mut hands: VecDeque<_> = domains
@@ -89,14 +89,13 @@ mod tests {
     fn membership_is_stable_and_spread_over_domains() {
         let nodes: Vec<NodeId> = (0..90).map(|n| format!("n{n}").parse().unwrap()).collect();
         let zone = |n: usize| ["a", "b", "c"][n % 3];
-        let id: UpgradeId = "u1".parse().unwrap();
         let draw_it = |rev: bool| {
             let mut with: Vec<(&NodeId, &str)> =
                 nodes.iter().enumerate().map(|(i, n)| (n, zone(i))).collect();
             if rev {
                 with.reverse();
             }
-            draw(&id, &Strategy::Rolling { batch: tidegate_proto::Amount::Count(30) }, with.into_iter())
+            draw("u1", &Strategy::Rolling { batch: tidegate_proto::Amount::Count(30) }, with.into_iter())
         };
         let drawn = draw_it(false);
         assert_eq!(drawn, draw_it(true), "the order in which nodes are seen does not matter");

@@ -8,6 +8,7 @@ mod certificate;
 mod contracted;
 mod index;
 mod late_nodes;
+mod metadata;
 mod model;
 mod operations;
 mod persons;

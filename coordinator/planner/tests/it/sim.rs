@@ -67,6 +67,8 @@ pub struct World {
     pub stalled_ms: u64,
     /// How long each stream's record has stood as it does.
     pub uncounted: BTreeMap<tidegate_proto::StreamName, u64>,
+    /// The same of each metadata group.
+    pub group_uncounted: BTreeMap<tidegate_proto::GroupName, u64>,
     pub facts: Option<SchemaFacts>,
     pub jobs: Vec<SchemaJob>,
     /// What the database answers when a certificate is made.
@@ -95,6 +97,7 @@ impl World {
             events: 0,
             stalled_ms: 0,
             uncounted: BTreeMap::new(),
+            group_uncounted: BTreeMap::new(),
             facts: None,
             jobs: Vec::new(),
             evidence: DatabaseEvidence {
@@ -126,6 +129,7 @@ impl World {
             elapsed: BTreeMap::new(),
             next_event: self.events,
             uncounted: self.uncounted.clone(),
+            group_uncounted: self.group_uncounted.clone(),
             schemas: BTreeMap::new(),
             unheard_ms: 0,
         };

@@ -227,14 +227,7 @@ pub async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> 
             show::json(&event)?;
             continue;
         }
-        let because = if event.because.is_empty() { String::new() } else { format!(": {}", event.because) };
-        show::text(&format!(
-            "{}  {} -> {} by {}{because}",
-            show::time(event.at),
-            event.from,
-            event.to,
-            event.who
-        ))?;
+        show::text(&show::event(&event))?;
     }
     Ok(Outcome::Good)
 }

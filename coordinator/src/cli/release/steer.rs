@@ -1,10 +1,10 @@
 //! Wishes.
 
+use crate::cli::document::document;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
 use crate::cli::show;
 use serde_json::{Map, Value as Json, json};
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use tidegate_planner::release::manifest;
 use tidegate_proto::wire::v1::{
@@ -32,19 +32,6 @@ pub struct Canary {
     pub promote_after: Option<u32>,
     pub tolerate: u32,
     pub deadline: Option<String>,
-}
-
-/// Reads a file of YAML or JSON (which is YAML too), or stdin, with the reader of what it holds. Readers refuse a key that
-/// is there twice, and tell line and column.
-fn document<E: Display>(path: &Path, read: impl FnOnce(&str) -> Result<Json, E>) -> Result<Json, Failure> {
-    let shown = path.display();
-    let text = if path == Path::new("-") {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        std::fs::read_to_string(path)
-    };
-    let text = text.map_err(|e| Failure::usage(format!("could not read {shown}: {e}")))?;
-    read(&text).map_err(|e| Failure::usage(format!("{shown}: {e}; nothing was changed")))
 }
 
 /// `NAME=VALUE`.

@@ -76,7 +76,8 @@ pub fn signal(
         );
     }
     let key = Key::Signal(subject, compute.clone());
-    let body = Signal { success, why: asker.why.clone(), who: asker.who.clone(), at: moment.wall };
+    let (why, who) = (asker.why.clone(), asker.who.clone());
+    let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new()
         .when(moment.leader.fence())

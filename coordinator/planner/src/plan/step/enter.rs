@@ -76,7 +76,7 @@ fn divide(id: &tidegate_proto::UpgradeId, service: &ServiceFleet, spec: &Spec) -
     };
     let with: Vec<(tidegate_proto::NodeId, String)> =
         service.instances().map(|i| (i.node.clone(), domain(i))).collect();
-    draw(id, &spec.strategy, with.iter().map(|(node, domain)| (node, domain.as_str())))
+    draw(id.as_str(), &spec.strategy, with.iter().map(|(node, domain)| (node, domain.as_str())))
 }
 
 /// Whether the pages are stored as drawn; plans what is missing.

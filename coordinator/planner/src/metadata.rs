@@ -1,0 +1,225 @@
+//! A metadata group (Heat): who belongs to it, what each instance is served, how an update stands, and what follows from
+//! that.
+//!
+//! ```text
+//!            exposed                told, or too late            the last batch
+//!   set ──────────────► batch n ─────────────────────► batch n+1 ───────────────► finished
+//!                          │ more failed than is borne
+//!                          └──────────────────────────────────────────────────► returned
+//! ```
+//!
+//! Everything that is counted follows from the records: who is drawn, what each told, how long the last batch has been
+//! exposed. So a leader that takes over goes on where the one before was.
+
+use crate::fleet::{Fleet, Instance};
+use crate::reason::{Reason, Sample, Told};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
+use tidegate_proto::record::group::{DocumentVersion, Group, GroupUpdate, Members, served};
+use tidegate_proto::{GroupName, Key, NodeId, Span};
+
+/// Who belongs to a group.
+pub fn members<'a>(
+    fleet: &'a Fleet,
+    name: &'a GroupName,
+    members: &'a Members,
+) -> Box<dyn Iterator<Item = &'a NodeId> + 'a> {
+    match members {
+        Members::Service(service) => {
+            let instances = fleet.service(service).into_iter().flat_map(|service| service.instances());
+            Box::new(instances.filter(|instance| instance.counts()).map(|instance| &instance.node))
+        }
+        Members::Named => Box::new(fleet.named_members(name).into_iter().flat_map(|named| &named.instances)),
+    }
+}
+
+/// Whether an instance belongs to a group.
+pub fn is_member(fleet: &Fleet, name: &GroupName, group: &Group, node: &NodeId) -> bool {
+    match &group.members {
+        Members::Service(service) => {
+            fleet.service(service).and_then(|service| service.get(node)).is_some_and(Instance::counts)
+        }
+        Members::Named => fleet.named_members(name).is_some_and(|named| named.instances.contains(node)),
+    }
+}
+
+/// What an instance is served; none = there is no document for it yet. What cannot be read exposes nobody.
+pub fn document_of(fleet: &Fleet, name: &GroupName, group: &Group, node: &NodeId) -> Option<DocumentVersion> {
+    let pages = group.update.as_ref().map_or(0, |update| update.pages);
+    let page = fleet.exposed_page_of(name, node, pages).map(|page| &page.record.body);
+    served(group, page, node)
+}
+
+/// How the instances of an update fare.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many are exposed.
+    pub exposed: usize,
+    /// Those that told of success.
+    pub succeeded: usize,
+    /// Those that told of a failure that counts, or of nothing in time, where that counts; with what was told.
+    pub failed: BTreeMap<NodeId, Told>,
+    /// How many failed in a way that is expected.
+    pub excused: usize,
+    /// Those that are waited for.
+    pub open: BTreeSet<NodeId>,
+    /// How many of those that were drawn a person has decommissioned since: they are neither waited for nor counted.
+    pub gone: usize,
+}
+
+/// Counts. `waited_ms` is how long the last batch has been exposed; the batches before it had their time.
+pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u64) -> Tally {
+    let mut tally = Tally::default();
+    let members = fleet.group(name).map(|group| &group.members);
+    let is_gone = |node: &NodeId| match members {
+        Some(Members::Service(service)) => fleet
+            .service(service)
+            .and_then(|service| service.get(node))
+            .is_none_or(|instance| !instance.counts()),
+        _ => false,
+    };
+    let is_late = waited_ms >= update.terms.timeout.as_millis();
+    let expects = |kind: &str| update.terms.expected.iter().any(|expected| expected.as_str() == kind);
+    for (node, batch) in drawn(fleet, name, update).filter(|(_, batch)| *batch <= update.batch) {
+        if is_gone(node) {
+            tally.gone += 1;
+            continue;
+        }
+        tally.exposed += 1;
+        let told = match fleet.group_word(name, update.to.generation, node) {
+            Some(word) if word.success => {
+                tally.succeeded += 1;
+                continue;
+            }
+            Some(word) => Told {
+                kind: word.failure.as_ref().map_or(UNNAMED, |kind| kind.as_str()).to_owned(),
+                why: word.why.clone(),
+            },
+            None if batch == update.batch && !is_late => {
+                tally.open.insert(node.clone());
+                continue;
+            }
+            None => Told {
+                kind: TIMEOUT.to_owned(),
+                why: format!("told nothing within {}", update.terms.timeout),
+            },
+        };
+        if expects(&told.kind) {
+            tally.excused += 1;
+        } else {
+            tally.failed.insert(node.clone(), told);
+        }
+    }
+    tally
+}
+
+/// Who was drawn for an update, with their batch, as far as the pages can be read.
+pub fn drawn<'a>(
+    fleet: &'a Fleet,
+    name: &'a GroupName,
+    update: &'a GroupUpdate,
+) -> impl Iterator<Item = (&'a NodeId, u32)> {
+    let pages = fleet.exposed_pages(name).map(|(_, page)| page);
+    let ours = pages.filter(|page| page.generation == update.to.generation);
+    ours.flat_map(|page| page.record.body.members.iter().map(|(node, batch)| (node, *batch)))
+}
+
+/// What follows from a tally.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// The next batch is exposed.
+    Expose,
+    /// The new document is everybody's.
+    Finish(String),
+    /// The former document is everybody's again.
+    Return(String),
+    /// Not yet.
+    Wait(Vec<Reason>),
+}
+
+/// What an update does next.
+pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u64) -> Next {
+    let unreadable = unreadable(fleet, name, update);
+    if !unreadable.is_empty() {
+        return Next::Wait(unreadable);
+    }
+    let tally = tally(fleet, name, update, waited_ms);
+    let tolerated = update.terms.tolerate.rounded_down(update.drawn as usize);
+    if tally.failed.len() > tolerated {
+        return Next::Return(failures(&tally, update, tolerated));
+    }
+    let mut reasons = Vec::new();
+    if !tally.open.is_empty() {
+        reasons.push(Reason::Unsignalled {
+            nodes: Sample::counted(tally.open.iter()),
+            batch: update.batch + 1,
+            batches: update.batches,
+            left: Span::from_millis(update.terms.timeout.as_millis().saturating_sub(waited_ms)),
+        });
+    } else if waited_ms < update.terms.pause.as_millis() {
+        let left = Span::from_millis(update.terms.pause.as_millis() - waited_ms);
+        reasons.push(Reason::Watched { batch: update.batch + 1, batches: update.batches, left });
+    }
+    if !reasons.is_empty() {
+        return Next::Wait(reasons);
+    }
+    if update.batch + 1 < update.batches {
+        return Next::Expose;
+    }
+    // Unmeasured is not success.
+    if tally.succeeded == 0 {
+        let excused = tally.excused;
+        return Next::Return(format!(
+            "no instance told of success ({excused} failed as is expected, {} are gone): unmeasured is not success",
+            tally.gone
+        ));
+    }
+    Next::Finish(summary(&tally))
+}
+
+fn summary(tally: &Tally) -> String {
+    let mut text = format!("{} of {} instances told of success", tally.succeeded, tally.exposed);
+    if !tally.failed.is_empty() {
+        text.push_str(&format!("; {} failed, which is tolerated", tally.failed.len()));
+    }
+    if tally.excused > 0 {
+        text.push_str(&format!("; {} failed in ways that are expected", tally.excused));
+    }
+    text
+}
+
+fn failures(tally: &Tally, update: &GroupUpdate, tolerated: usize) -> String {
+    const NAMED: usize = 3;
+    let named = tally.failed.iter().take(NAMED).map(|(node, told)| match told.why.as_str() {
+        "" => format!("{node} ({})", told.kind),
+        why => format!("{node} ({}: {why:.100})", told.kind),
+    });
+    let named: Vec<String> = named.collect();
+    let more = match tally.failed.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "{} of {} instances failed and {tolerated} are tolerated: {}{more}",
+        tally.failed.len(),
+        update.drawn,
+        named.join(", ")
+    )
+}
+
+/// Pages of the update that cannot be read, or are not there: nothing is decided without them.
+fn unreadable(fleet: &Fleet, name: &GroupName, update: &GroupUpdate) -> Vec<Reason> {
+    let stored: BTreeSet<u32> = fleet
+        .exposed_pages(name)
+        .filter(|(_, page)| page.generation == update.to.generation)
+        .map(|(page, _)| page)
+        .collect();
+    let lacking = (0..update.pages).filter(|page| !stored.contains(page));
+    lacking
+        .map(|page| {
+            let key = Key::Exposed(name.clone(), page);
+            let why = fleet.unreadable_at(&key).map_or_else(|| "is missing".to_owned(), ToString::to_string);
+            Reason::Unreadable { key: key.to_string(), why }
+        })
+        .collect()
+}

@@ -1,0 +1,202 @@
+//! The next step of one metadata group: the next batch of its update is exposed, all are returned, or the update ends. At
+//! most one commit a turn rewrites the group.
+
+use super::super::action::{Action, PlannedCommit};
+use super::super::draft::BATCH;
+use crate::fleet::{Fleet, Stored};
+use crate::metadata::{Next, judge};
+use crate::moment::Moment;
+use crate::reason::Reason;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::{EventSeq, Subject};
+use tidegate_proto::record::event::Event;
+use tidegate_proto::record::group::{EndedUpdate, Group, GroupUpdate, UpdateOutcome};
+use tidegate_proto::{GroupName, Key, NodeId, Revision, mutant};
+
+/// What a turn decides about one group.
+#[derive(Default)]
+pub(in crate::plan) struct Turn {
+    pub(in crate::plan) actions: Vec<Action>,
+    pub(in crate::plan) waiting: Vec<Reason>,
+    /// How many event numbers the actions take.
+    pub(in crate::plan) events: u64,
+}
+
+/// Decides the next step of a group. `number` is that of its next event.
+pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &GroupName, number: u64) -> Turn {
+    let mut turn = Turn::default();
+    turn.actions.extend(forget_words(fleet, moment, name));
+    let Some(stored) = fleet.group(name) else { return turn };
+    let Some(update) = &stored.update else { return turn };
+    let waited_ms = waited(moment, name, update);
+    let by = Writer { moment, name, stored, number };
+    let planned = match judge(fleet, name, update, waited_ms) {
+        Next::Expose => Some(by.exposes(update)),
+        Next::Finish(because) => Some(by.ends(fleet, UpdateOutcome::Finished, "coordinator", because)),
+        Next::Return(because) => Some(by.ends(fleet, UpdateOutcome::Returned, "coordinator", because)),
+        Next::Wait(reasons) => {
+            turn.waiting = reasons;
+            by.counts(update, waited_ms)
+        }
+    };
+    if let Some((what, commit, events)) = planned {
+        turn.events = events;
+        let subject = Subject::Group(name.clone());
+        turn.actions.push(Action::Commit(PlannedCommit { subject, what, commit }));
+    }
+    turn
+}
+
+/// How long the last batch has been exposed: the record says where that began, this leader counted on since it saw it.
+pub(crate) fn waited(moment: &Moment, name: &GroupName, update: &GroupUpdate) -> u64 {
+    update.waited_ms + moment.group_uncounted.get(name).copied().unwrap_or(0)
+}
+
+/// Who rewrites a group, and how.
+pub(crate) struct Writer<'a> {
+    pub(crate) moment: &'a Moment,
+    pub(crate) name: &'a GroupName,
+    pub(crate) stored: &'a Stored<Group>,
+    pub(crate) number: u64,
+}
+
+impl Writer<'_> {
+    /// The commit that rewrites the group, which compares it: two changes of a group never both happen.
+    fn rewrites(&self, change: impl FnOnce(&mut Group)) -> Commit {
+        let key = Key::Group(self.name.clone());
+        let mut body = self.stored.record.body.clone();
+        change(&mut body);
+        let commit = match mutant::is("fence-is-left-out") {
+            true => Commit::new(),
+            false => Commit::new().when(self.moment.leader.fence()),
+        };
+        let commit = match mutant::is("group-is-not-compared") {
+            true => commit,
+            false => commit.when(Precondition::At(key.clone(), self.stored.at)),
+        };
+        commit.put(key, self.stored.record.with(body))
+    }
+
+    fn exposes(&self, update: &GroupUpdate) -> (String, Commit, u64) {
+        let commit = self.rewrites(|group| {
+            if let Some(update) = &mut group.update {
+                (update.batch, update.waited_ms) = (update.batch + 1, 0);
+            }
+        });
+        let batch =
+            |batch: u32| format!("generation {} at batch {batch}/{}", update.to.generation, update.batches);
+        let (from, to) = (batch(update.batch + 1), batch(update.batch + 2));
+        let commit = told(
+            self.moment,
+            self.name,
+            self.number,
+            commit,
+            [from, to.clone()],
+            "every instance of it told",
+            "coordinator",
+        );
+        (to, commit, 1)
+    }
+
+    /// The update is over: what is everybody's follows from how.
+    pub(crate) fn ends(
+        &self,
+        fleet: &Fleet,
+        outcome: UpdateOutcome,
+        who: &str,
+        because: String,
+    ) -> (String, Commit, u64) {
+        let mut generations = (None, None);
+        let commit = self.rewrites(|group| {
+            let Some(update) = group.update.take() else { return };
+            let new = update.to;
+            generations = (Some(new.generation), group.current.map(|current| current.generation));
+            group.kept = match outcome {
+                UpdateOutcome::Finished => group.current.replace(new).map(|former| former.generation),
+                UpdateOutcome::Returned | UpdateOutcome::Cancelled => Some(new.generation),
+            };
+            group.last = Some(EndedUpdate {
+                generation: new.generation,
+                outcome,
+                because: because.clone(),
+                who: who.to_owned(),
+                at: self.moment.wall,
+            });
+        });
+        let commit = fleet
+            .exposed_pages(self.name)
+            .fold(commit, |commit, (page, _)| commit.delete(Key::Exposed(self.name.clone(), page)));
+        let word = |generation: Option<_>| {
+            generation
+                .map_or_else(|| "no document".to_owned(), |generation| format!("generation {generation}"))
+        };
+        let (new, former) = (word(generations.0), word(generations.1));
+        let to = match outcome {
+            UpdateOutcome::Finished => format!("{new} is everybody's"),
+            UpdateOutcome::Returned | UpdateOutcome::Cancelled => format!("all are back at {former}"),
+        };
+        let commit = told(
+            self.moment,
+            self.name,
+            self.number,
+            commit,
+            [format!("{new} is exposed"), to.clone()],
+            &because,
+            who,
+        );
+        (to, commit, 1)
+    }
+
+    /// The count is stored every few seconds, so that another leader goes on from it.
+    fn counts(&self, update: &GroupUpdate, waited_ms: u64) -> Option<(String, Commit, u64)> {
+        const EVERY_MS: u64 = 5_000;
+        if waited_ms < update.waited_ms + EVERY_MS {
+            return None;
+        }
+        let commit = self.rewrites(|group| {
+            if let Some(update) = &mut group.update {
+                update.waited_ms = waited_ms;
+            }
+        });
+        Some(("count".to_owned(), commit, 0))
+    }
+}
+
+/// Adds the event that tells of a change.
+pub(crate) fn told(
+    moment: &Moment,
+    name: &GroupName,
+    number: u64,
+    commit: Commit,
+    [from, to]: [String; 2],
+    because: &str,
+    who: &str,
+) -> Commit {
+    let seq = EventSeq { term: moment.leader.revision.0, number };
+    let key = Key::Event(Subject::Group(name.clone()), seq);
+    let event = Event { from, to, because: because.to_owned(), who: who.to_owned(), at: moment.wall };
+    commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+}
+
+/// What was told of documents that no update brings any more is removed, a batch at a time.
+fn forget_words(fleet: &Fleet, moment: &Moment, name: &GroupName) -> Option<Action> {
+    let running =
+        fleet.group(name).and_then(|group| group.update.as_ref()).map(|update| update.to.generation);
+    let stale: Vec<(&NodeId, Revision)> = fleet
+        .group_words(name)
+        .filter(|(_, word)| running.is_none() || word.generation != running)
+        .map(|(node, word)| (node, word.at))
+        .take(BATCH)
+        .collect();
+    if stale.is_empty() {
+        return None;
+    }
+    let fenced = Commit::new().when(moment.leader.fence());
+    // Whoever tells of another document meanwhile is not forgotten.
+    let commit = stale.into_iter().fold(fenced, |commit, (node, at)| {
+        let key = Key::GroupSignal(name.clone(), node.clone());
+        commit.when(Precondition::At(key.clone(), at)).delete(key)
+    });
+    let what = format!("forget what instances told {name}");
+    Some(Action::Commit(PlannedCommit { subject: Subject::Group(name.clone()), what, commit }))
+}

@@ -1,0 +1,329 @@
+//! `tidegate metadata …`: documents that instances share.
+
+use super::document::document;
+use super::exit::{Failure, Outcome};
+use super::reach::Reach;
+use super::show;
+use crate::operation::metadata::view;
+use clap::{Subcommand, ValueEnum};
+use serde::de::DeserializeOwned;
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+use tidegate_proto::record::waiting::WaitingFor;
+use tidegate_proto::wire::v1::{
+    CancelMetadataRequest, ExplainGroupRequest, GroupHistoryRequest, InstanceMetadataRequest,
+    ListGroupsRequest, MetadataReply, SetMetadataRequest, ShowGroupRequest, TellMetadataRequest,
+};
+
+/// Verbs on metadata groups.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const AFTER: &str = "\
+Examples:
+  tidegate metadata set edge edge.yaml --service pantry-api              to all at once, and nobody is waited for
+  tidegate metadata set edge edge.yaml --pattern rolling --timeout 2m    one after the other told how it fared
+  tidegate metadata set edge edge.yaml --pattern canary --tolerate 2% --expect timeout
+  tidegate metadata explain edge                                         who has not told yet
+  tidegate metadata cancel edge --why \"wrong file\"                       all are back at the former document
+
+Rolling and canary: a batch is exposed, each of its instances tells how it fared, then the next one is. When more fail
+than is tolerated, all are returned to the former document.";
+
+/// How a document is exposed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Pattern {
+    /// Batches of equal size, of one instance unless --batch says otherwise.
+    Rolling,
+    /// Batches that grow: 1, then 1 %, 5 %, 20 %, then the rest, unless --steps says otherwise.
+    Canary,
+    /// Everybody at once.
+    Immediate,
+}
+
+#[derive(Debug, clap::Args)]
+struct Set {
+    /// The group; the first document that is set makes it.
+    group: String,
+    /// The document: a YAML or JSON file with an object in it, or - for stdin.
+    document: PathBuf,
+    /// How it is exposed.
+    #[arg(long, value_enum, default_value = "immediate")]
+    pattern: Pattern,
+    /// With rolling: how many instances at a time, such as 2 or 10%. Default: 1.
+    #[arg(long, value_name = "AMOUNT")]
+    batch: Option<String>,
+    /// With canary: the size of each batch, such as 1,10%,rest.
+    #[arg(long, value_name = "AMOUNT,…", value_delimiter = ',')]
+    steps: Vec<String>,
+    /// How long the instances of a batch may take to tell how they fared. Default: 5m.
+    #[arg(long, value_name = "SPAN")]
+    timeout: Option<String>,
+    /// How long a batch is watched at the least. Default: 0s.
+    #[arg(long, value_name = "SPAN")]
+    pause: Option<String>,
+    /// How many instances may fail, such as 1 or 2%. Default: 0.
+    #[arg(long, value_name = "AMOUNT")]
+    tolerate: Option<String>,
+    /// A kind of failure that does not count, such as timeout. May be given again.
+    #[arg(long = "expect", value_name = "KIND")]
+    expected: Vec<String>,
+    /// Who belongs to the group: the instances of this service. Absent = as before.
+    #[arg(long, value_name = "SERVICE", conflicts_with = "instances")]
+    service: Option<String>,
+    /// Who belongs to the group: this instance, and others that are named so.
+    #[arg(long = "instance", value_name = "NAME")]
+    instances: Vec<String>,
+    /// Why, for the history.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    why: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Give a group another document.
+    Set(Box<Set>),
+    /// The groups.
+    List,
+    /// One group; or what one of its instances is served.
+    Show {
+        /// The group.
+        group: String,
+        /// An instance: what it is served.
+        instance: Option<String>,
+    },
+    /// Call an update off: all are back at the former document.
+    Cancel {
+        /// The group.
+        group: String,
+        /// Why, for the history.
+        #[arg(long)]
+        why: String,
+    },
+    /// Tell how an instance fared with what is being exposed, in its place.
+    Signal {
+        /// The group.
+        group: String,
+        /// The instance.
+        instance: String,
+        /// It went well.
+        #[arg(long, required_unless_present = "failure", conflicts_with = "failure")]
+        success: bool,
+        /// It did not; what kind of failure it was.
+        #[arg(long, value_name = "KIND")]
+        failure: Option<String>,
+        /// What happened.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        why: String,
+    },
+    /// Why an update does not move: who has not told yet, what happens by itself.
+    Explain {
+        /// The group.
+        group: String,
+    },
+    /// Everything that happened to a group, in order, with who did it.
+    History {
+        /// The group.
+        group: String,
+    },
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+    serde_json::from_str(text)
+        .map_err(|e| Failure::failed(format!("the coordinator's answer cannot be read: {e}")))
+}
+
+/// A number as a number, all else as it was typed: the coordinator says what is wrong with it.
+fn amount(text: &str) -> Json {
+    text.parse::<u64>().map_or_else(|_| Json::from(text), Json::from)
+}
+
+fn body(asked: &Set) -> Result<Json, Failure> {
+    let mut body = json!({
+        "document": document(&asked.document, |text| serde_saphyr::from_str(text))?,
+        "pattern": asked.pattern.to_possible_value().map(|value| value.get_name().to_owned()),
+    });
+    let many = |texts: &[String], read: fn(&str) -> Json| {
+        (!texts.is_empty()).then(|| texts.iter().map(|text| read(text)).collect::<Json>())
+    };
+    let optional = [
+        ("batch", asked.batch.as_deref().map(amount)),
+        ("steps", many(&asked.steps, amount)),
+        ("timeout", asked.timeout.clone().map(Json::from)),
+        ("pause", asked.pause.clone().map(Json::from)),
+        ("tolerate", asked.tolerate.as_deref().map(amount)),
+        ("expected", many(&asked.expected, |text| Json::from(text))),
+        ("service", asked.service.clone().map(Json::from)),
+        ("instances", many(&asked.instances, |text| Json::from(text))),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    }
+    Ok(body)
+}
+
+impl Args {
+    /// Asks and shows.
+    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+        match self.verb {
+            Verb::Set(asked) => set(reach, *asked).await,
+            Verb::List => list(reach).await,
+            Verb::Show { group, instance: None } => show_group(reach, group).await,
+            Verb::Show { group, instance: Some(instance) } => served(reach, group, instance).await,
+            Verb::Cancel { group, why } => {
+                let message = CancelMetadataRequest { group, who: reach.who(), why };
+                told(reach, reach.metadata().await?.cancel_metadata(message).await?.get_ref())
+            }
+            Verb::Signal { group, instance, success, failure, why } => {
+                let failure = failure.unwrap_or_default();
+                let who = reach.who();
+                let message =
+                    TellMetadataRequest { group, instance, generation: 0, success, failure, why, who };
+                told(reach, reach.metadata().await?.tell_metadata(message).await?.get_ref())
+            }
+            Verb::Explain { group } => explain(reach, group).await,
+            Verb::History { group } => history(reach, group).await,
+        }
+    }
+}
+
+fn told(reach: &Reach, reply: &MetadataReply) -> Result<Outcome, Failure> {
+    if reach.json {
+        show::json(reply)?
+    } else {
+        show::text(&reply.what)?
+    }
+    Ok(Outcome::Good)
+}
+
+async fn set(reach: &Reach, asked: Set) -> Result<Outcome, Failure> {
+    let body = body(&asked)?.to_string();
+    let message = SetMetadataRequest { group: asked.group, body, who: reach.who(), why: asked.why };
+    told(reach, reach.metadata().await?.set_metadata(message).await?.get_ref())
+}
+
+async fn list(reach: &Reach) -> Result<Outcome, Failure> {
+    let reply = reach.metadata().await?.list_groups(ListGroupsRequest {}).await?.into_inner();
+    let groups: Vec<view::Group> = read(&reply.json)?;
+    if reach.json {
+        groups.iter().try_for_each(show::json)?;
+        return Ok(Outcome::Good);
+    }
+    let rows = groups.iter().map(|group| {
+        vec![
+            group.group.to_string(),
+            members(group),
+            show::or_dash(group.current),
+            group.update.as_ref().map_or_else(|| "-".to_owned(), stands),
+            group.last.as_ref().map_or_else(
+                || "-".to_owned(),
+                |last| format!("{} {}", last.generation, last.outcome.word()),
+            ),
+        ]
+    });
+    show::text(&show::table(&["GROUP", "MEMBERS", "CURRENT", "UPDATE", "LAST"], rows))?;
+    Ok(Outcome::Good)
+}
+
+fn members(group: &view::Group) -> String {
+    match &group.service {
+        Some(service) => format!("{} of {service}", group.members),
+        None => format!("{} named", group.members),
+    }
+}
+
+/// Where an update stands: `7 at batch 2/5`.
+fn stands(update: &view::Update) -> String {
+    format!("{} at batch {}/{}", update.generation, update.batch, update.batches)
+}
+
+async fn show_group(reach: &Reach, group: String) -> Result<Outcome, Failure> {
+    let reply = reach.metadata().await?.show_group(ShowGroupRequest { group }).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let group: view::Group = read(&reply.json)?;
+    let mut lines = vec![
+        ("group", group.group.to_string()),
+        ("members", members(&group)),
+        ("current", show::or_dash(group.current.map(|generation| format!("generation {generation}")))),
+    ];
+    if let Some(update) = &group.update {
+        lines.push((
+            "update",
+            format!("generation {}, asked for by {} at {}", stands(update), update.by, update.at),
+        ));
+        lines.push((
+            "told",
+            format!(
+                "{} of success, {} of failure, {} as is expected, {} not yet; {} of {} are exposed",
+                update.succeeded,
+                update.failed.len(),
+                update.excused,
+                update.open,
+                update.exposed,
+                update.drawn
+            ),
+        ));
+        for (node, told) in &update.failed {
+            lines.push(("failed", format!("{node}: {} {}", told.kind, told.why)));
+        }
+    }
+    if let Some(last) = &group.last {
+        lines.push((
+            "last",
+            format!("generation {} {} by {} at {}", last.generation, last.outcome.word(), last.who, last.at),
+        ));
+        lines.push(("because", last.because.clone()));
+    }
+    let text: String = lines.iter().map(|(word, value)| format!("{word:<9} {value}\n")).collect();
+    show::text(&text)?;
+    Ok(Outcome::Good)
+}
+
+async fn served(reach: &Reach, group: String, instance: String) -> Result<Outcome, Failure> {
+    let message = InstanceMetadataRequest { group, instance };
+    let reply = reach.metadata().await?.instance_metadata(message).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let served: view::Served = read(&reply.json)?;
+    show::text(&serde_json::to_string_pretty(&served.metadata).unwrap_or_default())?;
+    let asked = if served.exposed { ", which is being exposed" } else { "" };
+    eprintln!("{} is served generation {}{asked}", served.instance, served.generation);
+    Ok(Outcome::Good)
+}
+
+async fn explain(reach: &Reach, group: String) -> Result<Outcome, Failure> {
+    let message = ExplainGroupRequest { group: group.clone() };
+    let reply = reach.metadata().await?.explain_group(message).await?.into_inner();
+    if reach.json {
+        show::text(&reply.json)?;
+        return Ok(Outcome::Good);
+    }
+    let reasons: Vec<WaitingFor> = read(&reply.json)?;
+    if reasons.is_empty() {
+        show::text(&format!("no update of {group} waits"))?;
+        return Ok(Outcome::Good);
+    }
+    let reasons: Vec<_> = reasons.into_iter().map(Into::into).collect();
+    show::text(&show::reasons(&reasons, 0))?;
+    Ok(Outcome::Good)
+}
+
+async fn history(reach: &Reach, group: String) -> Result<Outcome, Failure> {
+    let message = GroupHistoryRequest { group };
+    let mut events = reach.metadata().await?.group_history(message).await?.into_inner();
+    while let Some(event) = events.message().await? {
+        if reach.json { show::json(&event)? } else { show::text(&show::event(&event))? }
+    }
+    Ok(Outcome::Good)
+}

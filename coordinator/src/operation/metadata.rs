@@ -1,0 +1,59 @@
+//! What is asked about metadata groups: one file a verb, called by every door alike.
+
+mod cancel;
+mod explain;
+mod get;
+mod groups;
+mod history;
+mod set;
+mod tell;
+pub mod view;
+
+pub use cancel::cancel;
+pub use explain::explain;
+pub use get::get;
+pub use groups::{list, show};
+pub use history::history;
+pub use set::set;
+pub use tell::tell;
+
+use super::OperationError;
+use super::wish::Wished;
+use std::fmt::Display;
+use std::str::FromStr;
+use tidegate_planner::ask::metadata::Asked;
+use tidegate_planner::{Fleet, Stored};
+use tidegate_proto::record::group::Group;
+use tidegate_proto::wire::v1::MetadataReply;
+use tidegate_proto::{Commit, GroupName, Key, Revision};
+
+impl Wished for Asked {
+    fn commit(&self) -> Option<&Commit> {
+        self.commit.as_ref()
+    }
+}
+
+/// Reads a name or a kind of failure.
+fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
+    text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
+}
+
+/// A group as this coordinator sees it.
+fn find<'a>(fleet: &'a Fleet, name: &GroupName) -> Result<&'a Stored<Group>, OperationError> {
+    if let Some(why) = fleet.unreadable_at(&Key::Group(name.clone())) {
+        return Err(OperationError::Refused(format!(
+            "the record groups/{name} {why}: a person must look at it"
+        )));
+    }
+    fleet.group(name).ok_or_else(|| OperationError::NotFound(format!("there is no metadata group {name}")))
+}
+
+fn reply(group: &GroupName, (asked, revision): (Asked, Revision), what: String) -> MetadataReply {
+    MetadataReply {
+        group: group.to_string(),
+        generation: asked.generation.map_or(0, |generation| generation.get()),
+        changed: asked.commit.is_some(),
+        what,
+        revision: revision.0,
+    }
+}

@@ -1,0 +1,31 @@
+//! A person calls an update off.
+
+use super::super::{OperationError, explaining, wish};
+use super::{parse, reply};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::GroupName;
+use tidegate_proto::wire::v1::{CancelMetadataRequest, MetadataReply};
+
+/// Returns all to the former document.
+pub async fn cancel(
+    room: &Room,
+    seat: &Seat,
+    asked: CancelMetadataRequest,
+) -> Result<MetadataReply, OperationError> {
+    let group: GroupName = parse(&asked.group)?;
+    let asker = explaining(&asked.who, &asked.why)?;
+    let granted = wish::settle(
+        room,
+        seat,
+        || async { Ok(()) },
+        |fleet, moment, ()| ask::metadata::cancel(fleet, moment, &group, &asker),
+    )
+    .await?;
+    let what = match granted.0.commit.is_some() {
+        true => format!("the update of {group} is called off: all are back at the former document"),
+        false => format!("no update of {group} runs"),
+    };
+    Ok(reply(&group, granted, what))
+}

@@ -1,0 +1,24 @@
+//! Why an update does not move: who has not told yet, what happens by itself.
+
+use super::super::{OperationError, wish};
+use super::parse;
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::GroupName;
+use tidegate_proto::record::waiting::WaitingFor;
+use tidegate_proto::wire::v1::ExplainGroupRequest;
+
+/// Explains; the leader answers, because it counts the time. Nothing = no update runs, or it is about to move.
+pub fn explain(
+    room: &Room,
+    seat: &Seat,
+    asked: &ExplainGroupRequest,
+) -> Result<Vec<WaitingFor>, OperationError> {
+    let group: GroupName = parse(&asked.group)?;
+    let picture = room.mirror.picture();
+    let fleet = &picture.fleet;
+    let reasons = seat.plan(&picture, |moment| ask::metadata::explain(fleet, moment, &group), |_| 0);
+    let reasons = reasons.map_err(wish::refused)?;
+    Ok(reasons.iter().map(|reason| reason.for_group(&group)).collect())
+}

@@ -1,0 +1,39 @@
+//! A person, or CI, gives a group another document. Asked twice, it is given once.
+
+use super::super::{OperationError, remarking, wish};
+use super::{parse, reply};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask;
+use tidegate_proto::GroupName;
+use tidegate_proto::metadata::{Pattern, UpdateRequest};
+use tidegate_proto::wire::v1::{MetadataReply, SetMetadataRequest};
+
+/// Sets the metadata of a group.
+pub async fn set(
+    room: &Room,
+    seat: &Seat,
+    asked: SetMetadataRequest,
+) -> Result<MetadataReply, OperationError> {
+    let group: GroupName = parse(&asked.group)?;
+    let request: UpdateRequest = serde_json::from_str(&asked.body).map_err(|e| {
+        OperationError::BadInput(format!("the update cannot be read: {e}; nothing was changed"))
+    })?;
+    let asker = remarking(&asked.who, "why", &asked.why)?;
+    let granted = wish::settle(
+        room,
+        seat,
+        || async { Ok(()) },
+        |fleet, moment, ()| ask::metadata::set(fleet, moment, &group, &request, &asker),
+    )
+    .await?;
+    let what = match (granted.0.commit.is_some(), request.pattern, granted.0.generation) {
+        (true, Pattern::Immediate, Some(generation)) => {
+            format!("generation {generation} of {group} is everybody's")
+        }
+        (true, _, Some(generation)) => format!("generation {generation} of {group} is being exposed"),
+        (_, _, Some(generation)) => format!("generation {generation} of {group} says the same already"),
+        (_, _, None) => format!("{group} is as it was"),
+    };
+    Ok(reply(&group, granted, what))
+}

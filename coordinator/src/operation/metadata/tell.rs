@@ -1,0 +1,34 @@
+//! An instance tells how it fared. Instances do not wait for each other: each has a key of its own.
+
+use super::super::{OperationError, remarking, wish};
+use super::{parse, reply};
+use crate::room::Room;
+use crate::seat::Seat;
+use tidegate_planner::ask::metadata::{self as ask, Word};
+use tidegate_proto::wire::v1::{MetadataReply, TellMetadataRequest};
+use tidegate_proto::{GroupName, MetadataGeneration, NodeId};
+
+/// Keeps the word of an instance.
+pub async fn tell(
+    room: &Room,
+    seat: &Seat,
+    asked: TellMetadataRequest,
+) -> Result<MetadataReply, OperationError> {
+    let (group, node): (GroupName, NodeId) = (parse(&asked.group)?, parse(&asked.instance)?);
+    let generation = match asked.generation {
+        0 => None,
+        number => Some(MetadataGeneration::new(number).map_err(|e| OperationError::BadInput(e.to_string()))?),
+    };
+    let failure = (!asked.failure.is_empty()).then(|| parse(&asked.failure)).transpose()?;
+    let word = Word { generation, success: asked.success, failure };
+    let asker = remarking(&asked.who, "why", &asked.why)?;
+    let granted = wish::settle(
+        room,
+        seat,
+        || async { Ok(()) },
+        |fleet, moment, ()| ask::signal(fleet, moment, &group, &node, &word, &asker),
+    )
+    .await?;
+    let told = if asked.success { "success" } else { "failure" };
+    Ok(reply(&group, granted, format!("{node} told of {told} with what {group} is being given")))
+}

@@ -1,0 +1,254 @@
+//! Metadata groups over HTTP, as instances and those who set their documents ask; and what becomes of an update whose
+//! leader is killed.
+
+use crate::openapi::{Answer, Door};
+use crate::world::{Coordinator, LIMIT, store, world};
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use tidegate_coordinator::api::metadata;
+use tidegate_coordinator::grpc::{MetadataService, Peers};
+use tidegate_coordinator::operation;
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::key::Kind;
+use tidegate_proto::metadata::MAX_DOCUMENT_BYTES;
+use tidegate_proto::wire::v1::GroupHistoryRequest;
+use tidegate_store::Scope;
+
+impl Door {
+    async fn of_metadata(coordinator: &Coordinator) -> Self {
+        let service = MetadataService::new(coordinator.room.clone(), Peers::default());
+        Self::of(metadata::routes(service), "/v1").await
+    }
+
+    async fn look(&self, path: &str) -> Answer {
+        self.send("GET", &format!("/v1/groups{path}"), None).await
+    }
+
+    async fn set_metadata(&self, body: &Json) -> Answer {
+        self.send("PUT", "/v1/groups/edge/metadata?why=better", Some(body.to_string())).await
+    }
+
+    async fn signal(&self, instance: &str, word: &Json) -> Answer {
+        let path = format!("/v1/groups/edge/instances/{instance}/signal");
+        self.send("POST", &path, Some(word.to_string())).await
+    }
+
+    async fn serves(&self, instance: &str) -> (u64, bool) {
+        let served = self.look(&format!("/edge/instances/{instance}/metadata")).await;
+        assert_eq!(served.status, StatusCode::OK, "{}", served.body);
+        let generation = served.body["generation"].as_u64().unwrap();
+        assert_eq!(served.body["metadata"]["x"], json!(generation), "each its own document");
+        (generation, served.body["exposed"].as_bool().unwrap())
+    }
+
+    /// Those that are exposed, of i-1 to i-4.
+    async fn exposed(&self) -> Vec<String> {
+        let mut exposed = Vec::new();
+        for n in 1..=4 {
+            let name = format!("i-{n}");
+            if self.serves(&name).await.1 {
+                exposed.push(name);
+            }
+        }
+        exposed
+    }
+}
+
+/// A group of four named instances that have a document.
+async fn with_a_document(coordinator: &Coordinator) -> Door {
+    let door = Door::of_metadata(coordinator).await;
+    let first = json!({"document": {"x": 1}, "instances": ["i-1", "i-2", "i-3", "i-4"]});
+    let set = door.set_metadata(&first).await;
+    assert_eq!((set.status, &set.body["changed"]), (StatusCode::OK, &json!(true)), "{}", set.body);
+    door
+}
+
+/// Waits until the group stands so.
+async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> bool) -> Json {
+    let mut sight = coordinator.room.mirror.sight();
+    let there = async {
+        loop {
+            let group = door.look("/edge").await.body;
+            if holds(&group) {
+                return group;
+            }
+            sight.changed().await.unwrap();
+        }
+    };
+    match tokio::time::timeout(LIMIT, there).await {
+        Ok(group) => group,
+        Err(_) => panic!("it did not come to that: {:#}", door.look("/edge").await.body),
+    }
+}
+
+#[tokio::test]
+async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_asked() {
+    let embedded = Embedded::in_memory();
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    let door = with_a_document(&coordinator).await;
+    let known = door.look("/edge/instances/i-1/metadata").await.etag.unwrap();
+    let path = "/v1/groups/edge/instances/i-1/metadata";
+    assert_eq!(door.send_knowing("GET", path, None, Some(&known)).await.status, StatusCode::NOT_MODIFIED);
+
+    let update = json!({"document": {"x": 2}, "pattern": "rolling", "batch": "50%", "tolerate": 1, "expected": ["busy"]});
+    assert_eq!(door.set_metadata(&update).await.body["generation"], 2);
+    assert_eq!(door.set_metadata(&update).await.body["changed"], json!(false), "it is so already");
+    let second = door.set_metadata(&json!({"document": {"x": 3}})).await;
+    assert_eq!((second.status, &second.body["error"]), (StatusCode::CONFLICT, &json!("refused")));
+    let exposed = door.exposed().await;
+    assert_eq!(exposed.len(), 2);
+    let reasons = door.look("/edge/explain").await.body;
+    assert_eq!(reasons[0]["kind"], "unsignalled", "{reasons:#}");
+    assert!(reasons[0]["deadline"].as_str().unwrap().contains("count as failed"), "{reasons:#}");
+    let hidden = (1..=4).map(|n| format!("i-{n}")).find(|name| !exposed.contains(name)).unwrap();
+    assert_eq!(door.signal(&hidden, &json!({"success": true})).await.status, StatusCode::CONFLICT);
+    let stale = door.signal(&exposed[0], &json!({"success": true, "generation": 1})).await;
+    assert_eq!(stale.status, StatusCode::CONFLICT, "{}", stale.body);
+
+    let busy = json!({"success": false, "failure": "busy", "why": "a backup runs"});
+    assert_eq!(door.signal(&exposed[0], &busy).await.status, StatusCode::OK);
+    assert_eq!(door.signal(&exposed[0], &busy).await.body["changed"], json!(false));
+    door.signal(&exposed[1], &json!({"success": false, "why": "exit 1"})).await;
+    let group = until(&coordinator, &door, |group| group["update"]["batch"] == 2).await;
+    assert_eq!(
+        (&group["update"]["excused"], &group["update"]["failed"][&exposed[1]]["why"]),
+        (&json!(1), &json!("exit 1"))
+    );
+    assert_ne!(door.send_knowing("GET", path, None, Some(&known)).await.status, StatusCode::NOT_MODIFIED);
+    for name in door.exposed().await.iter().filter(|name| !exposed.contains(name)) {
+        let told = door.signal(name, &json!({"success": true, "generation": 2})).await;
+        assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+    }
+    let group = until(&coordinator, &door, |group| group["update"].is_null()).await;
+    assert_eq!((&group["current"], &group["last"]["outcome"]), (&json!(2), &json!("finished")), "{group:#}");
+    assert_eq!(door.serves("i-4").await, (2, false));
+    let off = door.send("POST", "/v1/groups/edge/cancel", Some(json!({"why": "x"}).to_string())).await;
+    assert_eq!(off.body["changed"], json!(false), "none runs");
+    assert_eq!(door.look("").await.body[0]["group"], "edge");
+    assert_eq!(door.send("GET", "/v1/openapi.json", None).await.status, StatusCode::OK);
+    door.was_asked_everything();
+
+    let asked = GroupHistoryRequest { group: "edge".to_owned() };
+    let events = operation::metadata::history(&coordinator.room, &asked).await.unwrap();
+    let told: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
+    assert_eq!(told.len(), 4, "{told:#?}");
+    assert!(told[1].0 == "ci" && told[1].1.contains("batch 1/2"), "{told:#?}");
+    assert_eq!(told[3], ("coordinator", "generation 2 is everybody's"));
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
+    let embedded = Embedded::in_memory();
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    let door = with_a_document(&coordinator).await;
+    let before = coordinator.room.store.list(&Scope::Kind(Kind::Group)).await.unwrap();
+    let large = json!({"document": {"x": "y".repeat(MAX_DOCUMENT_BYTES)}}).to_string();
+    let cases: [(&str, String, u16, &str); 13] = [
+        ("edge", "{\"document\": {},\n \"pattern\" \"x\"}".to_owned(), 400, "line 2 column 12"),
+        ("edge", json!({"document": {}, "pattern": "blue-green"}).to_string(), 400, "blue-green"),
+        ("edge", json!({"document": {}, "pattern": "rolling", "batch": 0}).to_string(), 400, "batch"),
+        ("edge", json!({"document": {}, "pattern": "rolling", "batch": "0%"}).to_string(), 400, "0%"),
+        ("edge", json!({"document": {}, "pattern": "rolling", "batch": "101%"}).to_string(), 400, "101%"),
+        ("edge", json!({"document": {}, "pattern": "rolling", "tolerate": -1}).to_string(), 400, "-1"),
+        ("edge", json!({"document": [1]}).to_string(), 400, "object"),
+        ("edge", json!({"document": {}, "patern": "rolling"}).to_string(), 400, "patern"),
+        ("edge", json!({"document": {}, "timeout": "5m"}).to_string(), 400, "immediate"),
+        ("edge", large, 400, "at most"),
+        ("edge", "x".repeat(1100 * 1024), 413, "at most"),
+        ("other", json!({"document": {}}).to_string(), 400, "say who belongs"),
+        ("other", json!({"document": {}, "service": "ghost"}).to_string(), 404, "ghost"),
+    ];
+    for (group, body, status, word) in cases {
+        let shown = body.chars().take(80).collect::<String>();
+        let answer = door.send("PUT", &format!("/v1/groups/{group}/metadata"), Some(body)).await;
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!(answer.status.as_u16(), status, "{shown}: {}", answer.body);
+        assert!(message.contains(word), "{shown}: {message}");
+    }
+    let word = json!({"success": true});
+    for (path, status) in [
+        ("/ghost", 404),
+        ("/edge/instances/i-9/metadata", 404),
+        ("/ghost/instances/i-1/metadata", 404),
+        ("/-x", 400),
+    ] {
+        assert_eq!(door.look(path).await.status.as_u16(), status, "{path}");
+    }
+    assert_eq!(door.signal("i-1", &word).await.status, StatusCode::CONFLICT, "nothing is being exposed");
+    assert_eq!(door.signal("i-9", &word).await.status, StatusCode::NOT_FOUND);
+    let both = json!({"success": true, "failure": "x"});
+    assert_eq!(door.signal("i-1", &both).await.status, StatusCode::BAD_REQUEST);
+    let unexplained = door.send("POST", "/v1/groups/edge/cancel", Some("{}".to_owned())).await;
+    assert_eq!(unexplained.status, StatusCode::BAD_REQUEST);
+    let after = coordinator.room.store.list(&Scope::Kind(Kind::Group)).await.unwrap();
+    assert_eq!(before.entries[0].mod_revision, after.entries[0].mod_revision, "nothing was changed");
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn a_leader_killed_after_any_word_leaves_an_update_that_the_next_one_finishes() {
+    let embedded = Embedded::in_memory();
+    let mut coordinator = Coordinator::start(&embedded, "c0").await;
+    coordinator.leads().await;
+    let mut door = with_a_document(&coordinator).await;
+    door.set_metadata(&json!({"document": {"x": 2}, "pattern": "rolling"})).await;
+    let mut told: Vec<String> = Vec::new();
+    for n in 1..=4 {
+        let exposed = {
+            until(&coordinator, &door, |group| group["update"]["batch"] == n).await;
+            door.exposed().await
+        };
+        assert_eq!(exposed.len(), n);
+        let fresh = exposed.into_iter().find(|name| !told.contains(name)).unwrap();
+        assert_eq!(door.signal(&fresh, &json!({"success": true})).await.status, StatusCode::OK);
+        told.push(fresh);
+        // Whoever still knows its seat would keep its leadership alive.
+        drop(door);
+        coordinator.kill();
+        coordinator = Coordinator::start(&embedded, &format!("c{n}")).await;
+        coordinator.leads().await;
+        door = Door::of_metadata(&coordinator).await;
+    }
+    let group = until(&coordinator, &door, |group| group["update"].is_null()).await;
+    assert_eq!((&group["current"], &group["last"]["outcome"]), (&json!(2), &json!("finished")), "{group:#}");
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn too_late_is_a_failure_and_all_of_a_service_are_back_at_the_former_document() {
+    let (embedded, coordinator, _herd) = world(3).await;
+    let door = Door::of_metadata(&coordinator).await;
+    let service = crate::herd::service();
+    let first = json!({"document": {"x": 1}, "service": service.as_str()});
+    assert_eq!(door.set_metadata(&first).await.status, StatusCode::OK);
+    let update = json!({"document": {"x": 2}, "pattern": "canary", "timeout": "300ms"});
+    assert_eq!(door.set_metadata(&update).await.body["generation"], 2);
+    let group =
+        until(&coordinator, &door, |group| !group["last"].is_null() && group["last"]["generation"] == 2)
+            .await;
+    assert_eq!((&group["last"]["outcome"], &group["current"]), (&json!("returned"), &json!(1)), "{group:#}");
+    assert!(group["last"]["because"].as_str().unwrap().contains("timeout"), "{group:#}");
+    // A follower answers too.
+    let follower = Coordinator::over(store(&embedded).await, "two");
+    let shown = coordinator.room.mirror.sight().borrow().revision;
+    follower.room.mirror.reaches(shown).await;
+    let theirs = Door::of_metadata(&follower).await;
+    let instance = coordinator
+        .room
+        .mirror
+        .picture()
+        .fleet
+        .service(&service)
+        .unwrap()
+        .instances()
+        .next()
+        .unwrap()
+        .node
+        .clone();
+    assert_eq!(theirs.serves(instance.as_str()).await, (1, false));
+    follower.stop().await;
+    coordinator.stop().await;
+}

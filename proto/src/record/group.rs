@@ -1,0 +1,177 @@
+//! A metadata group: instances that share a document, and the update that brings them another one, batch by batch.
+//!
+//! Who is in which batch is drawn once, when an update begins, and stands in pages; the group's own record says how many
+//! batches are exposed. So exposing another batch, and returning all of them, is one small write, however many instances
+//! there are; and an instance learns what it is served from this record and one page.
+
+use super::{Body, Timestamp};
+use crate::metadata::{MetadataGeneration, UpdateTerms};
+use crate::spec::Strategy;
+use crate::{Digest, NodeId, ServiceName};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Group {
+    /// Who belongs to it.
+    pub members: Members,
+    /// The last generation that was given to a document; none is ever used again.
+    pub latest: MetadataGeneration,
+    /// The document of everybody who is not exposed to another; none = there is none yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<DocumentVersion>,
+    /// The one document besides those two that is still kept: what was current before, or what was returned from. A
+    /// coordinator that sees a little less than the leader may still serve it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<MetadataGeneration>,
+    /// The update that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update: Option<GroupUpdate>,
+    /// How the last one ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<EndedUpdate>,
+}
+
+impl Body for Group {
+    const SCHEMA: u32 = 1;
+}
+
+/// Who belongs to a group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Members {
+    /// The instances of a service that were ever admitted and are not decommissioned, each by its node.
+    Service(ServiceName),
+    /// Those that `members/<group>` names.
+    Named,
+}
+
+/// Which document: its place, and what it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DocumentVersion {
+    /// Its place.
+    pub generation: MetadataGeneration,
+    /// The digest of its canonical form.
+    pub digest: Digest,
+}
+
+/// An update that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GroupUpdate {
+    /// To which document.
+    pub to: DocumentVersion,
+    /// How instances are grouped into batches.
+    pub strategy: Strategy,
+    /// What is waited for, and what is borne.
+    pub terms: UpdateTerms,
+    /// How many instances were drawn.
+    pub drawn: u32,
+    /// Into how many batches.
+    pub batches: u32,
+    /// On how many pages that stands.
+    pub pages: u32,
+    /// The last batch that is exposed, from 0; those before it are too.
+    pub batch: u32,
+    /// Milliseconds since it was exposed, as last stored.
+    #[serde(default)]
+    pub waited_ms: u64,
+    /// Who asked for it.
+    pub by: String,
+    /// Why.
+    #[serde(default)]
+    pub why: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How an update ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EndedUpdate {
+    /// The generation that it was to bring.
+    pub generation: MetadataGeneration,
+    /// What became of it.
+    pub outcome: UpdateOutcome,
+    /// Why.
+    pub because: String,
+    /// Who ended it: a person, or the coordinator by itself.
+    pub who: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What became of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateOutcome {
+    /// The new document is everybody's.
+    Finished,
+    /// It failed: the former document is everybody's again.
+    Returned,
+    /// A person called it off: the same.
+    Cancelled,
+}
+
+impl UpdateOutcome {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Returned => "returned",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Who belongs to a group, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct NamedMembers {
+    /// The instances.
+    pub instances: BTreeSet<NodeId>,
+}
+
+impl Body for NamedMembers {
+    const SCHEMA: u32 = 1;
+}
+
+/// A document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Document {
+    /// The document itself: an object, as it was given.
+    pub document: Json,
+}
+
+impl Body for Document {
+    const SCHEMA: u32 = 1;
+}
+
+/// A page of who is in which batch; which page an instance is on follows from its name ([`page_of`]).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ExposedPage {
+    /// The update that it belongs to, by the generation that it brings.
+    pub generation: MetadataGeneration,
+    /// The instances with their batch, from 0.
+    pub members: BTreeMap<NodeId, u32>,
+}
+
+impl Body for ExposedPage {
+    const SCHEMA: u32 = 1;
+}
+
+/// The page that an instance is on, of so many.
+pub fn page_of(node: &NodeId, pages: u32) -> u32 {
+    let digest = Digest::of(node.as_str().as_bytes());
+    let [a, b, c, d, ..] = *digest.as_bytes();
+    u32::from_be_bytes([a, b, c, d]) % pages.max(1)
+}
+
+/// What an instance is served of a group: exposed to the update that runs, or not. `page` is its page of that update, as far
+/// as it can be read; one that is of another update exposes nobody.
+pub fn served(group: &Group, page: Option<&ExposedPage>, node: &NodeId) -> Option<DocumentVersion> {
+    let exposed = group.update.as_ref().filter(|update| {
+        let page = page.filter(|page| page.generation == update.to.generation);
+        page.and_then(|page| page.members.get(node)).is_some_and(|batch| *batch <= update.batch)
+    });
+    exposed.map(|update| update.to).or(group.current)
+}
