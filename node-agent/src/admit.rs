@@ -197,7 +197,7 @@ fn unreadable(key: &Key, found: &str) -> NotAdmitted {
     NotAdmitted::Unreadable { key: key.clone(), found: found.to_owned() }
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

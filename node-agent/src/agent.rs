@@ -5,6 +5,7 @@ use crate::health;
 use crate::identity;
 use crate::instance::{Fatal, Instance};
 use crate::link::Link;
+use crate::metadata::Follower;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -25,8 +26,19 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
         let instance = Instance::open(&node, service, &held.identity, &link)?;
         tasks.spawn(instance.run(cancel.clone()));
     }
+    let mut followers = JoinSet::new();
+    for group in node.metadata.values() {
+        let follower = Follower::open(&node.name, group, &node.state_dir).with_context(|| {
+            format!("could not take up what is remembered of the metadata group {}", group.name)
+        })?;
+        followers.spawn(follower.run(link.clone(), cancel.clone()));
+    }
     if node.services.is_empty() {
-        tracing::warn!("the configuration names no service: nothing to look after");
+        if node.metadata.is_empty() {
+            tracing::warn!(
+                "the configuration names neither service nor metadata group: nothing to look after"
+            );
+        }
         cancel.cancelled().await;
     }
     let mut first = None;
@@ -39,6 +51,8 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
         cancel.cancel();
     }
     while servers.join_next().await.is_some() {}
+    // A hook that runs is waited for.
+    while followers.join_next().await.is_some() {}
     first.map_or(Ok(()), |fatal| Err(fatal.into()))
 }
 

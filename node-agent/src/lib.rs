@@ -20,6 +20,7 @@ pub mod identity;
 pub mod instance;
 pub mod journal;
 pub mod link;
+pub mod metadata;
 pub mod replace;
 pub mod report;
 mod staging;

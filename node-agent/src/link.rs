@@ -68,6 +68,15 @@ impl Link {
         self.store.borrow().clone()
     }
 
+    /// The store, as soon as it is reached; none = cancelled before.
+    pub async fn connected(&self, cancel: &CancellationToken) -> Option<Store> {
+        let mut store = self.store.clone();
+        tokio::select! {
+            () = cancel.cancelled() => None,
+            found = store.wait_for(Option::is_some) => found.ok().and_then(|store| store.clone()),
+        }
+    }
+
     /// The lease, once it was granted.
     pub fn lease(&self) -> Option<Leased> {
         self.lease.borrow().clone()

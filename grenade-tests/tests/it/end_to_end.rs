@@ -7,6 +7,7 @@ mod fleet;
 mod late_old_node;
 mod leaders;
 mod line;
+mod metadata;
 mod releases;
 mod restored;
 mod store_away;

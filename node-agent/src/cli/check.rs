@@ -1,7 +1,7 @@
 //! Whether this node is able to do what its configuration asks for: tried, not guessed. Nothing is changed.
 
 use crate::config::Service;
-use crate::config::settings::{Driver, Node};
+use crate::config::settings::{Driver, MetadataGroup, Node};
 use crate::directive::seen::Probed;
 use crate::drain::balancer;
 use crate::drain::disable_file::Hand;
@@ -31,6 +31,9 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
     }
     for service in node.services.values() {
         look_at(node, service, &mut findings).await;
+    }
+    for group in node.metadata.values() {
+        documents(group, &mut findings);
     }
     let mut text = String::new();
     for finding in &findings.blocking {
@@ -116,6 +119,21 @@ async fn look_at(node: &Node, service: &Service, findings: &mut Findings) {
         findings.notes.push(format!(
             "service {name}: neither balancers nor in_flight are configured, so that nobody can tell when it is idle: each drain lasts until its deadline"
         ));
+    }
+}
+
+/// The file of a metadata group can be written, and its hook is there.
+fn documents(group: &MetadataGroup, findings: &mut Findings) {
+    let (name, file) = (&group.name, group.file.display());
+    let directory = group.file.parent().unwrap_or(Path::new("/"));
+    if !directory.is_dir() {
+        findings.blocking.push(format!("metadata {name}: the directory of {file} is not there"));
+    } else if let Err(why) = writable(directory) {
+        findings.blocking.push(format!("metadata {name}: {file}: {why}"));
+    }
+    let program = group.hook.as_ref().and_then(|argv| argv.first());
+    if let Some(program) = program.filter(|program| program.contains('/') && !Path::new(program).is_file()) {
+        findings.blocking.push(format!("metadata {name}: the hook is not there: {program}"));
     }
 }
 

@@ -71,4 +71,11 @@ version = 1
 # listen = "127.0.0.1:9700"         # GET /healthcheck, by disable_file
 # files = { "127.0.0.1:9701" = "/var/lib/tidegate/admin.disable" }      # the per-port form
 # agent_check = "127.0.0.1:9702"    # HAProxy's agent-check
+
+# A metadata group that this node follows: the document that it is served stands in a file, and a hook is run when that
+# has changed. A hook may be run twice for one document (a crash in between), never beside itself.
+# [metadata.edge]
+# file = "/etc/pantry/edge.json"
+# hook = ["/usr/local/sbin/reload-edge", "{file}", "{generation}"]    # {file} {group} {generation} {node}
+# timeout = "60s"
 "#;

@@ -4,7 +4,7 @@
 use super::address::{AbsolutePath, Listen, Stats, Url};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use tidegate_proto::{Digest, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
+use tidegate_proto::{Digest, GroupName, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -27,10 +27,27 @@ pub struct Node {
     /// The services of this node.
     #[serde(default)]
     pub service: BTreeMap<ServiceName, Service>,
+    /// The metadata groups that it follows.
+    #[serde(default)]
+    pub metadata: BTreeMap<GroupName, Metadata>,
 }
 
 fn ten_seconds() -> Span {
     Span::from_secs(10)
+}
+
+/// A metadata group that the node follows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// The file that holds the document.
+    pub file: AbsolutePath,
+    /// Run when it has changed: program and arguments, with `{file}`, `{group}`, `{generation}`, `{node}`.
+    #[serde(default)]
+    pub hook: Option<Vec<String>>,
+    /// How long the hook may take.
+    #[serde(default = "one_minute")]
+    pub timeout: Span,
 }
 
 /// Where the store is and who asks.

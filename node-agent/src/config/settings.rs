@@ -5,7 +5,7 @@ use super::fragment::{self, Balancer, Check, Healthcheck};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_proto::{NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
+use tidegate_proto::{GroupName, NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
 
 pub use super::fragment::Artifact;
 
@@ -28,6 +28,21 @@ pub struct Node {
     pub prefix: Prefix,
     /// The services, by name.
     pub services: BTreeMap<ServiceName, Service>,
+    /// The metadata groups, by name.
+    pub metadata: BTreeMap<GroupName, MetadataGroup>,
+}
+
+/// What it is to do for one metadata group.
+#[derive(Debug, Clone)]
+pub struct MetadataGroup {
+    /// Its name.
+    pub name: GroupName,
+    /// The file that holds the document.
+    pub file: PathBuf,
+    /// Run when it has changed; at least a program.
+    pub hook: Option<Vec<String>>,
+    /// How long the hook may take.
+    pub timeout: Duration,
 }
 
 /// What it is to do for one service.
@@ -178,6 +193,7 @@ pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
         .filter_map(|(name, s)| Some((name.clone(), service(name, s, &mut findings)?)))
         .collect();
     shared_files(&services, &mut findings);
+    let metadata = metadata(written.metadata, &mut findings);
     if !findings.is_empty() {
         return Err(findings);
     }
@@ -190,7 +206,37 @@ pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
         store,
         prefix,
         services,
+        metadata,
     })
+}
+
+fn metadata(
+    written: BTreeMap<GroupName, fragment::Metadata>,
+    findings: &mut Vec<String>,
+) -> BTreeMap<GroupName, MetadataGroup> {
+    let mut owners: BTreeMap<PathBuf, GroupName> = BTreeMap::new();
+    let mut groups = BTreeMap::new();
+    for (name, group) in written {
+        let file = group.file.0;
+        if file.file_name().is_none() {
+            findings.push(format!("metadata.{name}: file {} is not a file's path", file.display()));
+        }
+        if let Some(other) = owners.insert(file.clone(), name.clone()) {
+            let shown = file.display();
+            findings.push(format!(
+                "metadata groups {other} and {name} share the file {shown}: give each its own"
+            ));
+        }
+        if group.hook.as_ref().is_some_and(Vec::is_empty) {
+            findings.push(format!(
+                "metadata.{name}: hook is empty: name a program with its arguments, or leave it out"
+            ));
+        }
+        let settled =
+            MetadataGroup { name: name.clone(), file, hook: group.hook, timeout: group.timeout.into() };
+        groups.insert(name, settled);
+    }
+    groups
 }
 
 fn endpoints(written: fragment::Store, findings: &mut Vec<String>) -> tidegate_store::Endpoints {

@@ -31,6 +31,11 @@ impl Hooks {
         Self(RunningLock::named(home, "stage.lock"))
     }
 
+    /// Those that are told of another metadata document.
+    pub fn of_metadata(home: &Path) -> Self {
+        Self(RunningLock::named(home, "hook.lock"))
+    }
+
     /// How `hook` stands, as one who did not see its end finds it.
     pub fn look(&self, hook: &str) -> Hook {
         match self.0.written() {

@@ -10,6 +10,7 @@ mod command;
 mod drain;
 mod healthcheck;
 mod kill;
+mod metadata;
 mod real_etcd;
 mod real_haproxy;
 mod refuse;

@@ -1,0 +1,250 @@
+//! The documents of metadata groups (cfn-hup's part): what this node is served of a group is written to a file, a hook is
+//! run where it has changed, and while an update exposes it, its outcome is told.
+//!
+//! The agent reads what it is served from the store itself, as it reads directives: the group's record, which is watched,
+//! says how far an update is; the node's page of it says in which batch the node is. So a coordinator need not be reached.
+//!
+//! # Invariants
+//! * What is wanted is a level: whoever was away for nine documents takes the tenth.
+//! * The file is whole, whatever happens: the old document or the new one.
+//! * A hook is run at least once for each document that the file came to hold: an agent that was killed in it runs it again.
+
+mod apply;
+mod kept;
+
+use crate::config::settings::MetadataGroup;
+use crate::link::{Chain, Link};
+use apply::{Applied, Apply};
+use kept::{Keeper, Kept, Outcome};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of, served};
+use tidegate_proto::record::signal::Signal;
+use tidegate_proto::{Key, NodeId, Revision, Value};
+use tidegate_store::{Change, Entry, Scope, Seen, Store, StoreError};
+use tokio_util::sync::CancellationToken;
+
+/// Between two attempts at what the store did not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// One group, as this node follows it.
+pub struct Follower {
+    node: NodeId,
+    group: MetadataGroup,
+    keeper: Keeper,
+    kept: Option<Kept>,
+    apply: Apply,
+}
+
+/// What came of bringing the node to what it is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Settled {
+    /// All is as it should be, until the group changes.
+    Rests,
+    /// The store did not answer, or what it said is overtaken: once more.
+    Again,
+}
+
+impl Follower {
+    /// One that takes up what is remembered below the agent's state directory.
+    pub fn open(node: &NodeId, group: &MetadataGroup, state_dir: &Path) -> io::Result<Self> {
+        // No service has a name that begins so.
+        let home = state_dir.join(".metadata").join(group.name.as_str());
+        std::fs::create_dir_all(&home)?;
+        let keeper = Keeper::within(&home);
+        // One that failed is tried again by whoever begins anew.
+        let kept = keeper.read()?.map(Kept::taken_up);
+        let apply = Apply::new(node, group, &home);
+        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply })
+    }
+
+    /// Follows the group until `cancel`. What has begun is finished first.
+    pub async fn run(mut self, link: Link, cancel: CancellationToken) {
+        let Some(store) = link.connected(&cancel).await else { return };
+        let mut stream = store.watch(vec![Scope::Key(Key::Group(self.group.name.clone()))], cancel.clone());
+        let mut wanted: Option<Group> = None;
+        loop {
+            let settled = match &wanted {
+                Some(group) => self.settle(&store, group).await,
+                None => Settled::Rests,
+            };
+            let first = tokio::select! {
+                seen = stream.recv() => seen,
+                () = tokio::time::sleep(PATIENCE), if settled == Settled::Again => continue,
+            };
+            let Some(first) = first else { return };
+            take_in(&mut wanted, first);
+            // Only the newest counts.
+            while let Some(next) = stream.try_recv() {
+                take_in(&mut wanted, next);
+            }
+        }
+    }
+
+    async fn settle(&mut self, store: &Store, group: &Group) -> Settled {
+        match self.bring(store, group).await {
+            Ok(settled) => settled,
+            Err(error) => {
+                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "the store did not answer; tries again");
+                Settled::Again
+            }
+        }
+    }
+
+    async fn bring(&mut self, store: &Store, group: &Group) -> Result<Settled, StoreError> {
+        let page = self.page(store, group).await?;
+        let Some(version) = served(group, page.as_ref(), &self.node) else {
+            self.has_none().await;
+            return Ok(Settled::Rests);
+        };
+        let exposed = group.update.as_ref().filter(|update| update.to == version);
+        if exposed.is_none() && group.update.is_some() {
+            tracing::debug!(group = %self.group.name, generation = %version.generation, "not exposed; the former document stands");
+        }
+        if !self.kept.as_ref().is_some_and(|kept| kept.is(version) && kept.outcome.is_some()) {
+            let Some(document) = self.document(store, version).await? else { return Ok(Settled::Again) };
+            self.take(version, &document).await;
+        }
+        if exposed.is_some() {
+            return self.tell(store, version).await;
+        }
+        Ok(Settled::Rests)
+    }
+
+    /// The node's page of the update that runs.
+    async fn page(&self, store: &Store, group: &Group) -> Result<Option<ExposedPage>, StoreError> {
+        let Some(update) = &group.update else { return Ok(None) };
+        let key = Key::Exposed(self.group.name.clone(), page_of(&self.node, update.pages));
+        match store.get(&key).await?.map(|entry| entry.value) {
+            Some(Ok(Value::Exposed(record))) => Ok(Some(record.body)),
+            Some(Err(error)) => {
+                tracing::error!(%key, %error, "a record cannot be read; the former document stands");
+                Ok(None)
+            }
+            // Gone: the update has ended meanwhile, and the group's record is about to say so.
+            _ => Ok(None),
+        }
+    }
+
+    /// The document, as the file is to hold it; none = it is not there any more, or cannot be read.
+    async fn document(&self, store: &Store, version: DocumentVersion) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = Key::Document(self.group.name.clone(), version.generation);
+        match store.get(&key).await?.map(|entry| entry.value) {
+            Some(Ok(Value::Document(record))) => Ok(Some(apply::text(&record.body.document))),
+            Some(Err(error)) => {
+                tracing::error!(%key, %error, "a document cannot be read; the former one stands");
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes a document this node's: file first, then the hook, each remembered.
+    async fn take(&mut self, version: DocumentVersion, document: &[u8]) {
+        let Applied { outcome } = self
+            .apply
+            .document(version.generation, document, || {
+                self.keeper.write(&Kept { version, outcome: None, told: false })
+            })
+            .await;
+        match &outcome {
+            Outcome::Good => {
+                tracing::info!(group = %self.group.name, generation = %version.generation, "the document was taken")
+            }
+            Outcome::Failed { kind, why } => {
+                tracing::error!(group = %self.group.name, generation = %version.generation, %kind, why, "the document was not taken well")
+            }
+        }
+        self.keep(Kept { version, outcome: Some(outcome), told: false });
+    }
+
+    /// There is no document for this node: none yet, or the first one was returned from.
+    async fn has_none(&mut self) {
+        if self.kept.is_none() {
+            return;
+        }
+        match self.apply.nothing().await {
+            Ok(()) => {
+                self.kept = None;
+                if let Err(error) = self.keeper.forget() {
+                    tracing::error!(group = %self.group.name, %error, "could not forget the former document");
+                }
+            }
+            Err(error) => {
+                tracing::error!(group = %self.group.name, %error, "could not remove the file of a document that was returned from")
+            }
+        }
+    }
+
+    /// Tells how this node fared, once for each document.
+    async fn tell(&mut self, store: &Store, version: DocumentVersion) -> Result<Settled, StoreError> {
+        let Some(kept) = self.kept.clone().filter(|kept| kept.is(version)) else { return Ok(Settled::Again) };
+        let Some(outcome) = kept.outcome.as_ref().filter(|_| !kept.told) else { return Ok(Settled::Rests) };
+        let key = Key::GroupSignal(self.group.name.clone(), self.node.clone());
+        let at = store.get(&key).await?.map_or(Revision::ABSENT, |entry| entry.mod_revision);
+        let (success, failure, why) = match outcome {
+            Outcome::Good => (true, None, String::new()),
+            Outcome::Failed { kind, why } => (false, kind.parse().ok(), why.clone()),
+        };
+        let body = Signal {
+            generation: Some(version.generation),
+            success,
+            failure,
+            why,
+            who: format!("agent of {}", self.node),
+            at: crate::admit::now(),
+        };
+        let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
+        match store.commit(&commit).await {
+            Ok(_) => {
+                self.keep(Kept { told: true, ..kept });
+                Ok(Settled::Rests)
+            }
+            Err(error) => {
+                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not tell how the document fared; tries again");
+                Ok(Settled::Again)
+            }
+        }
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        if let Err(error) = self.keeper.write(&kept) {
+            // What is not remembered is done again after a crash, and that is all.
+            tracing::error!(group = %self.group.name, %error, "could not remember how a document fared");
+        }
+        self.kept = Some(kept);
+    }
+}
+
+fn take_in(wanted: &mut Option<Group>, seen: Seen) {
+    match seen {
+        Seen::Listed(snapshot) => {
+            for entry in snapshot.entries {
+                put(wanted, entry);
+            }
+        }
+        Seen::Changed { changes, .. } => {
+            for change in changes {
+                if let Change::Put(entry) = change {
+                    put(wanted, entry);
+                }
+                // A group that is gone says nothing about the document: the last one stands.
+            }
+        }
+        _ => {}
+    }
+}
+
+fn put(wanted: &mut Option<Group>, entry: Entry) {
+    match entry.value {
+        Ok(Value::Group(record)) if !record.is_newer() => *wanted = Some(record.body),
+        Ok(_) => {
+            tracing::error!(key = %entry.key, "a newer program wrote this record; the former one stands")
+        }
+        Err(error) => {
+            tracing::error!(key = %entry.key, %error, "a record cannot be read; the former one stands")
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A document becomes this node's: the file, whole, then the hook, within its time.
+
+use super::kept::Outcome;
+use crate::config::settings::MetadataGroup;
+use crate::durable;
+use crate::link::Chain;
+use crate::replace::command::NotRun;
+use crate::replace::hook::Hooks;
+use serde_json::Value as Json;
+use std::io;
+use std::path::Path;
+use tidegate_proto::{MetadataGeneration, NodeId};
+
+/// The kinds of failure that are told of.
+const FILE: &str = "file";
+const HOOK: &str = "hook";
+const HOOK_TIMEOUT: &str = "hook-timeout";
+
+/// How documents are applied.
+#[derive(Debug)]
+pub struct Apply {
+    node: NodeId,
+    group: MetadataGroup,
+    hooks: Hooks,
+}
+
+/// What came of it.
+pub struct Applied {
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// The document as the file holds it: for people too.
+pub fn text(document: &Json) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+impl Apply {
+    /// For this group of this node; `home` is where its lock lies.
+    pub fn new(node: &NodeId, group: &MetadataGroup, home: &Path) -> Self {
+        Self { node: node.clone(), group: group.clone(), hooks: Hooks::of_metadata(home) }
+    }
+
+    /// Writes the file and runs the hook. `begins` is remembered before.
+    pub async fn document(
+        &self,
+        generation: MetadataGeneration,
+        document: &[u8],
+        begins: impl FnOnce() -> io::Result<()>,
+    ) -> Applied {
+        let written = begins().and_then(|()| durable::replace(&self.group.file, document));
+        let outcome = match written {
+            Ok(()) => self.hook(&generation.to_string()).await,
+            Err(error) => failed(FILE, format!("could not write {}: {error}", self.group.file.display())),
+        };
+        Applied { outcome }
+    }
+
+    /// There is none any more: the file goes, and the hook is run with generation 0.
+    pub async fn nothing(&self) -> io::Result<()> {
+        durable::remove(&self.group.file)?;
+        if let Outcome::Failed { kind, why } = self.hook("0").await {
+            tracing::error!(group = %self.group.name, kind, why, "the hook did not do well without a document");
+        }
+        Ok(())
+    }
+
+    async fn hook(&self, generation: &str) -> Outcome {
+        let Some(argv) = &self.group.hook else { return Outcome::Good };
+        let argv: Vec<String> = argv.iter().map(|word| self.filled(word, generation)).collect();
+        match self.hooks.run("metadata", &argv, self.group.timeout).await {
+            Ok(done) if done.success => Outcome::Good,
+            Ok(done) => failed(HOOK, done.words()),
+            Err(error @ NotRun::Late { .. }) => failed(HOOK_TIMEOUT, Chain(&error).to_string()),
+            Err(error) => failed(HOOK, Chain(&error).to_string()),
+        }
+    }
+
+    fn filled(&self, word: &str, generation: &str) -> String {
+        word.replace("{file}", &self.group.file.to_string_lossy())
+            .replace("{group}", self.group.name.as_str())
+            .replace("{generation}", generation)
+            .replace("{node}", self.node.as_str())
+    }
+}
+
+fn failed(kind: &str, why: String) -> Outcome {
+    Outcome::Failed { kind: kind.to_owned(), why: why.chars().take(500).collect() }
+}

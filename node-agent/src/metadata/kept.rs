@@ -1,0 +1,84 @@
+//! What is remembered of a group's document: one small file, on the disk before each act that it speaks of.
+
+use crate::durable;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use tidegate_proto::record::group::DocumentVersion;
+
+/// The document that the file holds, or is about to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Which one.
+    pub version: DocumentVersion,
+    /// How that went; none = it has begun.
+    #[serde(default)]
+    pub outcome: Option<Outcome>,
+    /// Whether that was told.
+    #[serde(default)]
+    pub told: bool,
+}
+
+/// How it went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The file holds it, and the hook said so by its exit code.
+    Good,
+    /// Not so.
+    Failed {
+        /// What kind of failure it was.
+        kind: String,
+        /// What was tried and found.
+        why: String,
+    },
+}
+
+impl Kept {
+    /// Whether it is of this document.
+    pub fn is(&self, version: DocumentVersion) -> bool {
+        self.version == version
+    }
+
+    /// As an agent that begins takes it up: what failed is tried again.
+    pub fn taken_up(self) -> Self {
+        match self.outcome {
+            Some(Outcome::Failed { .. }) => Self { outcome: None, told: false, ..self },
+            _ => self,
+        }
+    }
+}
+
+/// Where it is remembered.
+#[derive(Debug)]
+pub struct Keeper(PathBuf);
+
+impl Keeper {
+    /// Within the group's directory.
+    pub fn within(home: &Path) -> Self {
+        Self(home.join("document.json"))
+    }
+
+    /// What was remembered. What cannot be read is as good as nothing: then the document is taken again.
+    pub fn read(&self) -> io::Result<Option<Kept>> {
+        match std::fs::read(&self.0) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes)
+                .inspect_err(|error| {
+                    tracing::error!(path = %self.0.display(), %error, "what was remembered cannot be read; the document is taken again");
+                })
+                .ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Remembers.
+    pub fn write(&self, kept: &Kept) -> io::Result<()> {
+        durable::replace(&self.0, &serde_json::to_vec(kept)?)
+    }
+
+    /// Forgets.
+    pub fn forget(&self) -> io::Result<()> {
+        durable::remove(&self.0)
+    }
+}

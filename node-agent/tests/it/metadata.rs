@@ -1,0 +1,170 @@
+//! The document of a metadata group: in a file, a hook run when it has changed, its outcome told while an update runs.
+
+use crate::world::store::node;
+use crate::world::{World, wait_for};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use tidegate_proto::metadata::{MetadataGeneration, UpdateRequest};
+use tidegate_proto::record::group::{
+    Document, DocumentVersion, ExposedPage, Group, GroupUpdate, Members, page_of,
+};
+use tidegate_proto::record::signal::Signal;
+use tidegate_proto::{Commit, GroupName, Key, NodeId, Value};
+
+fn group() -> GroupName {
+    "edge".parse().unwrap()
+}
+
+fn request(x: u64) -> UpdateRequest {
+    serde_json::from_value(json!({"document": {"x": x}, "pattern": "rolling"})).unwrap()
+}
+
+fn version(number: u64) -> DocumentVersion {
+    DocumentVersion { generation: MetadataGeneration::new(number).unwrap(), digest: request(number).digest() }
+}
+
+/// What a coordinator would write: a group whose documents say their own generation.
+async fn write(world: &World, current: Option<u64>, update: Option<(u64, u32)>) {
+    let mut commit = Commit::new();
+    for number in current.into_iter().chain(update.map(|(number, _)| number)) {
+        let document = json!({"x": number});
+        let key = Key::Document(group(), version(number).generation);
+        commit = commit.put(key, Document { document });
+    }
+    const PAGES: u32 = 3;
+    let running = update.map(|(number, batch)| {
+        let request = request(number);
+        GroupUpdate {
+            to: version(number),
+            strategy: request.strategy(),
+            terms: request.terms(),
+            drawn: 2,
+            batches: 2,
+            pages: PAGES,
+            batch,
+            waited_ms: 0,
+            by: "op".into(),
+            why: String::new(),
+            at: Default::default(),
+        }
+    });
+    // This node is in the second batch, another one on the same page in the first.
+    let members: BTreeMap<NodeId, u32> = [(node(), 1), ("other".parse().unwrap(), 0)].into();
+    if let Some((number, _)) = update {
+        let page = ExposedPage { generation: version(number).generation, members };
+        commit = commit.put(Key::Exposed(group(), page_of(&node(), PAGES)), page);
+    }
+    let latest = current.max(update.map(|(number, _)| number)).unwrap_or(1);
+    let body = Group {
+        members: Members::Named,
+        latest: MetadataGeneration::new(latest).unwrap(),
+        current: current.map(version),
+        kept: None,
+        update: running,
+        last: None,
+    };
+    world.store.store.commit(&commit.put(Key::Group(group()), body)).await.unwrap();
+}
+
+/// A world whose agent follows the group, with a hook that notes what it is told, then does something.
+async fn world_with(then: &str) -> World {
+    let mut world = World::new().await;
+    let room = world.path().display().to_string();
+    let hook = format!("echo {{generation}} >> {room}/hooks; {}", then.replace("@ROOM@", &room));
+    world.top = format!(
+        "[metadata.edge]\nfile = \"{room}/edge.json\"\nhook = [\"sh\", \"-c\", {hook:?}]\ntimeout = \"10s\"\n"
+    );
+    world
+}
+
+fn file(world: &World) -> Option<Json> {
+    let bytes = std::fs::read(world.path().join("edge.json")).ok()?;
+    Some(serde_json::from_slice(&bytes).expect("the file is whole"))
+}
+
+fn hooks(world: &World) -> Vec<String> {
+    let text = std::fs::read_to_string(world.path().join("hooks")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+async fn wait_for_hooks(world: &World, runs: &[&str]) {
+    wait_for("the runs of the hook", world, || async { hooks(world) }, |seen| seen == runs).await;
+}
+
+async fn word(world: &World) -> Option<Signal> {
+    match world.store.store.get(&Key::GroupSignal(group(), node())).await.unwrap()?.value.unwrap() {
+        Value::Signal(record) => Some(record.body),
+        other => panic!("no signal: {other:?}"),
+    }
+}
+
+async fn wait_for_word(world: &World, generation: u64) -> Signal {
+    let of = |word: &Option<Signal>| {
+        word.as_ref().is_some_and(|word| word.generation.map(|g| g.get()) == Some(generation))
+    };
+    wait_for("the node's word", world, || word(world), of).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_is_taken_when_its_turn_comes_told_of_and_given_back() {
+    let world = world_with("true").await;
+    write(&world, Some(1), None).await;
+    let agent = world.agent();
+    wait_for_hooks(&world, &["1"]).await;
+    assert_eq!(file(&world), Some(json!({"x": 1})));
+    assert_eq!(word(&world).await, None, "nobody asks");
+
+    write(&world, Some(1), Some((2, 0))).await;
+    let told = || async { world.log().contains("not exposed; the former document stands") };
+    wait_for("a look at the update", &world, told, |told| *told).await;
+    assert_eq!((file(&world), hooks(&world)), (Some(json!({"x": 1})), vec!["1".to_owned()]));
+
+    write(&world, Some(1), Some((2, 1))).await;
+    let said = wait_for_word(&world, 2).await;
+    assert!(said.success && said.who == "agent of n1", "{said:?}");
+    assert_eq!(file(&world), Some(json!({"x": 2})));
+
+    agent.kill();
+    let _again = world.agent();
+    write(&world, Some(1), None).await;
+    wait_for_hooks(&world, &["1", "2", "1"]).await;
+    assert_eq!(file(&world), Some(json!({"x": 1})), "all are back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_fails_is_told_with_its_words_and_the_first_document_may_be_returned_from() {
+    let world = world_with("echo no such upstream >&2; exit 3").await;
+    write(&world, None, Some((1, 1))).await;
+    let _agent = world.agent();
+    let said = wait_for_word(&world, 1).await;
+    assert!(!said.success && said.failure.as_ref().is_some_and(|kind| kind.as_str() == "hook"), "{said:?}");
+    assert!(said.why.contains("exit status: 3") && said.why.contains("no such upstream"), "{said:?}");
+    write(&world, None, None).await;
+    wait_for_hooks(&world, &["1", "0"]).await;
+    assert_eq!(file(&world), None, "there was nothing before");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_killed_in_its_hook_runs_it_again_and_never_beside_itself() {
+    let world = world_with("while [ ! -e @ROOM@/go ]; do sleep 0.02; done; echo ended >> @ROOM@/hooks").await;
+    write(&world, None, Some((1, 1))).await;
+    let agent = world.agent();
+    wait_for_hooks(&world, &["1"]).await;
+    agent.kill();
+    let _again = world.agent();
+    assert_eq!(word(&world).await, None, "it has not ended");
+    std::fs::write(world.path().join("go"), "").unwrap();
+    assert!(wait_for_word(&world, 1).await.success);
+    assert_eq!(hooks(&world), ["1", "ended", "1", "ended"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cannot_be_written_is_told_of() {
+    let world = world_with("true").await;
+    std::fs::create_dir(world.path().join("edge.json")).unwrap();
+    write(&world, None, Some((1, 1))).await;
+    let _agent = world.agent();
+    let said = wait_for_word(&world, 1).await;
+    assert!(!said.success && said.failure.as_ref().is_some_and(|kind| kind.as_str() == "file"), "{said:?}");
+    assert!(hooks(&world).is_empty(), "no hook without its file");
+}
