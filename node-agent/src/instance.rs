@@ -17,7 +17,7 @@ use crate::link::{Chain, Link};
 use crate::replace::driver::Driver;
 use crate::report::compose::compose;
 use crate::report::observe::Observer;
-use crate::report::publish::{NotPublished, Published};
+use crate::report::publish::{NotPublished, Publisher};
 use crate::staging::Stager;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -28,6 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 /// What waits for longer than this is looked at as seldom as what rests.
 const LULL: Duration = Duration::from_secs(10);
+
+/// How soon the next look follows an act; each further one twice as late, up to the interval of what moves.
+const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// What ends the agent, not the service.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +83,11 @@ pub struct Instance {
     hand: Hand,
     driver: Option<Driver>,
     stager: Stager,
-    published: Published,
+    publisher: Publisher,
+    /// Whether the journal holds what is not on the disk yet.
+    unsaved: bool,
+    /// Until the next look while something moves.
+    haste: Duration,
     /// The lease under which the running version was admitted or found admitted; none: not yet.
     admitted_under: Option<u64>,
     /// Whether the report may be written: the store is there, and its key is ours.
@@ -110,7 +117,9 @@ impl Instance {
         Ok(Self {
             observer: Observer::new(service.clone(), hand.clone(), driver.clone()),
             stager: Stager::new(driver.clone()),
-            published: Published::nothing(id.clone()),
+            publisher: Publisher::new(id.clone()),
+            unsaved: false,
+            haste: AT_ONCE,
             timers: Timers::new(Instant::now(), !service.balancers.is_empty()),
             id,
             service: service.clone(),
@@ -135,32 +144,45 @@ impl Instance {
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "looking after the service");
         let mut leases = self.link.leases();
         while !cancel.is_cancelled() {
+            if self.publisher.has_ended() {
+                self.be_silent().await?;
+            }
             let seen = self.look().await?;
             let act = decide(&self.service, &self.journal, &self.timers, &seen);
+            let (waits, brief) = (act == Act::Wait, act.is_brief());
             let admits = matches!(act, Act::AdmitRunning(..));
-            if !admits || self.must_unsay(&act) {
-                self.report(&seen).await?;
+            if self.must_unsay(&act) {
+                self.be_silent().await?;
+                self.report(&seen)?;
+                self.be_silent().await?;
+            } else if !(brief || admits) {
+                // Else what follows at once is reported instead.
+                self.report(&seen)?;
             }
-            let waits = act == Act::Wait;
             if waits && !seen.store && self.journal.phase == Phase::Stopped {
                 self.trouble(&NotStarted);
             }
             let calm = self.carry_out(act, &seen).await?;
-            if admits && !calm {
-                // Nobody could be asked: what was said before does not hold any more.
-                self.report(&seen).await?;
-            }
             if !waits && calm {
+                self.haste = AT_ONCE;
                 continue;
             }
+            if brief || admits {
+                // It could not be done, or nobody could be asked: what was said before does not hold any more.
+                self.report(&seen)?;
+            }
+            self.save()?;
             let pause = self.pause(&seen);
             tokio::select! {
                 () = cancel.cancelled() => {}
                 changed = self.inputs.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
                 changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
-                () = tokio::time::sleep(pause) => {}
+                done = self.publisher.ended() => self.published(done)?,
+                () = tokio::time::sleep(pause) => self.haste = (self.haste * 2).min(self.service.fast_interval),
             }
         }
+        self.save()?;
+        self.be_silent().await?;
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "the agent ends, the service goes on");
         Ok(())
     }
@@ -168,11 +190,14 @@ impl Instance {
     async fn look(&mut self) -> Result<Seen, Fatal> {
         let inputs = self.inputs.borrow_and_update().clone();
         self.note_fall_of_the_store(&inputs);
-        self.published.seen_gone(inputs.no_report_at);
+        self.publisher.seen_gone(inputs.no_report_at);
         if self.stager.collect(&mut self.journal).await {
-            self.write()?;
+            self.note();
         }
-        self.stager.begin(&self.journal);
+        if let Some(errand) = self.stager.next(&self.journal) {
+            self.save()?;
+            self.stager.begin(errand);
+        }
         let window = inputs.known.then(|| inputs.window.clone());
         self.speaks = inputs.reachable() && self.may_speak(&inputs)?;
         let fell_back = accept::fell_back(&self.journal, window.as_ref());
@@ -208,9 +233,9 @@ impl Instance {
     /// obeyed since. Also where the fall itself went unseen, because its revisions were raised.
     fn note_fall_of_the_store(&mut self, inputs: &Inputs) {
         let lies = inputs.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
-        let older = inputs.listed >= self.published.at() && lies < self.published.at();
+        let older = inputs.listed >= self.publisher.at() && lies < self.publisher.at();
         if std::mem::replace(&mut self.falls, inputs.falls) != inputs.falls || older {
-            self.published.forget();
+            self.publisher.forget();
             self.admitted_under = None;
         }
     }
@@ -280,13 +305,30 @@ impl Instance {
         }
     }
 
-    async fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
+    /// Says what changed, in the background: it is on the disk before it is told.
+    fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
         if !self.speaks {
             return Ok(());
         }
+        self.save()?;
         let failures = self.stager.failures();
         let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
-        match self.published.publish(&self.link, &self.identity, report, seen.now).await {
+        self.publisher.begin(&self.link, &self.identity, report, seen.now);
+        Ok(())
+    }
+
+    /// Waits until no report is being written.
+    async fn be_silent(&mut self) -> Result<(), Fatal> {
+        if !self.publisher.is_writing() {
+            return Ok(());
+        }
+        let done = self.publisher.ended().await;
+        self.published(done)
+    }
+
+    /// Takes in what became of a report.
+    fn published(&mut self, done: Result<(), NotPublished>) -> Result<(), Fatal> {
+        match done {
             Ok(()) => Ok(()),
             Err(NotPublished::Holder(held @ NotAdmitted::Held { .. })) => Err(Fatal::Held(held)),
             Err(error) => {
@@ -298,7 +340,7 @@ impl Instance {
 
     /// How long until the next look.
     fn pause(&self, seen: &Seen) -> Duration {
-        let (rest, fast) = (self.service.interval, self.service.fast_interval);
+        let (rest, fast) = (self.service.interval, self.service.fast_interval.min(self.haste));
         if self.stager.is_busy() {
             return fast;
         }
@@ -327,8 +369,20 @@ impl Instance {
         }
     }
 
-    fn write(&self) -> Result<(), Fatal> {
-        Ok(self.file.write(&self.journal)?)
+    /// Notes that the journal changed: it is written before the next act with an effect, the next report, the next wait.
+    fn note(&mut self) {
+        self.unsaved = true;
+    }
+
+    /// Writes the journal where it changed.
+    fn save(&mut self) -> Result<(), Fatal> {
+        if !self.unsaved {
+            return Ok(());
+        }
+        // The disk takes milliseconds: a report is written meanwhile.
+        tokio::task::block_in_place(|| self.file.write(&self.journal))?;
+        self.unsaved = false;
+        Ok(())
     }
 
     /// Says what stands in the way, once for as long as it stays the same.

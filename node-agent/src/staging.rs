@@ -21,6 +21,15 @@ pub struct Stager {
     failed_under: Generation,
 }
 
+/// A release to bring or to remove.
+#[derive(Debug)]
+pub enum Errand {
+    /// It is missing.
+    Bring(Target),
+    /// Nobody lists it any more.
+    Remove(ReleaseTag),
+}
+
 #[derive(Debug)]
 struct Work {
     tag: ReleaseTag,
@@ -68,18 +77,27 @@ impl Stager {
         }
     }
 
-    /// Begins what is missing.
-    pub fn begin(&mut self, journal: &Journal) {
-        let Some(driver) = self.driver.clone().filter(|_| self.work.is_none()) else { return };
-        if let Some(target) = self.missing(&driver, journal) {
-            let tag = target.tag.clone();
-            let handle = tokio::spawn(async move { driver.stage(&target).await.map(Some) });
-            self.work = Some(Work { tag, handle });
-        } else if let Some(tag) = self.superfluous(journal) {
-            let gone = tag.clone();
-            let handle = tokio::spawn(async move { driver.remove(&gone).await.map(|()| None) });
-            self.work = Some(Work { tag, handle });
-        }
+    /// What is to be done next, where nothing is under way.
+    pub fn next(&self, journal: &Journal) -> Option<Errand> {
+        let driver = self.driver.as_ref().filter(|_| self.work.is_none())?;
+        let missing = self.missing(driver, journal).map(Errand::Bring);
+        missing.or_else(|| self.superfluous(journal).map(Errand::Remove))
+    }
+
+    /// Begins it.
+    pub fn begin(&mut self, errand: Errand) {
+        let Some(driver) = self.driver.clone() else { return };
+        let tag = match &errand {
+            Errand::Bring(target) => target.tag.clone(),
+            Errand::Remove(tag) => tag.clone(),
+        };
+        let handle = tokio::spawn(async move {
+            match errand {
+                Errand::Bring(target) => driver.stage(&target).await.map(Some),
+                Errand::Remove(tag) => driver.remove(&tag).await.map(|()| None),
+            }
+        });
+        self.work = Some(Work { tag, handle });
     }
 
     /// What is listed and not there; and the running release, so that there is a way back to one that was adopted.

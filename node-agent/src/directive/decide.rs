@@ -43,6 +43,24 @@ pub enum Act {
     EndHook,
 }
 
+impl Act {
+    /// Whether it takes no longer than the disk or the store does: what follows from it is reported, and not what was
+    /// before it. An admission compares the report's key, so that none is written beside it.
+    pub fn is_brief(&self) -> bool {
+        matches!(
+            self,
+            Self::Reconcile(_)
+                | Self::Acknowledge(_)
+                | Self::Accept(..)
+                | Self::Enter(_)
+                | Self::Hide
+                | Self::Show
+                | Self::BeginStop(_)
+                | Self::AdmitTarget(_)
+        )
+    }
+}
+
 /// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.
 pub fn backoff(falls: u32) -> Duration {
     Duration::from_secs(1 << falls.saturating_sub(1).min(6)).min(Duration::from_secs(60))

@@ -47,9 +47,16 @@ impl Hand {
         }
     }
 
-    /// Takes it away, if it is the agent's own.
+    /// Takes it away, if it is the agent's own. Not flushed: one that came back after a crash would hide, and be taken
+    /// away again.
     pub fn take_away(&self) -> io::Result<()> {
-        if self.look() == DisableFile::Own { durable::remove(&self.path) } else { Ok(()) }
+        if self.look() != DisableFile::Own {
+            return Ok(());
+        }
+        match std::fs::remove_file(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
     }
 
     /// Whether its directory can be written, by making and removing a file beside it.

@@ -1,4 +1,5 @@
-//! Carrying out an act: the journal first, then the effect, then the journal again where the effect is over.
+//! Carrying out an act: the journal first, on the disk before the effect; what became of it then follows with the next
+//! write, before the next effect or the next wait. Killed between, the agent sees it again.
 
 use super::{Fatal, Instance};
 use crate::admit::{self, Candidate, NotAdmitted};
@@ -33,13 +34,13 @@ impl Instance {
                 self.journal.reconcile(at);
                 // What it was admitted to is another store's.
                 self.admitted_under = None;
-                self.write()?;
+                self.note();
                 Ok(true)
             }
             Act::Acknowledge(known) => {
                 self.journal.witness.floor = Some(known.window.floor);
                 self.journal.window = Some(known);
-                self.write()?;
+                self.note();
                 Ok(true)
             }
             Act::Accept(order, phase) => {
@@ -49,7 +50,8 @@ impl Instance {
                 self.journal.order = Some(*order);
                 self.journal.refusal = None;
                 self.timers.restart_at = None;
-                self.enter(phase)?;
+                self.note();
+                self.enter(phase);
                 Ok(true)
             }
             Act::Enter(phase) => {
@@ -59,15 +61,15 @@ impl Instance {
                 {
                     self.journal.release = Some(target.tag.clone());
                 }
-                self.enter(phase)?;
+                self.enter(phase);
                 Ok(true)
             }
             Act::Hide => {
-                self.expose(seen)?;
+                self.expose(seen);
                 self.touch("put", |instance| instance.hand.put(instance.journal.generation()))
             }
             Act::Show => {
-                self.expose(seen)?;
+                self.expose(seen);
                 self.touch("remove", |instance| instance.hand.take_away())
             }
             Act::AdmitRunning(version, release) => self.admit_running(version, release).await,
@@ -79,25 +81,24 @@ impl Instance {
         }
     }
 
-    fn enter(&mut self, phase: Phase) -> Result<(), Fatal> {
+    fn enter(&mut self, phase: Phase) {
         if phase != self.journal.phase {
             tracing::info!(service = %self.service.name, from = ?self.journal.phase, to = ?phase, "phase");
         }
         self.journal.unexposed |= phase == Phase::Stopped;
+        self.note();
         self.journal.phase = phase;
         self.timers.entered(Instant::now());
-        self.write()
     }
 
     /// What runs without its disable-file may have got requests; what does not run has not.
-    fn expose(&mut self, seen: &Seen) -> Result<(), Fatal> {
+    fn expose(&mut self, seen: &Seen) {
         let still =
             matches!(self.journal.phase, Phase::Starting { .. }) || seen.nothing_runs(&self.journal.phase);
-        if still || !self.journal.unexposed {
-            return Ok(());
+        if !still && self.journal.unexposed {
+            self.journal.unexposed = false;
+            self.note();
         }
-        self.journal.unexposed = false;
-        self.write()
     }
 
     /// A service that ended by itself is started again later and later; one that was stopped is not held back.
@@ -119,6 +120,7 @@ impl Instance {
         doing: &'static str,
         what: impl FnOnce(&Self) -> std::io::Result<()>,
     ) -> Result<bool, Fatal> {
+        self.save()?;
         let Err(error) = what(self) else {
             tracing::info!(service = %self.service.name, file = %self.service.disable_file.display(), "disable-file {doing}");
             return Ok(true);
@@ -127,7 +129,7 @@ impl Instance {
         let reason = format!("could not {doing} the disable-file {path}: {error}");
         tracing::error!(service = %self.service.name, %reason, "the disable-file");
         if self.journal.phase == Phase::Draining {
-            self.enter(Phase::failed("draining", reason, false))?;
+            self.enter(Phase::failed("draining", reason, false));
         }
         Ok(false)
     }
@@ -180,7 +182,8 @@ impl Instance {
         match self.ask_admission(version, release.clone()).await? {
             Ok(()) => {
                 self.journal.release = release;
-                self.write().map(|()| true)
+                self.note();
+                Ok(true)
             }
             Err(Refused::NotNow) => Ok(false),
             Err(Refused::ByWindow(refusal)) => {
@@ -197,25 +200,24 @@ impl Instance {
                 } else {
                     self.journal.phase.clone()
                 };
-                self.enter_or_write(phase)?;
+                self.enter_or_note(phase);
                 Ok(true)
             }
         }
     }
 
     /// A phase that stays what it was keeps its time.
-    fn enter_or_write(&mut self, phase: Phase) -> Result<(), Fatal> {
-        if phase == self.journal.phase { self.write() } else { self.enter(phase) }
+    fn enter_or_note(&mut self, phase: Phase) {
+        if phase == self.journal.phase { self.note() } else { self.enter(phase) }
     }
 
     async fn admit_target(&mut self, target: Target) -> Result<bool, Fatal> {
         match self.ask_admission(target.version, Some(target.tag.clone())).await? {
-            Ok(()) => self.enter(Phase::Starting { target }).map(|()| true),
-            Err(Refused::NotNow) => Ok(false),
-            Err(Refused::ByWindow(refusal)) => {
-                self.enter(Phase::Refused { reason: refusal.reason }).map(|()| true)
-            }
+            Ok(()) => self.enter(Phase::Starting { target }),
+            Err(Refused::NotNow) => return Ok(false),
+            Err(Refused::ByWindow(refusal)) => self.enter(Phase::Refused { reason: refusal.reason }),
         }
+        Ok(true)
     }
 
     async fn begin_stop(&mut self, target: Option<Target>, seen: &Seen) -> Result<bool, Fatal> {
@@ -223,7 +225,7 @@ impl Instance {
         if seen.alive == Alive::Yes && process.is_some_and(|process| process.alive() == Alive::No) {
             let reason = "what runs was not started by this agent, so that it cannot stop it: end it by its own \
                           means, or use driver.command with a stop hook";
-            self.enter(Phase::failed("stopping", reason, true))?;
+            self.enter(Phase::failed("stopping", reason, true));
             return Ok(true);
         }
         let verified = match (&target, &self.driver) {
@@ -231,15 +233,16 @@ impl Instance {
             _ => Ok(()),
         };
         match verified {
-            Ok(()) => self.enter(Phase::Stopping)?,
+            Ok(()) => self.enter(Phase::Stopping),
             // What runs still runs, and can be put back.
-            Err(error) => self.enter(Phase::failed("staging", Chain(&error).to_string(), true))?,
+            Err(error) => self.enter(Phase::failed("staging", Chain(&error).to_string(), true)),
         }
         Ok(true)
     }
 
     async fn stop(&mut self) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
+        self.save()?;
         let running = self.journal.release.as_ref().map(|tag| Target {
             tag: tag.clone(),
             version: self.journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
@@ -253,9 +256,11 @@ impl Instance {
         match ended {
             Ok(()) => {
                 self.journal.process = None;
-                self.enter(Phase::Stopped)?;
+                self.enter(Phase::Stopped);
+                // A hook that has ended is not run again.
+                self.save()?;
             }
-            Err(reason) => self.enter(Phase::failed("stopping", reason, true))?,
+            Err(reason) => self.enter(Phase::failed("stopping", reason, true)),
         }
         Ok(true)
     }
@@ -282,6 +287,7 @@ impl Instance {
 
     async fn start(&mut self, target: Target) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
+        self.save()?;
         match driver.start(&target).await {
             Ok((digest, process)) => {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
@@ -289,11 +295,15 @@ impl Instance {
                 self.journal.process = process;
                 self.journal.staged.insert(target.tag.clone(), digest);
                 self.journal.release = Some(target.tag);
-                self.enter(Phase::Verifying)?;
+                self.enter(Phase::Verifying);
+                if self.journal.process.is_some() {
+                    // Nothing but the journal knows its number.
+                    self.save()?;
+                }
             }
             Err(error) => {
                 self.timers.fell(Instant::now());
-                self.enter(Phase::failed("starting", Chain(&error).to_string(), true))?;
+                self.enter(Phase::failed("starting", Chain(&error).to_string(), true));
             }
         }
         Ok(true)
@@ -307,7 +317,7 @@ impl Instance {
             Err(error) => error.to_string(),
         };
         self.timers.fell(Instant::now());
-        self.enter(Phase::failed("starting", reason, true))?;
+        self.enter(Phase::failed("starting", reason, true));
         Ok(true)
     }
 }

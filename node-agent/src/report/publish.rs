@@ -7,13 +7,112 @@ use std::time::{Duration, Instant};
 use tidegate_proto::record::report::{Identity, Report};
 use tidegate_proto::{Commit, InstanceId, Key, Precondition, Revision, Value};
 use tidegate_store::{CommitError, LeaseState, Store, StoreError};
+use tokio::task::JoinHandle;
 
 /// A report in which nothing else changed than the count of requests is written no more often than this.
 const IN_FLIGHT_EVERY: Duration = Duration::from_secs(1);
 
+/// After a report that was not written, the next is tried no sooner than this.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Writes reports beside what the agent does meanwhile: one at a time, always the newest. What changed while one was
+/// being written is said when that has ended; states in between are not.
+#[derive(Debug)]
+pub struct Publisher {
+    /// None while a report is being written.
+    rests: Option<Published>,
+    writes: Option<JoinHandle<(Published, Result<(), NotPublished>)>>,
+    /// The newest revision at which the key was seen not to exist.
+    gone_at: Revision,
+    /// Whether what is being written is to be said again.
+    forgets: bool,
+    /// After one that was not written: when the next may be tried.
+    again_at: Option<Instant>,
+}
+
+impl Publisher {
+    /// Nothing was published yet.
+    pub fn new(instance: InstanceId) -> Self {
+        Self {
+            rests: Some(Published::nothing(instance)),
+            writes: None,
+            gone_at: Revision::ABSENT,
+            forgets: false,
+            again_at: None,
+        }
+    }
+
+    /// The key was seen to be gone at `revision`: what was published before has to be said again.
+    pub fn seen_gone(&mut self, revision: Revision) {
+        self.gone_at = revision;
+        if let Some(published) = &mut self.rests {
+            published.seen_gone(revision);
+        }
+    }
+
+    /// The store fell back, or shows an older report than the last one: it is said again.
+    pub fn forget(&mut self) {
+        match &mut self.rests {
+            Some(published) => published.forget(),
+            None => self.forgets = true,
+        }
+    }
+
+    /// The mod_revision of the last report; 0 = nothing lies there, or one is being written.
+    pub fn at(&self) -> Revision {
+        self.rests.as_ref().map_or(Revision::ABSENT, |published| published.at)
+    }
+
+    /// Begins to write `report` if that is due and nothing is being written.
+    pub fn begin(&mut self, link: &Link, own: &Identity, report: Report, now: Instant) {
+        if self.again_at.is_some_and(|at| now < at) {
+            return;
+        }
+        let (Some(store), Some(leased)) = (link.store(), link.lease()) else { return };
+        let Some(mut published) = self.rests.take() else { return };
+        if !published.is_due(&report, leased.epoch, now) || leased.lease.state() == LeaseState::Lost {
+            self.rests = Some(published);
+            return;
+        }
+        let own = own.clone();
+        self.writes = Some(tokio::spawn(async move {
+            let done = published.publish(&store, &leased, &own, report, now).await;
+            (published, done)
+        }));
+    }
+
+    /// Whether one was being written and that has ended.
+    pub fn has_ended(&self) -> bool {
+        self.writes.as_ref().is_some_and(JoinHandle::is_finished)
+    }
+
+    /// Whether one is being written.
+    pub fn is_writing(&self) -> bool {
+        self.writes.is_some()
+    }
+
+    /// Waits until the report that is being written is; for ever where none is. Giving up on it loses nothing.
+    pub async fn ended(&mut self) -> Result<(), NotPublished> {
+        let Some(writes) = &mut self.writes else { return std::future::pending().await };
+        let (mut published, done) = match writes.await {
+            Ok(ended) => ended,
+            // Never cancelled; where it broke, so does the agent.
+            Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+        };
+        published.seen_gone(self.gone_at);
+        if std::mem::take(&mut self.forgets) {
+            published.forget();
+        }
+        self.rests = Some(published);
+        self.writes = None;
+        self.again_at = done.is_err().then(|| Instant::now() + PATIENCE);
+        done
+    }
+}
+
 /// What was published last, and where it lies.
 #[derive(Debug)]
-pub struct Published {
+struct Published {
     instance: InstanceId,
     last: Option<Last>,
     at: Revision,
@@ -45,33 +144,20 @@ pub enum NotPublished {
 
 impl Published {
     /// Nothing yet.
-    pub fn nothing(instance: InstanceId) -> Self {
+    fn nothing(instance: InstanceId) -> Self {
         Self { instance, last: None, at: Revision::ABSENT }
     }
 
     /// The key was seen to be gone at `revision`: what was published before has to be said again.
-    pub fn seen_gone(&mut self, revision: Revision) -> bool {
-        let gone = self.last.is_some() && revision > self.at;
-        if gone {
+    fn seen_gone(&mut self, revision: Revision) {
+        if self.last.is_some() && revision > self.at {
             self.forget();
         }
-        gone
     }
 
-    /// The store fell back, or shows an older report than the last one: it is said again.
-    pub fn forget(&mut self) {
+    fn forget(&mut self) {
         self.last = None;
         self.at = Revision::ABSENT;
-    }
-
-    /// The mod_revision of the last report; 0 = nothing lies there.
-    pub fn at(&self) -> Revision {
-        self.at
-    }
-
-    /// The lease under which the last report lies.
-    pub fn epoch(&self) -> Option<u64> {
-        self.last.as_ref().map(|last| last.epoch)
     }
 
     /// Whether `report` says something else than what lies in the store.
@@ -88,24 +174,21 @@ impl Published {
         }
     }
 
-    /// Writes `report` if that is due.
-    pub async fn publish(
+    /// Writes `report`.
+    async fn publish(
         &mut self,
-        link: &Link,
+        store: &Store,
+        leased: &Leased,
         own: &Identity,
         report: Report,
         now: Instant,
     ) -> Result<(), NotPublished> {
-        let (Some(store), Some(leased)) = (link.store(), link.lease()) else { return Ok(()) };
-        if !self.is_due(&report, leased.epoch, now) || leased.lease.state() == LeaseState::Lost {
-            return Ok(());
-        }
-        match self.write(&store, &leased, &report).await {
+        match self.write(store, leased, &report).await {
             Err(
                 CommitError::Conflict { .. } | CommitError::NotApplied { .. } | CommitError::Unknown { .. },
             ) => {
-                self.find(&store, own).await?;
-                self.write(&store, &leased, &report).await.map_err(NotPublished::Commit)?;
+                self.find(store, own).await?;
+                self.write(store, leased, &report).await.map_err(NotPublished::Commit)?;
             }
             Err(error) => return Err(NotPublished::Commit(error)),
             Ok(()) => {}
