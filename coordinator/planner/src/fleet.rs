@@ -19,7 +19,7 @@ pub(crate) use upgrade::releases;
 pub use witness::Against;
 pub(crate) use witness::is_told_anew;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::maintenance::Maintenance;
@@ -165,8 +165,8 @@ impl Fleet {
                 self.set_maintained(&node, true);
             }
             (Key::Waves(id, page), Value::Waves(record)) => {
-                self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
-                self.assign_waves(&id, page);
+                let former = self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
+                self.assign_waves(&id, page, former.map(|page| page.record.body.members).unwrap_or_default());
             }
             (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
             (key @ (Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..)), value) => {
@@ -267,17 +267,25 @@ impl Fleet {
         }
     }
 
-    fn assign_waves(&mut self, id: &UpgradeId, page: u32) {
+    /// Who is in which wave by a page that was put. Of the `former` members, who is in no page any more is in no wave.
+    fn assign_waves(&mut self, id: &UpgradeId, page: u32, former: Vec<(NodeId, u32)>) {
         let Some(service) = self.upgrades.get(id).map(|u| u.spec.service.clone()) else { return };
         if self.active_upgrade(&service).is_none_or(|(active, _)| active != id) {
             return;
         }
-        let Some(members) = self.waves.get(id).and_then(|pages| pages.get(&page)).map(|p| p.members.clone())
-        else {
-            return;
+        let Some(pages) = self.waves.get(id) else { return };
+        let listed = pages.get(&page).map(|page| page.members.clone()).unwrap_or_default();
+        let gone: BTreeSet<NodeId> = former.into_iter().map(|(node, _)| node).collect();
+        let elsewhere: BTreeMap<NodeId, u32> = match gone.is_empty() {
+            true => BTreeMap::new(),
+            false => pages.values().flat_map(|page| page.members.iter().cloned()).collect(),
         };
         let fleet = self.of(service);
-        for (node, wave) in members {
+        for node in gone {
+            let wave = elsewhere.get(&node).copied();
+            fleet.change(node, None, |i| i.wave = wave);
+        }
+        for (node, wave) in listed {
             fleet.change(node, None, |i| i.wave = Some(wave));
         }
     }

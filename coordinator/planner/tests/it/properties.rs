@@ -186,6 +186,23 @@ fn mend(world: &mut World) {
     asked(world, ask::resume(fleet, &moment, &upgrade_id(), &asker()));
 }
 
+/// Two go for good while the waves are drawn, so that fewer waves are drawn again; then they come back after all.
+#[test]
+fn who_comes_back_after_the_waves_were_drawn_again_belongs_to_the_last_one() {
+    let mut world = World::at_version_1(6);
+    let change = json!({"strategy": {"canary": {}}, "max_unavailable": 2, "min_in_service": 3});
+    world.start(spec(change)).unwrap();
+    let early = [Deed::Turns(2), Deed::Agents, Deed::Turns(1), Deed::Decommission(0), Deed::Decommission(3)];
+    early.into_iter().for_each(|deed| do_it(&mut world, deed));
+    (0..5).for_each(|_| do_it(&mut world, Deed::Turns(1)));
+    let mut last = Default::default();
+    for _ in 0..6 {
+        mend(&mut world);
+        last = world.run();
+    }
+    assert!(world.phase().is_over(), "{:?}: {last:?}", world.phase());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 

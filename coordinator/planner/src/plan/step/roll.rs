@@ -160,7 +160,7 @@ impl<'a> Open<'a> {
         let idle = service
             .each_standing(Standing::Ready, wave)
             .chain(service.each_standing(Standing::Adrift, wave))
-            .chain(service.ordered().each.filter(|i| i.wave.unwrap_or(last) <= wave))
+            .chain(service.ordered().each.filter(|i| i.wave.map_or(last, |drawn| drawn.min(last)) <= wave))
             .filter(|instance| !excused.contains(&instance.node));
         Self {
             silent: open(Standing::Silent),
