@@ -3,7 +3,8 @@
 //!
 //! # Invariants
 //! * Every commit compares the leader's key and the upgrade's mod_revision, and writes its event.
-//! * At most one commit of a turn rewrites the upgrade's record, and none follows it.
+//! * At most one commit of a turn rewrites the upgrade's record, and none follows it. What has to follow a move at once
+//!   joins its commit.
 
 use super::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
@@ -118,6 +119,29 @@ impl<'a> Draft<'a> {
     /// Plans a commit, with its event.
     pub(crate) fn push(&mut self, commit: Commit, what: String, from: &str, to: &str, because: &str) {
         debug_assert!(!self.moved, "nothing follows the commit that rewrites the upgrade");
+        let commit = self.told(commit, from, to, because);
+        self.actions.push(Action::Commit(PlannedCommit {
+            subject: Subject::Upgrade(self.id.clone()),
+            what,
+            commit,
+        }));
+    }
+
+    /// Adds to the commit that moves the upgrade on, with an event of its own; where none was planned, does nothing.
+    pub(crate) fn join(&mut self, more: Commit, to: String, because: &str) {
+        if !self.moved {
+            return;
+        }
+        let more = self.told(more, self.upgrade.phase.name().word(), &to, because);
+        if let Some(Action::Commit(planned)) = self.actions.last_mut() {
+            planned.commit.when.extend(more.when);
+            planned.commit.writes.extend(more.writes);
+            planned.what = format!("{}, {to}", planned.what);
+        }
+    }
+
+    /// Adds the next event.
+    fn told(&mut self, commit: Commit, from: &str, to: &str, because: &str) -> Commit {
         let seq = EventSeq { term: self.moment.leader.revision.0, number: self.next_event };
         self.next_event += 1;
         let event = Event {
@@ -128,12 +152,7 @@ impl<'a> Draft<'a> {
             at: self.moment.wall,
         };
         let key = Key::Event(Subject::Upgrade(self.id.clone()), seq);
-        let commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event);
-        self.actions.push(Action::Commit(PlannedCommit {
-            subject: Subject::Upgrade(self.id.clone()),
-            what,
-            commit,
-        }));
+        commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
     }
 
     /// Plans a rewrite of the upgrade's record: the last commit of this turn.

@@ -61,13 +61,32 @@ impl Draft<'_> {
         because: &str,
     ) {
         let batch = &orders[..orders.len().min(BATCH)];
-        if batch.is_empty() {
-            return;
+        if !batch.is_empty() {
+            let commit = self.taking_out(self.commit(), batch, releases);
+            self.push_orders(commit, batch, what, because);
         }
+    }
+
+    /// The same, within the commit that moves the upgrade on: with it they hold or fall.
+    pub(super) fn order_out_with_the_move(
+        &mut self,
+        orders: &[Order<'_>],
+        releases: &[Release],
+        what: &str,
+        because: &str,
+    ) {
+        let batch = &orders[..orders.len().min(BATCH)];
+        if !batch.is_empty() {
+            let commit = self.taking_out(Commit::new(), batch, releases);
+            let (commit, to) = (self.under_window(commit), named(batch, what));
+            self.join(commit, to, because);
+        }
+    }
+
+    fn taking_out(&self, commit: Commit, batch: &[Order<'_>], releases: &[Release]) -> Commit {
         let service = self.spec().service.clone();
         let budget_at = self.service().map_or(Revision::ABSENT, |s| s.budget_at());
-        let mut commit =
-            batch.iter().fold(self.commit(), |commit, order| self.directive(commit, order, releases));
+        let mut commit = batch.iter().fold(commit, |commit, order| self.directive(commit, order, releases));
         for order in batch {
             commit = commit
                 .when(Precondition::At(Key::Maintenance(order.instance.node.clone()), Revision::ABSENT));
@@ -76,22 +95,18 @@ impl Draft<'_> {
         if !mutant::is("budget-is-not-compared") {
             commit = commit.when(Precondition::At(Key::Budget(service.clone()), budget_at));
         }
-        let commit = commit.put(Key::Budget(service), taken);
-        self.push_orders(commit, batch, what, because);
+        commit.put(Key::Budget(service), taken)
     }
 
     fn push_orders(&mut self, commit: Commit, batch: &[Order<'_>], what: &str, because: &str) {
-        let Some(window) = self.service().map(|s| s.window_at()) else { return };
-        let commit = commit.when(Precondition::At(Key::Window(self.spec().service.clone()), window));
-        let names: Vec<&str> = batch.iter().map(|order| NodeId::as_str(&order.instance.node)).collect();
+        let (commit, to) = (self.under_window(commit), named(batch, what));
         let phase = self.upgrade.phase.name().word();
-        self.push(
-            commit,
-            format!("{what} {}", names.join(", ")),
-            phase,
-            &format!("{what} {}", names.join(", ")),
-            because,
-        );
+        self.push(commit, to.clone(), phase, &to, because);
+    }
+
+    fn under_window(&self, commit: Commit) -> Commit {
+        let window = self.service().map_or(Revision::ABSENT, |service| service.window_at());
+        commit.when(Precondition::At(Key::Window(self.spec().service.clone()), window))
     }
 
     fn directive(&self, commit: Commit, order: &Order<'_>, releases: &[Release]) -> Commit {
@@ -112,4 +127,9 @@ impl Draft<'_> {
             None => commit.put(key, body),
         }
     }
+}
+
+fn named(batch: &[Order<'_>], what: &str) -> String {
+    let names: Vec<&str> = batch.iter().map(|order| NodeId::as_str(&order.instance.node)).collect();
+    format!("{what} {}", names.join(", "))
 }

@@ -4,8 +4,10 @@ use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Key, NodeId, Revision};
 
 fn asker(why: &str) -> Asker {
     Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
@@ -83,6 +85,41 @@ fn a_pause_beats_a_turn_already_planned() {
     world.events += 1;
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// Turns until the plan holds the move to the second wave, and with it the first drain there.
+fn second_wave(world: &mut World) -> (tidegate_planner::PlannedCommit, NodeId) {
+    for _ in 0..1000 {
+        let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+        for action in planned.actions {
+            let tidegate_planner::Action::Commit(planned) = action else { continue };
+            if let Some(node) = planned.what.strip_prefix("roll -> roll wave 2, drain ") {
+                let node = node.parse().unwrap();
+                return (planned, node);
+            }
+        }
+        world.turn();
+        world.agents_step();
+    }
+    panic!("the second wave never began: {:?}", world.phase());
+}
+
+#[test]
+fn a_wave_begins_with_the_move_to_it_and_a_cordon_in_between_beats_both() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let (planned, next) = second_wave(&mut world);
+    let compared = Precondition::At(Key::Maintenance(next.clone()), Revision::ABSENT);
+    assert!(planned.commit.when.contains(&compared), "{next} is taken out whoever keeps it out");
+    let cordon = ask::cordon(world.store.fleet(), &world.moment(), &next, &asker("disk swap")).unwrap();
+    assert!(world.store.commit(&cordon));
+    world.events += 1;
+    assert!(!world.store.commit(&planned.commit), "{next} is taken out though it is cordoned");
+    assert_eq!(world.phase(), Phase::Roll { wave: 0 });
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Roll { wave: 1 }, "{:?}", last.waiting);
+    let why = format!("{:?}", last.waiting);
+    assert!(why.contains("Maintained") && why.contains(next.as_str()), "{why}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::report::{Health, Rotation};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Digest, Key, NodeId, Release, Revision, ServiceName, UpgradeId, Value};
+use tidegate_proto::{Commit, Digest, Key, NodeId, Release, Revision, ServiceName, UpgradeId, Value, Write};
 
 pub fn service() -> ServiceName {
     "pantry-api".parse().unwrap()
@@ -85,6 +85,11 @@ pub fn binding(order: MigrateOrder) -> SchemaBinding {
         order,
         old_reads_migrated: true,
     }
+}
+
+/// How many events a commit writes.
+fn events_in(commit: &Commit) -> u64 {
+    commit.writes.iter().filter(|write| matches!(write, Write::Put(Key::Event(..), _))).count() as u64
 }
 
 impl World {
@@ -228,9 +233,9 @@ impl World {
         assert!(says_why(&plan), "it neither moves nor says why: {:?}", self.phase());
         let mut changed = false;
         for action in &plan.actions {
-            self.events += 1;
             match action {
                 Action::Commit(planned) => {
+                    self.events += events_in(&planned.commit);
                     assert!(
                         self.store.commit(&planned.commit),
                         "nobody else writes here, and {} was refused",

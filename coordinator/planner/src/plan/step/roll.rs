@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use super::failures::{self, Failed};
-use super::walk::{Walk, walk};
+use super::walk::{Walk, begin_with_the_move, walk};
 use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Reason, Sample};
@@ -49,7 +49,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if under_way.is_any() && draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis() {
         return stalled(draft, service);
     }
-    settle(draft, service, wave, last);
+    settle(draft, &around, wave, last);
     draft.checkpoint(service.done(), !under_way.is_any());
 }
 
@@ -106,7 +106,8 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
 }
 
 /// Whether the exposed waves are through; what follows then.
-fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
+fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
+    let service = around.service;
     let open = Open::of(draft, service, wave, last);
     if open.is_any() {
         if !draft.is_waiting() {
@@ -124,12 +125,10 @@ fn settle(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u32, last: u32) {
         return failures::tell_excused(draft, is_open);
     }
     if wave < last {
-        return draft.advance(
-            Move::WavePassed,
-            Commit::new(),
-            |_| (),
-            "every instance of the wave was seen at the new version, in rotation, healthy",
-        );
+        let because = "every instance of the wave was seen at the new version, in rotation, healthy";
+        let done = service.done() as u32;
+        draft.advance(Move::WavePassed, Commit::new(), |body| body.done = body.done.max(done), because);
+        return begin_with_the_move(draft, around, service.each_standing(Standing::Ready, wave + 1));
     }
     if all_at(draft, draft.spec().to) {
         finish(draft);

@@ -96,6 +96,18 @@ pub(super) fn walk<'a>(
     under_way
 }
 
+/// Begins with those whom a move exposes, in the commit of that move: a turn less for each wave.
+pub(super) fn begin_with_the_move<'a>(
+    draft: &mut Draft<'_>,
+    walk: &Walk<'a>,
+    candidates: impl Iterator<Item = &'a Instance>,
+) {
+    let mut budget = Budget::of(walk.service, draft.spec());
+    let label = draft.spec().failure_domain.clone();
+    let (begin, _) = begin(walk, &mut budget, label.as_deref(), candidates);
+    draft.order_out_with_the_move(&begin, &walk.releases, "drain", "the budget allows it");
+}
+
 fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
     let mut found = UnderWay::default();
     for instance in walk.service.ordered().each {
