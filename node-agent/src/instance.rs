@@ -76,6 +76,8 @@ pub struct Instance {
     identity: Identity,
     link: Link,
     inputs: watch::Receiver<Inputs>,
+    /// What the store had in the last look.
+    seen_inputs: Inputs,
     file: JournalFile,
     journal: Journal,
     timers: Timers,
@@ -127,6 +129,7 @@ impl Instance {
             identity: identity.clone(),
             link: link.clone(),
             inputs,
+            seen_inputs: Inputs::default(),
             file,
             journal,
             hand,
@@ -175,7 +178,7 @@ impl Instance {
             let pause = self.pause(&seen);
             tokio::select! {
                 () = cancel.cancelled() => {}
-                changed = self.inputs.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
+                () = news(&mut self.inputs, &self.seen_inputs, &self.journal, &self.identity) => {}
                 changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
                 done = self.publisher.ended() => self.published(done)?,
                 () = tokio::time::sleep(pause) => self.haste = (self.haste * 2).min(self.service.fast_interval),
@@ -188,7 +191,8 @@ impl Instance {
     }
 
     async fn look(&mut self) -> Result<Seen, Fatal> {
-        let inputs = self.inputs.borrow_and_update().clone();
+        self.seen_inputs = self.inputs.borrow_and_update().clone();
+        let inputs = self.seen_inputs.clone();
         self.note_fall_of_the_store(&inputs);
         self.publisher.seen_gone(inputs.no_report_at);
         if self.stager.collect(&mut self.journal).await {
@@ -401,4 +405,15 @@ impl Instance {
     fn known_admission(&self) -> Revision {
         self.journal.admission()
     }
+}
+
+/// Waits until the store has something that was not there in the last look and must not wait for the next.
+async fn news(inputs: &mut watch::Receiver<Inputs>, seen: &Inputs, journal: &Journal, own: &Identity) {
+    while inputs.changed().await.is_ok() {
+        if seen.is_outdated_by(&inputs.borrow_and_update(), journal, own) {
+            return;
+        }
+    }
+    // The link has ended: nothing comes any more.
+    std::future::pending().await
 }

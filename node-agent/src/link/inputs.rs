@@ -1,7 +1,8 @@
 //! What the store has for one service: its window, its directive, and the agent's own report and admission. Levels,
 //! never events: whoever looks sees the newest.
 
-use crate::journal::{Known, Order};
+use crate::directive::phase::Phase;
+use crate::journal::{Journal, Known, Order};
 use std::collections::BTreeMap;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Identity;
@@ -39,6 +40,31 @@ impl Inputs {
     /// Whether the store can be asked, as far as is known.
     pub fn reachable(&self) -> bool {
         self.known && !self.away
+    }
+
+    /// Whether `newer` tells what must not wait until the next look. What the agent wrote itself is no news; and while
+    /// a service serves, a window that only lets more in can wait: nobody is held back by its acknowledgement, and
+    /// whatever is admitted asks the store itself.
+    pub fn is_outdated_by(&self, newer: &Self, journal: &Journal, own: &Identity) -> bool {
+        let mut known = self.clone();
+        if let (Some(Known { window: old, .. }), Some(Known { window: new, .. })) =
+            (&self.window, &newer.window)
+            && journal.phase == Phase::Serving
+            && new.floor == old.floor
+            && new.ceiling > old.ceiling
+        {
+            known.window.clone_from(&newer.window);
+        }
+        if newer.inventory <= journal.admission() {
+            known.inventory = newer.inventory;
+        }
+        let at = |inputs: &Self| inputs.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
+        if newer.report.as_ref().is_some_and(|(_, holder)| holder.as_ref() == Some(own))
+            && at(newer) > at(self)
+        {
+            known.report.clone_from(&newer.report);
+        }
+        known != *newer
     }
 
     fn put(&mut self, entry: &Entry) {
@@ -179,5 +205,55 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
 fn set_away(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, away: bool) {
     for out in outputs.values() {
         out.send_if_modified(|now| std::mem::replace(&mut now.away, away) != away);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_proto::record::window::Window;
+
+    fn own() -> Identity {
+        Identity { nonce: "own".into(), boot: "b".into() }
+    }
+
+    fn with_window(revision: i64, floor: i64, ceiling: i64) -> Inputs {
+        let version = |n| tidegate_proto::ServiceVersion::new(n).unwrap();
+        let window =
+            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        Inputs {
+            known: true,
+            window: Some(Known { revision: Revision(revision), window }),
+            ..Inputs::default()
+        }
+    }
+
+    #[test]
+    fn a_window_that_only_widens_waits_while_it_serves_and_any_other_does_not() {
+        let journal = |phase| Journal { phase, ..Journal::default() };
+        let news =
+            |phase, window: Inputs| with_window(5, 1, 2).is_outdated_by(&window, &journal(phase), &own());
+        assert!(!news(Phase::Serving, with_window(7, 1, 3)));
+        let refused = || Phase::Refused { reason: "above the ceiling".into() };
+        assert!(news(refused(), with_window(7, 1, 3)), "what it refused may be let in now");
+        for (floor, ceiling) in [(2, 3), (1, 1), (1, 2), (2, 2)] {
+            assert!(news(Phase::Serving, with_window(7, floor, ceiling)), "{floor} to {ceiling}");
+        }
+    }
+
+    #[test]
+    fn what_the_agent_wrote_itself_is_no_news_and_what_another_wrote_is() {
+        let journal = Journal::default();
+        let told =
+            |holder: Option<Identity>| Inputs { report: Some((Revision(9), holder)), ..with_window(5, 1, 2) };
+        let before = with_window(5, 1, 2);
+        assert!(!before.is_outdated_by(&told(Some(own())), &journal, &own()));
+        let another = Identity { nonce: "another".into(), ..own() };
+        assert!(before.is_outdated_by(&told(Some(another)), &journal, &own()));
+        assert!(before.is_outdated_by(&told(None), &journal, &own()), "a report that cannot be read");
+        let older = Inputs { report: Some((Revision(8), Some(own()))), ..with_window(5, 1, 2) };
+        assert!(told(Some(own())).is_outdated_by(&older, &journal, &own()), "the store fell back");
+        let admitted = Inputs { inventory: Revision(9), ..with_window(5, 1, 2) };
+        assert!(before.is_outdated_by(&admitted, &journal, &own()), "by another hand than the agent's");
     }
 }
