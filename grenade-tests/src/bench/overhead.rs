@@ -22,7 +22,8 @@ use crate::bench::proc;
 use crate::demo::operator::Operator;
 use crate::world::agent::Agent;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
-use crate::world::{Spawn, World, etcd, port};
+use crate::world::etcd::{self, Etcd};
+use crate::world::{Spawn, World, port};
 use harbour::{Berth, Harbour};
 use strategy::Plan;
 
@@ -118,6 +119,8 @@ struct Bench<'a> {
     shell_version: u32,
     /// Of a core, all agents together.
     rest: f64,
+    /// Lives as long as the fleet does.
+    _etcd: Etcd,
 }
 
 impl<'a> Bench<'a> {
@@ -147,6 +150,7 @@ impl<'a> Bench<'a> {
             version: 1,
             shell_version: 1,
             rest: f64::NAN,
+            _etcd: etcd,
         };
         let (before, began) = (bench.agents_cpu()?, Instant::now());
         tokio::time::sleep(REST).await;
