@@ -161,7 +161,9 @@ impl<'a> Bench<'a> {
     /// One hop by Tidegate, and what was seen of it from outside.
     async fn upgrade(&mut self, plan: &Plan) -> anyhow::Result<Ours> {
         let (from, to) = (self.version, self.version + 1);
-        let id = format!("{}-{to}", plan.word.replace(' ', "-"));
+        let word: Vec<&str> =
+            plan.word.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
+        let id = format!("{}-{to}", word.join("-"));
         let spec = self.world.path(&format!("{id}.yaml"));
         std::fs::write(&spec, plan.spec(from, to)).context("could not write the spec")?;
         let coordinator = self.coordinator.process.pid();
