@@ -105,7 +105,7 @@ impl Instance {
     pub fn open(node: &Node, service: &Service, identity: &Identity, link: &Link) -> Result<Self, Fatal> {
         let home = node.state_dir.join(service.name.as_str());
         std::fs::create_dir_all(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
-        let file = JournalFile::within(&home);
+        let mut file = JournalFile::within(&home);
         let mut journal = file.read()?;
         let driver = Driver::of(node, service, &home);
         if let (None, Some(process)) = (&journal.release, driver.as_ref().and_then(Driver::process)) {

@@ -1,9 +1,9 @@
-//! What the agent must not forget: one small file per service, on disk before each act that it speaks of. Killed at
+//! What the agent must not forget: one small text per service, on disk before each act that it speaks of. Killed at
 //! any instant and started again, the agent neither starts a service twice nor forgets a drain.
 
 use crate::crash;
 use crate::directive::phase::Phase;
-use crate::durable;
+use crate::pair::{Kept, Pair};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -118,7 +118,7 @@ pub enum JournalError {
     },
     /// It is not a journal.
     #[error(
-        "the journal {} is damaged: {found}; look at what runs, then move it away to have the service adopted anew",
+        "the journal {} is damaged: {found}; look at what runs, then move both files away to have the service adopted anew",
         path.display()
     )]
     Damaged {
@@ -197,39 +197,51 @@ impl Journal {
 
 /// Where the journal of a service is kept.
 #[derive(Debug, Clone)]
-pub struct JournalFile(PathBuf);
+pub struct JournalFile {
+    home: PathBuf,
+    pair: Pair,
+}
 
 impl JournalFile {
     /// The journal of the service whose directory in the state directory is `home`.
     pub fn within(home: &Path) -> Self {
-        Self(home.join("journal.json"))
+        let pair = Pair::new([home.join("journal.a"), home.join("journal.b")]);
+        Self { home: home.to_owned(), pair }
     }
 
-    /// Reads it; one that was never written is empty.
-    pub fn read(&self) -> Result<Journal, JournalError> {
-        let bytes = match std::fs::read(&self.0) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Journal::default()),
-            Err(source) => return Err(JournalError::File { doing: "read", path: self.0.clone(), source }),
+    /// Reads it, before anything is written; one that was never written is empty.
+    pub fn read(&mut self) -> Result<Journal, JournalError> {
+        let kept = self.pair.read().map_err(|source| self.failed("read", source))?;
+        let damaged = |found: String| JournalError::Damaged { path: self.path(), found };
+        let bytes = match kept {
+            Kept::Nothing => return Ok(Journal::default()),
+            Kept::Damaged => return Err(damaged("neither file is whole".to_owned())),
+            Kept::Text(bytes) => bytes,
         };
-        let damaged =
-            |e: serde_json::Error| JournalError::Damaged { path: self.0.clone(), found: e.to_string() };
-        let form: Form = serde_json::from_slice(&bytes).map_err(damaged)?;
+        let form: Form = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
         if form.schema > SCHEMA {
-            return Err(JournalError::Newer { path: self.0.clone(), found: form.schema });
+            return Err(JournalError::Newer { path: self.path(), found: form.schema });
         }
-        serde_json::from_slice(&bytes).map_err(damaged)
+        serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))
     }
 
     /// Writes it, and returns when it is on the disk.
-    pub fn write(&self, journal: &Journal) -> Result<(), JournalError> {
+    pub fn write(&mut self, journal: &Journal) -> Result<(), JournalError> {
         crash::point("journal", || journal.phase.name(), crash::When::Before);
-        let bytes = serde_json::to_vec_pretty(journal)
-            .map_err(io::Error::other)
-            .and_then(|bytes| durable::replace(&self.0, &bytes));
-        bytes.map_err(|source| JournalError::File { doing: "write", path: self.0.clone(), source })?;
+        let bytes = serde_json::to_vec_pretty(journal).map_err(io::Error::other);
+        let written = bytes.and_then(|bytes| self.pair.write(&bytes));
+        written.map_err(|source| self.failed("write", source))?;
         crash::point("journal", || journal.phase.name(), crash::When::After);
         Ok(())
+    }
+
+    /// Both files, as a shell names them.
+    fn path(&self) -> PathBuf {
+        self.home.join("journal.[ab]")
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> JournalError {
+        JournalError::File { doing, path: self.path(), source }
     }
 }
 
@@ -245,24 +257,31 @@ mod tests {
     #[test]
     fn a_journal_is_read_as_it_was_written() {
         let room = tempfile::tempdir().unwrap();
-        let file = JournalFile::within(room.path());
+        let mut file = JournalFile::within(room.path());
         assert_eq!(file.read().unwrap(), Journal::default());
         let journal = Journal { phase: Phase::Drained { forced: true }, ..Journal::default() };
         file.write(&journal).unwrap();
-        assert_eq!(file.read().unwrap(), journal);
+        assert_eq!(JournalFile::within(room.path()).read().unwrap(), journal);
     }
 
     #[test]
     fn a_damaged_or_newer_journal_is_refused_and_kept() {
         let room = tempfile::tempdir().unwrap();
-        let file = JournalFile::within(room.path());
-        let path = room.path().join("journal.json");
+        let path = room.path().join("journal.a");
+        let refused = |told: &str| {
+            let before = std::fs::read(&path).unwrap();
+            let error = JournalFile::within(room.path()).read().unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), before);
+        };
         for (text, told) in
             [("{\"schema\":1}", "damaged"), ("nonsense", "damaged"), ("{\"schema\":2}", "newer agent")]
         {
-            std::fs::write(&path, text).unwrap();
-            assert!(file.read().unwrap_err().to_string().contains(told), "{text}");
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            let _ = std::fs::remove_file(&path);
+            Pair::new([path.clone(), room.path().join("journal.b")]).write(text.as_bytes()).unwrap();
+            refused(told);
         }
+        std::fs::write(&path, "not written by an agent").unwrap();
+        refused("neither file is whole");
     }
 }

@@ -21,6 +21,7 @@ pub mod instance;
 pub mod journal;
 pub mod link;
 pub mod metadata;
+mod pair;
 pub mod replace;
 pub mod report;
 mod staging;

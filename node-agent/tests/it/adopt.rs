@@ -35,7 +35,7 @@ async fn a_running_service_is_adopted_without_a_drain() {
     let (world, agent) = standing().await;
     agent.kill();
     // Nothing is left of the agent but the service: another state directory, as on a node that had none before.
-    std::fs::remove_file(world.path().join("state/pantry/journal.json")).unwrap();
+    world.journal_files().iter().for_each(|file| std::fs::remove_file(file).unwrap());
     let watched = world.disable_file();
     let asked = world.balancer.asked();
     let _again = world.agent();

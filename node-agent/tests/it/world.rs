@@ -66,8 +66,18 @@ impl World {
         self.path().join("disable")
     }
 
+    /// The text of the journal: of its two files the one with the higher number.
     pub fn journal(&self) -> String {
-        std::fs::read_to_string(self.path().join("state/pantry/journal.json")).unwrap_or_default()
+        let files = self.journal_files().map(|path| std::fs::read_to_string(path).unwrap_or_default());
+        let newest = files.iter().filter_map(|file| {
+            let (head, text) = file.split_once('\n')?;
+            Some((head.split(' ').next()?.parse::<u64>().ok()?, text))
+        });
+        newest.max().map(|(_, text)| text.to_owned()).unwrap_or_default()
+    }
+
+    pub fn journal_files(&self) -> [PathBuf; 2] {
+        ["journal.a", "journal.b"].map(|name| self.path().join("state/pantry").join(name))
     }
 
     /// The configuration of the node, with the `process` driver unless the test says otherwise.
