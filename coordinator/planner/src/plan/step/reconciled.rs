@@ -6,6 +6,7 @@ use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, is_told_anew, releases};
 use crate::reason::{Reason, Sample};
+use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
 
@@ -14,7 +15,7 @@ use tidegate_proto::record::upgrade::Phase;
 pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let service = &draft.spec().service;
     // Preflight wants nothing of anybody; staging tells everybody.
-    if draft.upgrade.phase == Phase::Preflight {
+    if draft.upgrade.phase == Phase::Preflight || mutant::is("former-store-is-believed") {
         return false;
     }
     let standing: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
