@@ -3,6 +3,7 @@
 
 use super::launch;
 use futures::FutureExt;
+use futures::future::FusedFuture;
 use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
@@ -114,7 +115,9 @@ async fn follow(mut command: Command, program: String, limit: Duration) -> Resul
         }
     };
     // Whatever still holds the pipes was left behind by the program on purpose: a service that it started.
-    let _ = tokio::time::timeout(AFTERWARDS, &mut output).await;
+    if !output.is_terminated() {
+        let _ = tokio::time::timeout(AFTERWARDS, &mut output).await;
+    }
     drop(output);
     group.forget();
     Ok(Done { success: ended.success(), ending: ended.to_string(), stdout: out, stderr: err })
@@ -188,6 +191,17 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("the inner process still runs: {}", state());
+    }
+
+    #[tokio::test]
+    async fn output_that_has_ended_is_not_waited_for() {
+        let mut least = Duration::MAX;
+        for _ in 0..10 {
+            let began = std::time::Instant::now();
+            run(&argv(&["sh", "-c", "exec >&- 2>&-; sleep 0.1"]), Duration::from_secs(20)).await.unwrap();
+            least = least.min(began.elapsed());
+        }
+        assert!(least < Duration::from_millis(100) + AFTERWARDS, "each took {least:?} or longer");
     }
 
     #[tokio::test]
