@@ -387,8 +387,11 @@ impl Place<'_> {
         if let Some(Disposition::Replace { release }) = self.disposition() {
             return Some(release.into());
         }
-        let initial = self.service.initial_release.as_ref().filter(|_| self.journal.admitted.is_none());
-        let tag = self.journal.release.as_ref().or(initial)?;
+        let admitted = self.journal.admitted.as_ref();
+        let initial = self.service.initial_release.as_ref().filter(|_| admitted.is_none());
+        // What was admitted and then not started, because the lease was lost between, is what is to be started still.
+        let admitted = admitted.and_then(|admitted| admitted.release.as_ref());
+        let tag = self.journal.release.as_ref().or(admitted).or(initial)?;
         let known = self.service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact));
         let listed = self.directive().and_then(|d| d.releases.iter().find(|release| release.tag == *tag));
         listed.map(Target::from).or(known)

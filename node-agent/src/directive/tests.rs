@@ -1,5 +1,6 @@
 //! The core, move by move, without a clock, a socket or a file.
 
+mod initial;
 mod reconciled;
 mod story;
 

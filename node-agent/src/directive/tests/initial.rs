@@ -1,0 +1,52 @@
+//! The first release of all.
+
+use super::super::decide::Act;
+use super::super::phase::{Phase, Target};
+use super::super::seen::DisableFile;
+use super::story::{Story, release, version};
+use crate::journal::{Admitted, Journal};
+use tidegate_proto::Revision;
+
+/// Nothing runs and nothing was ever admitted.
+fn blank() -> Story {
+    let mut story = Story::serving();
+    story.journal = Journal::default();
+    story.service.initial_release = Some(release(1).tag);
+    story.gone();
+    story.enter(Phase::Stopped);
+    story.seen.file = DisableFile::Own;
+    story
+}
+
+fn first(act: Act) -> Target {
+    match act {
+        Act::AdmitTarget(target) => target,
+        other => panic!("the first release is not started: {other:?}"),
+    }
+}
+
+#[test]
+fn it_is_started_where_nothing_was_ever_admitted() {
+    let story = blank();
+    assert_eq!(first(story.act()).tag, release(1).tag);
+}
+
+#[test]
+fn a_lease_that_is_lost_between_its_admission_and_its_start_does_not_keep_it_from_being_started() {
+    let mut story = blank();
+    let target = first(story.act());
+    let (tag, revision) = (Some(target.tag.clone()), Revision(8));
+    story.journal.admitted = Some(Admitted { version: version(1), release: tag, revision });
+    story.enter(Phase::Starting { target: target.clone() });
+    story.seen.readmit = true;
+    assert_eq!(story.act(), Act::Enter(Phase::Stopped), "it is asked again whether it may start");
+    story.enter(Phase::Stopped);
+    assert_eq!(first(story.act()), target);
+}
+
+#[test]
+fn what_was_adopted_without_a_release_is_not_replaced_by_the_first_one() {
+    let mut story = blank();
+    story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(8) });
+    assert_eq!(story.act(), Act::Wait);
+}
