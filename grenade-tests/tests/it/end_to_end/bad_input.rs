@@ -25,6 +25,7 @@ async fn is_refused_with_what_is_allowed_and_changes_nothing() {
     specs::refused(&fleet, &mut wrong).await;
     agents::refused(&fleet, &mut wrong).await;
     records::close_gates(&fleet, &mut wrong).await;
+    specs::no_database(&fleet).await;
     specs::wrong_digest(&fleet).await;
     wishes_are_refused(&fleet, &mut wrong).await;
     fleet.all_serve(1).await;

@@ -1,6 +1,6 @@
 //! Specs that are wrong.
 
-use super::super::fleet::{Fleet, NOWHERE, STRANGER};
+use super::super::fleet::{Fleet, NOWHERE, STRANGER, Said};
 use super::{Wrong, revision, rolled_back};
 
 /// What is added to a good spec, the exit code, and what the message says.
@@ -34,9 +34,8 @@ pub async fn refused(fleet: &Fleet, wrong: &mut Wrong) {
     let good = fleet.spec("");
     let added = ADDED.iter().map(|(more, code, words)| (fleet.spec(more), *code, *words));
     let replaced = REPLACED.iter().map(|(from, to, code, words)| (good.replace(from, to), *code, *words));
-    let away = (good.replace("PANTRY_DATABASE_URL", NOWHERE), 3, &[NOWHERE, "could not reach"][..]);
     let before = revision(fleet).await;
-    for (text, code, words) in added.chain(replaced).chain([away]) {
+    for (text, code, words) in added.chain(replaced) {
         not_started(fleet, wrong, &text, code, words).await;
         wrong.same(&format!("the revision after {text}"), revision(fleet).await, before);
     }
@@ -49,14 +48,29 @@ async fn not_started(fleet: &Fleet, wrong: &mut Wrong, text: &str, code: i32, wo
     wrong.told(text, &said, code, words);
 }
 
+/// Nobody serves the database.
+pub async fn no_database(fleet: &Fleet) {
+    waits_for_its_database(fleet, NOWHERE, "nowhere", "could not reach the database").await;
+}
+
 /// The catalogue's server is there, and does not take the password.
 pub async fn wrong_password(fleet: &Fleet) {
+    waits_for_its_database(fleet, STRANGER, "stranger", "password authentication failed").await;
+}
+
+/// The upgrade is started and waits with the reason before anything is touched; a person may end it.
+async fn waits_for_its_database(fleet: &Fleet, variable: &str, id: &str, reason: &str) {
+    let path = fleet.rig.world.path("wrong.yaml");
+    std::fs::write(&path, fleet.spec("").replace("PANTRY_DATABASE_URL", variable)).unwrap();
+    let said = fleet.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", id]).await;
     let mut wrong = Wrong::default();
-    let before = revision(fleet).await;
-    let text = fleet.spec("").replace("PANTRY_DATABASE_URL", STRANGER);
-    not_started(fleet, &mut wrong, &text, 3, &[STRANGER, "password authentication failed"]).await;
-    wrong.same("the revision after a wrong password", revision(fleet).await, before);
+    wrong.told("a database that does not answer", &said, 0, &["waits in preflight", variable, reason]);
     wrong.nothing();
+    fleet.explains(id, &["stands in preflight", variable, reason]).await;
+    fleet.must(&["upgrade", "rollback", id, "--why", "the URL is wrong"]).await;
+    let over = |said: &Said| said.out.contains("\"phase\":\"failed\"");
+    fleet.until("it has ended", &["--json", "upgrade", "status", id], over).await;
+    fleet.all_serve(1).await;
 }
 
 /// The artifact is not what the spec says: it waits before anything is touched, and may be rolled back.
