@@ -308,7 +308,10 @@ fn a_plan_of_before_a_cancel_exposes_nobody() {
     world.rest();
     let first = world.exposed_to(2);
     tell_all(&mut world, &first);
-    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    // Events that are not numbered alike do not refuse one another: the group's record alone must.
+    let mut moment = world.moment();
+    moment.next_event += 10;
+    let planned = tidegate_planner::plan(world.store.fleet(), &moment);
     world.cancel().unwrap();
     for action in planned.actions {
         let tidegate_planner::Action::Commit(planned) = action else { continue };
