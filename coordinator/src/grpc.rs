@@ -6,6 +6,7 @@ mod forward;
 mod metadata;
 mod releases;
 mod service;
+mod wish;
 
 pub use forward::Peers;
 pub use metadata::MetadataService;

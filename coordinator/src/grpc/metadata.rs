@@ -1,9 +1,10 @@
 //! The methods about metadata groups.
 
-use super::forward::{Peers, Route, forwarded, seen};
-use super::service::{look, principal};
+use super::client::{self, Connection};
+use super::forward::{Peers, Route, forwarded};
+use super::service::{json, look, principal};
+use super::wish::wish;
 use crate::operation::metadata as operation;
-use crate::operation::release::view;
 use crate::room::Room;
 use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::wire::v1::metadata_server::Metadata;
@@ -25,29 +26,10 @@ impl MetadataService {
     pub fn new(room: Room, peers: Peers) -> Self {
         Self { room, peers }
     }
-}
 
-/// A wish: done here by `$operation` in the name of whoever calls, or forwarded to the leader's method of the same name.
-macro_rules! wish {
-    ($self:ident, $request:ident, $operation:path, $method:ident) => {{
-        let principal = principal(&$request)?;
-        match $self.peers.route(&$self.room, &$request, &principal).await? {
-            Route::Here(seat) => {
-                let mut asked = $request.into_inner();
-                asked.who = principal.who(&asked.who);
-                Ok(Response::new($operation(&$self.room, &seat, asked).await?))
-            }
-            Route::There(leader) => {
-                let answer = leader.metadata().$method(forwarded($request, &principal)).await?;
-                seen(&$self.room, answer.get_ref().revision).await;
-                Ok(answer)
-            }
-        }
-    }};
-}
-
-fn json(view: &impl serde::Serialize) -> Result<Response<JsonReply>, Status> {
-    Ok(Response::new(JsonReply { json: view::text(view) }))
+    fn at(leader: &Connection) -> client::Metadata {
+        leader.metadata()
+    }
 }
 
 #[tonic::async_trait]

@@ -1,8 +1,10 @@
 //! The methods about compute releases.
 
+use super::client::{self, Connection};
 use super::forward::{Peers, Route, forwarded};
-use super::service::{look, principal};
-use crate::operation::release::{self as operation, view};
+use super::service::{json, look, principal};
+use super::wish::wish;
+use crate::operation::release as operation;
 use crate::room::Room;
 use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::wire::v1::releases_server::Releases;
@@ -27,25 +29,10 @@ impl ReleasesService {
     pub fn new(room: Room, peers: Peers) -> Self {
         Self { room, peers }
     }
-}
 
-/// A wish: done here by `$operation` in the name of whoever calls, or forwarded to the leader's method of the same name.
-macro_rules! wish {
-    ($self:ident, $request:ident, $operation:path, $method:ident) => {{
-        let principal = principal(&$request)?;
-        match $self.peers.route(&$self.room, &$request, &principal).await? {
-            Route::Here(seat) => {
-                let mut asked = $request.into_inner();
-                asked.who = principal.who(&asked.who);
-                Ok(Response::new($operation(&$self.room, &seat, asked).await?))
-            }
-            Route::There(leader) => leader.releases().$method(forwarded($request, &principal)).await,
-        }
-    }};
-}
-
-fn json(view: &impl serde::Serialize) -> Result<Response<JsonReply>, Status> {
-    Ok(Response::new(JsonReply { json: view::text(view) }))
+    fn at(leader: &Connection) -> client::Releases {
+        leader.releases()
+    }
 }
 
 #[tonic::async_trait]

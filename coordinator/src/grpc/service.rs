@@ -1,7 +1,10 @@
 //! The methods: ten lines each would be many; most are two.
 
-use super::forward::{Peers, Route, forwarded, seen};
+use super::client::{Client, Connection};
+use super::forward::Peers;
+use super::wish::wish;
 use crate::guard::Principal;
+use crate::operation::release::view;
 use crate::operation::{self, OperationError};
 use crate::report::Trouble;
 use crate::room::Room;
@@ -10,11 +13,12 @@ use tidegate_proto::wire::v1::operator_server::Operator;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
     DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest, FleetSpreadReply,
-    FleetSpreadRequest, Instance, LeaderReply, LeaderRequest, ListInstancesRequest, ListTokensRequest,
-    ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
-    RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeReply,
-    StartUpgradeRequest, Token, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest,
-    UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
+    FleetSpreadRequest, Instance, JsonReply, LeaderReply, LeaderRequest, ListInstancesRequest,
+    ListTokensRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest,
+    ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest,
+    SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest, Token, UncordonNodeRequest,
+    UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest,
+    WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -30,6 +34,10 @@ impl OperatorService {
     /// The service in a room. It is served behind the guard, which says of each call who calls.
     pub fn new(room: Room, peers: Peers) -> Self {
         Self { room, peers }
+    }
+
+    fn at(leader: &Connection) -> Client {
+        leader.operator()
     }
 
     fn ask<T, R>(
@@ -57,29 +65,15 @@ pub(super) fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
     }
 }
 
+/// A view, as JSON.
+pub(super) fn json(view: &impl serde::Serialize) -> Result<Response<JsonReply>, Status> {
+    Ok(Response::new(JsonReply { json: view::text(view) }))
+}
+
 /// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
 pub(super) fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
     let principal = request.extensions().get::<Principal>().cloned();
     principal.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))
-}
-
-/// A wish: done here by `$operation` in the name of whoever calls, or forwarded to the leader's method of the same name.
-macro_rules! wish {
-    ($self:ident, $request:ident, $operation:path, $method:ident) => {{
-        let principal = principal(&$request)?;
-        match $self.peers.route(&$self.room, &$request, &principal).await? {
-            Route::Here(seat) => {
-                let mut asked = $request.into_inner();
-                asked.who = principal.who(&asked.who);
-                Ok(Response::new($operation(&$self.room, &seat, asked).await?))
-            }
-            Route::There(leader) => {
-                let answer = leader.operator().$method(forwarded($request, &principal)).await?;
-                seen(&$self.room, answer.get_ref().revision).await;
-                Ok(answer)
-            }
-        }
-    }};
 }
 
 #[tonic::async_trait]

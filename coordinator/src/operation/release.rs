@@ -74,8 +74,9 @@ fn body<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, OperationError
 async fn reply(room: &Room, asked: Asked, what: String) -> Result<ReleaseReply, OperationError> {
     let changed = asked.commit.is_some();
     let stream = asked.stream.to_string();
+    let store_revision = room.mirror.picture().fleet.revision().0;
     let Some(revision) = asked.revision else {
-        return Ok(ReleaseReply { stream, changed, what, ..ReleaseReply::default() });
+        return Ok(ReleaseReply { stream, changed, what, store_revision, ..ReleaseReply::default() });
     };
     let release = read::release(room, &asked.stream, revision).await?;
     let manifest = read::manifest(room, release.manifest).await?;
@@ -87,5 +88,6 @@ async fn reply(room: &Room, asked: Asked, what: String) -> Result<ReleaseReply, 
         digest: release.digest.to_string(),
         stream,
         warnings: Vec::new(),
+        store_revision,
     })
 }

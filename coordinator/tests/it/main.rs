@@ -5,6 +5,7 @@
 mod cli;
 mod crash_sweep;
 mod doors;
+mod followers;
 mod garbage;
 mod guard;
 mod herd;

@@ -1,0 +1,50 @@
+//! What only the leader may do: done here in the name of whoever calls, or forwarded. One form for all services.
+
+use tidegate_proto::wire::v1::{CreateTokenReply, Done, MetadataReply, ReleaseReply, StartUpgradeReply};
+
+/// An answer to a wish, with a revision of the store at which the leader saw what it wrote.
+pub trait Written {
+    /// That revision.
+    fn written(&self) -> i64;
+}
+
+macro_rules! written {
+    ($($answer:ty: $field:ident),*) => {
+        $(impl Written for $answer {
+            fn written(&self) -> i64 {
+                self.$field
+            }
+        })*
+    };
+}
+
+written!(
+    Done: revision,
+    StartUpgradeReply: revision,
+    CreateTokenReply: revision,
+    MetadataReply: revision,
+    ReleaseReply: store_revision
+);
+
+/// A wish: done here by `$operation`, or forwarded to the leader's method `$method` of the same service. A follower
+/// answers once it too sees what was written, so that whoever asks it next finds that.
+macro_rules! wish {
+    ($self:ident, $request:ident, $operation:path, $method:ident) => {{
+        let principal = $crate::grpc::service::principal(&$request)?;
+        match $self.peers.route(&$self.room, &$request, &principal).await? {
+            $crate::grpc::forward::Route::Here(seat) => {
+                let mut asked = $request.into_inner();
+                asked.who = principal.who(&asked.who);
+                Ok(tonic::Response::new($operation(&$self.room, &seat, asked).await?))
+            }
+            $crate::grpc::forward::Route::There(leader) => {
+                let again = $crate::grpc::forward::forwarded($request, &principal);
+                let answer = Self::at(&leader).$method(again).await?;
+                let written = $crate::grpc::wish::Written::written(answer.get_ref());
+                $crate::grpc::forward::seen(&$self.room, written).await;
+                Ok(answer)
+            }
+        }
+    }};
+}
+pub(super) use wish;
