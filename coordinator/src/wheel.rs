@@ -2,6 +2,7 @@
 //! Leads as soon as it can, and stops at once when it no longer does.
 
 use crate::act::Workers;
+use crate::record::retention;
 use crate::record::waiting::Scribe;
 use crate::room::Room;
 use crate::seat::Seat;
@@ -15,6 +16,7 @@ use tidegate_store::Leadership;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// A turn at least this often: elapsed waits grow without any change in the store.
 const TIMER: Duration = Duration::from_secs(1);
@@ -106,6 +108,8 @@ async fn lead(room: &Room, seat: &Arc<Seat>, falls: u64, cancel: &CancellationTo
     let mut sight = room.mirror.sight();
     let mut schemas = seat.schemas().subscribe();
     let scribe = Scribe::begin(room, seat);
+    let _trimmed =
+        AbortOnDropHandle::new(tokio::spawn(retention::look_after(room.store.clone(), seat.leading.fence())));
     let workers = Workers::new(room.clone(), Arc::clone(seat));
     loop {
         // Never from a state before the leader's own last commit.

@@ -18,7 +18,7 @@ impl From<Event> for v1::Event {
 
 impl From<WaitingFor> for v1::Reason {
     fn from(reason: WaitingFor) -> Self {
-        let WaitingFor { kind, what, who, command, deadline } = reason;
-        Self { kind, what, who, command, deadline }
+        let WaitingFor { kind, what, who, command, deadline, since } = reason;
+        Self { kind, what, who, command, deadline, since: since.map(|since| since.0) }
     }
 }

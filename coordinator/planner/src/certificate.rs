@@ -10,7 +10,7 @@ mod conditions;
 mod make;
 
 pub use conditions::{False, check, sessions_flaw, undo_flaw};
-pub use make::{DatabaseEvidence, Made, certify};
+pub use make::{DatabaseEvidence, Made, certify, forget};
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

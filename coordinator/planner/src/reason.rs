@@ -448,6 +448,9 @@ impl Reason {
             | Self::Domain { .. }
             | Self::Unlabelled { .. } => Some(format!("tidegate upgrade status {upgrade}")),
             Self::Stalled { .. } | Self::EmptyWave { .. } | Self::Preflight { .. } => Some(rollback()),
+            Self::Needed { by, .. } => {
+                Some(format!("tidegate release rollback … --stream {} --why …", by.stream))
+            }
             Self::Restored { .. } => Some(RECONCILE.to_owned()),
             _ => None,
         }
@@ -456,10 +459,18 @@ impl Reason {
     /// The command that helps a compute release, where there is one.
     pub fn release_command(&self, stream: &StreamName, revision: ReleaseRevision) -> Option<String> {
         match self {
-            Self::Silent { service, nodes } | Self::Behind { service, nodes, .. } => nodes
+            Self::Silent { service, nodes } => nodes
                 .first
                 .first()
-                .map(|node| format!("tidegate fleet decommission {service}/{node} --why …")),
+                .map(|node| format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")),
+            Self::Behind { service, .. } | Self::Floor { service, .. } => {
+                Some(format!("tidegate upgrade list {service} --active"))
+            }
+            Self::Evidence { compute, storage, .. } => {
+                Some(format!("tidegate release evidence {compute} {storage} pass --stream {stream}"))
+            }
+            Self::Manual { .. } => Some(format!("tidegate release stream {stream} --set …")),
+            Self::TooManyKept { .. } => Some(format!("tidegate release unpin … --stream {stream}")),
             Self::Restored { .. } => Some(RECONCILE.to_owned()),
             Self::ReleaseApproval { .. } => {
                 Some(format!("tidegate release approve {revision} --stream {stream}"))
@@ -517,6 +528,7 @@ impl Reason {
             who: self.who().to_owned(),
             command: helps.then(|| format!("tidegate metadata cancel {group} --why …")),
             deadline: self.deadline(),
+            since: None,
         }
     }
 
@@ -528,10 +540,11 @@ impl Reason {
             who: self.who().to_owned(),
             command: self.release_command(stream, revision),
             deadline: self.deadline(),
+            since: None,
         }
     }
 
-    /// As the store keeps it for people.
+    /// As the store keeps it for people; since when, who writes it knows.
     pub fn for_people(&self, upgrade: &UpgradeId) -> WaitingFor {
         WaitingFor {
             kind: self.kind().to_owned(),
@@ -539,6 +552,7 @@ impl Reason {
             who: self.who().to_owned(),
             command: self.command(upgrade),
             deadline: self.deadline(),
+            since: None,
         }
     }
 }

@@ -77,6 +77,9 @@ pub fn reasons(reasons: &[v1::Reason], more: u64) -> String {
     let mut text = String::new();
     for reason in reasons {
         text.push_str(&format!("  {}\n      who: {}\n", reason.what, reason.who));
+        if let Some(since) = reason.since {
+            text.push_str(&format!("      since: {}\n", time(since)));
+        }
         for (word, value) in [("helps", &reason.command), ("deadline", &reason.deadline)] {
             if let Some(value) = value {
                 text.push_str(&format!("      {word}: {value}\n"));

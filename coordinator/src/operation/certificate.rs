@@ -4,6 +4,7 @@ use super::{OperationError, find, store_error, upgrade_id};
 use crate::room::Room;
 use tidegate_proto::Value;
 use tidegate_proto::key::Kind;
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1::UpgradeCertificateRequest;
 use tidegate_store::Scope;
 
@@ -13,16 +14,14 @@ pub async fn certificate(
     asked: &UpgradeCertificateRequest,
 ) -> Result<Vec<String>, OperationError> {
     let id = upgrade_id(&asked.id)?;
-    let without_schema = find(&room.mirror.picture().fleet, &id)?.spec.schema.is_none();
+    if let Some(why) = has_none(find(&room.mirror.picture().fleet, &id)?) {
+        return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
+    }
     let scope = Scope::Within(Kind::Certificate, id.to_string());
     let found = room.store.list(&scope).await.map_err(store_error("read the certificate"))?;
     if found.entries.is_empty() {
-        let why = if without_schema {
-            "it changes no schema, so nothing is contracted"
-        } else {
-            "it has not entered contract"
-        };
-        return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
+        let lost = format!("the certificate of upgrade {id} was removed from the store");
+        return Err(OperationError::NotFound(lost));
     }
     let parts = found.entries.into_iter().map(|entry| match entry.value {
         Ok(Value::Certificate(record)) => Ok(record.body.text),
@@ -32,4 +31,13 @@ pub async fn certificate(
         Err(why) => Err(OperationError::Refused(format!("the record {} {why}", entry.key))),
     });
     parts.collect()
+}
+
+/// Why an upgrade has none. Pages alone prove nothing: the transaction that enters contract makes them a certificate.
+fn has_none(upgrade: &Upgrade) -> Option<&'static str> {
+    if upgrade.spec.schema.is_none() {
+        return Some("it changes no schema, so nothing is contracted");
+    }
+    let certified = matches!(upgrade.phase, Phase::Contract { .. } | Phase::Completed);
+    (!certified).then_some("it has not entered contract")
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_planner::Reason;
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::waiting::{Waiting, WaitingFor};
 use tidegate_proto::{Commit, Key, UpgradeId};
 use tokio::sync::watch;
@@ -122,12 +123,12 @@ impl Desk {
             reasons.keys().chain(picture.waiting.keys()).chain(self.told.keys()).collect();
         let mut changed = Vec::new();
         for id in ids {
-            let wanted = told(id, reasons.get(id).map_or(&[], Vec::as_slice));
             let last = self
                 .told
                 .get(id)
                 .map(|(told, _)| told)
                 .or(picture.waiting.get(id).map(|stored| &stored.record.body));
+            let wanted = told(id, reasons.get(id).map_or(&[], Vec::as_slice), last);
             let same = match last {
                 Some(last) => last.reasons == wanted.reasons && last.more == wanted.more,
                 None => wanted.reasons.is_empty(),
@@ -140,7 +141,49 @@ impl Desk {
     }
 }
 
-fn told(id: &UpgradeId, reasons: &[Reason]) -> Waiting {
-    let first: Vec<WaitingFor> = reasons.iter().take(MOST).map(|reason| reason.for_people(id)).collect();
-    Waiting { more: (reasons.len() - first.len()) as u64, reasons: first, at: now() }
+/// What people are told, where they were last told this.
+fn told(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiting {
+    let (at, last) = (now(), last.map_or(&[][..], |last| &last.reasons));
+    let first = reasons.iter().take(MOST).map(|reason| reason.for_people(id));
+    let first: Vec<WaitingFor> = first
+        .map(|reason| WaitingFor { since: Some(since(&reason, last).unwrap_or(at)), ..reason })
+        .collect();
+    Waiting { more: (reasons.len() - first.len()) as u64, reasons: first, at }
+}
+
+/// Since when this is waited for, where it was already: the same sentence, else the oldest of its kind, of which counts
+/// and names change as it goes on.
+fn since(reason: &WaitingFor, last: &[WaitingFor]) -> Option<Timestamp> {
+    let same = last.iter().find(|other| (&other.kind, &other.what) == (&reason.kind, &reason.what));
+    let alike = last.iter().filter(|other| other.kind == reason.kind).filter_map(|other| other.since).min();
+    same.and_then(|same| same.since).or(alike)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paused(why: &str) -> Reason {
+        Reason::Paused { who: "maria".to_owned(), why: why.to_owned(), way_back: true }
+    }
+
+    /// What was told a second after 1970.
+    fn long_ago(reasons: &[Reason]) -> Waiting {
+        let mut waiting = told(&"u".parse().unwrap(), reasons, None);
+        waiting.reasons.iter_mut().for_each(|reason| reason.since = Some(Timestamp(1_000)));
+        waiting
+    }
+
+    #[test]
+    fn a_wait_begins_once_whatever_is_said_of_it() {
+        let id = "u".parse().unwrap();
+        let begun = told(&id, &[paused("lunch")], None).reasons[0].since.unwrap();
+        assert!(begun > Timestamp(1_000), "it begins when it is first told");
+        let before = long_ago(&[paused("lunch")]);
+        let other = Reason::Capacity { in_service: 4, required: 4 };
+        let later = told(&id, &[paused("lunch, still"), other], Some(&before));
+        assert_eq!(later.reasons[0].since, Some(Timestamp(1_000)));
+        assert!(later.reasons[1].since >= Some(begun), "another kind of wait begins now");
+        assert!(told(&id, &[paused("lunch")], Some(&Waiting::default())).reasons[0].since >= Some(begun));
+    }
 }

@@ -7,6 +7,7 @@
 //! store.get(&Key) -> Result<Option<Entry>, StoreError>                  one linearizable read
 //! store.get_many(&[Key]) -> Result<Snapshot, StoreError>                one revision, any number of keys
 //! store.list(&Scope) -> Result<Snapshot, StoreError>                    one revision, in pages
+//! store.keys(&Scope) -> Result<Vec<Key>, StoreError>                    without their records
 //! store.watch(Vec<Scope>, CancellationToken) -> WatchStream             .recv().await -> Option<Seen>
 //! store.commit(&Commit) -> Result<Committed { revision }, CommitError>
 //! store.commit_leased(&Commit, &Lease) -> the same                      its reports and leader key live under the lease

@@ -121,13 +121,13 @@ impl Store {
         for range in ranges {
             let mut size = PAGE;
             let (mut page, revision) =
-                self.page(range, range.start().into(), &mut size, into.revision).await?;
+                self.page(range, range.start().into(), &mut size, at_revision(into.revision)).await?;
             if !into.revision.exists() {
                 into.revision = revision;
             }
             let at = into.revision;
             while let Some(from) = next_page(&page) {
-                let next = self.page(range, from, &mut size, at);
+                let next = self.page(range, from, &mut size, at_revision(at));
                 let (next, ()) = tokio::join!(next, self.take_in(&page, into));
                 (page, _) = next?;
             }
@@ -136,17 +136,33 @@ impl Store {
         Ok(())
     }
 
+    /// The keys of a scope, without their records, in pages that may be of several revisions. What is no key of ours is
+    /// left out.
+    ///
+    /// # Errors
+    /// Any of [`StoreError`].
+    pub async fn keys(&self, scope: &Scope) -> Result<Vec<Key>, StoreError> {
+        let range = scope.range(self.prefix());
+        let (mut keys, mut size, mut from) = (Vec::new(), PAGE, Some(Vec::from(range.start())));
+        while let Some(begin) = from {
+            let (page, _) = self.page(&range, begin, &mut size, GetOptions::new().with_keys_only()).await?;
+            keys.extend(page.kvs().iter().filter_map(|kv| self.prefix().parse(kv.key())?.ok()));
+            from = next_page(&page);
+        }
+        Ok(keys)
+    }
+
     /// One page of a range, and how far the store is; smaller pages from there on where this one is too large.
     async fn page(
         &self,
         range: &Range,
         from: Vec<u8>,
         size: &mut i64,
-        at: Revision,
+        wanted: GetOptions,
     ) -> Result<(GetResponse, Revision), StoreError> {
         let attempt = format!("list {}", range.start());
         loop {
-            let options = GetOptions::new().with_range(range.end()).with_limit(*size).with_revision(at.0);
+            let options = wanted.clone().with_range(range.end()).with_limit(*size);
             match self.call(&attempt, || get(self, from.clone(), Some(options.clone()))).await {
                 Err(StoreError::TooLarge { .. }) if *size > 1 => *size /= 2,
                 Err(error) => return Err(error),
@@ -165,6 +181,10 @@ impl Store {
             tokio::task::yield_now().await;
         }
     }
+}
+
+fn at_revision(revision: Revision) -> GetOptions {
+    GetOptions::new().with_revision(revision.0)
 }
 
 fn next_page(page: &GetResponse) -> Option<Vec<u8>> {

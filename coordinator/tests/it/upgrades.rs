@@ -3,7 +3,10 @@
 use crate::world::{Coordinator, spec, store, world};
 use std::time::Duration;
 use tidegate_coordinator::operation;
+use tidegate_coordinator::record::retention;
+use tidegate_proto::commit::Precondition;
 use tidegate_proto::wire::v1::{UpgradeHistoryRequest, WatchUpgradeRequest, upgrade_seen::Seen};
+use tidegate_proto::{Key, Revision};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,6 +117,30 @@ async fn long_twenty_thousand_instances_in_waves_of_thousands() {
     assert_eq!(status.spread.unwrap().by_version, [(2, FLEET as u32)].into());
     let least = *least.lock().unwrap();
     assert!(least >= FLEET - FLEET / 10, "{least} were in rotation at the least");
+    end.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_events_the_newest_stay_and_only_the_leader_removes_the_others() {
+    let (_embedded, coordinator, herd) = world(6).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
+    coordinator.reaches("u1", "completed").await;
+    let asked = UpgradeHistoryRequest { id: "u1".to_owned() };
+    let before = operation::history(&coordinator.room, &asked).await.unwrap();
+    let fence = coordinator.room.led_here().unwrap().leading.fence();
+    let store = &coordinator.room.store;
+    assert_eq!(retention::trim(store, &fence, before.len()).await.unwrap(), 0);
+
+    let deposed = Precondition::CreatedAt(Key::Leader, Revision(1));
+    assert!(retention::trim(store, &deposed, 3).await.is_err());
+    assert_eq!(operation::history(&coordinator.room, &asked).await.unwrap(), before);
+
+    assert_eq!(retention::trim(store, &fence, 3).await.unwrap(), before.len() - 3);
+    let after = operation::history(&coordinator.room, &asked).await.unwrap();
+    assert_eq!(after, before[before.len() - 3..]);
     end.cancel();
     coordinator.stop().await;
 }

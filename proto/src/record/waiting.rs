@@ -34,4 +34,7 @@ pub struct WaitingFor {
     /// What happens by itself, and after how long, where anything does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
+    /// Since when something of this kind is waited for, by the clock of the leader that found it first; across leaders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }

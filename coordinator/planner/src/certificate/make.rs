@@ -8,7 +8,7 @@ use crate::plan::{Action, Draft};
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
-use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::schema::Schema;
@@ -145,6 +145,16 @@ fn gone(instance: &Instance) -> Option<Gone> {
         why: word.why.clone(),
         stopped_how: word.stopped_how.clone(),
     })
+}
+
+/// Removes what an earlier attempt, that did not enter contract, has stored of its certificate: nobody takes it for a
+/// proof, and none of its pages follow those of the next.
+pub fn forget(fleet: &Fleet, moment: &Moment, id: &UpgradeId, former: &[Key]) -> Vec<Commit> {
+    let at = fleet.upgrade(id).map_or(Revision::ABSENT, |upgrade| upgrade.at);
+    let fenced =
+        || Commit::new().when(moment.leader.fence()).when(Precondition::At(Key::Upgrade(id.clone()), at));
+    let batches = former.chunks(MAX_COMMIT_OPERATIONS);
+    batches.map(|keys| keys.iter().cloned().fold(fenced(), Commit::delete)).collect()
 }
 
 /// The largest text on one page, in bytes: four pages and their envelope stay below etcd's 1.5 MiB for a request.

@@ -11,13 +11,6 @@ fn reasons(plan: &Plan) -> &[Reason] {
     plan.waiting.get(&upgrade_id()).map_or(&[], Vec::as_slice)
 }
 
-fn until_roll(world: &mut World) {
-    while !matches!(world.phase(), Phase::Roll { .. }) {
-        world.turn();
-        world.agents_step();
-    }
-}
-
 fn is_in(world: &World, n: usize) -> bool {
     world.agents[&node(n)].report.rotation == Rotation::In
 }
@@ -41,7 +34,7 @@ fn joined_without_a_label(health: Health) -> World {
     let mut world = World::at_version_1(4);
     let change = json!({"max_unavailable": 3, "failure_domain": "zone", "min_in_service": 1});
     world.start(spec(change)).unwrap();
-    until_roll(&mut world);
+    world.until_roll();
     world.join(9, 1);
     world.agents.get_mut(&node(9)).unwrap().zone = String::new();
     world.admit(&node(9));
@@ -81,7 +74,7 @@ fn an_instance_that_is_already_out_costs_no_budget_and_goes_first() {
     let mut world = World::at_version_1(4);
     set_health(&mut world, 2, Health::Unhealthy);
     world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3}))).unwrap();
-    until_roll(&mut world);
+    world.until_roll();
     for _ in 0..50 {
         if world.versions().contains(&2) {
             break;
@@ -135,7 +128,7 @@ fn a_wave_of_which_nobody_was_seen_at_the_new_version_has_not_passed() {
 fn silent_for_too_long(ignore: &[&str]) -> (World, Plan) {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"failures": {"ignore": ignore}}))).unwrap();
-    until_roll(&mut world);
+    world.until_roll();
     let ordered = |world: &World| -> BTreeSet<_> {
         world.store.fleet().service(&service()).unwrap().ordered().each.map(|i| i.node.clone()).collect()
     };

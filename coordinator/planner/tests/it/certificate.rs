@@ -2,8 +2,9 @@
 
 use crate::sim::{World, node, service, sessions, spec, upgrade_id};
 use serde_json::{Value as Json, json};
-use tidegate_planner::certificate::{Certificate, Sealed};
+use tidegate_planner::certificate::{Certificate, Sealed, forget};
 use tidegate_planner::{Reason, SchemaFacts};
+use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::{Digest, Key, Value};
 
@@ -45,6 +46,24 @@ fn when_everything_is_so_it_is_made_and_true() {
     assert!(matches!(world.phase(), Phase::Contract { .. }));
     let certificate = world.certificate.unwrap();
     Sealed { digest: certificate.digest(), certificate }.verify().unwrap();
+}
+
+#[test]
+fn what_an_earlier_attempt_has_stored_is_removed_before_the_next_is() {
+    let mut world = ready();
+    let pages: Vec<Key> = (0..200).map(|page| Key::Certificate(upgrade_id(), page)).collect();
+    for key in &pages {
+        world.store.put(key.clone(), CertificatePage { text: "of a larger fleet".into() });
+    }
+    let commits = forget(world.store.fleet(), &world.moment(), &upgrade_id(), &pages);
+    assert_eq!(commits.len(), 2, "128 operations a transaction");
+    assert!(commits.iter().all(|commit| world.store.commit(commit)));
+    assert!(pages.iter().all(|key| !world.store.keys.contains_key(key)));
+    // Whoever planned it before the upgrade moved on removes nothing: those may be the pages of the proof.
+    let late = forget(world.store.fleet(), &world.moment(), &upgrade_id(), &pages[..1]);
+    world.certify().unwrap();
+    assert!(!world.store.commit(&late[0]));
+    assert!(world.store.keys.contains_key(&pages[0]));
 }
 
 #[test]

@@ -15,10 +15,7 @@ fn asker(why: &str) -> Asker {
 fn a_silent_instance_closes_the_gate_until_a_person_decommissions_it() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"min_in_service": 1, "max_unavailable": 2}))).unwrap();
-    while !matches!(world.phase(), Phase::Roll { .. }) {
-        world.turn();
-        world.agents_step();
-    }
+    world.until_roll();
     world.fall_silent(3);
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Roll { .. }));
@@ -74,10 +71,7 @@ fn a_later_admission_voids_the_tombstone() {
 fn one_that_joins_below_during_the_roll_is_rolled_with_the_last_wave() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
-    while !matches!(world.phase(), Phase::Roll { .. }) {
-        world.turn();
-        world.agents_step();
-    }
+    world.until_roll();
     world.join(9, 1);
     world.run();
     assert_eq!(world.phase(), Phase::Completed);

@@ -43,10 +43,7 @@ fn waiting_for_a_cordoned_node_is_no_stall() {
 fn an_instance_that_cannot_be_drained_does_not_hold_the_way_back() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();
-    while !world.store.keys.contains_key(&Key::Budget(service())) {
-        world.turn();
-        world.agents_step();
-    }
+    world.until("somebody is taken out", |world| world.store.keys.contains_key(&Key::Budget(service())));
     let n = world.store.fleet().service(&service()).unwrap().ordered().each.next().unwrap().node.clone();
     let at = world.store.keys[&Key::Directive(service(), n.clone())].1;
     let report = &mut world.agents.get_mut(&n).unwrap().report;
@@ -90,10 +87,7 @@ fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_agai
     let mut world = World::at_version_1(4);
     let failures = json!({"tolerate": 1, "per_wave": 1});
     world.start(spec(json!({"strategy": "immediate", "failures": failures}))).unwrap();
-    while !matches!(world.phase(), Phase::Roll { .. }) {
-        world.turn();
-        world.agents_step();
-    }
+    world.until_roll();
     world.agents.get_mut(&node(1)).unwrap().undrainable = true;
     let skip = ask::skip(world.store.fleet(), &world.moment(), &upgrade_id(), &node(2), &asker()).unwrap();
     carry_out(&mut world, skip);

@@ -288,6 +288,23 @@ impl World {
         panic!("it never came to rest; last: {:?}", last.waiting);
     }
 
+    /// Turns and agents in turn until it is so.
+    pub fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..1000 {
+            if is_so(self) {
+                return;
+            }
+            self.turn();
+            self.agents_step();
+        }
+        panic!("1000 turns, and it is not so that {what}; it stands in {:?}", self.phase());
+    }
+
+    /// The same until it rolls.
+    pub fn until_roll(&mut self) {
+        self.until("it rolls", |world| matches!(world.phase(), Phase::Roll { .. }));
+    }
+
     pub fn versions(&self) -> Vec<u32> {
         self.agents.values().map(|a| a.release.version.get()).collect()
     }

@@ -11,15 +11,16 @@ use crate::telemetry::Chain;
 use std::collections::BTreeSet;
 use tidegate_migrations::{SessionKind, Sessions};
 use tidegate_planner::Reason;
-use tidegate_planner::certificate::{DatabaseEvidence, Made, Session, certify as make};
-use tidegate_proto::UpgradeId;
-use tidegate_store::Scope;
+use tidegate_planner::certificate::{DatabaseEvidence, Made, Session, certify as make, forget};
+use tidegate_proto::{Key, UpgradeId};
+use tidegate_store::{Scope, Snapshot};
 
 /// Makes and commits a certificate, or says what is not so.
 pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec<Reason>> {
     let no = |why: String| vec![Reason::Certificate { why }];
     // Linearizable, at one revision R, and not from the mirror.
     let snapshot = room.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
+    let former = pages_of(&snapshot, id);
     let mut picture = Picture::of(snapshot);
     if let Some((seen, found)) = room.mirror.picture().fleet.fall() {
         picture.fleet.fell_back(seen, found);
@@ -31,7 +32,8 @@ pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec
     let events =
         |made: &Result<Made, _>| made.as_ref().map_or(0, |made| made.commits.iter().map(events_in).sum());
     let made = seat.plan(&picture, |moment| make(fleet, moment, id, evidence), events)?;
-    for commit in &made.commits {
+    let forgotten = seat.plan(&picture, |moment| forget(fleet, moment, id, &former), |_| 0);
+    for commit in forgotten.iter().chain(&made.commits) {
         if !seat.is_held() {
             return Err(no("this coordinator no longer leads".to_owned()));
         }
@@ -48,6 +50,12 @@ pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec
     }
     tracing::info!(upgrade = %id, digest = %made.certificate.digest(), "certified");
     Ok(())
+}
+
+/// What is stored of a certificate of this upgrade.
+fn pages_of(snapshot: &Snapshot, id: &UpgradeId) -> Vec<Key> {
+    let keys = snapshot.entries.iter().map(|entry| &entry.key);
+    keys.filter(|key| matches!(key, Key::Certificate(of, _) if of == id)).cloned().collect()
 }
 
 async fn evidence(bound: &Bound) -> Result<DatabaseEvidence, String> {
