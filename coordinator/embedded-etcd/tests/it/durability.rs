@@ -2,21 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
-    path::Path,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
-use etcd_client::{
-    Client, DeleteOptions, GetOptions, LeaseTimeToLiveOptions, PutOptions, Txn, TxnOp, WatchOptions,
-};
+use etcd_client::{Client, GetOptions, LeaseTimeToLiveOptions, PutOptions, Txn, TxnOp, WatchOptions};
 use tidegate_embedded_etcd::Embedded;
 
 use crate::facts;
-
-/// Tells the killed process where to write.
-const DIR: &str = "TIDEGATE_KILLED_STORE";
 
 async fn put(client: &mut Client, key: &str, value: &str, lease: i64) -> i64 {
     let options = PutOptions::new().with_lease(lease);
@@ -148,15 +142,17 @@ async fn what_was_acknowledged_survives_a_kill() {
     assert!(acknowledged.len() > 600, "{} writes", acknowledged.len());
 }
 
+/// The example of that name, which is built with the tests.
+fn writers() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let target = tests.parent().and_then(Path::parent).unwrap();
+    target.join("examples/writers")
+}
+
 /// Starts a process that writes until it is killed, after so many acknowledged writes; answers all of these.
 fn write_and_kill(dir: &Path, round: usize, enough: usize) -> Vec<(String, i64)> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["durability::the_process_that_is_killed", "--exact", "--ignored", "--nocapture"])
-        .env(DIR, dir)
-        .env("TIDEGATE_KILLED_ROUND", round.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        Command::new(writers()).arg(dir).arg(round.to_string()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut told = Vec::new();
     let mut killed = false;
@@ -173,36 +169,4 @@ fn write_and_kill(dir: &Path, round: usize, enough: usize) -> Vec<(String, i64)>
     let ended = child.wait().unwrap();
     assert!(killed, "the process ended by itself after {} writes: {ended}", told.len());
     told
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "not a test but the process that another test starts and kills"]
-async fn the_process_that_is_killed() {
-    let dir = std::env::var(DIR).expect("only another test starts this one");
-    let round = std::env::var("TIDEGATE_KILLED_ROUND").unwrap();
-    let store = Embedded::open(Path::new(&dir), "to be killed").await.unwrap();
-    let writers = (0..8).map(|writer| {
-        let (store, round) = (store.clone(), round.clone());
-        tokio::spawn(async move {
-            let mut client = store.client().await.unwrap();
-            for number in 0.. {
-                let key = format!("first/{round}/{writer}/{number}");
-                let pair = key.replace("first", "second");
-                let txn =
-                    Txn::new().and_then([TxnOp::put(key.clone(), "1", None), TxnOp::put(pair, "2", None)]);
-                let revision = client.txn(txn).await.unwrap().header().unwrap().revision();
-                // One write of a whole line: a kill cannot cut it in two.
-                let line = format!("ack {key} {revision}\n");
-                std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
-                if number % 20 == 19 {
-                    // Another writer may have compacted further meanwhile.
-                    let _ = client.compact(revision - 10, None).await;
-                    client.delete("nothing", Some(DeleteOptions::new())).await.unwrap();
-                }
-            }
-        })
-    });
-    for writer in writers.collect::<Vec<_>>() {
-        tokio::time::timeout(Duration::from_secs(60), writer).await.expect("killed long before").unwrap();
-    }
 }
