@@ -34,7 +34,7 @@ pub use certificate::certificate;
 pub use cordon::{cordon, uncordon};
 pub use decommission::decommission;
 pub use explain::explain;
-pub use history::history;
+pub use history::{fleet_history, history};
 pub use instances::instances;
 pub use leader::leader;
 pub use list::list;

@@ -5,8 +5,8 @@ use super::reach::Reach;
 use super::show;
 use clap::Subcommand;
 use tidegate_proto::wire::v1::{
-    CordonNodeRequest, DecommissionInstanceRequest, Done, FleetSpreadRequest, Instance, ListInstancesRequest,
-    ReconcileStoreRequest, UncordonNodeRequest,
+    CordonNodeRequest, DecommissionInstanceRequest, Done, FleetHistoryRequest, FleetSpreadRequest, Instance,
+    ListInstancesRequest, ReconcileStoreRequest, UncordonNodeRequest,
 };
 
 /// Verbs on the fleet.
@@ -31,6 +31,9 @@ enum Verb {
         #[arg(long)]
         all: bool,
     },
+    /// What persons said of the fleet, in order, with who did: decommissions, maintenance, tokens, evidence, a store that
+    /// was reconciled.
+    History,
     /// State that an instance is gone, so that it no longer closes gates. Refused while it reports.
     Decommission {
         /// Which: service/node.
@@ -75,6 +78,7 @@ impl Args {
         let done = match self.verb {
             Verb::Spread { service } => return spread(reach, service.unwrap_or_default()).await,
             Verb::List { service, all } => return list(reach, service.unwrap_or_default(), all).await,
+            Verb::History => return history(reach).await,
             Verb::Decommission { instance, why, stopped_how } => {
                 client
                     .decommission_instance(DecommissionInstanceRequest { instance, why, stopped_how, who })
@@ -118,6 +122,14 @@ async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
         text.push_str(&format!("\nunreadable: {unreadable}"));
     }
     show::text(&text)?;
+    Ok(Outcome::Good)
+}
+
+async fn history(reach: &Reach) -> Result<Outcome, Failure> {
+    let mut events = reach.client().await?.fleet_history(FleetHistoryRequest {}).await?.into_inner();
+    while let Some(event) = events.message().await? {
+        if reach.json { show::json(&event)? } else { show::text(&show::event(&event))? }
+    }
     Ok(Outcome::Good)
 }
 

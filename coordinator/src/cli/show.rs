@@ -45,10 +45,14 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// An event: when, from what to what, by whom, why.
+/// An event: when, from what to what, why, by whom.
 pub fn event(event: &v1::Event) -> String {
+    let moved = match (event.from.as_str(), event.to.as_str()) {
+        ("", to) => to.to_owned(),
+        (from, to) => format!("{from} -> {to}"),
+    };
     let because = if event.because.is_empty() { String::new() } else { format!(": {}", event.because) };
-    format!("{}  {} -> {} by {}{because}", time(event.at), event.from, event.to, event.who)
+    format!("{}  {moved}{because} ({})", time(event.at), event.who)
 }
 
 /// Where an upgrade stands: `roll 2/4`, `paused in roll 2/4`.

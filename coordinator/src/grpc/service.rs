@@ -12,13 +12,13 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::wire::v1::operator_server::Operator;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
-    DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest, FleetSpreadReply,
-    FleetSpreadRequest, Instance, JsonReply, LeaderReply, LeaderRequest, ListInstancesRequest,
-    ListTokensRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest,
-    ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest,
-    SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest, Token, UncordonNodeRequest,
-    UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest,
-    WatchUpgradeRequest,
+    DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest,
+    FleetHistoryRequest, FleetSpreadReply, FleetSpreadRequest, Instance, JsonReply, LeaderReply,
+    LeaderRequest, ListInstancesRequest, ListTokensRequest, ListUpgradesReply, ListUpgradesRequest,
+    PauseUpgradeRequest, ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RevokeTokenRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest,
+    Token, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen,
+    UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -80,6 +80,7 @@ pub(super) fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
 impl Operator for OperatorService {
     type WatchUpgradeStream = BoxStream<'static, Result<UpgradeSeen, Status>>;
     type UpgradeHistoryStream = BoxStream<'static, Result<Event, Status>>;
+    type FleetHistoryStream = BoxStream<'static, Result<Event, Status>>;
     type UpgradeCertificateStream = BoxStream<'static, Result<CertificatePart, Status>>;
     type ListTokensStream = BoxStream<'static, Result<Token, Status>>;
     type ListInstancesStream = BoxStream<'static, Result<Instance, Status>>;
@@ -126,6 +127,11 @@ impl Operator for OperatorService {
     async fn upgrade_history(&self, r: Request<UpgradeHistoryRequest>) -> Streamed<Event> {
         look(&self.room, &r)?;
         all(operation::history(&self.room, r.get_ref()).await?)
+    }
+
+    async fn fleet_history(&self, r: Request<FleetHistoryRequest>) -> Streamed<Event> {
+        look(&self.room, &r)?;
+        all(operation::fleet_history(&self.room).await?)
     }
 
     async fn upgrade_certificate(&self, r: Request<UpgradeCertificateRequest>) -> Streamed<CertificatePart> {

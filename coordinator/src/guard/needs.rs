@@ -22,6 +22,7 @@ pub const METHODS: &[(&str, Role)] = &[
     ("UpgradeCertificate", Read),
     ("FleetSpread", Read),
     ("ListInstances", Read),
+    ("FleetHistory", Read),
     ("ListTokens", Read),
     ("StartUpgrade", Operate),
     ("ApproveUpgrade", Operate),

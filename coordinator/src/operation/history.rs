@@ -1,4 +1,4 @@
-//! Everything that happened to an upgrade, in order.
+//! Everything that happened to an upgrade, or was said of the fleet, in order.
 
 use super::{OperationError, store_error, upgrade_id};
 use crate::room::Room;
@@ -11,8 +11,17 @@ use tidegate_store::{Entry, Scope};
 pub async fn history(room: &Room, asked: &UpgradeHistoryRequest) -> Result<Vec<Event>, OperationError> {
     let id = upgrade_id(&asked.id)?;
     super::find(&room.mirror.picture().fleet, &id)?;
-    let scope = Scope::Within(Kind::Event, Subject::Upgrade(id).to_string());
-    let found = room.store.list(&scope).await.map_err(store_error("list the events of the upgrade"))?;
+    of(room, Subject::Upgrade(id), "list the events of the upgrade").await
+}
+
+/// Lists what persons said of the fleet: decommissions, maintenance, tokens, evidence, a store that was reconciled.
+pub async fn fleet_history(room: &Room) -> Result<Vec<Event>, OperationError> {
+    of(room, Subject::Fleet, "list the events of the fleet").await
+}
+
+async fn of(room: &Room, subject: Subject, attempt: &'static str) -> Result<Vec<Event>, OperationError> {
+    let scope = Scope::Within(Kind::Event, subject.to_string());
+    let found = room.store.list(&scope).await.map_err(store_error(attempt))?;
     Ok(found.entries.into_iter().map(read).collect())
 }
 

@@ -137,7 +137,7 @@ fn explained(reply: &ExplainUpgradeReply) -> String {
 pub async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     let mut events = reach.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?.into_inner();
     while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::text(&super::watch::event_line(&event))? }
+        if reach.json { show::json(&event)? } else { show::text(&show::event(&event))? }
     }
     Ok(Outcome::Good)
 }

@@ -6,7 +6,7 @@ use crate::cli::reach::Reach;
 use crate::cli::show;
 use std::time::{Duration, Instant};
 use tidegate_proto::wire::v1::upgrade_seen::Seen;
-use tidegate_proto::wire::v1::{Event, Over, Reasons, UpgradeSeen, UpgradeSummary, WatchUpgradeRequest};
+use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeSummary, WatchUpgradeRequest};
 
 /// How long a coordinator may be away (longer than the longest leader TTL that anybody should choose).
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -85,7 +85,7 @@ impl Shown {
 
 fn line(seen: &UpgradeSeen) -> String {
     match &seen.seen {
-        Some(Seen::Event(event)) => event_line(event),
+        Some(Seen::Event(event)) => show::event(event),
         Some(Seen::Waiting(waiting)) => {
             let more = if waiting.more > 0 { format!("; and {} more", waiting.more) } else { String::new() };
             let what: Vec<&str> = waiting.reasons.iter().map(|reason| reason.what.as_str()).collect();
@@ -98,14 +98,4 @@ fn line(seen: &UpgradeSeen) -> String {
         },
         None => String::new(),
     }
-}
-
-/// One event, as history shows it too.
-pub fn event_line(event: &Event) -> String {
-    let moved = match (event.from.as_str(), event.to.as_str()) {
-        ("", to) => to.to_owned(),
-        (from, to) => format!("{from} -> {to}"),
-    };
-    let because = if event.because.is_empty() { String::new() } else { format!(": {}", event.because) };
-    format!("{}  {moved}{because} ({})", show::time(event.at), event.who)
 }
