@@ -71,13 +71,6 @@ enum Verb {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// How the agent calls itself to start a service or a hook.
-    #[command(name = launch::WORD, hide = true)]
-    Launch {
-        /// What to become.
-        #[arg(last = true)]
-        argv: Vec<String>,
-    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -89,13 +82,13 @@ struct Configured {
 
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    if let Verb::Launch { argv } = &arguments.command {
-        let error = launch::become_service(argv);
+    // Before anything else is made ready: it is on the way of every start and every hook.
+    if let Some(argv) = launch::asked() {
+        let error = launch::become_service(&argv);
         eprintln!("tidegate-agent: could not start {argv:?}: {error}");
         return ExitCode::from(127);
     }
-    match dispatch(arguments.command) {
+    match dispatch(Arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("tidegate-agent: {error:#}");
@@ -144,14 +137,14 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
             clap_complete::generate(shell, &mut command, "tidegate-agent", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Launch { .. } => Ok(ExitCode::FAILURE),
     }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    // Two workers: an agent waits nearly always, and each thread costs memory on every node.
+    // One worker: an agent waits nearly always, and whatever one thread hands to another wakes a core. What waits for the
+    // disk says so (`block_in_place`), and the rest goes on beside it.
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .enable_all()
         .build()
         .context("could not start the runtime")

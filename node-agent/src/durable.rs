@@ -14,20 +14,38 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The same, but never over a file that is there: `AlreadyExists` then.
 pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = write_beside(path, bytes)?;
-    let moved = rustix::fs::renameat_with(
-        rustix::fs::CWD,
-        &beside,
-        rustix::fs::CWD,
-        path,
-        rustix::fs::RenameFlags::NOREPLACE,
-    );
-    if let Err(errno) = moved {
-        // What is beside is ours alone; what is at `path` stays.
-        let _ = fs::remove_file(&beside);
-        return Err(errno.into());
+    make(path, bytes)?.appear()
+}
+
+/// A file that is whole and on the disk, beside the path at which it is to be.
+#[derive(Debug)]
+pub struct Made {
+    path: PathBuf,
+    beside: PathBuf,
+}
+
+/// Makes a file that is to appear at `path`.
+pub fn make(path: &Path, bytes: &[u8]) -> io::Result<Made> {
+    Ok(Made { path: path.to_owned(), beside: write_beside(path, bytes)? })
+}
+
+impl Made {
+    /// It appears at its path, unless a file is there: `AlreadyExists` then.
+    pub fn appear(self) -> io::Result<()> {
+        let moved = rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            &self.beside,
+            rustix::fs::CWD,
+            &self.path,
+            rustix::fs::RenameFlags::NOREPLACE,
+        );
+        if let Err(errno) = moved {
+            // What is beside is ours alone; what is at the path stays.
+            let _ = fs::remove_file(&self.beside);
+            return Err(errno.into());
+        }
+        flush_directory_of(&self.path)
     }
-    flush_directory_of(path)
 }
 
 /// Removes the file at `path`; one that is not there is no error.

@@ -8,15 +8,15 @@ use crate::config::{Node, Service};
 use crate::directive::accept::{self, Reading};
 use crate::directive::decide::{Act, decide};
 use crate::directive::phase::Phase;
-use crate::directive::seen::{Hook, Probed, Seen};
+use crate::directive::seen::{Hook, Probed, Seen, Staging};
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
-use crate::journal::{Journal, JournalError, JournalFile};
+use crate::journal::{Journal, JournalError, JournalFile, Pen};
 use crate::link::inputs::Inputs;
-use crate::link::{Chain, Link};
+use crate::link::{Chain, Leased, Link};
 use crate::replace::driver::Driver;
 use crate::report::compose::compose;
-use crate::report::observe::Observer;
+use crate::report::observe::{self, Observer};
 use crate::report::publish::{NotPublished, Publisher};
 use crate::staging::Stager;
 use std::path::PathBuf;
@@ -31,6 +31,9 @@ const LULL: Duration = Duration::from_secs(10);
 
 /// How soon the next look follows an act; each further one twice as late, up to the interval of what moves.
 const AT_ONCE: Duration = Duration::from_millis(5);
+
+/// How many acts may follow from one look, however little each of them changes.
+const ACTS_ON_A_LOOK: u32 = 4;
 
 /// What ends the agent, not the service.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +81,7 @@ pub struct Instance {
     inputs: watch::Receiver<Inputs>,
     /// What the store had in the last look.
     seen_inputs: Inputs,
-    file: JournalFile,
+    pen: Pen,
     journal: Journal,
     timers: Timers,
     observer: Observer,
@@ -130,7 +133,7 @@ impl Instance {
             link: link.clone(),
             inputs,
             seen_inputs: Inputs::default(),
-            file,
+            pen: Pen::new(file),
             journal,
             hand,
             driver,
@@ -146,71 +149,95 @@ impl Instance {
     pub async fn run(mut self, cancel: CancellationToken) -> Result<(), Fatal> {
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "looking after the service");
         let mut leases = self.link.leases();
+        let mut seen = self.look().await?;
+        let mut acts = 0;
         while !cancel.is_cancelled() {
-            if self.publisher.has_ended() {
-                self.be_silent().await?;
-            }
-            let seen = self.look().await?;
             let act = decide(&self.service, &self.journal, &self.timers, &seen);
-            let (waits, brief) = (act == Act::Wait, act.is_brief());
+            let (waits, brief, quick) = (act == Act::Wait, act.is_brief(), act.leaves_the_world());
             let admits = matches!(act, Act::AdmitRunning(..));
             if self.must_unsay(&act) {
                 self.be_silent().await?;
-                self.report(&seen)?;
+                self.report(&seen).await?;
                 self.be_silent().await?;
             } else if !(brief || admits) {
                 // Else what follows at once is reported instead.
-                self.report(&seen)?;
+                self.report(&seen).await?;
             }
             if waits && !seen.store && self.journal.phase == Phase::Stopped {
                 self.trouble(&NotStarted);
             }
+            let before = self.journal.phase.clone();
             let calm = self.carry_out(act, &seen).await?;
             if !waits && calm {
                 self.haste = AT_ONCE;
+                acts += 1;
+                let stands = quick && acts < ACTS_ON_A_LOOK;
+                if stands && observe::stands(&self.service, &before, &self.journal.phase, &seen) {
+                    self.look_again_at(&mut seen).await?;
+                } else {
+                    (seen, acts) = (self.look().await?, 0);
+                }
                 continue;
             }
             if brief || admits {
                 // It could not be done, or nobody could be asked: what was said before does not hold any more.
-                self.report(&seen)?;
+                self.report(&seen).await?;
             }
-            self.save()?;
-            let pause = self.pause(&seen);
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = news(&mut self.inputs, &self.seen_inputs, &self.journal, &self.identity) => {}
-                changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
-                done = self.publisher.ended() => self.published(done)?,
-                () = tokio::time::sleep(pause) => self.haste = (self.haste * 2).min(self.service.fast_interval),
-            }
+            self.save().await?;
+            self.rest(&seen, &mut leases, &cancel).await?;
+            (seen, acts) = (self.look().await?, 0);
         }
-        self.save()?;
+        self.save().await?;
         self.be_silent().await?;
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "the agent ends, the service goes on");
         Ok(())
     }
 
+    /// Until something is to be looked at: news, another lease, the end of what is brought, or time.
+    async fn rest(
+        &mut self,
+        seen: &Seen,
+        leases: &mut watch::Receiver<Option<Leased>>,
+        cancel: &CancellationToken,
+    ) -> Result<(), Fatal> {
+        let pause = self.pause(seen);
+        let end = tokio::time::Instant::now() + pause;
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = news(&mut self.inputs, &self.seen_inputs, &self.journal, &self.identity) => {}
+                changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
+                () = self.stager.ended() => {}
+                done = self.publisher.ended() => {
+                    self.published(done)?;
+                    // What came about while that was being written.
+                    self.report(seen).await?;
+                    continue;
+                }
+                () = tokio::time::sleep_until(end) => self.haste = (self.haste * 2).min(self.service.fast_interval),
+            }
+            return Ok(());
+        }
+    }
+
     async fn look(&mut self) -> Result<Seen, Fatal> {
+        if self.publisher.has_ended() {
+            self.be_silent().await?;
+        }
         self.seen_inputs = self.inputs.borrow_and_update().clone();
         let inputs = self.seen_inputs.clone();
         self.note_fall_of_the_store(&inputs);
         self.publisher.seen_gone(inputs.no_report_at);
-        if self.stager.collect(&mut self.journal).await {
-            self.note();
-        }
-        if let Some(errand) = self.stager.next(&self.journal) {
-            self.save()?;
-            self.stager.begin(errand);
-        }
         let window = inputs.known.then(|| inputs.window.clone());
         self.speaks = inputs.reachable() && self.may_speak(&inputs)?;
         let fell_back = accept::fell_back(&self.journal, window.as_ref());
         if fell_back {
             self.trouble(&FellBack);
         }
+        self.begin_save().await?;
         let look = self.observer.look(&self.journal.phase, Instant::now()).await;
         self.note_hanging(&look.probe);
-        let seen = Seen {
+        let mut seen = Seen {
             now: look.now,
             store: self.speaks && !fell_back,
             alive: look.alive,
@@ -222,15 +249,39 @@ impl Instance {
             balancers: look.balancers,
             in_flight: look.in_flight,
             window,
-            wanted: inputs.directive.clone(),
-            reconciled: accept::reconciled(&self.journal, &self.service.name, inputs.reconciliation.as_ref()),
-            readmit: self.must_readmit(&inputs),
-            staging: self.stager.state(&self.journal),
-            hook: self.start_hook(),
+            wanted: inputs.directive,
+            reconciled: None,
+            readmit: true,
+            staging: Staging::Pending,
+            hook: Hook::NotBegun,
         };
         self.timers.take_in(&seen);
-        self.raise_alarm(&seen);
+        self.look_again_at(&mut seen).await?;
         Ok(seen)
+    }
+
+    /// What the journal makes of what was seen: after each look, and after each act that leaves the world as it was seen.
+    async fn look_again_at(&mut self, seen: &mut Seen) -> Result<(), Fatal> {
+        self.see_to_releases().await?;
+        let word = self.seen_inputs.reconciliation.as_ref();
+        seen.reconciled = accept::reconciled(&self.journal, &self.service.name, word);
+        seen.readmit = self.must_readmit(&self.seen_inputs);
+        seen.staging = self.stager.state(&self.journal);
+        seen.hook = self.start_hook();
+        self.raise_alarm(seen);
+        Ok(())
+    }
+
+    /// Takes in what was brought or removed, and begins with the next.
+    async fn see_to_releases(&mut self) -> Result<(), Fatal> {
+        if self.stager.collect(&mut self.journal) {
+            self.note();
+        }
+        if let Some(errand) = self.stager.next(&self.journal) {
+            self.save().await?;
+            self.stager.begin(errand);
+        }
+        Ok(())
     }
 
     /// A store that fell back has an older report than the last one, or none: whoever leads must hear what this agent
@@ -310,11 +361,11 @@ impl Instance {
     }
 
     /// Says what changed, in the background: it is on the disk before it is told.
-    fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
+    async fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
         if !self.speaks {
             return Ok(());
         }
-        self.save()?;
+        self.save().await?;
         let failures = self.stager.failures();
         let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
         self.publisher.begin(&self.link, &self.identity, report, seen.now);
@@ -345,9 +396,6 @@ impl Instance {
     /// How long until the next look.
     fn pause(&self, seen: &Seen) -> Duration {
         let (rest, fast) = (self.service.interval, self.service.fast_interval.min(self.haste));
-        if self.stager.is_busy() {
-            return fast;
-        }
         match &self.journal.phase {
             Phase::Verifying => {
                 // Healthy and back: what is missing is time, and a look now and then that it is still so.
@@ -378,15 +426,18 @@ impl Instance {
         self.unsaved = true;
     }
 
-    /// Writes the journal where it changed.
-    fn save(&mut self) -> Result<(), Fatal> {
-        if !self.unsaved {
-            return Ok(());
+    /// Begins to write the journal where it changed: the disk takes milliseconds, and what does not depend on it goes on.
+    async fn begin_save(&mut self) -> Result<(), Fatal> {
+        if std::mem::take(&mut self.unsaved) {
+            self.pen.begin(&self.journal).await?;
         }
-        // The disk takes milliseconds: a report is written meanwhile.
-        tokio::task::block_in_place(|| self.file.write(&self.journal))?;
-        self.unsaved = false;
         Ok(())
+    }
+
+    /// Waits until the journal is on the disk as it stands.
+    async fn save(&mut self) -> Result<(), Fatal> {
+        self.begin_save().await?;
+        Ok(self.pen.ended().await?)
     }
 
     /// Says what stands in the way, once for as long as it stays the same.

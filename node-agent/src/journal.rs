@@ -13,6 +13,7 @@ use tidegate_proto::record::reconciliation::Obeyed;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
+use tokio::task::JoinHandle;
 
 /// The schema number that this version writes, and the highest that it reads.
 const SCHEMA: u32 = 1;
@@ -242,6 +243,41 @@ impl JournalFile {
 
     fn failed(&self, doing: &'static str, source: io::Error) -> JournalError {
         JournalError::File { doing, path: self.path(), source }
+    }
+}
+
+/// Writes a journal beside what goes on meanwhile: one write at a time, in order.
+#[derive(Debug)]
+pub struct Pen {
+    file: JournalFile,
+    writes: Option<JoinHandle<(JournalFile, Result<(), JournalError>)>>,
+}
+
+impl Pen {
+    /// Nothing is being written; the file was read.
+    pub fn new(file: JournalFile) -> Self {
+        Self { file, writes: None }
+    }
+
+    /// Begins to write `journal`, after what is being written.
+    pub async fn begin(&mut self, journal: &Journal) -> Result<(), JournalError> {
+        self.ended().await?;
+        let (mut file, journal) = (self.file.clone(), journal.clone());
+        self.writes = Some(tokio::task::spawn_blocking(move || {
+            let written = file.write(&journal);
+            (file, written)
+        }));
+        Ok(())
+    }
+
+    /// Waits until what was begun is on the disk.
+    pub async fn ended(&mut self) -> Result<(), JournalError> {
+        let Some(writes) = &mut self.writes else { return Ok(()) };
+        let ended = writes.await;
+        self.writes = None;
+        let (file, written) = ended.map_err(|broken| self.file.failed("write", io::Error::other(broken)))?;
+        self.file = file;
+        written
     }
 }
 

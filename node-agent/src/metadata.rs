@@ -24,6 +24,7 @@ use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::{Key, NodeId, Revision, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Store, StoreError};
+use tokio::task::block_in_place;
 use tokio_util::sync::CancellationToken;
 
 /// Between two attempts at what the store did not answer.
@@ -168,7 +169,7 @@ impl Follower {
         match self.apply.nothing().await {
             Ok(()) => {
                 self.kept = None;
-                if let Err(error) = self.keeper.forget() {
+                if let Err(error) = block_in_place(|| self.keeper.forget()) {
                     tracing::error!(group = %self.group.name, %error, "could not forget the former document");
                 }
             }
@@ -210,7 +211,7 @@ impl Follower {
     }
 
     fn keep(&mut self, kept: Kept) {
-        if let Err(error) = self.keeper.write(&kept) {
+        if let Err(error) = block_in_place(|| self.keeper.write(&kept)) {
             // What is not remembered is done again after a crash, and that is all.
             tracing::error!(group = %self.group.name, %error, "could not remember how a document fared");
         }

@@ -7,6 +7,7 @@ use crate::journal::Journal;
 use crate::link::Chain;
 use crate::replace::artifact::NotStaged;
 use crate::replace::driver::Driver;
+use futures::FutureExt;
 use std::collections::BTreeMap;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{Digest, Generation, Release, ReleaseTag};
@@ -17,6 +18,8 @@ use tokio::task::JoinHandle;
 pub struct Stager {
     driver: Option<Driver>,
     work: Option<Work>,
+    /// What has ended and was not taken in yet.
+    ended: Option<Ended>,
     failures: BTreeMap<ReleaseTag, String>,
     failed_under: Generation,
 }
@@ -36,10 +39,12 @@ struct Work {
     handle: JoinHandle<Result<Option<Digest>, NotStaged>>,
 }
 
+type Ended = (ReleaseTag, Result<Option<Digest>, NotStaged>);
+
 impl Stager {
     /// Nothing under way.
     pub fn new(driver: Option<Driver>) -> Self {
-        Self { driver, work: None, failures: BTreeMap::new(), failed_under: Generation::ABSENT }
+        Self { driver, work: None, ended: None, failures: BTreeMap::new(), failed_under: Generation::ABSENT }
     }
 
     /// What failed, by tag, until a newer directive asks again.
@@ -47,17 +52,25 @@ impl Stager {
         &self.failures
     }
 
+    /// Waits until what is under way has ended; for ever where nothing is. Giving up on it loses nothing.
+    pub async fn ended(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        let Some(work) = &mut self.work else { return std::future::pending().await };
+        let ended = (&mut work.handle).await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
+        self.ended = self.work.take().map(|work| (work.tag, ended));
+    }
+
     /// Takes in what has ended; says whether the journal was changed.
-    pub async fn collect(&mut self, journal: &mut Journal) -> bool {
+    pub fn collect(&mut self, journal: &mut Journal) -> bool {
         if journal.generation() != self.failed_under {
             self.failed_under = journal.generation();
             self.failures.clear();
         }
-        if !self.work.as_ref().is_some_and(|work| work.handle.is_finished()) {
-            return false;
-        }
-        let Some(Work { tag, handle }) = self.work.take() else { return false };
-        let ended = handle.await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
+        // What has ended while nobody waited for it: it is there at once.
+        let _ = self.ended().now_or_never();
+        let Some((tag, ended)) = self.ended.take() else { return false };
         match ended {
             Ok(Some(digest)) => {
                 tracing::info!(release = %tag, sha256 = %digest, "release staged");
@@ -122,11 +135,6 @@ impl Stager {
                 || self.failures.contains_key(tag)
         };
         journal.staged.keys().find(|tag| !kept(tag)).cloned()
-    }
-
-    /// Whether anything is under way.
-    pub fn is_busy(&self) -> bool {
-        self.work.is_some()
     }
 
     /// How it stands for the release that the accepted directive wants to be started.

@@ -59,6 +59,12 @@ impl Act {
                 | Self::AdmitTarget(_)
         )
     }
+
+    /// Whether what was seen before it is still so after it: only the journal changes, and nobody is asked anything. After
+    /// an acknowledgement the version is probed anew all the same (rule 1).
+    pub fn leaves_the_world(&self) -> bool {
+        matches!(self, Self::Accept(..) | Self::Enter(_) | Self::BeginStop(_))
+    }
 }
 
 /// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.

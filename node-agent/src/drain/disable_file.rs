@@ -2,7 +2,7 @@
 //! person made, or changed, is never touched. It survives the agent and a reboot: it *is* the state.
 
 use crate::directive::seen::DisableFile;
-use crate::durable;
+use crate::durable::{self, Made};
 use std::io;
 use std::path::{Path, PathBuf};
 use tidegate_proto::{Generation, NodeId};
@@ -36,9 +36,14 @@ impl Hand {
         }
     }
 
-    /// Puts it, whole and flushed; one that is there already stays as it is.
-    pub fn put(&self, generation: Generation) -> io::Result<()> {
-        match durable::create(&self.path, self.content(&generation.to_string()).as_bytes()) {
+    /// Makes it, whole and flushed, where nobody looks yet.
+    pub fn make(&self, generation: Generation) -> io::Result<Made> {
+        durable::make(&self.path, self.content(&generation.to_string()).as_bytes())
+    }
+
+    /// Puts it in its place; one that is there already stays as it is.
+    pub fn put(&self, made: Made) -> io::Result<()> {
+        match made.appear() {
             // A dangling link is in the way and hides nothing.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.look() != DisableFile::Absent => {
                 Ok(())
@@ -85,6 +90,10 @@ mod tests {
     use super::*;
     use tidegate_proto::Revision;
 
+    fn put(hand: &Hand, generation: Revision) -> io::Result<()> {
+        hand.make(generation).and_then(|made| hand.put(made))
+    }
+
     #[test]
     fn a_link_is_judged_by_what_it_leads_to_and_never_followed_by_a_write() {
         let room = tempfile::tempdir().unwrap();
@@ -93,13 +102,13 @@ mod tests {
         let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
         // It leads nowhere: no health check sees a file there, so nobody is kept out by it.
         assert_eq!(hand.look(), DisableFile::Absent);
-        assert_eq!(hand.put(Revision(7)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(put(&hand, Revision(7)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(!elsewhere.exists(), "the link was written through");
         assert!(path.symlink_metadata().unwrap().is_symlink(), "the link was replaced");
         // A person's file behind it hides, and stays.
         std::fs::write(&elsewhere, "mine\n").unwrap();
         assert_eq!(hand.look(), DisableFile::Foreign);
-        hand.put(Revision(7)).unwrap();
+        put(&hand, Revision(7)).unwrap();
         hand.take_away().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine\n");
     }
@@ -110,22 +119,22 @@ mod tests {
         let path = room.path().join("disable");
         let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
         assert_eq!(hand.look(), DisableFile::Absent);
-        hand.put(Revision(7)).unwrap();
+        put(&hand, Revision(7)).unwrap();
         assert_eq!(hand.look(), DisableFile::Own);
-        hand.put(Revision(8)).unwrap();
+        put(&hand, Revision(8)).unwrap();
         assert!(std::fs::read_to_string(&path).unwrap().contains("generation 7"), "it was written over");
 
         let changed = std::fs::read_to_string(&path).unwrap() + "kept out for a disk test\n";
         for foreign in ["", "mine\n", changed.as_str()] {
             std::fs::write(&path, foreign).unwrap();
             assert_eq!(hand.look(), DisableFile::Foreign, "{foreign:?}");
-            hand.put(Revision(9)).unwrap();
+            put(&hand, Revision(9)).unwrap();
             hand.take_away().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
         }
         let other = Hand::new(&path, "n1".parse().unwrap(), "another".to_owned());
         std::fs::remove_file(&path).unwrap();
-        other.put(Revision(1)).unwrap();
+        put(&other, Revision(1)).unwrap();
         assert_eq!(hand.look(), DisableFile::Foreign, "another agent's file was taken for its own");
         other.take_away().unwrap();
         assert_eq!(hand.look(), DisableFile::Absent);

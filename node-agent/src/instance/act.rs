@@ -66,11 +66,13 @@ impl Instance {
             }
             Act::Hide => {
                 self.expose(seen);
-                self.touch("put", |instance| instance.hand.put(instance.journal.generation()))
+                self.hide().await
             }
             Act::Show => {
                 self.expose(seen);
-                self.touch("remove", |instance| instance.hand.take_away())
+                self.save().await?;
+                let shown = self.hand.take_away();
+                Ok(self.touched("remove", shown))
             }
             Act::AdmitRunning(version, release) => self.admit_running(version, release).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
@@ -115,15 +117,21 @@ impl Instance {
         }
     }
 
-    fn touch(
-        &mut self,
-        doing: &'static str,
-        what: impl FnOnce(&Self) -> std::io::Result<()>,
-    ) -> Result<bool, Fatal> {
-        self.save()?;
-        let Err(error) = what(self) else {
+    /// The file is made beside its place while the journal is written, and shows when both are on the disk.
+    async fn hide(&mut self) -> Result<bool, Fatal> {
+        self.begin_save().await?;
+        let (hand, generation) = (self.hand.clone(), self.journal.generation());
+        let made = tokio::task::block_in_place(|| hand.make(generation));
+        self.save().await?;
+        let put = made.and_then(|made| tokio::task::block_in_place(|| hand.put(made)));
+        Ok(self.touched("put", put))
+    }
+
+    /// Whether the disable-file is as it should be.
+    fn touched(&mut self, doing: &'static str, done: std::io::Result<()>) -> bool {
+        let Err(error) = done else {
             tracing::info!(service = %self.service.name, file = %self.service.disable_file.display(), "disable-file {doing}");
-            return Ok(true);
+            return true;
         };
         let path = self.service.disable_file.display();
         let reason = format!("could not {doing} the disable-file {path}: {error}");
@@ -131,7 +139,7 @@ impl Instance {
         if self.journal.phase == Phase::Draining {
             self.enter(Phase::failed("draining", reason, false));
         }
-        Ok(false)
+        false
     }
 
     async fn ask_admission(
@@ -242,7 +250,7 @@ impl Instance {
 
     async fn stop(&mut self) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
-        self.save()?;
+        self.save().await?;
         let running = self.journal.release.as_ref().map(|tag| Target {
             tag: tag.clone(),
             version: self.journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
@@ -258,7 +266,7 @@ impl Instance {
                 self.journal.process = None;
                 self.enter(Phase::Stopped);
                 // A hook that has ended is not run again.
-                self.save()?;
+                self.begin_save().await?;
             }
             Err(reason) => self.enter(Phase::failed("stopping", reason, true)),
         }
@@ -287,7 +295,7 @@ impl Instance {
 
     async fn start(&mut self, target: Target) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
-        self.save()?;
+        self.save().await?;
         match driver.start(&target).await {
             Ok((digest, process)) => {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
@@ -298,7 +306,7 @@ impl Instance {
                 self.enter(Phase::Verifying);
                 if self.journal.process.is_some() {
                     // Nothing but the journal knows its number.
-                    self.save()?;
+                    self.save().await?;
                 }
             }
             Err(error) => {

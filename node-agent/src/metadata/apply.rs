@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use std::io;
 use std::path::Path;
 use tidegate_proto::{MetadataGeneration, NodeId};
+use tokio::task::block_in_place;
 
 /// The kinds of failure that are told of.
 const FILE: &str = "file";
@@ -50,7 +51,7 @@ impl Apply {
         document: &[u8],
         begins: impl FnOnce() -> io::Result<()>,
     ) -> Applied {
-        let written = begins().and_then(|()| durable::replace(&self.group.file, document));
+        let written = block_in_place(|| begins().and_then(|()| durable::replace(&self.group.file, document)));
         let outcome = match written {
             Ok(()) => self.hook(&generation.to_string()).await,
             Err(error) => failed(FILE, format!("could not write {}: {error}", self.group.file.display())),
@@ -60,7 +61,7 @@ impl Apply {
 
     /// There is none any more: the file goes, and the hook is run with generation 0.
     pub async fn nothing(&self) -> io::Result<()> {
-        durable::remove(&self.group.file)?;
+        block_in_place(|| durable::remove(&self.group.file))?;
         if let Outcome::Failed { kind, why } = self.hook("0").await {
             tracing::error!(group = %self.group.name, kind, why, "the hook did not do well without a document");
         }

@@ -73,9 +73,9 @@ pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
 /// The same, with `lock` inherited by whatever of it runs.
 pub async fn run_holding(argv: &[String], limit: Duration, lock: File) -> Result<Done, NotRun> {
     let program = argv.first().cloned().unwrap_or_default();
-    let mut command = Command::new("/proc/self/exe");
     // That makes a session, and so a process group, of its own.
-    command.arg(launch::WORD).arg("--").args(argv).stdin(Stdio::from(lock));
+    let mut command = Command::from(launch::call());
+    command.args(argv).stdin(Stdio::from(lock));
     follow(command, program, limit).await
 }
 

@@ -4,16 +4,30 @@
 
 use super::process;
 use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The word by which the agent calls itself for this; nobody else needs it.
-pub const WORD: &str = "launch-service";
+/// The word by which the agent calls itself for this; nobody else needs it, and no help names it.
+const WORD: &str = "launch-service";
+
+/// The call that becomes the program and arguments that are added to it; it needs the locked file as its standard input.
+pub fn call() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(WORD);
+    command
+}
+
+/// What this process is called to become, if it is.
+pub fn asked() -> Option<Vec<OsString>> {
+    let mut words = std::env::args_os().skip(1);
+    (words.next()? == WORD).then(|| words.collect())
+}
 
 /// Becomes the service or hook. Returns only when that failed.
-pub fn become_service(argv: &[String]) -> io::Error {
+pub fn become_service(argv: &[OsString]) -> io::Error {
     match detach() {
         Ok(()) => {}
         Err(errno) => return errno.into(),

@@ -107,9 +107,7 @@ impl ServiceProcess {
         let Some(lock) = lock else {
             return Err(ProcessError::Running { pids: self.lock.holders() });
         };
-        let mut child = Command::new("/proc/self/exe")
-            .arg(launch::WORD)
-            .arg("--")
+        let mut child = Command::from(launch::call())
             .args(&argv)
             .envs(self.spec.env.iter().map(|(name, value)| (name, fill(value))))
             .current_dir(self.spec.cwd.as_deref().unwrap_or(directory))

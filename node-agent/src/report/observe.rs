@@ -4,7 +4,7 @@ use super::debounce::Debounce;
 use super::probe;
 use crate::config::Service;
 use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Url};
+use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Seen, Url};
 use crate::drain::disable_file::Hand;
 use crate::drain::{balancer, in_flight};
 use crate::fetch::{self, NoAnswer};
@@ -72,9 +72,7 @@ impl Observer {
             Some(alive) => alive,
             None => alive_by_answers(&probe, ready),
         };
-        // What does not answer may still be on its way up, so while it is started or serves it is not said to be gone.
-        let expected = matches!(phase, Phase::Verifying | Phase::Serving | Phase::Starting { .. });
-        let gone = alive == Alive::No || alive == Alive::Silent && !expected;
+        let gone = alive == Alive::No || alive == Alive::Silent && !is_expected(phase);
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = ready == Answer::Status(StatusCode::OK);
@@ -101,16 +99,36 @@ impl Observer {
         if self.service.balancers.is_empty() {
             return Balancers::None;
         }
-        let moving = matches!(phase, Phase::Draining | Phase::Verifying | Phase::Fresh);
         let due = self.balancers_at.is_none_or(|at| now.duration_since(at) >= BALANCERS_AT_REST);
         // A file that came or went makes what they said before worthless.
         let odd = matches!(phase, Phase::Serving) && file != DisableFile::Absent;
-        if !(moving || due || odd) {
+        if !(moves(phase) || due || odd) {
             return Balancers::NotAsked;
         }
         self.balancers_at = Some(now);
         balancer::ask_all(&self.service.balancers, self.service.timeout).await
     }
+}
+
+/// Whether balancers are asked in each look.
+fn moves(phase: &Phase) -> bool {
+    matches!(phase, Phase::Draining | Phase::Verifying | Phase::Fresh)
+}
+
+/// Whether what does not answer may still be on its way up, so that it is not said to be gone.
+fn is_expected(phase: &Phase) -> bool {
+    matches!(phase, Phase::Verifying | Phase::Serving | Phase::Starting { .. })
+}
+
+/// Whether a look that was taken in the phase `from` is all that `to` asks for: then it need not be taken again.
+pub fn stands(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool {
+    let of_the_same = is_expected(from) == is_expected(to) || seen.alive != Alive::Silent;
+    let draining = |phase: &Phase| matches!(phase, Phase::Draining);
+    let counted = service.in_flight.is_none() || draining(from) || !draining(to);
+    let asked = service.balancers.is_empty() || moves(from) || !moves(to);
+    // A drain begins with the file: what is asked before it is there is no evidence.
+    let hides_first = draining(to) && seen.file == DisableFile::Absent;
+    of_the_same && (hides_first || counted && asked)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -144,6 +144,12 @@ impl Story {
         self.pass(0)
     }
 
+    /// The configuration says this too.
+    pub(super) fn with_config(&mut self, more: &str) {
+        let node = parse(&format!("{}\n{more}", example::text("n1")), Path::new("agent.toml")).unwrap();
+        self.service = node.services.into_values().next().unwrap();
+    }
+
     /// Its code is replaced by hooks.
     pub(super) fn by_hooks(mut self) -> Self {
         let argv = || vec!["true".to_owned()];
