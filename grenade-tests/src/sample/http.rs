@@ -70,11 +70,15 @@ impl From<StoreError> for Refusal {
             StoreError::Corrupt { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             StoreError::Database { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
+        // A test tells what was answered, and the cause must be in it: this is no service for strangers.
+        let text = match std::error::Error::source(&error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
         if status.is_server_error() {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(error = %error, cause, "request failed");
+            tracing::warn!(error = text, "request failed");
         }
-        Self(status, error.to_string())
+        Self(status, text)
     }
 }
 

@@ -28,7 +28,8 @@ pub struct Tally {
 pub struct Deeds {
     /// The orders that it was given, in order: one that only names other releases to be present is no new one.
     pub orders: Vec<String>,
-    /// The versions that it was admitted at, in order; the same version again is no new one.
+    /// The versions that it was admitted at, in order; the same version again is no new one, nor is the one that ran when
+    /// it was seen first.
     pub admitted: Vec<u32>,
     /// How often its reports show that it left rotation.
     pub out: usize,
@@ -39,6 +40,7 @@ impl Trace {
     pub fn tally_from(&self, begin: i64) -> Tally {
         let mut tally = Tally::default();
         let mut rotations: BTreeMap<NodeId, Rotation> = BTreeMap::new();
+        let mut admitted: BTreeMap<NodeId, u32> = BTreeMap::new();
         let writes = self.revisions.iter().flat_map(|r| r.writes.iter().map(move |w| (r.number, w)));
         for (at, written) in writes {
             let Some(value) = written.put.as_ref().map(|put| &put.value) else { continue };
@@ -49,6 +51,12 @@ impl Trace {
                     let before = rotations.insert(node.clone(), now);
                     let leaves = before == Some(Rotation::In) && now != Rotation::In;
                     tally.of(node).out += usize::from(leaves && counts);
+                }
+                (Key::Inventory(_, node), Value::Inventory(inventory)) => {
+                    let now = inventory.body.version.get();
+                    let before = admitted.insert(node.clone(), now);
+                    let is_new = before.is_some_and(|before| before != now);
+                    tally.of(node).admitted.extend((is_new && counts).then_some(now));
                 }
                 _ if !counts => {}
                 (Key::Event(Subject::Upgrade(_), _), Value::Event(event)) => {
@@ -62,9 +70,6 @@ impl Trace {
                 (Key::Directive(_, node), Value::Directive(directive)) => {
                     let order = order(&directive.body.disposition);
                     append(&mut tally.of(node).orders, order);
-                }
-                (Key::Inventory(_, node), Value::Inventory(inventory)) => {
-                    append(&mut tally.of(node).admitted, inventory.body.version.get());
                 }
                 _ => {}
             }

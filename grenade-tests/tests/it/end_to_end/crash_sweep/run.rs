@@ -81,6 +81,9 @@ pub async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     }
     fleet.all_serve(ends.version()).await;
     let requests = load.stop().await.unwrap();
+    if requests.failed > 0 {
+        println!("{}", fleet.logs());
+    }
     let trace = Trace::read(&fleet.store, &Prefix::default()).await.unwrap();
     Run {
         found: reaper.found(),
