@@ -1,7 +1,7 @@
 //! The names of things: a type for each, so that one cannot stand where another belongs, and none of them can
 //! ever be a path or reach outside its place in a key.
 
-use crate::text::parsed_from_text;
+use crate::text::{parsed_from_text, written_as_text};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -32,11 +32,11 @@ fn check(kind: &'static str, text: &str) -> Result<(), NotAName> {
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $kind:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[serde(into = "String")]
-        pub struct $name(std::sync::Arc<str>);
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(smol_str::SmolStr);
 
         parsed_from_text!($name);
+        written_as_text!($name);
 
         impl $name {
             /// The name as text.

@@ -1,17 +1,17 @@
 //! What is deployed: a tag, an artifact by its sha256, and the service version that it carries.
 
-use crate::text::parsed_from_text;
+use crate::text::{parsed_from_text, written_as_text};
 use crate::{Digest, ServiceVersion, name::MAX_NAME_BYTES};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// The tag of a release: a validated name, never a path (agents make directories of it).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(into = "String")]
-pub struct ReleaseTag(std::sync::Arc<str>);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReleaseTag(smol_str::SmolStr);
 
 parsed_from_text!(ReleaseTag);
+written_as_text!(ReleaseTag);
 
 /// A text that is no release tag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -39,4 +39,15 @@ macro_rules! parsed_from_text {
     )*};
 }
 
-pub(crate) use parsed_from_text;
+/// Implements `Serialize` for types that hold their text, without a copy of it.
+macro_rules! written_as_text {
+    ($($name:ident),*) => {$(
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+    )*};
+}
+
+pub(crate) use {parsed_from_text, written_as_text};

@@ -5,6 +5,7 @@ mod compute;
 mod group;
 mod index;
 mod instance;
+mod marks;
 mod metadata;
 mod place;
 mod service;

@@ -242,8 +242,8 @@ fn report(n: usize) -> Report {
         stage_failures: BTreeMap::new(),
         identity: Identity { nonce: format!("nonce{n}"), boot: "boot".to_owned() },
         abilities: Abilities {
-            replace: Some("process".to_owned()),
-            drain: Some("settle".to_owned()),
+            replace: Some("process".into()),
+            drain: Some("settle".into()),
             artifacts: vec![self::release(1).tag, self::release(2).tag],
         },
         in_flight: None,

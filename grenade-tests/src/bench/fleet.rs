@@ -80,8 +80,8 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
         stage_failures: BTreeMap::new(),
         identity: identity(n),
         abilities: Abilities {
-            replace: Some("process".to_owned()),
-            drain: Some("haproxy".to_owned()),
+            replace: Some("process".into()),
+            drain: Some("haproxy".into()),
             artifacts: vec![release(1).tag, release(2).tag],
         },
         in_flight: None,

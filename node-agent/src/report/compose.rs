@@ -51,8 +51,8 @@ pub fn compose(
 fn abilities(service: &Service) -> Abilities {
     let drain = if service.balancers.is_empty() { "settle" } else { "haproxy" };
     Abilities {
-        replace: service.driver.as_ref().map(|driver| driver.word().to_owned()),
-        drain: Some(drain.to_owned()),
+        replace: service.driver.as_ref().map(|driver| driver.word().into()),
+        drain: Some(drain.into()),
         artifacts: service.artifacts.keys().cloned().collect(),
     }
 }

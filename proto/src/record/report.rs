@@ -5,6 +5,7 @@ use super::Body;
 use super::reconciliation::Obeyed;
 use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, TermId};
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
 /// One instance, as its agent sees it.
@@ -192,10 +193,10 @@ pub struct Identity {
 pub struct Abilities {
     /// How code is replaced: `process`, `systemd`, `command`; absent when the agent only watches.
     #[serde(default)]
-    pub replace: Option<String>,
+    pub replace: Option<SmolStr>,
     /// How a drain is proved: `haproxy` (balancers are asked) or `settle` (time that covers their checks).
     #[serde(default)]
-    pub drain: Option<String>,
+    pub drain: Option<SmolStr>,
     /// The releases that this agent knows an artifact for.
     #[serde(default)]
     pub artifacts: Vec<ReleaseTag>,

@@ -1,8 +1,9 @@
 //! Places in groups, and the number in each: what an index is made of.
 
+use super::marks::Marks;
 use super::place::Place;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, RangeBounds};
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 
 /// How many there are of each; none has a count of 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,10 +43,6 @@ impl<K: Ord + Clone> Tally<K> {
         self.0.get(key).copied().unwrap_or(0)
     }
 
-    pub(super) fn within(&self, keys: impl RangeBounds<K>) -> usize {
-        self.0.range(keys).map(|(_, count)| count).sum()
-    }
-
     /// Those of which there are some, in their order.
     pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
         self.0.keys()
@@ -59,14 +56,18 @@ impl<K: Ord + Clone> Tally<K> {
 
 /// Places, each in at most one group; they go by the groups, then by the names.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Groups<K> {
-    places: BTreeSet<(K, Place)>,
-    counts: Tally<K>,
+pub(super) struct Groups<K>(BTreeMap<K, Group>);
+
+/// No group is empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Group {
+    count: usize,
+    marks: Marks,
 }
 
 impl<K> Default for Groups<K> {
     fn default() -> Self {
-        Self { places: BTreeSet::new(), counts: Tally::default() }
+        Self(BTreeMap::new())
     }
 }
 
@@ -76,30 +77,25 @@ impl<K: Ord + Copy> Groups<K> {
         if before == after {
             return;
         }
-        if let Some(key) = before {
-            self.places.remove(&(key, place));
+        if let Some(key) = before
+            && let Some(group) = self.0.get_mut(&key)
+        {
+            group.count -= usize::from(group.marks.remove(place));
+            if group.marks.is_empty() {
+                self.0.remove(&key);
+            }
         }
         if let Some(key) = after {
-            self.places.insert((key, place));
+            let group = self.0.entry(key).or_default();
+            group.count += usize::from(group.marks.insert(place));
         }
-        self.counts.shift(before.as_ref(), after.as_ref());
     }
 
     pub(super) fn count(&self, keys: impl RangeBounds<K>) -> usize {
-        self.counts.within(keys)
+        self.0.range(keys).map(|(_, group)| group.count).sum()
     }
 
     pub(super) fn places(&self, keys: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = Place> {
-        let first = match keys.start_bound() {
-            Bound::Included(key) => Bound::Included((*key, Place::FIRST)),
-            Bound::Excluded(key) => Bound::Excluded((*key, Place::LAST)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        let last = match keys.end_bound() {
-            Bound::Included(key) => Bound::Included((*key, Place::LAST)),
-            Bound::Excluded(key) => Bound::Excluded((*key, Place::FIRST)),
-            Bound::Unbounded => Bound::Unbounded,
-        };
-        self.places.range((first, last)).map(|(_, place)| *place)
+        self.0.range(keys).flat_map(|(_, group)| group.marks.iter())
     }
 }

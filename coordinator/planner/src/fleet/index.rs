@@ -214,6 +214,11 @@ impl Index {
         self.shift(place, None, Some(facets));
     }
 
+    /// An instance goes, to come at another place.
+    pub(super) fn leave(&mut self, place: Place, facets: &Facets) {
+        self.shift(place, Some(facets), None);
+    }
+
     /// An instance stands elsewhere than before.
     pub(super) fn change(&mut self, place: Place, before: &Facets, after: &Facets) {
         self.shift(place, Some(before), Some(after));

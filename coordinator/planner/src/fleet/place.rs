@@ -1,76 +1,124 @@
-//! Where a node stands in the order of names, as a number: sets of places are searched without touching a name, and
-//! still go by the names.
+//! Where a node stands in the order of names, as a small number: sets of places are bits, found without touching a
+//! name, and still go by the names.
 
 use std::collections::BTreeMap;
 use tidegate_proto::NodeId;
 
-/// A place. Its order is that of the names; it never moves, but for `Places::place` making room.
+/// A place. Its order is that of the names; it moves only where room is made for a newcomer beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    order: u64,
-    /// Counted from 0 as nodes come; none is ever given twice.
+pub(super) struct Place(pub(super) u32);
+
+/// How far apart names that come one after the other are placed: the first that come between two of them find room.
+const STEP: usize = 2;
+
+/// Nobody stands there.
+const FREE: u32 = u32::MAX;
+
+/// How many places a window has at least, in which room is made. A power of two, as all windows are.
+const SMALLEST: usize = 8;
+
+/// Who had to make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moved {
     pub(super) slot: usize,
+    pub(super) from: Place,
+    pub(super) to: Place,
 }
 
-impl Place {
-    /// Before every place that is given.
-    pub(super) const FIRST: Self = Self { order: 0, slot: 0 };
-    /// Behind every place that is given.
-    pub(super) const LAST: Self = Self { order: u64::MAX, slot: usize::MAX };
-}
-
-/// How far apart neighbours are placed where there is room: two thousand million names fit one after the other on either
-/// side of the first, and thirty between two neighbours, however they come, before all have to move.
-const STEP: u64 = 1 << 32;
-
-/// The places of all names.
+/// The places of all names. A name's slot says when it came, counted from 0; none is ever given twice.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Places(BTreeMap<NodeId, Place>);
+pub(super) struct Places {
+    by_name: BTreeMap<NodeId, u32>,
+    /// By slot.
+    places: Vec<Place>,
+    /// By place: the slot, or `FREE`.
+    slots: Vec<u32>,
+}
 
 impl Places {
-    /// Every place, by name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeId, Place)> {
-        self.0.iter().map(|(node, place)| (node, *place))
+    /// Every slot, by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.slots.iter().filter(|slot| **slot != FREE).map(|slot| *slot as usize)
     }
 
-    /// Places a name that has no place yet. Tells whether it made room by moving all of them.
-    pub(super) fn place(&mut self, node: NodeId) -> (Place, bool) {
-        let slot = self.0.len();
-        let before = self.0.range(..&node).next_back().map_or(0, |(_, place)| place.order);
-        let behind = self.0.range(&node..).next().map_or(u64::MAX, |(_, place)| place.order);
-        match between(before, behind) {
-            Some(order) => {
-                let place = Place { order, slot };
-                self.0.insert(node, place);
-                (place, false)
-            }
-            None => {
-                self.0.insert(node.clone(), Place { order: before, slot });
-                self.spread_out();
-                (self.0[&node], true)
-            }
+    /// Who stands at a place that was given.
+    pub(super) fn slot(&self, place: Place) -> usize {
+        self.slots[place.0 as usize] as usize
+    }
+
+    /// Where the name of a slot stands.
+    pub(super) fn of(&self, slot: usize) -> Place {
+        self.places[slot]
+    }
+
+    /// Places a name that has no place yet, in the next slot. Tells who had to make room for it.
+    pub(super) fn place(&mut self, node: NodeId) -> Vec<Moved> {
+        let slot = self.places.len() as u32;
+        let before = self.by_name.range(..&node).next_back().map(|(_, slot)| self.at(*slot));
+        let behind = self.by_name.range(&node..).next().map(|(_, slot)| self.at(*slot));
+        self.by_name.insert(node, slot);
+        let first = before.map_or(0, |before| before + 1);
+        match behind {
+            None => self.stand(slot, before.map_or(0, |before| before + STEP)),
+            Some(behind) if first < behind => self.stand(slot, first + (behind - first) / 2),
+            Some(behind) => return self.make_room(slot, behind),
         }
+        Vec::new()
     }
 
-    /// All of them anew, at equal distances.
-    fn spread_out(&mut self) {
-        let distance = u64::MAX / (self.0.len() as u64 + 1);
-        for (place, n) in self.0.values_mut().zip(1..) {
-            place.order = distance * n;
+    fn at(&self, slot: u32) -> usize {
+        self.places[slot as usize].0 as usize
+    }
+
+    /// Room for a newcomer right before the one that stands at `behind`: the smallest window around that is not too
+    /// full is spread out evenly. The larger a window, the emptier it must be, so that the next to come find room in a
+    /// smaller one, and on average only a few have to move.
+    fn make_room(&mut self, slot: u32, behind: usize) -> Vec<Moved> {
+        let mut size = SMALLEST;
+        let (start, mut here) = loop {
+            let start = behind / size * size;
+            let window = self.slots.iter().skip(start).take(size);
+            let here: Vec<u32> = window.copied().filter(|slot| *slot != FREE).collect();
+            if here.len() < most(size) {
+                break (start, here);
+            }
+            size *= 2;
+        };
+        let next = self.slots[behind];
+        here.insert(here.iter().position(|slot| *slot == next).unwrap_or(0), slot);
+        self.spread_out(start, size, &here)
+    }
+
+    /// These, in this order, at equal distances.
+    fn spread_out(&mut self, start: usize, size: usize, here: &[u32]) -> Vec<Moved> {
+        let end = self.slots.len().min(start + size);
+        self.slots[start..end].fill(FREE);
+        let mut moved = Vec::new();
+        for (n, slot) in here.iter().enumerate() {
+            let from = self.places.get(*slot as usize).copied();
+            self.stand(*slot, start + n * size / here.len());
+            let (slot, to) = (*slot as usize, self.places[*slot as usize]);
+            moved.extend(from.filter(|from| *from != to).map(|from| Moved { slot, from, to }));
+        }
+        moved
+    }
+
+    fn stand(&mut self, slot: u32, at: usize) {
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, FREE);
+        }
+        self.slots[at] = slot;
+        let place = Place(at as u32);
+        match self.places.get_mut(slot as usize) {
+            Some(former) => *former = place,
+            None => self.places.push(place),
         }
     }
 }
 
-/// An order between two others: the middle for the first of all, then a step from a neighbour that stands at an end,
-/// or behind the one before, so that names that come one after the other do not halve the room each time.
-fn between(before: u64, behind: u64) -> Option<u64> {
-    let room = behind - before;
-    match (before, behind) {
-        (0, u64::MAX) => Some(u64::MAX / 2),
-        (0, _) => Some(behind - STEP.min(room / 2)),
-        _ => Some(before + STEP.min(room / 2)),
-    }
-    .filter(|order| before < *order && *order < behind)
+/// How many may stand in a window: nearly all of a small one, half of one that holds a million.
+fn most(size: usize) -> usize {
+    size - size * size.ilog2() as usize / 40
 }
 
 #[cfg(test)]
@@ -81,28 +129,41 @@ mod tests {
         format!("n{n:06}").parse().unwrap()
     }
 
-    /// Places these in this order; how often all had to move.
+    /// Places these in this order; how often one had to move.
     fn moves(names: impl Iterator<Item = u64>) -> usize {
         let mut places = Places::default();
-        let moved = names.filter(|n| places.place(node(*n)).1).count();
-        assert!(places.0.values().is_sorted_by(|a, b| a.order < b.order), "the places go by the names");
-        let slots: std::collections::BTreeSet<usize> = places.0.values().map(|place| place.slot).collect();
-        assert_eq!(slots.len(), places.0.len(), "no slot is given twice");
-        moved
+        let mut stands = Vec::new();
+        let mut moves = 0;
+        for name in names {
+            for Moved { slot, from, to } in places.place(node(name)) {
+                assert_eq!(std::mem::replace(&mut stands[slot], to), from, "who moves is told from where");
+                moves += 1;
+            }
+            stands.push(places.of(stands.len()));
+        }
+        assert_eq!(stands, places.places, "whoever is not told of has not moved");
+        let by_name: Vec<usize> = places.by_name.values().map(|slot| *slot as usize).collect();
+        assert_eq!(places.iter().collect::<Vec<_>>(), by_name, "the places go by the names");
+        assert!(by_name.iter().all(|slot| places.slot(places.of(*slot)) == *slot));
+        moves
     }
 
     #[test]
-    fn names_that_come_in_an_order_seldom_move_the_others() {
+    fn names_that_come_in_an_order_move_nobody_or_few() {
         assert_eq!(moves(0..3000), 0);
-        assert_eq!(moves((0..3000).rev()), 0);
-        assert_eq!(moves((0..3000).map(|n| n * 7919 % 3001)), 0);
-        assert_eq!(moves([9000].into_iter().chain(0..3000)), 1, "once, while they are few");
+        let shuffled = moves((0..3000).map(|n| n * 1103 % 3001));
+        assert!(shuffled < 10 * 3000, "{shuffled}");
+        let backwards = moves((0..3000).rev());
+        assert!(backwards < 100 * 3000, "{backwards}");
     }
 
     #[test]
-    fn where_there_is_no_room_all_are_placed_anew() {
-        // From both ends to the middle: each name halves what is left between the two before it.
-        let inward = (0..400).map(|n| if n % 2 == 0 { n } else { 1000 - n });
-        assert!(moves(inward) > 0);
+    fn many_that_come_at_one_place_move_few_on_average() {
+        let among_others = (0..3000).chain(8000..11_000);
+        let rising = moves(among_others.clone().chain(4000..7000));
+        assert!(rising < 100 * 3000, "{rising}");
+        let inward =
+            moves(among_others.chain((0..3000).map(|n| if n % 2 == 0 { 4000 + n } else { 8000 - n })));
+        assert!(inward < 100 * 3000, "{inward}");
     }
 }

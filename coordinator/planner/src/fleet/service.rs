@@ -5,26 +5,24 @@ use super::Stored;
 use super::group::Groups;
 use super::index::{Facets, Index, Standing, View};
 use super::instance::{Instance, Known};
-use super::place::{Place, Places};
+use super::place::{Moved, Place, Places};
 use crate::reason::Sample;
 use crate::spread::Spread;
-use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::BuildHasherDefault;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeBounds;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{NodeId, Revision, ServiceName, ServiceVersion, UpgradeId};
 
-/// Where in `members` a node is. Found by a hash without dice, because a search by name touches memory at seventeen
-/// places among 100,000. Its order is nobody's: whoever goes through all of them goes by the places.
-type Slots = HashMap<NodeId, usize, BuildHasherDefault<DefaultHasher>>;
+/// What names are hashed with: without dice, so that two coordinators that saw the same do the same.
+const HASHER: FixedState = FixedState::with_seed(0);
 
 /// An instance, and where it stands in each index.
 #[derive(Debug, Clone)]
 struct Member {
-    place: Place,
     facets: Facets,
     instance: Instance,
 }
@@ -37,7 +35,9 @@ pub struct ServiceFleet {
     budget: Revision,
     /// By slot: in the order in which nodes came.
     members: Vec<Member>,
-    slots: Slots,
+    /// The slots, by the hash of the names: a search by name itself touches memory at seventeen places among 100,000.
+    /// Their order here is nobody's: whoever goes through all of them goes by the places.
+    slots: HashTable<u32>,
     places: Places,
     view: Option<View>,
     index: Index,
@@ -74,7 +74,7 @@ impl ServiceFleet {
             window: None,
             budget: Revision::ABSENT,
             members: Vec::new(),
-            slots: Slots::default(),
+            slots: HashTable::new(),
             places: Places::default(),
             view: None,
             index: Index::default(),
@@ -103,30 +103,43 @@ impl ServiceFleet {
         if !self.loading {
             let after = member.facets.after(changed, &member.instance, self.view.as_ref());
             if member.facets != after {
-                self.index.change(member.place, &member.facets, &after);
+                self.index.change(self.places.of(slot), &member.facets, &after);
                 member.facets = after;
             }
         }
         &self.members[slot].instance
     }
 
+    /// The slot of a name, if it has left any trace.
+    fn found(&self, node: &NodeId) -> Option<usize> {
+        let is = |slot: &u32| self.members[*slot as usize].instance.node == *node;
+        self.slots.find(HASHER.hash_one(node), is).map(|slot| *slot as usize)
+    }
+
     /// The slot of a name; a new one has left no trace yet.
     fn slot(&mut self, node: NodeId) -> usize {
-        if let Some(slot) = self.slots.get(&node) {
-            return *slot;
+        if let Some(slot) = self.found(&node) {
+            return slot;
         }
-        let (place, moved) = self.places.place(node.clone());
+        let slot = self.members.len();
         let instance = Instance::new(node.clone());
         let facets = Facets::of(&instance, self.view.as_ref());
-        self.members.push(Member { place, facets, instance });
-        self.slots.insert(node, place.slot);
-        if moved {
-            for (_, place) in self.places.iter() {
-                self.members[place.slot].place = place;
+        self.members.push(Member { facets, instance });
+        let members = &self.members;
+        self.slots.insert_unique(HASHER.hash_one(&node), slot as u32, |slot| {
+            HASHER.hash_one(&members[*slot as usize].instance.node)
+        });
+        let moved = self.places.place(node);
+        if !self.loading {
+            // All leave before any comes: one may come where another stood.
+            for Moved { slot, from, .. } in &moved {
+                self.index.leave(*from, &self.members[*slot].facets);
             }
-            self.count_anew();
+            for Moved { slot, to, .. } in &moved {
+                self.index.enter(*to, &self.members[*slot].facets);
+            }
         }
-        place.slot
+        slot
     }
 
     pub(super) fn set_view(
@@ -169,8 +182,8 @@ impl ServiceFleet {
 
     fn counted(&self) -> Index {
         let mut index = Index::default();
-        for (_, place) in self.places.iter() {
-            index.enter(place, &self.members[place.slot].facets);
+        for slot in self.places.iter() {
+            index.enter(self.places.of(slot), &self.members[slot].facets);
         }
         index
     }
@@ -178,17 +191,16 @@ impl ServiceFleet {
     /// Whether the index is what a recount of every instance gives, and every place that of its name. For tests: it
     /// always is.
     pub fn index_is_true(&self) -> bool {
-        let member = |(node, place): (&NodeId, Place)| {
-            self.members.get(place.slot).is_some_and(|member| {
-                member.place == place
-                    && member.instance.node == *node
-                    && self.slots.get(node) == Some(&place.slot)
-                    && member.facets == Facets::of(&member.instance, self.view.as_ref())
-            })
+        let is_true = |slot: usize| {
+            let member = &self.members[slot];
+            self.found(&member.instance.node) == Some(slot)
+                && self.places.slot(self.places.of(slot)) == slot
+                && member.facets == Facets::of(&member.instance, self.view.as_ref())
         };
-        self.places.iter().all(member)
-            && self.places.iter().map(|(_, place)| place).is_sorted_by(|a, b| a < b)
-            && self.places.iter().count() == self.members.len()
+        let names: Vec<&NodeId> = self.every_instance().map(|instance| &instance.node).collect();
+        names.is_sorted_by(|a, b| a < b)
+            && names.len() == self.members.len()
+            && self.places.iter().all(is_true)
             && self.index == self.counted()
     }
 
@@ -214,11 +226,11 @@ impl ServiceFleet {
 
     /// One instance.
     pub fn get(&self, node: &NodeId) -> Option<&Instance> {
-        self.slots.get(node).map(|slot| &self.members[*slot].instance)
+        self.found(node).map(|slot| &self.members[slot].instance)
     }
 
     fn at(&self, place: Place) -> &Instance {
-        &self.members[place.slot].instance
+        &self.members[self.places.slot(place)].instance
     }
 
     /// Every instance that counts, by node.
@@ -228,7 +240,7 @@ impl ServiceFleet {
 
     /// Every instance that ever left a trace, decommissioned ones too.
     pub fn every_instance(&self) -> impl Iterator<Item = &Instance> {
-        self.places.iter().map(|(_, place)| self.at(place))
+        self.places.iter().map(|slot| &self.members[slot].instance)
     }
 
     /// How many count.
@@ -305,8 +317,7 @@ impl ServiceFleet {
 
     /// How one instance stands to the upgrade, and its wave; none where it was seen serving the target.
     pub fn standing_of(&self, node: &NodeId) -> Option<(Standing, u32)> {
-        let slot = self.slots.get(node)?;
-        self.members[*slot].facets.stands()
+        self.members[self.found(node)?].facets.stands()
     }
 
     /// Those that a directive has taken out and no report has shown back.
@@ -346,7 +357,7 @@ impl ServiceFleet {
 
     /// Whether the node of one instance lacks such a release.
     pub fn is_unstaged(&self, node: &NodeId) -> bool {
-        self.slots.get(node).is_some_and(|slot| self.members[*slot].facets.is_unstaged())
+        self.found(node).is_some_and(|slot| self.members[slot].facets.is_unstaged())
     }
 
     /// Those that are silent, and whose nodes lack such a release as far as is known.
