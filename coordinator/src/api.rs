@@ -3,6 +3,7 @@
 pub mod metadata;
 mod problem;
 pub mod releases;
+pub mod start;
 
 use crate::daemon::with_grace;
 use crate::door::{Listener, Peer};
@@ -30,8 +31,9 @@ pub async fn serve(listener: Listener, router: Router, shutdown: CancellationTok
     ended.unwrap_or(Ok(())).context("HTTP is no longer served")
 }
 
-/// The routes in a room, behind the guard: each is in its table, or needs everything.
+/// The routes in a room, behind the guard: each is in its table, or needs everything. One asks the guard itself.
 pub fn router(room: Room, releases: ReleasesService, metadata: MetadataService, guard: Guard) -> Router {
+    let start = start::route(room.clone(), guard.clone());
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -40,6 +42,7 @@ pub fn router(room: Room, releases: ReleasesService, metadata: MetadataService, 
         .merge(releases::routes(releases))
         .merge(metadata::routes(metadata))
         .layer(middleware::from_fn_with_state(guard, guard::http))
+        .merge(start)
 }
 
 /// It runs: that is all.

@@ -25,6 +25,11 @@ impl Problem {
         Self { status: StatusCode::BAD_REQUEST, word: "invalid", message }
     }
 
+    /// A query that cannot be read.
+    pub(super) fn no_query(why: QueryRejection) -> Self {
+        Self::invalid(format!("{}; nothing was changed", why.body_text()))
+    }
+
     /// This coordinator is at fault.
     pub fn internal(message: String) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, word: "internal", message }
@@ -72,7 +77,7 @@ impl<Q: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<Q> {
 impl<Q> Given<Q> {
     /// The query.
     pub fn query(self) -> Result<Q, Problem> {
-        self.query.map_err(|e| Problem::invalid(format!("{}; nothing was changed", e.body_text())))
+        self.query.map_err(Problem::no_query)
     }
 
     /// Both, the body as text.
@@ -88,9 +93,7 @@ impl<Q> Given<Q> {
         })?;
         let text = String::from_utf8(bytes.to_vec())
             .map_err(|_| Problem::invalid("the body is not UTF-8; nothing was changed".to_owned()))?;
-        let query =
-            self.query.map_err(|e| Problem::invalid(format!("{}; nothing was changed", e.body_text())))?;
-        Ok((query, text))
+        Ok((self.query.map_err(Problem::no_query)?, text))
     }
 
     /// Both, the body as JSON; `what` it is, for errors.

@@ -17,8 +17,8 @@ use tidegate_proto::wire::v1::{
     ApproveReleaseRequest, ConfigureStreamRequest, CreateReleaseRequest, ExplainReleaseRequest,
     GetReleaseRequest, JsonReply, ListReleasesRequest, ListStreamsRequest, PinComputeRequest,
     PromoteReleaseRequest, ReleaseReply, ReleaseSettingsRequest, RetryReleaseRequest, RollBackReleaseRequest,
-    ShowStreamRequest, StartComputeRequest, TellAvailableRequest, TellEvidenceRequest, TellRunningRequest,
-    TellSignalRequest, UnpinComputeRequest,
+    ShowStreamRequest, TellAvailableRequest, TellEvidenceRequest, TellRunningRequest, TellSignalRequest,
+    UnpinComputeRequest,
 };
 use tonic::Request;
 
@@ -35,6 +35,9 @@ pub const MAX_BODY: usize = 1024 * 1024;
 /// Where releases are.
 pub const RELEASES: &str = v2!("/compute_releases");
 
+/// Where a compute asks what to start with; its route is in a file of its own.
+pub const START: &str = v2!("/compute_releases/start");
+
 const OPENAPI: &str = include_str!("openapi.yaml");
 
 type Answer = Result<Response, Problem>;
@@ -47,7 +50,6 @@ pub fn routes(service: ReleasesService) -> Router {
         .route(v2!("/compute_releases"), post(create).get(list))
         .route(v2!("/compute_releases/rollback"), post(roll_back))
         .route(v2!("/compute_releases/deployed"), get(deployed))
-        .route(v2!("/compute_releases/start"), get(start))
         .route(v2!("/compute_releases/running"), put(running))
         .route(v2!("/compute_releases/pins/{compute}"), put(pin).delete(unpin))
         .route(v2!("/compute_releases/by_tag/{tag}"), get(by_tag))
@@ -85,14 +87,6 @@ struct OfPage {
     before: u64,
     #[serde(default)]
     limit: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OfStart {
-    #[serde(default)]
-    stream: String,
-    compute_id: String,
 }
 
 #[derive(Deserialize)]
@@ -271,11 +265,6 @@ fn number(text: &str) -> Result<u64, Problem> {
     text.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
         Problem::invalid(format!("{text:?} is not a revision: a whole number from 1 on is allowed"))
     })
-}
-
-async fn start(State(door): Door, Extension(who): Who, given: Given<OfStart>) -> Answer {
-    let OfStart { stream, compute_id } = given.query()?;
-    told(door.start_compute(asked(who, StartComputeRequest { stream, compute: compute_id })).await)
 }
 
 async fn resolve(

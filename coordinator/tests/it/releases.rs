@@ -3,11 +3,16 @@
 use crate::herd;
 use crate::openapi::{Answer, Door};
 use crate::world::{Coordinator, LIMIT, spec, store, world};
+use axum::Extension;
+use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use tidegate_coordinator::api::releases::{self, RELEASES};
+use tidegate_coordinator::api::start;
+use tidegate_coordinator::door::{Peer, Shown};
 use tidegate_coordinator::grpc::{Peers, ReleasesService};
+use tidegate_coordinator::guard::Guard;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::Kind;
@@ -18,8 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 impl Door {
     async fn of_releases(coordinator: &Coordinator) -> Self {
-        let service = ReleasesService::new(coordinator.room.clone(), Peers::default());
-        Self::of(releases::routes(service), "/management/api/v2").await
+        let room = coordinator.room.clone();
+        let guard = Guard::new(room.mirror.clone(), None);
+        // That route asks the guard itself: the call comes from this machine.
+        let peer = Peer { address: ([127, 0, 0, 1], 1).into(), shown: Shown::Nothing };
+        let start = start::route(room.clone(), guard).layer(Extension(ConnectInfo(peer)));
+        let service = ReleasesService::new(room, Peers::default());
+        Self::of(releases::routes(service).merge(start), "/management/api/v2").await
     }
 
     async fn get(&self, path: &str) -> Answer {
