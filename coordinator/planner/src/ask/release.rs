@@ -52,7 +52,7 @@ impl Asked {
 
 /// A change on a person's word.
 fn granted(
-    change: Change<'_>,
+    mut change: Change<'_>,
     asker: &Asker,
     revision: Option<ReleaseRevision>,
     from: String,
@@ -61,7 +61,8 @@ fn granted(
     let stream = change.name.clone();
     let number = change.moment.next_event;
     let told = Told { who: &asker.who, from, to, because: asker.why.clone(), number };
-    Asked { stream, revision, commit: Some(change.commit(told)) }
+    change.tells(told);
+    Asked { stream, revision, commit: Some(change.commit()) }
 }
 
 /// The stream, which must be there and readable.

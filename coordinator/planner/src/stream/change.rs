@@ -28,6 +28,7 @@ pub(crate) struct Change<'a> {
     /// Releases that left the heads, as they left.
     departed: Vec<ComputeRelease>,
     extra: Commit,
+    told: Vec<(Key, Event)>,
 }
 
 /// What a change is, in the words of its event.
@@ -46,7 +47,16 @@ impl<'a> Change<'a> {
         let stored = fleet.stream(name);
         let mut stream = stored.map_or_else(Stream::default, |stored| stored.record.body.clone());
         carry_on(&mut stream, moment.uncounted.get(name).copied().unwrap_or(0));
-        Self { fleet, moment, name, stored, stream, departed: Vec::new(), extra: Commit::new() }
+        Self {
+            fleet,
+            moment,
+            name,
+            stored,
+            stream,
+            departed: Vec::new(),
+            extra: Commit::new(),
+            told: Vec::new(),
+        }
     }
 
     /// The mod_revision of the stream as it is seen.
@@ -130,6 +140,14 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Whether a release is kept as it was before this change.
+    pub(crate) fn was_kept(&self, head: &Head) -> bool {
+        let same = |former: &Head| {
+            former.release.revision == head.release.revision && former.release.status == head.release.status
+        };
+        self.stored.is_some_and(|stored| stored.kept.iter().any(same))
+    }
+
     /// A kept release is collected.
     pub(crate) fn collected(&mut self, revision: ReleaseRevision, because: &str) -> Result<(), Refused> {
         if let Some(head) = self.stream.kept.iter_mut().find(|head| head.release.revision == revision) {
@@ -178,8 +196,8 @@ impl<'a> Change<'a> {
         self.stream.kept.insert(at, head);
     }
 
-    /// The commit, with its event.
-    pub(crate) fn commit(self, told: Told<'_>) -> Commit {
+    /// Adds an event.
+    pub(crate) fn tells(&mut self, told: Told<'_>) {
         let seq = EventSeq { term: self.moment.leader.revision.0, number: told.number };
         let key = Key::Event(Subject::Stream(self.name.clone()), seq);
         let event = Event {
@@ -189,11 +207,11 @@ impl<'a> Change<'a> {
             who: told.who.to_owned(),
             at: self.moment.wall,
         };
-        self.quietly().when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+        self.told.push((key, event));
     }
 
-    /// The commit of something that is no event: counts that go on.
-    pub(crate) fn quietly(self) -> Commit {
+    /// The commit, with whatever it tells; counts that go on tell nothing.
+    pub(crate) fn commit(self) -> Commit {
         let key = Key::Stream(self.name.clone());
         let at = self.at();
         let commit = match mutant::is("fence-is-left-out") {
@@ -212,10 +230,13 @@ impl<'a> Change<'a> {
             }
         }
         commit.writes.extend(self.extra.writes);
-        match self.stored {
+        let commit = match self.stored {
             Some(stored) => commit.put(key, stored.record.with(self.stream)),
             None => commit.put(key, self.stream),
-        }
+        };
+        self.told.into_iter().fold(commit, |commit, (key, event)| {
+            commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+        })
     }
 
     /// Every release that is not as it was, under its own key.

@@ -56,13 +56,13 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, n
     turn.actions.extend(errand::order(&change, &mut turn.waiting));
     let Some(step) = decide(&mut change, &mut turn.waiting) else { return turn };
     let what = step.words.as_ref().map_or_else(|| "count".to_owned(), |(_, to, _)| to.clone());
-    let commit = match step.words {
-        Some((from, to, because)) => {
-            turn.events = 1;
-            change.commit(Told { who: "coordinator", from, to, because, number })
-        }
-        None => change.quietly(),
-    };
+    let also = collect(&mut change, WITH_ANOTHER);
+    let steps = [Some(step), also].into_iter().flatten().filter_map(|step| step.words);
+    for (from, to, because) in steps {
+        change.tells(Told { who: "coordinator", from, to, because, number: number + turn.events });
+        turn.events += 1;
+    }
+    let commit = change.commit();
     let subject = Subject::Stream(name.clone());
     turn.actions.push(Action::Commit(PlannedCommit { subject, what, commit }));
     turn
@@ -98,7 +98,7 @@ fn decide(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         .or_else(|| candidates.into_iter().find_map(|(revision, gates)| act_on(change, revision, gates)))
         .or_else(|| return_to_manual(change, waiting))
         .or_else(|| removed(change))
-        .or_else(|| collect(change))
+        .or_else(|| collect(change, BATCH))
         .or_else(|| count(change))
 }
 
@@ -287,18 +287,23 @@ fn return_to_manual(
     Some(Step::told(from, to, "the stream's manual strategy names this tag"))
 }
 
-/// What nothing holds is collected.
-fn collect(change: &mut Change<'_>) -> Option<Step> {
+/// How many are collected with another step, in its commit: what goes out overtakes one, and mostly lets go of one. A
+/// turn of its own for that would be in the way of whoever releases next. The largest step leaves room for them.
+const WITH_ANOTHER: usize = 4;
+
+/// What nothing holds is collected, at most so many; never in the commit that overtook it, so that no release makes two
+/// moves at once.
+fn collect(change: &mut Change<'_>, most: usize) -> Option<Step> {
     const BECAUSE: &str = "nothing holds it any more";
     let held = retention::kept(&change.stream);
     let ripe: Vec<ReleaseRevision> = change
         .stream
         .kept
         .iter()
-        .filter(|head| head.release.status != ReleaseStatus::Deprecated)
+        .filter(|head| head.release.status != ReleaseStatus::Deprecated && change.was_kept(head))
         .map(|head| head.release.revision)
         .filter(|revision| held.get(revision).is_none_or(Vec::is_empty))
-        .take(BATCH)
+        .take(most)
         .collect();
     let names: Vec<String> = ripe.iter().map(ToString::to_string).collect();
     for revision in &ripe {
