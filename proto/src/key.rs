@@ -37,6 +37,12 @@
 //! <prefix>/exposed/<group>/<page>               coordinator: in which batch of the update each instance is
 //! ```
 
+mod kind;
+mod prefix;
+
+pub use kind::Kind;
+pub use prefix::{NotAPrefix, Prefix};
+
 use crate::compute::ReleaseRevision;
 use crate::metadata::MetadataGeneration;
 use crate::name::{
@@ -45,75 +51,6 @@ use crate::name::{
 use crate::{Digest, ReleaseTag};
 use std::fmt;
 use std::str::FromStr;
-
-/// What separates one region or environment from another in a shared store: `/tidegate` unless configured.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Prefix(String);
-
-/// A text that is no prefix.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not a key prefix: it begins with a slash, does not end with one, and has names of a-z A-Z 0-9 . _ - between single slashes"
-)]
-pub struct NotAPrefix(String);
-
-impl Prefix {
-    /// The prefix as text, without a slash at its end.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// What every key of this prefix begins with.
-    pub fn all(&self) -> String {
-        format!("{}/", self.0)
-    }
-
-    /// What every key of one kind begins with.
-    pub fn all_of(&self, kind: Kind) -> String {
-        format!("{}/{}/", self.0, kind.word())
-    }
-
-    /// What every key of one kind for one owner (a service, an upgrade, a subject) begins with.
-    pub fn all_within(&self, kind: Kind, owner: &str) -> String {
-        format!("{}/{}/{owner}/", self.0, kind.word())
-    }
-
-    /// The full key, as the store has it.
-    pub fn key(&self, key: &Key) -> String {
-        format!("{}/{key}", self.0)
-    }
-
-    /// Reads a key of the store; none where it is not under this prefix.
-    pub fn parse(&self, key: &[u8]) -> Option<Result<Key, NotAKey>> {
-        let rest = key.strip_prefix(self.0.as_bytes())?.strip_prefix(b"/")?;
-        Some(
-            std::str::from_utf8(rest)
-                .map_err(|_| NotAKey(String::from_utf8_lossy(rest).into()))
-                .and_then(str::parse),
-        )
-    }
-}
-
-impl Default for Prefix {
-    fn default() -> Self {
-        Self("/tidegate".to_owned())
-    }
-}
-
-impl FromStr for Prefix {
-    type Err = NotAPrefix;
-    fn from_str(text: &str) -> Result<Self, NotAPrefix> {
-        let segments = text.strip_prefix('/').map(|rest| rest.split('/'));
-        let good = segments.is_some_and(|mut s| s.all(|name| name.parse::<NodeId>().is_ok()));
-        if good { Ok(Self(text.to_owned())) } else { Err(NotAPrefix(text.chars().take(80).collect())) }
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,133 +152,6 @@ pub enum Key {
     Task(NodeId, TaskId),
     /// What came of it.
     TaskResult(NodeId, TaskId),
-}
-
-/// The kinds of key: the first word of each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is the key of the same name above")]
-pub enum Kind {
-    Report,
-    Inventory,
-    Decommission,
-    Window,
-    Directive,
-    Upgrade,
-    Waves,
-    Active,
-    ActiveSchema,
-    Schema,
-    Budget,
-    Certificate,
-    Event,
-    Waiting,
-    Maintenance,
-    Token,
-    Reconciliation,
-    Leader,
-    Term,
-    Stream,
-    Release,
-    Manifest,
-    ReleaseTag,
-    Need,
-    Evidence,
-    Signal,
-    Task,
-    TaskResult,
-    Group,
-    Members,
-    Document,
-    Exposed,
-}
-
-impl Kind {
-    /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 32] = [
-        Self::Report,
-        Self::Inventory,
-        Self::Decommission,
-        Self::Window,
-        Self::Directive,
-        Self::Upgrade,
-        Self::Waves,
-        Self::Active,
-        Self::ActiveSchema,
-        Self::Schema,
-        Self::Budget,
-        Self::Certificate,
-        Self::Event,
-        Self::Waiting,
-        Self::Maintenance,
-        Self::Token,
-        Self::Reconciliation,
-        Self::Leader,
-        Self::Term,
-        Self::Stream,
-        Self::Release,
-        Self::Manifest,
-        Self::ReleaseTag,
-        Self::Need,
-        Self::Evidence,
-        Self::Signal,
-        Self::Task,
-        Self::TaskResult,
-        Self::Group,
-        Self::Members,
-        Self::Document,
-        Self::Exposed,
-    ];
-
-    /// The first word of its keys.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Report => "reports",
-            Self::Inventory => "inventory",
-            Self::Decommission => "decommissions",
-            Self::Window => "windows",
-            Self::Directive => "directives",
-            Self::Upgrade => "upgrades",
-            Self::Waves => "waves",
-            Self::Active => "active",
-            Self::ActiveSchema => "active-schema",
-            Self::Schema => "schemas",
-            Self::Budget => "budget",
-            Self::Certificate => "certificates",
-            Self::Event => "events",
-            Self::Waiting => "waiting",
-            Self::Maintenance => "maintenance",
-            Self::Token => "tokens",
-            Self::Reconciliation => "reconciliation",
-            Self::Leader => "leader",
-            Self::Term => "terms",
-            Self::Stream => "streams",
-            Self::Release => "releases",
-            Self::Manifest => "manifests",
-            Self::ReleaseTag => "release-tags",
-            Self::Need => "needs",
-            Self::Evidence => "evidence",
-            Self::Signal => "signals",
-            Self::Task => "tasks",
-            Self::TaskResult => "results",
-            Self::Group => "groups",
-            Self::Members => "members",
-            Self::Document => "documents",
-            Self::Exposed => "exposed",
-        }
-    }
-
-    /// The key of a kind that has one key only.
-    pub fn single(self) -> Option<Key> {
-        match self {
-            Self::Leader => Some(Key::Leader),
-            Self::Reconciliation => Some(Key::Reconciliation),
-            _ => None,
-        }
-    }
-
-    fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
-    }
 }
 
 impl Key {
