@@ -2,6 +2,7 @@
 
 mod drain;
 mod initial;
+mod looks;
 mod reconciled;
 mod story;
 
@@ -398,35 +399,4 @@ fn nothing_is_touched_before_the_store_says_whose_instance_it_is() {
     assert_eq!(story.act(), Act::Wait);
     story.seen.store = true;
     assert_eq!(story.act(), Act::Enter(Phase::Stopped));
-}
-
-#[test]
-fn a_look_stands_for_what_follows_unless_that_asks_for_more() {
-    let mut story = Story::serving();
-    let stands = |story: &Story, from: &Phase, to: &Phase| {
-        crate::report::observe::stands(&story.service, from, to, &story.seen)
-    };
-    let (serving, draining, drained) = (Phase::Serving, Phase::Draining, Phase::Drained { forced: false });
-    assert!(stands(&story, &serving, &draining), "the file is put first, and that asks for nothing");
-    assert!(stands(&story, &drained, &Phase::Stopping));
-    story.hidden();
-    assert!(!stands(&story, &serving, &draining), "what is in flight was not counted");
-    assert!(stands(&story, &draining, &drained));
-    story.silent();
-    assert!(!stands(&story, &Phase::Stopping, &Phase::Starting { target: Target::from(&release(2)) }));
-}
-
-#[test]
-fn balancers_that_were_not_asked_are_asked_before_an_instance_counts_as_back() {
-    let mut story = Story::serving();
-    let target = Target::from(&release(2));
-    let (starting, verifying) = (Phase::Starting { target }, Phase::Verifying);
-    let stands = |story: &Story, from: &Phase, to: &Phase| {
-        crate::report::observe::stands(&story.service, from, to, &story.seen)
-    };
-    assert!(stands(&story, &starting, &verifying));
-    let balancer = "[[service.pantry-api.balancer]]\nstats = \"unix:/run/haproxy/admin.sock\"\nbackend = \"pantry\"\nserver = \"n1\"\n";
-    story.with_config(balancer);
-    assert!(!stands(&story, &starting, &verifying) && !stands(&story, &Phase::Serving, &verifying));
-    assert!(stands(&story, &verifying, &Phase::Serving), "they were asked in that look");
 }

@@ -242,17 +242,20 @@ impl<'a> Draft<'a> {
     }
 
     /// Stores how long the upgrade has waited, every few seconds, and anew when something was done or nothing is under
-    /// way: then it waits for a person, and that is no stall.
+    /// way: then it waits for a person, and that is no stall. Where it hardly waited before something was done, the next
+    /// move stores that, and no commit stands between.
     pub(crate) fn checkpoint(&mut self, done: usize, idle: bool) {
         const EVERY_MS: u64 = 5_000;
+        const HARDLY_MS: u64 = 1_000;
         if self.moved || self.has_commits() {
             return;
         }
         let elapsed = self.elapsed();
-        let progressed = done as u32 > self.upgrade.done;
+        let progressed = self.has_progressed(done);
+        let anew = progressed && elapsed.stalled_ms >= HARDLY_MS;
         let due = elapsed.phase_ms >= self.upgrade.phase_ms + EVERY_MS;
         let rested = idle && elapsed.stalled_ms >= EVERY_MS;
-        if !(progressed || due || rested) {
+        if !(anew || due || rested) {
             return;
         }
         let mut body = self.upgrade.record.body.clone();
@@ -266,6 +269,11 @@ impl<'a> Draft<'a> {
             commit,
         }));
         self.moved = true;
+    }
+
+    /// Whether more is done than was stored: what was counted as a stall until then is none.
+    pub(crate) fn has_progressed(&self, done: usize) -> bool {
+        done as u32 > self.upgrade.done
     }
 
     /// Whether this turn already decided something about the store.

@@ -128,19 +128,44 @@ fn a_wave_of_which_nobody_was_seen_at_the_new_version_has_not_passed() {
 fn silent_for_too_long(ignore: &[&str]) -> (World, Plan) {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"failures": {"ignore": ignore}}))).unwrap();
+    one_falls_silent(&mut world);
+    world.stalled_ms = 10 * 60 * 1000;
+    let (_, plan) = world.turn();
+    (world, plan)
+}
+
+/// The first that is taken out falls silent; the others go on as far as they may.
+fn one_falls_silent(world: &mut World) {
     world.until_roll();
     let ordered = |world: &World| -> BTreeSet<_> {
         world.store.fleet().service(&service()).unwrap().ordered().each.map(|i| i.node.clone()).collect()
     };
-    while ordered(&world).is_empty() {
+    while ordered(world).is_empty() {
         world.turn();
     }
-    let n = ordered(&world).into_iter().next().unwrap();
+    let n = ordered(world).into_iter().next().unwrap();
     world.fall_silent(n.as_str()[1..].parse().unwrap());
     world.run();
+}
+
+#[test]
+fn what_was_done_is_stored_after_a_wait_and_ends_the_stall() {
+    let mut world = World::at_version_1(4);
+    let strategy = json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 1});
+    world.start(spec(strategy)).unwrap();
+    one_falls_silent(&mut world);
+    let stored = |world: &World| (world.phase().name(), world.upgrade().unwrap().done);
+    let roll = world.phase().name();
+    assert_eq!(
+        stored(&world),
+        (roll, 0),
+        "nobody waited, so no commit of its own stores that three are done"
+    );
     world.stalled_ms = 10 * 60 * 1000;
-    let (_, plan) = world.turn();
-    (world, plan)
+    world.turn();
+    assert_eq!(stored(&world), (roll, 3), "what was done meanwhile is stored, and no stall is told");
+    world.turn();
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if failures::record(draft, &under_way, Failed::In(wave)) {
         return;
     }
-    if under_way.is_any() && draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis() {
+    let overdue = draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis();
+    if under_way.is_any() && overdue && !draft.has_progressed(service.done()) {
         return stalled(draft, service);
     }
     settle(draft, &around, wave, last);
