@@ -13,6 +13,7 @@ mod release;
 mod schema;
 mod show;
 mod spec;
+mod task;
 mod token;
 mod upgrade;
 
@@ -66,6 +67,8 @@ enum Verb {
     Schema(schema::Args),
     /// Check the proof on which a contract ran.
     Certificate(certificate::Args),
+    /// See hooks that were ordered on nodes; state how one ended.
+    Task(task::Args),
     /// Say who may call, and as what.
     Token(token::Args),
     /// Write a spec to begin with.
@@ -85,6 +88,7 @@ impl Cli {
             Verb::Metadata(args) => asking(args.run(&self.reach)),
             Verb::Schema(args) => asking(args.run(self.reach.json)),
             Verb::Certificate(args) => args.run(self.reach.json),
+            Verb::Task(args) => asking(args.run(&self.reach)),
             Verb::Token(args) => asking(args.run(&self.reach)),
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),

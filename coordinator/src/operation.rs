@@ -25,6 +25,7 @@ pub mod spec;
 mod spread;
 mod start;
 mod status;
+mod task;
 mod token;
 mod watch;
 mod wish;
@@ -47,6 +48,7 @@ pub use skip::skip;
 pub use spread::spread;
 pub use start::start;
 pub use status::status;
+pub use task::{settle_task, tasks};
 pub use token::{create_token, revoke_token, tokens};
 pub use watch::watch;
 

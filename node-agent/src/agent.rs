@@ -6,6 +6,7 @@ use crate::identity;
 use crate::instance::{Fatal, Instance};
 use crate::link::Link;
 use crate::metadata::Follower;
+use crate::task::Worker;
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -33,10 +34,13 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
         })?;
         followers.spawn(follower.run(link.clone(), cancel.clone()));
     }
+    // Also where no hook is defined: then what is ordered here is refused, with a word.
+    let worker = Worker::open(&node, &held.identity)?;
+    followers.spawn(worker.run(link.clone(), cancel.clone()));
     if node.services.is_empty() {
-        if node.metadata.is_empty() {
+        if node.metadata.is_empty() && node.hooks.is_empty() {
             tracing::warn!(
-                "the configuration names neither service nor metadata group: nothing to look after"
+                "the configuration names neither service nor metadata group nor hook: nothing to look after"
             );
         }
         cancel.cancelled().await;
@@ -51,7 +55,7 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
         cancel.cancel();
     }
     while servers.join_next().await.is_some() {}
-    // A hook that runs is waited for.
+    // A hook of a metadata group that runs is waited for.
     while followers.join_next().await.is_some() {}
     first.map_or(Ok(()), |fatal| Err(fatal.into()))
 }

@@ -6,12 +6,14 @@ use crate::admit::{Candidate, NotAdmitted, admit};
 use crate::config::{self, example};
 use crate::instance::Fatal;
 use crate::replace::launch;
+use crate::task::run;
 use crate::{agent, identity};
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tidegate_proto::{InstanceId, Revision, ServiceName, ServiceVersion};
 
 /// The daemon on each node: reports the version that really runs, takes the node out of rotation and back, replaces
@@ -71,6 +73,19 @@ enum Verb {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// How the agent calls itself to wait for the hook of a task.
+    #[command(name = run::WORD, hide = true)]
+    RunTask {
+        /// Where it is written down how the hook ended.
+        #[arg(long)]
+        directory: PathBuf,
+        /// How long the hook may take.
+        #[arg(long)]
+        limit_ms: u64,
+        /// The hook.
+        #[arg(last = true)]
+        argv: Vec<String>,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -88,7 +103,13 @@ pub fn main() -> ExitCode {
         eprintln!("tidegate-agent: could not start {argv:?}: {error}");
         return ExitCode::from(127);
     }
-    match dispatch(Arguments::parse().command) {
+    let arguments = Arguments::parse();
+    if let Verb::RunTask { directory, limit_ms, argv } = &arguments.command {
+        // Nobody reads what it would print: that nothing was written down tells enough.
+        let ran = run::become_runner(directory, Duration::from_millis(*limit_ms), argv);
+        return if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    match dispatch(arguments.command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("tidegate-agent: {error:#}");
@@ -137,6 +158,7 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
             clap_complete::generate(shell, &mut command, "tidegate-agent", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
+        Verb::RunTask { .. } => Ok(ExitCode::FAILURE),
     }
 }
 

@@ -5,6 +5,7 @@ pub mod address;
 pub mod example;
 pub mod fragment;
 pub mod settings;
+pub mod task_hook;
 
 use std::path::{Path, PathBuf};
 
@@ -96,6 +97,26 @@ mod tests {
             let refused = refusal(&text.replacen(from, to, 1));
             assert!(refused.contains(told), "{to}: {refused}");
         }
+    }
+
+    #[test]
+    fn a_hook_for_tasks_that_makes_no_sense_is_named() {
+        for (written, told) in [
+            ("argv = []", "hook.pull: argv is empty"),
+            ("argv = [\"x\"]\ntimeout = \"0s\"", "hook.pull: timeout is 0"),
+            ("argv = [\"x\"]\ntimeout = \"25h\"", "1s to 24h is allowed"),
+            ("argv = [\"x\"]\nenv = { TIDEGATE_TAG = \"y\" }", "env.TIDEGATE_TAG is for the agent to set"),
+            ("argv = [\"x\"]\nenv = { \"A=B\" = \"y\" }", "is not the name of a variable"),
+            ("argv = [\"x\"]\nretries = 3", "retries"),
+        ] {
+            let refused = refusal(&format!("{}\n[hook.pull]\n{written}\n", example::text("node-1")));
+            assert!(refused.contains(told), "{written}: {refused}");
+        }
+        let refused = refusal(&format!("{}\n[hook.\"a b\"]\nargv = [\"x\"]\n", example::text("node-1")));
+        assert!(refused.contains("is not a name"), "{refused}");
+        let text = format!("{}\n[hook.pull]\nargv = [\"x\"]\n", example::text("node-1"));
+        let node = parse(&text, Path::new("agent.toml")).unwrap();
+        assert_eq!(node.hooks.values().next().unwrap().timeout.as_secs(), 600, "the default");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! it, takes the instance out of rotation and back on a directive, and replaces its code.
 //!
 //! # Invariants
-//! * Nothing of the store is ever executed: a directive names a release; this node's configuration says what that is.
+//! * Nothing of the store is ever executed: a directive names a release, a task names a hook; this node's
+//!   configuration says what that is.
 //! * The journal is on the disk before each act that it speaks of.
 //! * The services outlive the agent; the agent outlives the store's absence.
 
@@ -25,3 +26,4 @@ mod pair;
 pub mod replace;
 pub mod report;
 mod staging;
+pub mod task;

@@ -8,6 +8,7 @@ mod reconcile;
 pub mod release;
 mod start;
 mod steer;
+mod task;
 mod token;
 
 pub use decommission::decommission;
@@ -15,6 +16,7 @@ pub use maintenance::{cordon, uncordon};
 pub use reconcile::{reconcile, reconciled};
 pub use start::{StartRequest, start};
 pub use steer::{approve, pause, resume, retry, roll_back, skip};
+pub use task::settle_task;
 pub use token::{TokenRequest, create_token, revoke_token};
 
 use crate::fleet::{Fleet, Stored};

@@ -24,6 +24,7 @@ pub mod reason;
 pub mod release;
 pub mod spread;
 pub mod stream;
+pub mod task;
 pub mod upgrade;
 pub mod wave;
 

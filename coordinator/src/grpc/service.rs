@@ -14,11 +14,11 @@ use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
     DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest,
     FleetHistoryRequest, FleetSpreadReply, FleetSpreadRequest, Instance, JsonReply, LeaderReply,
-    LeaderRequest, ListInstancesRequest, ListTokensRequest, ListUpgradesReply, ListUpgradesRequest,
-    PauseUpgradeRequest, ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest,
-    RevokeTokenRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest,
-    Token, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen,
-    UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
+    LeaderRequest, ListInstancesRequest, ListTasksRequest, ListTokensRequest, ListUpgradesReply,
+    ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
+    RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest, SettleTaskRequest, SkipInstanceRequest,
+    StartUpgradeReply, StartUpgradeRequest, Task, Token, UncordonNodeRequest, UpgradeCertificateRequest,
+    UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -83,6 +83,7 @@ impl Operator for OperatorService {
     type FleetHistoryStream = BoxStream<'static, Result<Event, Status>>;
     type UpgradeCertificateStream = BoxStream<'static, Result<CertificatePart, Status>>;
     type ListTokensStream = BoxStream<'static, Result<Token, Status>>;
+    type ListTasksStream = BoxStream<'static, Result<Task, Status>>;
     type ListInstancesStream = BoxStream<'static, Result<Instance, Status>>;
 
     async fn leader(&self, r: Request<LeaderRequest>) -> Result<Response<LeaderReply>, Status> {
@@ -189,6 +190,14 @@ impl Operator for OperatorService {
 
     async fn uncordon_node(&self, r: Request<UncordonNodeRequest>) -> Result<Response<Done>, Status> {
         wish!(self, r, operation::uncordon, uncordon_node)
+    }
+
+    async fn list_tasks(&self, r: Request<ListTasksRequest>) -> Streamed<Task> {
+        all(self.ask(&r, operation::tasks)?.into_inner())
+    }
+
+    async fn settle_task(&self, r: Request<SettleTaskRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::settle_task, settle_task)
     }
 
     async fn create_token(

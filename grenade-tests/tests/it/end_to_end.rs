@@ -11,4 +11,5 @@ mod metadata;
 mod releases;
 mod restored;
 mod store_away;
+mod tasks;
 mod watchman;

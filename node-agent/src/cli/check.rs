@@ -35,6 +35,11 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
     for group in node.metadata.values() {
         documents(group, &mut findings);
     }
+    for (name, hook) in &node.hooks {
+        if let Some(program) = hook.argv.first().filter(|program| is_missing(program)) {
+            findings.blocking.push(format!("hook {name}: its program is not there: {program}"));
+        }
+    }
     let mut text = String::new();
     for finding in &findings.blocking {
         writeln!(text, "error: {finding}")?;
@@ -132,7 +137,7 @@ fn documents(group: &MetadataGroup, findings: &mut Findings) {
         findings.blocking.push(format!("metadata {name}: {file}: {why}"));
     }
     let program = group.hook.as_ref().and_then(|argv| argv.first());
-    if let Some(program) = program.filter(|program| program.contains('/') && !Path::new(program).is_file()) {
+    if let Some(program) = program.filter(|program| is_missing(program)) {
         findings.blocking.push(format!("metadata {name}: the hook is not there: {program}"));
     }
 }
@@ -148,12 +153,17 @@ fn hooks(service: &Service, findings: &mut Findings) {
     ];
     for (hook, argv) in named {
         let Some(program) = argv.and_then(|argv| argv.first()) else { continue };
-        if program.contains('/') && !program.contains('{') && !Path::new(program).is_file() {
+        if is_missing(program) {
             findings
                 .blocking
                 .push(format!("service {}: the {hook} hook is not there: {program}", service.name));
         }
     }
+}
+
+/// Whether a program that is named by a path is not there.
+fn is_missing(program: &str) -> bool {
+    program.contains('/') && !program.contains('{') && !Path::new(program).is_file()
 }
 
 fn writable(directory: &Path) -> Result<(), String> {

@@ -78,4 +78,13 @@ version = 1
 # file = "/etc/pantry/edge.json"
 # hook = ["/usr/local/sbin/reload-edge", "{file}", "{generation}"]    # {file} {group} {generation} {node}
 # timeout = "60s"
+
+# Hooks that the coordinator may have run here, once for each task that names one: what warms a compute release up before
+# it goes out, what removes its image afterwards. A task names a hook and a release; what that is, is said here only.
+# The hook also finds TIDEGATE_HOOK, _TASK, _NODE, _STREAM, _REVISION and _TAG in its environment. One at a time runs; it
+# outlives the agent, which reports how it ended.
+# [hook.pull-image]
+# argv = ["/usr/local/sbin/pull-image", "{tag}"]    # {stream} {revision} {tag} {task} {node}
+# env = { REGISTRY = "registry.example.org" }
+# timeout = "10m"                   # then it is killed, and has failed
 "#;

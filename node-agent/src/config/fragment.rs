@@ -4,7 +4,7 @@
 use super::address::{AbsolutePath, Listen, Stats, Url};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use tidegate_proto::{Digest, GroupName, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
+use tidegate_proto::{Digest, GroupName, HookName, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -30,6 +30,9 @@ pub struct Node {
     /// The metadata groups that it follows.
     #[serde(default)]
     pub metadata: BTreeMap<GroupName, Metadata>,
+    /// The hooks that a task may name.
+    #[serde(default)]
+    pub hook: BTreeMap<HookName, super::task_hook::Written>,
 }
 
 fn ten_seconds() -> Span {

@@ -2,10 +2,11 @@
 
 use super::address::{AbsolutePath, Stats, Url};
 use super::fragment::{self, Balancer, Check, Healthcheck};
+use super::task_hook::{self, TaskHook};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_proto::{GroupName, NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
+use tidegate_proto::{GroupName, HookName, NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
 
 pub use super::fragment::Artifact;
 
@@ -30,6 +31,8 @@ pub struct Node {
     pub services: BTreeMap<ServiceName, Service>,
     /// The metadata groups, by name.
     pub metadata: BTreeMap<GroupName, MetadataGroup>,
+    /// The hooks that a task may name.
+    pub hooks: BTreeMap<HookName, TaskHook>,
 }
 
 /// What it is to do for one metadata group.
@@ -194,6 +197,7 @@ pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
         .collect();
     shared_files(&services, &mut findings);
     let metadata = metadata(written.metadata, &mut findings);
+    let hooks = task_hook::settle(written.hook, &mut findings);
     if !findings.is_empty() {
         return Err(findings);
     }
@@ -207,6 +211,7 @@ pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
         prefix,
         services,
         metadata,
+        hooks,
     })
 }
 

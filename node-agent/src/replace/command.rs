@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// How much output is kept of each stream, in bytes. The rest is read and dropped, so that nobody blocks on it.
+/// How much output is kept of each stream, in bytes: the end of it. The rest is read and dropped, so that nobody blocks on
+/// it.
 const MAX_OUTPUT: usize = 64 * 1024;
 
 /// How long output may still come after a program has ended: what it left behind may hold its pipes open.
@@ -127,9 +128,17 @@ async fn keep(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut stream) = stream else { return };
     let mut piece = [0; 4096];
     while let Ok(n @ 1..) = stream.read(&mut piece).await {
-        let room = MAX_OUTPUT.saturating_sub(into.len()).min(n);
-        into.extend_from_slice(&piece[..room]);
+        into.extend_from_slice(&piece[..n]);
+        // Not with each piece: what is kept is moved to the front.
+        if into.len() > 2 * MAX_OUTPUT {
+            keep_the_end(into);
+        }
     }
+    keep_the_end(into);
+}
+
+fn keep_the_end(output: &mut Vec<u8>) {
+    output.drain(..output.len().saturating_sub(MAX_OUTPUT));
 }
 
 /// A process group that is killed unless it is forgotten: also when whoever waits for it gives up.
@@ -206,8 +215,9 @@ mod tests {
 
     #[tokio::test]
     async fn endless_output_is_bounded() {
-        let done =
-            run(&argv(&["sh", "-c", "head -c 1000000 /dev/zero"]), Duration::from_secs(20)).await.unwrap();
+        let script = "head -c 1000000 /dev/zero; echo the end";
+        let done = run(&argv(&["sh", "-c", script]), Duration::from_secs(20)).await.unwrap();
         assert_eq!(done.stdout.len(), MAX_OUTPUT);
+        assert!(done.stdout.ends_with(b"the end\n"));
     }
 }

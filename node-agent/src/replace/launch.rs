@@ -38,7 +38,9 @@ pub fn become_service(argv: &[OsString]) -> io::Error {
     Command::new(program).args(arguments).exec()
 }
 
-fn detach() -> rustix::io::Result<()> {
+/// Leaves the agent's session, signs the locked file that is the standard input, and keeps it open for whatever is
+/// started from here.
+pub fn detach() -> rustix::io::Result<()> {
     rustix::process::setsid()?;
     sign();
     // A duplicate stays open over `exec`, unlike what Rust opens by itself; and it keeps the lock.

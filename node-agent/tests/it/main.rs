@@ -17,6 +17,7 @@ mod refuse;
 mod replace;
 mod rest;
 mod store_away;
+mod tasks;
 
 /// What this binary becomes when the agent starts it as a service; see `world::service`.
 #[test]

@@ -1,9 +1,13 @@
 //! A hook to run once on a node, and what came of it. The record only names the hook: what that is, the node's own
-//! configuration says. Claimed by a transaction before it runs; a claimed task is never moved or repeated on silence.
+//! configuration says. Claimed by a transaction before it runs; a claimed task is never moved or repeated on silence: it
+//! waits for its agent, or for a person who states that its process has ended.
 
+use super::report::Identity;
 use super::{Body, Timestamp};
 use crate::{HookName, ReleaseRevision, ReleaseTag, StreamName};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// What is to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -14,6 +18,9 @@ pub struct Task {
     pub release: TaskRelease,
     /// When it was ordered.
     pub at: Timestamp,
+    /// A person's word that its process has ended, where the agent could not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settlement>,
 }
 
 impl Body for Task {
@@ -31,6 +38,58 @@ pub struct TaskRelease {
     pub tag: ReleaseTag,
 }
 
+/// A person's word about a task that was claimed: its process has ended, and so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Settlement {
+    /// How it ended.
+    pub ended: Ended,
+    /// Who says so.
+    pub who: String,
+    /// How they know.
+    pub why: String,
+    /// When they said it.
+    pub at: Timestamp,
+}
+
+/// How a task ended, as a person states it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// What the hook is for is done.
+    Succeeded,
+    /// It is not.
+    Failed,
+}
+
+impl Ended {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A text that is no end of a task.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not how a task ends: succeeded or failed")]
+pub struct NotAnEnd(String);
+
+impl FromStr for Ended {
+    type Err = NotAnEnd;
+    fn from_str(text: &str) -> Result<Self, NotAnEnd> {
+        let found = [Self::Succeeded, Self::Failed].into_iter().find(|ended| ended.word() == text);
+        found.ok_or_else(|| NotAnEnd(text.chars().take(40).collect()))
+    }
+}
+
 /// What came of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TaskResult {
@@ -38,6 +97,22 @@ pub struct TaskResult {
     pub outcome: Outcome,
     /// When that was told, by the agent's clock.
     pub at: Timestamp,
+    /// The agent that claimed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Identity>,
+    /// The last lines that the hook printed; at most [`MAX_OUTPUT`] bytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+}
+
+/// The most output of a hook that a result has, in bytes.
+pub const MAX_OUTPUT: usize = 4 * 1024;
+
+impl TaskResult {
+    /// A result that names no agent and has no output.
+    pub fn new(outcome: Outcome, at: Timestamp) -> Self {
+        Self { outcome, at, by: None, output: String::new() }
+    }
 }
 
 impl Body for TaskResult {
@@ -57,4 +132,21 @@ pub enum Outcome {
         /// What was tried and found.
         why: String,
     },
+    /// It was claimed, the hook may have run, and its agent cannot find out how it ended.
+    Unknown {
+        /// Why not.
+        why: String,
+    },
+}
+
+impl Outcome {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Claimed => "claimed",
+            Self::Succeeded => "succeeded",
+            Self::Failed { .. } => "failed",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
 }

@@ -115,7 +115,11 @@ impl fmt::Display for Reason {
             Self::NotAvailable { answered, needed, .. } => {
                 write!(f, "it has answered for {answered} without a break, and {needed} are needed")
             }
-            Self::Errand { hook, nodes } => write!(f, "hook {hook} has not ended on {nodes}"),
+            Self::Errand { hook, nodes } => write!(f, "hook {hook} was not begun on {nodes}"),
+            Self::ErrandRuns { hook, nodes } => write!(f, "hook {hook} runs on {nodes}"),
+            Self::ErrandUnknown { hook, node, why, .. } => {
+                write!(f, "hook {hook} was begun on {node}, and how it ended is not known: {why}")
+            }
             Self::ErrandFailed { hook, node, why } => write!(f, "hook {hook} failed on {node}: {why}"),
             Self::TooManyKept { count } => {
                 write!(f, "{count} superseded releases are kept already, which is the most")

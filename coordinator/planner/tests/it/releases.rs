@@ -3,6 +3,7 @@
 mod canary;
 mod going_out;
 mod history;
+mod hooks;
 mod kept;
 mod properties;
 mod restored;

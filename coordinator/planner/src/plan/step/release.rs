@@ -147,7 +147,7 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
     {
         match errand::look(change, Purpose::Prewarm, asked, head) {
             Errands::Done => {}
-            Errands::Waits(reason) => reasons.push(reason),
+            Errands::Waits(waits) => reasons.extend(waits),
             Errands::Failed(reason) => return Gates::Trial(Trial::Failed(reason.to_string())),
         }
     }

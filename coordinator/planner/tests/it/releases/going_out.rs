@@ -6,9 +6,7 @@ use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::release;
 use tidegate_proto::commit::Commit;
-use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::{Key, Revision};
 
 fn world() -> World {
@@ -155,72 +153,6 @@ fn it_fails_when_it_does_not_answer_in_time_and_may_be_tried_again() {
     world.answers(1, true).unwrap();
     world.settle();
     world.wait(10_000);
-    world.settle();
-    assert_eq!(world.deployed(), Some(1));
-}
-
-/// The agents' part: claims what is ordered, and ends it so.
-fn run_hooks(world: &mut World, outcome: Outcome) -> Vec<String> {
-    let ordered: Vec<_> = world
-        .store
-        .keys
-        .keys()
-        .filter_map(|key| match key {
-            Key::Task(node, id) => Some((node.clone(), id.clone())),
-            _ => None,
-        })
-        .filter(|(node, id)| !world.store.keys.contains_key(&Key::TaskResult(node.clone(), id.clone())))
-        .collect();
-    for (node, id) in &ordered {
-        let body = TaskResult { outcome: outcome.clone(), at: Timestamp(0) };
-        world.store.put(Key::TaskResult(node.clone(), id.clone()), body);
-    }
-    ordered.into_iter().map(|(node, _)| node.to_string()).collect()
-}
-
-#[test]
-fn hooks_warm_it_up_on_every_named_node_first() {
-    let mut world = world();
-    world
-        .configure(json!({"approval": "required", "prewarm": {"hook": "pull-image", "nodes": ["n7", "n8"]}}))
-        .unwrap();
-    world.create(1, json!({})).unwrap();
-    world.settle();
-    assert!(run_hooks(&mut world, Outcome::Succeeded).is_empty(), "not before it is approved");
-    world.approve(1).unwrap();
-    assert_eq!(world.settle()[&1][0].to_string(), "hook pull-image has not ended on n7, n8");
-    run_hooks(&mut world, Outcome::Claimed);
-    assert_eq!(world.settle()[&1][0].kind(), "errand", "a claimed task has not ended");
-    for node in ["n7", "n8"] {
-        let id = world.store.keys.keys().find_map(|key| match key {
-            Key::Task(_, id) => Some(id.clone()),
-            _ => None,
-        });
-        let done = TaskResult { outcome: Outcome::Succeeded, at: Timestamp(0) };
-        world.store.put(Key::TaskResult(node.parse().unwrap(), id.unwrap()), done);
-    }
-    world.settle();
-    assert_eq!(world.deployed(), Some(1));
-    let left = world.store.keys.keys().filter(|key| matches!(key, Key::Task(..) | Key::TaskResult(..)));
-    assert_eq!(left.count(), 0, "what nothing waits for is removed");
-}
-
-#[test]
-fn a_hook_that_fails_fails_the_release_until_it_is_tried_again() {
-    let mut world = world();
-    world.configure(json!({"prewarm": {"hook": "pull-image", "nodes": ["n7", "n8"]}})).unwrap();
-    world.create(1, json!({})).unwrap();
-    world.settle();
-    run_hooks(&mut world, Outcome::Failed { why: "no such image".into() });
-    world.settle();
-    let failed = world.release_record(1).unwrap();
-    assert_eq!(
-        (failed.status, failed.because.as_str()),
-        (ReleaseStatus::Error, "hook pull-image failed on n7: no such image")
-    );
-    world.retry(1).unwrap();
-    world.settle();
-    assert_eq!(run_hooks(&mut world, Outcome::Succeeded), ["n7", "n8"], "every node is asked anew");
     world.settle();
     assert_eq!(world.deployed(), Some(1));
 }

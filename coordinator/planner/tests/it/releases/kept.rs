@@ -3,10 +3,6 @@
 use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::stream::retention::{Keep, kept};
-use tidegate_proto::Key;
-use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::task::{Outcome, TaskResult};
 
 fn statuses(world: &World) -> Vec<&'static str> {
     world.releases().map(|release| release.status.word()).collect()
@@ -46,34 +42,6 @@ fn what_a_pin_a_running_compute_or_the_rollback_window_holds_is_kept_and_says_so
     world.run_computes(&[("release-4", 12)]).unwrap();
     world.settle();
     assert_eq!(statuses(&world), ["deprecated", "deprecated", "deprecated", "deployed"]);
-}
-
-#[test]
-fn an_image_is_removed_by_its_hook_and_the_record_stays() {
-    let mut world = World::at_version_1(1);
-    world
-        .configure(json!({"minimum_available": 1, "removal": {"hook": "drop-image", "nodes": ["n7"]}}))
-        .unwrap();
-    world.release(1, json!({}));
-    world.release(2, json!({}));
-    let waiting = world.settle();
-    assert_eq!(world.status(1), ReleaseStatus::Deprecated);
-    assert_eq!(waiting[&1][0].to_string(), "hook drop-image has not ended on n7");
-    let end = |world: &mut World, outcome: Outcome| {
-        let task = world.store.keys.keys().find_map(|key| match key {
-            Key::Task(node, id) => Some(Key::TaskResult(node.clone(), id.clone())),
-            _ => None,
-        });
-        world.store.put(task.expect("a task was ordered"), TaskResult { outcome, at: Timestamp(0) });
-    };
-    end(&mut world, Outcome::Failed { why: "busy".into() });
-    assert_eq!(world.settle()[&1][0].to_string(), "hook drop-image failed on n7: busy");
-    world.retry(1).unwrap();
-    world.settle();
-    end(&mut world, Outcome::Succeeded);
-    world.settle();
-    assert_eq!((world.stream().heads().count(), world.status(1)), (1, ReleaseStatus::Deprecated));
-    assert!(!world.store.keys.keys().any(|key| matches!(key, Key::Task(..) | Key::TaskResult(..))));
 }
 
 #[test]

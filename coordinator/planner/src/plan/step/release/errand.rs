@@ -7,14 +7,15 @@ use crate::plan::action::{Action, PlannedCommit};
 use crate::plan::draft::BATCH;
 use crate::reason::{Reason, Sample};
 use crate::stream::change::Change;
+use crate::task::{TaskState, state};
 use Purpose::{Prewarm, Removal};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{Errand, Head, Stream};
-use tidegate_proto::record::task::{Outcome, Task, TaskRelease};
-use tidegate_proto::{Digest, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
+use tidegate_proto::record::task::{Task, TaskRelease};
+use tidegate_proto::{Digest, HookName, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
 
 /// What hooks are run for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub(super) enum Errands {
     /// Every node has succeeded.
     Done,
     /// Some have not ended.
-    Waits(Reason),
+    Waits(Vec<Reason>),
     /// One has failed.
     Failed(Reason),
 }
@@ -49,22 +50,70 @@ fn id(name: &StreamName, purpose: Purpose, head: &Head) -> TaskId {
 
 /// How far the hooks of a release are.
 pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: &Head) -> Errands {
-    let id = id(change.name, purpose, head);
-    let outcome =
-        |node: &NodeId| change.fleet.task_result(node, &id).map(|result| &result.record.body.outcome);
-    let failed = asked.nodes.iter().find_map(|node| match outcome(node) {
-        Some(Outcome::Failed { why }) => Some((node.clone(), why.clone())),
-        _ => None,
-    });
-    if let Some((node, why)) = failed {
-        return Errands::Failed(Reason::ErrandFailed { hook: asked.hook.clone(), node, why });
+    let (fleet, id) = (change.fleet, id(change.name, purpose, head));
+    let hook = &asked.hook;
+    let (mut untaken, mut running, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+    for node in &asked.nodes {
+        let unknown = |task: &TaskId, why: String| Reason::ErrandUnknown {
+            hook: hook.clone(),
+            node: node.clone(),
+            task: task.clone(),
+            why,
+        };
+        if let Some(reason) = unreadable(fleet, node, &id) {
+            reasons.push(reason);
+            continue;
+        }
+        match state(fleet, node, &id) {
+            TaskState::Succeeded => {}
+            TaskState::Failed(why) => {
+                return Errands::Failed(Reason::ErrandFailed { hook: hook.clone(), node: node.clone(), why });
+            }
+            TaskState::Unknown(why) => reasons.push(unknown(&id, why)),
+            TaskState::Claimed => running.push(node),
+            TaskState::Untaken => match before(fleet, node, change.name, hook, head, &id) {
+                Some((former, TaskState::Unknown(why))) => reasons.push(unknown(&former, why)),
+                Some(_) => running.push(node),
+                None => untaken.push(node),
+            },
+        }
     }
-    let open = asked.nodes.iter().filter(|node| outcome(node) != Some(&Outcome::Succeeded));
-    let nodes = Sample::counted(open);
-    match nodes.is_empty() {
-        true => Errands::Done,
-        false => Errands::Waits(Reason::Errand { hook: asked.hook.clone(), nodes }),
+    if !untaken.is_empty() {
+        let nodes = Sample::counted(untaken.into_iter());
+        reasons.push(Reason::Errand { hook: hook.clone(), nodes });
     }
+    if !running.is_empty() {
+        let nodes = Sample::counted(running.into_iter());
+        reasons.push(Reason::ErrandRuns { hook: hook.clone(), nodes });
+    }
+    if reasons.is_empty() { Errands::Done } else { Errands::Waits(reasons) }
+}
+
+/// A record of the task that cannot be read: neither is it ordered anew, nor does it count as anything.
+fn unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
+    let keys = [Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone())];
+    let found = |key: Key| {
+        let why = fleet.unreadable_at(&key)?.to_string();
+        Some(Reason::Unreadable { key: key.to_string(), why })
+    };
+    keys.into_iter().find_map(found)
+}
+
+/// The same hook of the same release on that node, from an attempt before this one, that was begun and has not ended as
+/// far as is known: nothing is run beside it.
+fn before(
+    fleet: &Fleet,
+    node: &NodeId,
+    stream: &StreamName,
+    hook: &HookName,
+    head: &Head,
+    id: &TaskId,
+) -> Option<(TaskId, TaskState)> {
+    let same = |task: &Task| {
+        task.release.stream == *stream && task.release.revision == head.release.revision && task.hook == *hook
+    };
+    let others = fleet.tasks_of(node).filter(|(other, task)| *other != id && same(task));
+    others.map(|(other, _)| (other.clone(), state(fleet, node, other))).find(|(_, state)| state.is_open())
 }
 
 /// Every release of which hooks are wanted now, with the hooks.
@@ -90,14 +139,17 @@ pub(super) fn order(
             continue;
         }
         if purpose == Removal
-            && let Errands::Waits(reason) | Errands::Failed(reason) = look(change, purpose, asked, head)
+            && let Some(reasons) = look(change, purpose, asked, head).reasons()
         {
-            waiting.insert(head.release.revision, vec![reason]);
+            waiting.insert(head.release.revision, reasons);
         }
         let id = id(change.name, purpose, head);
         for node in asked.nodes.iter().collect::<BTreeSet<_>>() {
-            let known =
-                change.fleet.task(node, &id).is_some() || change.fleet.task_result(node, &id).is_some();
+            let fleet = change.fleet;
+            let known = fleet.task(node, &id).is_some()
+                || fleet.task_result(node, &id).is_some()
+                || unreadable(fleet, node, &id).is_some()
+                || before(fleet, node, change.name, &asked.hook, head, &id).is_some();
             if known || count == BATCH {
                 continue;
             }
@@ -108,7 +160,8 @@ pub(super) fn order(
                 revision: head.release.revision,
                 tag: head.release.tag.clone(),
             };
-            let body = Task { hook: asked.hook.clone(), release, at: change.moment.wall };
+            let at = change.moment.wall;
+            let body = Task { hook: asked.hook.clone(), release, at, settled: None };
             commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, body);
         }
     }
@@ -117,25 +170,42 @@ pub(super) fn order(
     (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
 }
 
-/// Removes tasks that nothing waits for any more, with their results; never one that an agent has claimed and not ended.
+/// Removes tasks that nothing waits for any more, with their results; never one that an agent has claimed and that has
+/// not ended as far as is known.
 pub(super) fn forget(fleet: &Fleet, moment: &Moment, name: &StreamName) -> Option<Action> {
     let stream = fleet.stream(name)?;
     let kept: BTreeSet<TaskId> = wanted(stream).map(|(purpose, _, head)| id(name, purpose, head)).collect();
     let mut commit = Commit::new().when(moment.leader.fence());
     let mut count = 0;
     for (node, id, task) in fleet.tasks() {
-        let claimed = fleet.task_result(node, id);
-        let runs = claimed.is_some_and(|result| result.record.body.outcome == Outcome::Claimed);
-        if task.release.stream != *name || kept.contains(id) || runs || count == BATCH / 2 {
+        let stays =
+            kept.contains(id) || state(fleet, node, id).is_open() || unreadable(fleet, node, id).is_some();
+        if task.release.stream != *name || stays || count == BATCH / 2 {
             continue;
         }
         count += 1;
-        let (task, result) = (Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone()));
-        let at = claimed.map_or(Revision::ABSENT, |result| result.at);
-        commit = commit.when(Precondition::At(result.clone(), at)).delete(task);
-        commit = if claimed.is_some() { commit.delete(result) } else { commit };
+        let known = fleet.task_result(node, id);
+        let (order, result) =
+            (Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone()));
+        let at = known.map_or(Revision::ABSENT, |result| result.at);
+        commit = commit
+            .when(Precondition::At(order.clone(), task.at))
+            .when(Precondition::At(result.clone(), at))
+            .delete(order);
+        commit = if known.is_some() { commit.delete(result) } else { commit };
     }
     let what = format!("forget {count} tasks");
     let subject = Subject::Stream(name.clone());
     (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
+}
+
+impl Errands {
+    /// What it waits for, or what failed.
+    fn reasons(self) -> Option<Vec<Reason>> {
+        match self {
+            Self::Done => None,
+            Self::Waits(reasons) => Some(reasons),
+            Self::Failed(reason) => Some(vec![reason]),
+        }
+    }
 }

@@ -1,0 +1,57 @@
+//! Settle a task: a person's word that the process of a claimed task has ended, and how, where its agent cannot tell.
+
+use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
+use crate::fleet::Fleet;
+use crate::moment::Moment;
+use crate::task::{TaskState, state};
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Subject;
+use tidegate_proto::record::task::{Ended, Settlement};
+use tidegate_proto::{Key, NodeId, TaskId};
+
+/// The word; refused for a task that was not begun, and for one that has ended. It compares what the agent has told, so
+/// that an agent that finds out after all is first.
+///
+/// # Errors
+/// A refusal that says what was found.
+pub fn settle_task(
+    fleet: &Fleet,
+    moment: &Moment,
+    (node, id): (&NodeId, &TaskId),
+    ended: Ended,
+    asker: &Asker,
+) -> Result<Commit, Refusal> {
+    demand_why(asker, "settling a task")?;
+    let Some(task) = fleet.task(node, id) else {
+        return refuse(
+            RefusalKind::NotFound,
+            format!("there is no task {id} for {node}: `tidegate task list` shows those that there are"),
+        );
+    };
+    let found = state(fleet, node, id);
+    let Some(result) = fleet.task_result(node, id) else {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "{id} was not begun on {node}: there is nothing to state the end of. To wait for that node no more, change the settings of stream {}",
+                task.release.stream
+            ),
+        );
+    };
+    if !found.is_open() {
+        return refuse(RefusalKind::State, format!("{id} on {node} has ended: it {}", found.word()));
+    }
+    let key = Key::Task(node.clone(), id.clone());
+    let settled = Settlement { ended, who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
+    let mut body = task.record.body.clone();
+    body.settled = Some(settled);
+    let subject = Subject::Stream(task.release.stream.clone());
+    let was = match found {
+        TaskState::Unknown(why) => format!("task {id} on {node} unknown ({why})"),
+        other => format!("task {id} on {node} {}", other.word()),
+    };
+    Ok(told(moment, subject, asker, &was, &format!("task {id} on {node} settled as {ended}"))
+        .when(Precondition::At(key.clone(), task.at))
+        .when(Precondition::At(Key::TaskResult(node.clone(), id.clone()), result.at))
+        .put(key, task.record.with(body)))
+}

@@ -1,0 +1,138 @@
+//! `tidegate task …`: hooks that were ordered on nodes.
+
+use super::exit::{Failure, Outcome};
+use super::fleet::told;
+use super::reach::Reach;
+use super::show;
+use clap::Subcommand;
+use tidegate_proto::record::task::Ended;
+use tidegate_proto::wire::v1::{ListTasksRequest, SettleTaskRequest, Task};
+use tidegate_proto::{NodeId, TaskId};
+
+const AFTER: &str = "\
+A task is a hook that a node's agent runs once: what warms a compute release up before it goes out (`prewarm`), or removes
+its image (`removal`). Its states:
+  waiting     no agent has claimed it yet
+  claimed     its agent runs it, or did when it was last heard
+  unknown     it was begun, and its agent cannot find out how it ended: a person settles it
+  succeeded, failed
+
+Examples:
+  tidegate task list
+  tidegate task show node-7 prewarm-1f0c9a3b77e2-53-0
+  tidegate task settle node-7 prewarm-1f0c9a3b77e2-53-0 --outcome failed --why \"the machine was replaced\"
+
+What failed is tried again by `tidegate release retry`.";
+
+/// Verbs on tasks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Those that wait, run, or whose outcome is still asked for.
+    List {
+        /// Only those of this node.
+        #[arg(long)]
+        node: Option<NodeId>,
+    },
+    /// One of them, with the last lines that its hook printed.
+    Show {
+        /// The node.
+        node: NodeId,
+        /// The task.
+        task: TaskId,
+    },
+    /// State that the process of a claimed task has ended, and how. Nothing is run for it any more.
+    Settle {
+        /// The node.
+        node: NodeId,
+        /// The task.
+        task: TaskId,
+        /// How it ended: succeeded or failed.
+        #[arg(long)]
+        outcome: Ended,
+        /// How you know, for the history.
+        #[arg(long)]
+        why: String,
+    },
+}
+
+impl Args {
+    /// Asks and shows.
+    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+        match self.verb {
+            Verb::List { node } => list(reach, node).await,
+            Verb::Show { node, task } => show_one(reach, &node, &task).await,
+            Verb::Settle { node, task, outcome, why } => {
+                let asked = SettleTaskRequest {
+                    node: node.to_string(),
+                    task: task.to_string(),
+                    outcome: outcome.to_string(),
+                    why,
+                    who: reach.who(),
+                };
+                told(reach, &reach.client().await?.settle_task(asked).await?.into_inner())
+            }
+        }
+    }
+}
+
+async fn ask(reach: &Reach, node: String, task: String) -> Result<Vec<Task>, Failure> {
+    let mut stream = reach.client().await?.list_tasks(ListTasksRequest { node, task }).await?.into_inner();
+    let mut tasks = Vec::new();
+    while let Some(task) = stream.message().await? {
+        tasks.push(task);
+    }
+    Ok(tasks)
+}
+
+async fn list(reach: &Reach, node: Option<NodeId>) -> Result<Outcome, Failure> {
+    let tasks = ask(reach, node.map(|node| node.to_string()).unwrap_or_default(), String::new()).await?;
+    if reach.json {
+        tasks.iter().try_for_each(show::json)?;
+        return Ok(Outcome::Good);
+    }
+    let rows = tasks.iter().map(|task| {
+        let release = format!("{}/{} ({})", task.stream, task.revision, task.tag);
+        let because = show::or_dash(task.why.as_ref());
+        vec![task.node.clone(), task.id.clone(), task.hook.clone(), release, task.state.clone(), because]
+    });
+    show::text(&show::table(&["NODE", "TASK", "HOOK", "RELEASE", "STATE", "BECAUSE"], rows))?;
+    Ok(Outcome::Good)
+}
+
+async fn show_one(reach: &Reach, node: &NodeId, id: &TaskId) -> Result<Outcome, Failure> {
+    for task in ask(reach, node.to_string(), id.to_string()).await? {
+        if reach.json {
+            show::json(&task)?;
+            continue;
+        }
+        let state = match &task.why {
+            Some(why) => format!("{}: {why}", task.state),
+            None => task.state.clone(),
+        };
+        let mut lines = vec![
+            format!("task     {} on {}", task.id, task.node),
+            format!("hook     {}", task.hook),
+            format!("release  revision {} of {} ({})", task.revision, task.stream, task.tag),
+            format!("ordered  {}", show::time(task.ordered_at)),
+            format!("state    {state}"),
+        ];
+        lines.extend(task.told_at.map(|at| format!("told     {}", show::time(at))));
+        lines.extend(task.claimed_by.as_ref().map(|nonce| format!("agent    {nonce}")));
+        lines.extend(task.settled.as_ref().map(|word| {
+            format!("settled  {} by {}, {}: {}", word.outcome, word.who, show::time(word.at), word.why)
+        }));
+        if !task.output.is_empty() {
+            lines.push("output".to_owned());
+            lines.extend(task.output.lines().map(|line| format!("  {line}")));
+        }
+        show::text(&lines.join("\n"))?;
+    }
+    Ok(Outcome::Good)
+}

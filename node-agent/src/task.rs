@@ -1,0 +1,392 @@
+//! Tasks: named one-shot hooks that a coordinator orders on this node, such as what warms a compute release up. The
+//! record names a hook; what that is, this node's configuration says, and nothing else is ever run.
+//!
+//! ```text
+//!            claimed by a transaction       its runner has begun        outcome found
+//!   taking ────────────────────────► begun ───────────────────► (runs) ──────────────► ended ──► told, forgotten
+//! ```
+//!
+//! # Invariants
+//! * A hook runs at most once for a task: each step is journalled before the next, and whoever begins anew asks the
+//!   journal, the runner and what it left, in that order. Where none of them knows, the outcome is told as unknown, and a
+//!   person answers for it.
+//! * One runs at a time. It outlives the agent: its own runner waits for it, and keeps how it ended.
+//! * A claim that another agent made is left alone.
+
+mod ledger;
+pub mod run;
+
+use crate::config::settings::Node;
+use crate::config::task_hook::{OURS, TaskHook};
+use crate::link::{Chain, Link};
+use ledger::{Active, Ledger, LedgerError, LedgerFile, Stage, Told};
+use run::{Runs, Stand};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
+use tidegate_proto::record::report::Identity;
+use tidegate_proto::record::task::{Outcome, Task, TaskResult};
+use tidegate_proto::{HookName, Key, NodeId, Revision, TaskId, Value};
+use tidegate_store::{Change, CommitError, Entry, Scope, Seen, Store, StoreError};
+use tokio_util::sync::CancellationToken;
+
+/// Between two attempts at what the store did not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks at a hook that runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How often a runner is started that ends before its hook has begun.
+const STARTS: u32 = 3;
+
+/// Why a task does not move on now.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("could not read from the store")]
+    Store(#[from] StoreError),
+    #[error("could not tell the store")]
+    Commit(#[from] CommitError),
+    #[error("could not journal a task")]
+    Journal(#[from] LedgerError),
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The next step at once.
+    Onward,
+    /// Nothing, until a task is ordered.
+    Rests,
+    /// A hook runs: it is looked at again soon.
+    Runs,
+}
+
+/// A task as the store has it.
+#[derive(Debug, Clone, PartialEq)]
+struct Ordered {
+    task: Task,
+    at: Revision,
+}
+
+/// Who runs the tasks of this node, one after the other.
+pub struct Worker {
+    node: NodeId,
+    identity: Identity,
+    hooks: BTreeMap<HookName, TaskHook>,
+    file: LedgerFile,
+    ledger: Ledger,
+    runs: Runs,
+    wanted: BTreeMap<TaskId, Ordered>,
+    /// Those of `wanted` that are not for this agent any more.
+    left: BTreeSet<TaskId>,
+    starts: u32,
+}
+
+impl Worker {
+    /// One that takes up what is journalled below the agent's state directory.
+    ///
+    /// # Errors
+    /// [`LedgerError`], where that cannot be read: then nobody knows what ran.
+    pub fn open(node: &Node, identity: &Identity) -> Result<Self, LedgerError> {
+        // No service has a name that begins so.
+        let home = node.state_dir.join(".tasks");
+        let mut file = LedgerFile::within(&home)?;
+        let ledger = file.read()?;
+        let runs = Runs::within(&home);
+        runs.forget_all_but(ledger.active.as_ref().map(|active| &active.id));
+        Ok(Self {
+            node: node.name.clone(),
+            identity: identity.clone(),
+            hooks: node.hooks.clone(),
+            file,
+            ledger,
+            runs,
+            wanted: BTreeMap::new(),
+            left: BTreeSet::new(),
+            starts: 0,
+        })
+    }
+
+    /// Claims and runs what is ordered, until `cancel`. A hook that runs then goes on, and is found again.
+    pub async fn run(mut self, link: Link, cancel: CancellationToken) {
+        let Some(store) = link.connected(&cancel).await else { return };
+        let scope = Scope::Within(Kind::Task, self.node.to_string());
+        let mut stream = store.watch(vec![scope], cancel.clone());
+        // What is ordered is known once it was listed; until then only what was begun is brought to its end.
+        loop {
+            let again = self.bring(&store).await;
+            let first = tokio::select! {
+                seen = stream.recv() => seen,
+                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => continue,
+            };
+            let Some(first) = first else { return };
+            self.take_in(first);
+            while let Some(next) = stream.try_recv() {
+                self.take_in(next);
+            }
+        }
+    }
+
+    /// Goes as far as it can; when to look again, where nothing of the store is waited for.
+    async fn bring(&mut self, store: &Store) -> Option<Duration> {
+        loop {
+            let step = match self.ledger.active.clone() {
+                Some(active) => self.go_on(store, active).await,
+                None => self.take_up(store).await,
+            };
+            match step {
+                Ok(Step::Onward) => {}
+                Ok(Step::Rests) => return None,
+                Ok(Step::Runs) => return Some(LOOK),
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&error), "a task does not move on; tries again");
+                    return Some(PATIENCE);
+                }
+            }
+        }
+    }
+
+    /// Takes up the oldest task that waits.
+    async fn take_up(&mut self, store: &Store) -> Result<Step, Trouble> {
+        let waiting = self.wanted.iter().filter(|(id, _)| !self.left.contains(*id));
+        let Some((id, ordered)) = waiting.min_by_key(|(_, ordered)| ordered.at) else {
+            return Ok(Step::Rests);
+        };
+        let (id, Ordered { task, at }) = (id.clone(), ordered.clone());
+        let found = store.get(&self.result(&id)).await?;
+        let stage = match found {
+            None if task.settled.is_some() => None,
+            None => Some(self.begin(&id, &task)),
+            Some(entry) => self.claimed_before(&id, &entry),
+        };
+        match stage {
+            Some(stage) => self.keep(Active { id, task, order: at, stage })?,
+            None => drop(self.left.insert(id)),
+        }
+        Ok(Step::Onward)
+    }
+
+    /// What a task begins with that nobody has claimed.
+    fn begin(&self, id: &TaskId, task: &Task) -> Stage {
+        if let Some(outcome) = self.ledger.remembers(id, task) {
+            tracing::warn!(task = %id, "this task has ended here before: the store was restored; told again, and not run again");
+            return Stage::Ended { claim: Revision::ABSENT, told: Told::short(outcome) };
+        }
+        if self.hooks.contains_key(&task.hook) {
+            return Stage::Taking;
+        }
+        let defined: Vec<&str> = self.hooks.keys().map(HookName::as_str).collect();
+        let defined = if defined.is_empty() { "none".to_owned() } else { defined.join(", ") };
+        let why = format!(
+            "the configuration of {} defines no hook {}; it defines: {defined}",
+            self.node, task.hook
+        );
+        Stage::Ended { claim: Revision::ABSENT, told: Told::short(Outcome::Failed { why }) }
+    }
+
+    /// What there is to do with a task that has a result, and of which the journal knows nothing.
+    fn claimed_before(&self, id: &TaskId, entry: &Entry) -> Option<Stage> {
+        let Ok(Value::TaskResult(result)) = &entry.value else {
+            tracing::error!(task = %id, "its result cannot be read; it is left alone");
+            return None;
+        };
+        if result.body.outcome != Outcome::Claimed {
+            return None;
+        }
+        if !self.is_ours(&result.body) {
+            tracing::warn!(task = %id, by = ?result.body.by, "another agent of this node has claimed it; it is left alone");
+            return None;
+        }
+        let why = "this agent has claimed it, and its journal knows nothing of that: it was lost".to_owned();
+        Some(Stage::Ended { claim: entry.mod_revision, told: Told::short(Outcome::Unknown { why }) })
+    }
+
+    async fn go_on(&mut self, store: &Store, active: Active) -> Result<Step, Trouble> {
+        match &active.stage {
+            Stage::Taking => self.claim(store, active).await,
+            Stage::Begun { claim, boot } => {
+                let (claim, stand) = (*claim, self.runs.look(&active.id, boot));
+                let told = match stand {
+                    Stand::Runs => return Ok(Step::Runs),
+                    Stand::Ended(told) => told,
+                    Stand::Lost(why) => Told::short(Outcome::Unknown { why }),
+                    Stand::NotBegun => match self.start(&active) {
+                        Ok(()) => return Ok(Step::Runs),
+                        Err(why) => Told::short(Outcome::Failed { why }),
+                    },
+                };
+                tracing::info!(task = %active.id, outcome = told.outcome.word(), "a task has ended");
+                self.keep(Active { stage: Stage::Ended { claim, told }, ..active })?;
+                Ok(Step::Onward)
+            }
+            Stage::Ended { claim, told } => self.tell(store, &active, *claim, told).await,
+        }
+    }
+
+    /// Claims a task: only one agent can, and only while it is ordered.
+    async fn claim(&mut self, store: &Store, active: Active) -> Result<Step, Trouble> {
+        let (task, result) = (Key::Task(self.node.clone(), active.id.clone()), self.result(&active.id));
+        let body = self.told(Told::short(Outcome::Claimed));
+        let commit = Commit::new()
+            .when(Precondition::At(task, active.order))
+            .when(Precondition::At(result.clone(), Revision::ABSENT))
+            .put(result.clone(), body);
+        let claim = match store.commit(&commit).await {
+            Ok(committed) => Some(committed.revision),
+            // Nobody but this agent bears its nonce: a claim of it is this one, of which no answer came.
+            Err(CommitError::Conflict { .. }) => {
+                store.get(&result).await?.and_then(|entry| match &entry.value {
+                    Ok(Value::TaskResult(found))
+                        if found.body.outcome == Outcome::Claimed && self.is_ours(&found.body) =>
+                    {
+                        Some(entry.mod_revision)
+                    }
+                    _ => None,
+                })
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match claim {
+            Some(claim) => {
+                tracing::info!(task = %active.id, hook = %active.task.hook, "claimed a task");
+                let stage = Stage::Begun { claim, boot: self.identity.boot.clone() };
+                self.starts = 0;
+                self.keep(Active { stage, ..active })?;
+            }
+            None => {
+                tracing::info!(task = %active.id, "a task was changed, or claimed by another, meanwhile");
+                self.drop_active()?;
+            }
+        }
+        Ok(Step::Onward)
+    }
+
+    fn start(&mut self, active: &Active) -> Result<(), String> {
+        let Some(hook) = self.hooks.get(&active.task.hook) else {
+            return Err(format!("hook {} is not in this node's configuration any more", active.task.hook));
+        };
+        if self.starts == STARTS {
+            return Err(format!("what should run the hook ended {STARTS} times before it had begun"));
+        }
+        self.starts += 1;
+        let words = words(&self.node, &active.id, &active.task);
+        let fill = |text: &String| {
+            words.iter().fold(text.clone(), |text, (word, value)| text.replace(&format!("{{{word}}}"), value))
+        };
+        let argv: Vec<String> = hook.argv.iter().map(fill).collect();
+        let own = words.iter().map(|(word, value)| (format!("{OURS}{}", word.to_uppercase()), value.clone()));
+        let env: BTreeMap<String, String> = hook.env.clone().into_iter().chain(own).collect();
+        self.runs.start(&active.id, &argv, &env, hook.timeout).map_err(|e| format!("could not start it: {e}"))
+    }
+
+    /// Tells how it ended, where it is still asked for, and forgets it.
+    async fn tell(
+        &mut self,
+        store: &Store,
+        active: &Active,
+        claim: Revision,
+        told: &Told,
+    ) -> Result<Step, Trouble> {
+        let result = self.result(&active.id);
+        let mut commit =
+            Commit::new().when(Precondition::At(result.clone(), claim)).put(result, self.told(told.clone()));
+        if claim == Revision::ABSENT {
+            let task = Key::Task(self.node.clone(), active.id.clone());
+            commit = commit.when(Precondition::At(task, active.order));
+        }
+        match store.commit(&commit).await {
+            Ok(_) => {}
+            // Told already, without an answer; or nobody waits for it any more.
+            Err(CommitError::Conflict { .. }) => {
+                tracing::debug!(task = %active.id, "its result is not asked for, or was told");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.ledger.note(&active.id, &active.task, &told.outcome);
+        self.drop_active()?;
+        self.runs.forget(&active.id);
+        Ok(Step::Onward)
+    }
+
+    fn told(&self, told: Told) -> TaskResult {
+        TaskResult {
+            by: Some(self.identity.clone()),
+            output: told.output,
+            ..TaskResult::new(told.outcome, crate::admit::now())
+        }
+    }
+
+    /// The same state directory made the claim; in another boot perhaps.
+    fn is_ours(&self, result: &TaskResult) -> bool {
+        result.by.as_ref().is_some_and(|by| by.nonce == self.identity.nonce)
+    }
+
+    fn result(&self, id: &TaskId) -> Key {
+        Key::TaskResult(self.node.clone(), id.clone())
+    }
+
+    fn keep(&mut self, active: Active) -> Result<(), LedgerError> {
+        self.ledger.active = Some(active);
+        self.file.write(&self.ledger)
+    }
+
+    fn drop_active(&mut self) -> Result<(), LedgerError> {
+        if let Some(active) = self.ledger.active.take() {
+            self.left.insert(active.id);
+        }
+        self.file.write(&self.ledger)
+    }
+
+    fn take_in(&mut self, seen: Seen) {
+        match seen {
+            Seen::Listed(snapshot) => {
+                let before = std::mem::take(&mut self.wanted);
+                snapshot.entries.into_iter().for_each(|entry| self.put(entry));
+                self.left.retain(|id| before.get(id).is_some_and(|old| self.wanted.get(id) == Some(old)));
+            }
+            Seen::Changed { changes, .. } => {
+                for change in changes {
+                    match change {
+                        Change::Put(entry) => self.put(entry),
+                        Change::Gone { key: Key::Task(_, id), .. } => {
+                            self.wanted.remove(&id);
+                            self.left.remove(&id);
+                        }
+                        Change::Gone { .. } | Change::Foreign { .. } => {}
+                    }
+                }
+            }
+            // Such as that it may not: the rest of the agent has a watch of its own.
+            Seen::Lost { why, .. } => {
+                tracing::warn!(%why, "cannot follow the tasks of this node; tries again")
+            }
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let Key::Task(_, id) = &entry.key else { return };
+        match entry.value {
+            Ok(Value::Task(record)) if !record.is_newer() => {
+                self.left.remove(id);
+                let ordered = Ordered { task: record.body, at: entry.mod_revision };
+                self.wanted.insert(id.clone(), ordered);
+            }
+            Ok(_) => tracing::error!(task = %id, "a newer program ordered this task; it is left alone"),
+            Err(error) => tracing::error!(task = %id, %error, "a task cannot be read; it is left alone"),
+        }
+    }
+}
+
+/// What a hook is told of its task: names and numbers, each checked when the record was read.
+fn words(node: &NodeId, id: &TaskId, task: &Task) -> [(&'static str, String); 6] {
+    [
+        ("hook", task.hook.to_string()),
+        ("task", id.to_string()),
+        ("node", node.to_string()),
+        ("stream", task.release.stream.to_string()),
+        ("revision", task.release.revision.to_string()),
+        ("tag", task.release.tag.to_string()),
+    ]
+}
