@@ -8,14 +8,17 @@
 //! * What is wanted is a level: whoever was away for nine documents takes the tenth.
 //! * The file is whole, whatever happens: the old document or the new one.
 //! * A hook is run at least once for each document that the file came to hold: an agent that was killed in it runs it again.
+//! * A document that was not taken well is taken again, later and later; the last word that is told of it stands.
 
 mod apply;
 mod kept;
+mod patience;
 
 use crate::config::settings::MetadataGroup;
 use crate::link::{Chain, Link};
 use apply::{Applied, Apply};
 use kept::{Keeper, Kept, Outcome};
+use patience::Patience;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -37,6 +40,7 @@ pub struct Follower {
     keeper: Keeper,
     kept: Option<Kept>,
     apply: Apply,
+    patience: Patience,
 }
 
 /// What came of bringing the node to what it is served.
@@ -46,6 +50,8 @@ enum Settled {
     Rests,
     /// The store did not answer, or what it said is overtaken: once more.
     Again,
+    /// The document was not taken well: it is taken again after that long.
+    Later(Duration),
 }
 
 impl Follower {
@@ -58,7 +64,8 @@ impl Follower {
         // One that failed is tried again by whoever begins anew.
         let kept = keeper.read()?.map(Kept::taken_up);
         let apply = Apply::new(node, group, &home);
-        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply })
+        let patience = Patience::default();
+        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, patience })
     }
 
     /// Follows the group until `cancel`. What has begun is finished first.
@@ -71,9 +78,14 @@ impl Follower {
                 Some(group) => self.settle(&store, group).await,
                 None => Settled::Rests,
             };
+            let wait = match settled {
+                Settled::Rests => None,
+                Settled::Again => Some(PATIENCE),
+                Settled::Later(wait) => Some(wait),
+            };
             let first = tokio::select! {
                 seen = stream.recv() => seen,
-                () = tokio::time::sleep(PATIENCE), if settled == Settled::Again => continue,
+                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => continue,
             };
             let Some(first) = first else { return };
             take_in(&mut wanted, first);
@@ -104,14 +116,23 @@ impl Follower {
         if exposed.is_none() && group.update.is_some() {
             tracing::debug!(group = %self.group.name, generation = %version.generation, "not exposed; the former document stands");
         }
-        if !self.kept.as_ref().is_some_and(|kept| kept.is(version) && kept.outcome.is_some()) {
+        let kept = self.kept.as_ref().filter(|kept| kept.is(version));
+        let is_due = match kept.and_then(|kept| kept.outcome.as_ref()) {
+            None => true,
+            Some(Outcome::Good) => false,
+            Some(Outcome::Failed { .. }) => self.patience.left().is_zero(),
+        };
+        if is_due {
+            let again = kept.is_some();
             let Some(document) = self.document(store, version).await? else { return Ok(Settled::Again) };
-            self.take(version, &document).await;
+            self.take(version, &document, again).await;
         }
-        if exposed.is_some() {
-            return self.tell(store, version).await;
+        if exposed.is_some() && self.tell(store, version).await? == Settled::Again {
+            return Ok(Settled::Again);
         }
-        Ok(Settled::Rests)
+        let failed =
+            self.kept.as_ref().is_some_and(|kept| matches!(kept.outcome, Some(Outcome::Failed { .. })));
+        Ok(if failed { Settled::Later(self.patience.left()) } else { Settled::Rests })
     }
 
     /// The node's page of the update that runs.
@@ -143,13 +164,15 @@ impl Follower {
     }
 
     /// Makes a document this node's: file first, then the hook, each remembered.
-    async fn take(&mut self, version: DocumentVersion, document: &[u8]) {
+    async fn take(&mut self, version: DocumentVersion, document: &[u8], again: bool) {
+        let former = self.kept.clone().filter(|_| again);
         let Applied { outcome } = self
             .apply
             .document(version.generation, document, || {
                 self.keeper.write(&Kept { version, outcome: None, told: false })
             })
             .await;
+        self.patience.after(&outcome, again);
         match &outcome {
             Outcome::Good => {
                 tracing::info!(group = %self.group.name, generation = %version.generation, "the document was taken")
@@ -158,7 +181,9 @@ impl Follower {
                 tracing::error!(group = %self.group.name, generation = %version.generation, %kind, why, "the document was not taken well")
             }
         }
-        self.keep(Kept { version, outcome: Some(outcome), told: false });
+        // The same word is not told twice.
+        let told = former.is_some_and(|former| former.told && former.outcome.as_ref() == Some(&outcome));
+        self.keep(Kept { version, outcome: Some(outcome), told });
     }
 
     /// There is no document for this node: none yet, or the first one was returned from.

@@ -1,0 +1,59 @@
+//! When a document that was not taken well is taken again: later and later, so that a hook that cannot succeed costs little,
+//! and one that a person mends is not waited for until the next document.
+
+use super::kept::Outcome;
+use std::time::{Duration, Instant};
+
+/// After the first failure.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// After many.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// When to try again.
+#[derive(Debug, Default)]
+pub struct Patience {
+    wait: Duration,
+    due: Option<Instant>,
+}
+
+impl Patience {
+    /// How long to wait still; nothing where it is due, or nothing failed.
+    pub fn left(&self) -> Duration {
+        self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// A document was taken, and fared so; `again` = it is the one that was taken before.
+    pub fn after(&mut self, outcome: &Outcome, again: bool) {
+        *self = match outcome {
+            Outcome::Good => Self::default(),
+            Outcome::Failed { .. } => {
+                let wait = if again { (self.wait * 2).clamp(FIRST, LONGEST) } else { FIRST };
+                Self { wait, due: Some(Instant::now() + wait) }
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wait_is_twice_as_long_up_to_the_longest_and_another_document_begins_anew() {
+        let failed = Outcome::Failed { kind: "hook".into(), why: "exit status: 1".into() };
+        let mut patience = Patience::default();
+        assert!(patience.left().is_zero());
+        let mut waits = Vec::new();
+        for again in [false, true, true, true, true, true, true, true] {
+            patience.after(&failed, again);
+            waits.push(patience.wait.as_secs());
+            assert!(patience.left() > patience.wait - FIRST / 2);
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
+        patience.after(&failed, false);
+        assert_eq!(patience.wait, FIRST);
+        patience.after(&Outcome::Good, true);
+        assert!(patience.left().is_zero());
+    }
+}
