@@ -9,7 +9,9 @@ pub mod store;
 
 use agent::Agent;
 use balancer::Balancer;
+use std::collections::hash_map::RandomState;
 use std::fmt::Debug;
+use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use store::TestStore;
@@ -168,9 +170,13 @@ impl Drop for World {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, below those that the system gives to whoever asks for any: nothing runs there at
+/// first in most tests, and what another test began there would be taken for the service.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let dice = RandomState::new();
+    let mut ports = (0..2000_u64).map(|n| 10_240 + (dice.hash_one(n) % 22_000) as u16);
+    let free = ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free.expect("one of many ports is free")
 }
 
 /// Waits until `look` answers something that `holds`, and returns it; fails with the last thing seen.
