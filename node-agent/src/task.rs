@@ -327,15 +327,21 @@ impl Worker {
     }
 
     fn keep(&mut self, active: Active) -> Result<(), LedgerError> {
-        self.ledger.active = Some(active);
-        self.file.write(&self.ledger)
+        self.write(self.ledger.with(Some(active)))
+    }
+
+    /// Nothing is gone on from that is not on the disk.
+    fn write(&mut self, ledger: Ledger) -> Result<(), LedgerError> {
+        self.file.write(&ledger)?;
+        self.ledger = ledger;
+        Ok(())
     }
 
     fn drop_active(&mut self) -> Result<(), LedgerError> {
-        if let Some(active) = self.ledger.active.take() {
-            self.left.insert(active.id);
-        }
-        self.file.write(&self.ledger)
+        let left = self.ledger.active.as_ref().map(|active| active.id.clone());
+        self.write(self.ledger.with(None))?;
+        self.left.extend(left);
+        Ok(())
     }
 
     fn take_in(&mut self, seen: Seen) {

@@ -107,6 +107,11 @@ impl Ledger {
         self.ended.iter().find(same).map(|past| past.outcome.clone())
     }
 
+    /// The same with another task under way.
+    pub fn with(&self, active: Option<Active>) -> Self {
+        Self { active, ..self.clone() }
+    }
+
     /// Remembers how a task ended.
     pub fn note(&mut self, id: &TaskId, task: &Task, outcome: &Outcome) {
         let short = |why: &String| why.chars().take(SHORT).collect();
