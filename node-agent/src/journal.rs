@@ -3,7 +3,8 @@
 
 use crate::crash;
 use crate::directive::phase::Phase;
-use crate::pair::{Kept, Pair};
+use crate::pair::Pair;
+use crate::pair::form::NotRead;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -212,26 +213,17 @@ impl JournalFile {
 
     /// Reads it, before anything is written; one that was never written is empty.
     pub fn read(&mut self) -> Result<Journal, JournalError> {
-        let kept = self.pair.read().map_err(|source| self.failed("read", source))?;
-        let damaged = |found: String| JournalError::Damaged { path: self.path(), found };
-        let bytes = match kept {
-            Kept::Nothing => return Ok(Journal::default()),
-            Kept::Damaged => return Err(damaged("neither file is whole".to_owned())),
-            Kept::Text(bytes) => bytes,
-        };
-        let form: Form = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
-        if form.schema > SCHEMA {
-            return Err(JournalError::Newer { path: self.path(), found: form.schema });
-        }
-        serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))
+        self.pair.read_form(SCHEMA).map_err(|unread| match unread {
+            NotRead::File(source) => self.failed("read", source),
+            NotRead::Damaged(found) => JournalError::Damaged { path: self.path(), found },
+            NotRead::Newer(found) => JournalError::Newer { path: self.path(), found },
+        })
     }
 
     /// Writes it, and returns when it is on the disk.
     pub fn write(&mut self, journal: &Journal) -> Result<(), JournalError> {
         crash::point("journal", || journal.phase.name(), crash::When::Before);
-        let bytes = serde_json::to_vec_pretty(journal).map_err(io::Error::other);
-        let written = bytes.and_then(|bytes| self.pair.write(&bytes));
-        written.map_err(|source| self.failed("write", source))?;
+        self.pair.write_form(journal).map_err(|source| self.failed("write", source))?;
         crash::point("journal", || journal.phase.name(), crash::When::After);
         Ok(())
     }
@@ -279,11 +271,6 @@ impl Pen {
         self.file = file;
         written
     }
-}
-
-#[derive(Deserialize)]
-struct Form {
-    schema: u32,
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! moving a new file into place. The one that is being written may be cut off at any byte; the other holds what stood
 //! before.
 
+pub mod form;
+
 use crate::durable;
 use std::fs::{self, OpenOptions};
 use std::io;

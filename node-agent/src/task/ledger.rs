@@ -2,7 +2,8 @@
 //! ones ended, so that a store that is restored from a backup has none of them run again.
 
 use crate::crash;
-use crate::pair::{Kept, Pair};
+use crate::pair::Pair;
+use crate::pair::form::NotRead;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
@@ -183,11 +184,6 @@ pub struct LedgerFile {
     pair: Pair,
 }
 
-#[derive(Deserialize)]
-struct Form {
-    schema: u32,
-}
-
 impl LedgerFile {
     /// The one within `home`, which is made where it is missing.
     pub fn within(home: &Path) -> Result<Self, LedgerError> {
@@ -199,26 +195,17 @@ impl LedgerFile {
 
     /// Reads it, before anything is written; one that was never written is empty.
     pub fn read(&mut self) -> Result<Ledger, LedgerError> {
-        let kept = self.pair.read().map_err(|source| self.failed("read", source))?;
-        let damaged = |found: String| LedgerError::Damaged { path: self.path(), found };
-        let bytes = match kept {
-            Kept::Nothing => return Ok(Ledger::default()),
-            Kept::Damaged => return Err(damaged("neither file is whole".to_owned())),
-            Kept::Text(bytes) => bytes,
-        };
-        let form: Form = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
-        if form.schema > SCHEMA {
-            return Err(LedgerError::Newer { path: self.path(), found: form.schema });
-        }
-        serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))
+        self.pair.read_form(SCHEMA).map_err(|unread| match unread {
+            NotRead::File(source) => self.failed("read", source),
+            NotRead::Damaged(found) => LedgerError::Damaged { path: self.path(), found },
+            NotRead::Newer(found) => LedgerError::Newer { path: self.path(), found },
+        })
     }
 
     /// Writes it, and returns when it is on the disk.
     pub fn write(&mut self, ledger: &Ledger) -> Result<(), LedgerError> {
         crash::point("task", || ledger.word(), crash::When::Before);
-        let bytes = serde_json::to_vec(ledger).map_err(io::Error::other);
-        let written = bytes.and_then(|bytes| self.pair.write(&bytes));
-        written.map_err(|source| self.failed("write", source))?;
+        self.pair.write_form(ledger).map_err(|source| self.failed("write", source))?;
         crash::point("task", || ledger.word(), crash::When::After);
         Ok(())
     }
