@@ -25,6 +25,7 @@
 //! * A compacted history, a lost connection and a store that fell back are three things, and told apart.
 
 pub mod commit;
+mod dial;
 pub mod endpoints;
 pub mod entry;
 pub mod error;

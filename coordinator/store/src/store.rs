@@ -1,8 +1,9 @@
 //! One connection to the store, and how calls are made over it: each with a time limit, reads again where that is
 //! worth it, errors in our words. Never repeats what writes.
 
+use crate::dial::dial;
 use crate::endpoints::Endpoints;
-use crate::error::{self, Cause, Meaning, StoreError};
+use crate::error::{self, Meaning, StoreError};
 use crate::retry::Retry;
 use etcd_client::{Client, Error as ClientError, KvClient, ResponseHeader, WatchClient};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ struct Shared {
 }
 
 impl Store {
-    /// Connects, and asks for the store's status once: the error names the endpoints that were tried.
+    /// Connects, and asks the members for their status: the error names the endpoints that were tried.
     ///
     /// # Errors
     /// `Configuration`, `Authentication`, or `Unreachable` after some seconds.
@@ -48,13 +49,12 @@ impl Store {
         let (options, names) = (endpoints.options()?, endpoints.to_string());
         let mut retry = Retry::within(PATIENCE);
         loop {
-            let found = limited(dial(endpoints, options.clone())).await;
-            let wrong = match found {
+            let wrong = match dial(endpoints, &options).await {
                 Ok((client, version)) => {
                     warn_of(&version, &names);
                     return Ok(Self::new(client, prefix, names, orders_progress(&version)));
                 }
-                Err(error) => explain_connect(&names, &error),
+                Err(wrong) => wrong,
             };
             if !wrong.retryable() || !retry.wait().await {
                 return Err(wrong);
@@ -166,26 +166,6 @@ pub(crate) async fn limited<T>(call: impl Future<Output = Result<T, ClientError>
         ClientError::GRpcStatus(tonic::Status::deadline_exceeded(text))
     };
     tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
-}
-
-async fn dial(
-    endpoints: &Endpoints,
-    options: etcd_client::ConnectOptions,
-) -> Result<(Client, String), ClientError> {
-    let client = Client::connect(&endpoints.urls, Some(options)).await?;
-    let status = client.maintenance_client().status().await?;
-    Ok((client, status.version().to_owned()))
-}
-
-fn explain_connect(names: &str, error: &ClientError) -> StoreError {
-    match error {
-        ClientError::InvalidUri(_) | ClientError::InvalidArgs(_) => {
-            StoreError::Configuration(error.to_string())
-        }
-        // Before anything is sent: a certificate or key that is not PEM, a URL that is none.
-        ClientError::TransportError(_) => StoreError::Configuration(Cause::of(error).to_string()),
-        _ => error::explain("connect", names, MAX_ANSWER_BYTES, error),
-    }
 }
 
 /// Upstream recommends against these: killed under load they may corrupt their data.

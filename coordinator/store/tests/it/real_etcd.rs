@@ -84,6 +84,10 @@ async fn a_member_that_is_down_costs_no_call() {
     connect(&etcd.url()).await;
     down.stop();
     let endpoints = Endpoints::plain([down.url(), etcd.url()]);
+    // A member that refuses is ready to do so before the other is connected; no connection may begin with it.
+    for _ in 0..20 {
+        Store::connect(&endpoints, Prefix::default()).await.unwrap();
+    }
     let store = Store::connect(&endpoints, Prefix::default()).await.unwrap();
     let mut watched = Watched::begin(&store, vec![Scope::All]);
     watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
