@@ -18,6 +18,7 @@ pub mod accept;
 pub mod decide;
 pub mod phase;
 pub mod seen;
+pub mod standstill;
 pub mod timers;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::directive::accept::{self, Reading};
 use crate::directive::decide::{Act, decide};
 use crate::directive::phase::Phase;
 use crate::directive::seen::{Hook, Probed, Seen, Staging};
+use crate::directive::standstill::standstill;
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
 use crate::journal::{Journal, JournalError, JournalFile, Pen};
@@ -62,14 +63,6 @@ pub enum Fatal {
      done before a person has reconciled it (`tidegate fleet reconcile`)"
 )]
 struct FellBack;
-
-/// A start that has to wait for the store.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "nothing is started while the store is away, because nobody can admit it (start_without_store = true allows what \
-     was admitted here last)"
-)]
-struct NotStarted;
 
 /// One service of the node.
 pub struct Instance {
@@ -163,12 +156,13 @@ impl Instance {
                 // Else what follows at once is reported instead.
                 self.report(&seen).await?;
             }
-            if waits && !seen.store && self.journal.phase == Phase::Stopped {
-                self.trouble(&NotStarted);
+            if let Some(why) = standstill(&self.service, &self.journal, &seen).filter(|_| waits) {
+                self.trouble(&why);
             }
             let before = self.journal.phase.clone();
             let calm = self.carry_out(act, &seen).await?;
             if !waits && calm {
+                self.troubled = None;
                 self.haste = AT_ONCE;
                 acts += 1;
                 let stands = quick && acts < ACTS_ON_A_LOOK;
@@ -440,7 +434,7 @@ impl Instance {
         Ok(self.pen.ended().await?)
     }
 
-    /// Says what stands in the way, once for as long as it stays the same.
+    /// Says what stands in the way: once, until it is another thing or something was done.
     fn trouble(&mut self, error: &dyn std::error::Error) {
         let text = Chain(error).to_string();
         if self.troubled.as_ref() != Some(&text) {

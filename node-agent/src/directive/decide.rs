@@ -129,6 +129,22 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
 }
 
+/// What is to be started when nothing runs.
+pub(super) fn target(service: &Service, journal: &Journal) -> Option<Target> {
+    let directive = journal.order.as_ref().map(|order| &order.directive);
+    if let Some(Disposition::Replace { release }) = directive.map(|directive| &directive.disposition) {
+        return Some(release.into());
+    }
+    let admitted = journal.admitted.as_ref();
+    let initial = service.initial_release.as_ref().filter(|_| admitted.is_none());
+    // What was admitted and then not started, because the lease was lost between, is what is to be started still.
+    let admitted = admitted.and_then(|admitted| admitted.release.as_ref());
+    let tag = journal.release.as_ref().or(admitted).or(initial)?;
+    let known = service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact));
+    let listed = directive.and_then(|d| d.releases.iter().find(|release| release.tag == *tag));
+    listed.map(Target::from).or(known)
+}
+
 struct Place<'a> {
     service: &'a Service,
     journal: &'a Journal,
@@ -164,7 +180,7 @@ impl Place<'_> {
                 _ => Act::Wait,
             },
             // Only the store tells that no other agent looks after this instance.
-            Alive::No | Alive::Silent if self.target().is_some() => self.start_anew(),
+            Alive::No | Alive::Silent if target(self.service, self.journal).is_some() => self.start_anew(),
             Alive::No | Alive::Silent => Act::Wait,
         }
     }
@@ -388,21 +404,6 @@ impl Place<'_> {
         Act::Enter(Phase::failed("starting", reason, true))
     }
 
-    /// What is to be started when nothing runs.
-    fn target(&self) -> Option<Target> {
-        if let Some(Disposition::Replace { release }) = self.disposition() {
-            return Some(release.into());
-        }
-        let admitted = self.journal.admitted.as_ref();
-        let initial = self.service.initial_release.as_ref().filter(|_| admitted.is_none());
-        // What was admitted and then not started, because the lease was lost between, is what is to be started still.
-        let admitted = admitted.and_then(|admitted| admitted.release.as_ref());
-        let tag = self.journal.release.as_ref().or(admitted).or(initial)?;
-        let known = self.service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact));
-        let listed = self.directive().and_then(|d| d.releases.iter().find(|release| release.tag == *tag));
-        listed.map(Target::from).or(known)
-    }
-
     fn stopped(&self) -> Act {
         if self.seen.alive == Alive::Yes {
             // Somebody started it behind the agent's back: looked at anew, and hidden until it is admitted.
@@ -424,7 +425,9 @@ impl Place<'_> {
     }
 
     fn admit_target(&self) -> Act {
-        let Some(target) = self.target().filter(|_| self.has_driver()) else { return Act::Wait };
+        let Some(target) = target(self.service, self.journal).filter(|_| self.has_driver()) else {
+            return Act::Wait;
+        };
         let stopped = self.seen.nothing_runs(&self.journal.phase);
         if !stopped || self.timers.restart_at.is_some_and(|at| self.seen.now < at) {
             return Act::Wait;

@@ -4,6 +4,7 @@ mod drain;
 mod initial;
 mod looks;
 mod reconciled;
+mod standstill;
 mod story;
 
 use super::decide::{Act, backoff};
