@@ -81,6 +81,8 @@ pub struct Worker {
     /// Those of `wanted` that are not for this agent any more.
     left: BTreeSet<TaskId>,
     starts: u32,
+    /// What hinders it, as it was last logged.
+    hindered_by: Option<String>,
 }
 
 impl Worker {
@@ -105,6 +107,7 @@ impl Worker {
             wanted: BTreeMap::new(),
             left: BTreeSet::new(),
             starts: 0,
+            hindered_by: None,
         })
     }
 
@@ -135,15 +138,28 @@ impl Worker {
                 Some(active) => self.go_on(store, active).await,
                 None => self.take_up(store).await,
             };
-            match step {
-                Ok(Step::Onward) => {}
-                Ok(Step::Rests) => return None,
-                Ok(Step::Runs) => return Some(LOOK),
+            let step = match step {
+                Ok(step) => step,
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "a task does not move on; tries again");
+                    self.is_hindered(&error);
                     return Some(PATIENCE);
                 }
+            };
+            self.hindered_by = None;
+            match step {
+                Step::Onward => {}
+                Step::Rests => return None,
+                Step::Runs => return Some(LOOK),
             }
+        }
+    }
+
+    /// Says what hinders it, once for as long as it stays the same.
+    fn is_hindered(&mut self, error: &Trouble) {
+        let why = Chain(error).to_string();
+        if self.hindered_by.as_ref() != Some(&why) {
+            tracing::warn!(%why, "a task does not move on; tries again");
+            self.hindered_by = Some(why);
         }
     }
 
@@ -365,7 +381,7 @@ impl Worker {
             }
             // Such as that it may not: the rest of the agent has a watch of its own.
             Seen::Lost { why, .. } => {
-                tracing::warn!(%why, "cannot follow the tasks of this node; tries again")
+                tracing::warn!(%why, "cannot follow tasks/{}/; tries again, and everything else goes on", self.node)
             }
             _ => {}
         }

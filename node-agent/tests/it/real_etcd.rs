@@ -4,7 +4,7 @@ use crate::refuse::{run, words};
 use crate::world::etcd::Etcd;
 use crate::world::store::{directive, node, release, service, version};
 use crate::world::{World, wait_for};
-use etcd_client::GetOptions;
+use etcd_client::{GetOptions, Permission};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tidegate_agent::admit::{Candidate, NotAdmitted, admit};
@@ -12,8 +12,9 @@ use tidegate_proto::record::Record;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Identity, Rotation};
+use tidegate_proto::record::task::Outcome;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{InstanceId, Revision};
+use tidegate_proto::{InstanceId, Key, Revision, Value};
 use tidegate_store::CommitError;
 
 /// How often the window is moved.
@@ -117,4 +118,77 @@ async fn a_store_that_is_away_for_longer_than_the_lease_takes_nothing_out_and_is
     world.balancer.follow();
     world.store.wait_for_serving(&world, 2, generation).await;
     assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 2]);
+}
+
+const GUIDE: &str = include_str!("../../../docs/operator-guide.md");
+
+/// What the guide has an agent of `n1` granted on keys that begin so, for our service.
+fn granted_by_the_guide(kinds: &[&str]) -> Vec<Permission> {
+    let lines = GUIDE.lines().filter_map(|line| line.strip_prefix("etcdctl role grant-permission agent-n1 "));
+    let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let of_kinds = words.filter(|words| {
+        let key = words.last().and_then(|key| key.strip_prefix("/tidegate/"));
+        key.is_some_and(|key| kinds.contains(&key.split('/').next().unwrap()))
+    });
+    let permission = |words: Vec<&str>| {
+        let (prefix, words) = match words[..] {
+            ["--prefix=true", ref rest @ ..] => (true, rest.to_vec()),
+            ref all => (false, all.to_vec()),
+        };
+        let [kind, key] = words[..] else { panic!("{words:?}") };
+        let key = key.replace("/pantry-api", "/pantry");
+        let granted = match kind {
+            "read" => Permission::read(key),
+            "readwrite" => Permission::read_write(key),
+            other => panic!("{other}"),
+        };
+        if prefix { granted.with_prefix() } else { granted }
+    };
+    of_kinds.map(permission).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_may_not_read_its_tasks_loses_nothing_but_those_and_says_so_once() {
+    let mut world = World::new().await;
+    let etcd = Etcd::start(&mut world).await;
+    let own = ["reconciliation", "windows", "directives", "inventory", "reports"];
+    let granted = granted_by_the_guide(&own);
+    assert_eq!(granted.len(), own.len(), "the guide has one line for each");
+    etcd.asks_for_passwords(&mut world, "agent-n1", granted).await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    world.top = "[hook.note]\nargv = [\"touch\", \"noted\"]".to_owned();
+    world.store.set_window(1, 2).await;
+    let _agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let task = Key::Task(node(), "t1".parse().unwrap());
+    world.store.put(task, crate::tasks::task("note")).await;
+
+    // Drained, replaced and back, as ever.
+    let (old, new) = (super::world::store::release(&world, 1), super::world::store::release(&world, 2));
+    let replace = directive(Disposition::Replace { release: new.clone() }, vec![old, new]);
+    let generation = world.store.direct(replace).await;
+    world.balancer.follow();
+    world.store.wait_for_serving(&world, 2, generation).await;
+    let told = |what: &str| {
+        let log = std::fs::read_to_string(world.path().join("agent.log")).unwrap();
+        log.lines().filter(|line| line.contains("WARN") && line.contains(what)).count()
+    };
+    assert_eq!(told("cannot follow tasks/n1/"), 1, "{}", world.log());
+    assert_eq!(told("permission denied"), 1, "{}", world.log());
+
+    // It may read its tasks, and not claim them: that too is said once. Then it may.
+    etcd.grants("agent-n1", granted_by_the_guide(&["tasks"]).remove(0)).await;
+    let hindered = "a task does not move on";
+    wait_for("it sees the task", &world, || async { told(hindered) }, |told| *told > 0).await;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!((told(hindered), told("permission denied")), (1, 2), "{}", world.log());
+    etcd.grants("agent-n1", granted_by_the_guide(&["results"]).remove(0)).await;
+    let result = Key::TaskResult(node(), "t1".parse().unwrap());
+    let outcome = || async {
+        match world.store.store.get(&result).await.unwrap()?.value.unwrap() {
+            Value::TaskResult(result) => Some(result.body.outcome),
+            other => panic!("no result: {other:?}"),
+        }
+    };
+    wait_for("it is run", &world, outcome, |outcome| *outcome == Some(Outcome::Succeeded)).await;
 }

@@ -106,7 +106,7 @@ impl Node {
     }
 }
 
-fn task(hook: &str) -> Task {
+pub fn task(hook: &str) -> Task {
     let release = TaskRelease {
         stream: "compute".parse().unwrap(),
         revision: "53".parse().unwrap(),

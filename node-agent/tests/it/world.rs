@@ -31,6 +31,8 @@ pub struct World {
     pub port: u16,
     /// Added to the node's configuration, before its service.
     pub top: String,
+    /// Added to what says where the store is.
+    pub login: String,
     /// Added to the service's configuration.
     pub more: String,
     /// The balancer's socket in the room.
@@ -46,8 +48,9 @@ impl World {
         let store = TestStore::start().await;
         let disable = room.path().join("disable");
         let balancer = Balancer::start(&room.path().join("stats.sock"), port).await;
-        let (top, more, stats) = (String::new(), String::new(), "stats.sock".to_owned());
-        let world = Self { room, store, balancer, port, top, more, stats, driver: None };
+        let (top, login, more) = (String::new(), String::new(), String::new());
+        let stats = "stats.sock".to_owned();
+        let world = Self { room, store, balancer, port, top, login, more, stats, driver: None };
         for version in 1..=3 {
             service::write_release(&world.artifact(version), version, port, world.path(), &disable);
         }
@@ -107,6 +110,7 @@ lease_ttl = "2s"
 {top}
 [store]
 endpoints = ["http://{store}"]
+{login}
 [service.pantry]
 probe = {{ http = "http://127.0.0.1:{port}/version", pointer = "/version" }}
 ready_url = "http://127.0.0.1:{port}/ready"
@@ -125,6 +129,7 @@ backend = "pantry"
 server = "n1"
 "#,
             top = self.top,
+            login = self.login,
             more = self.more,
             stats = self.stats,
             store = self.store.address,

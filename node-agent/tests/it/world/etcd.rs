@@ -2,11 +2,14 @@
 
 use super::store::report_key;
 use super::{World, free_port, wait_for};
+use etcd_client::{Client, ConnectOptions, Permission};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tidegate_proto::Prefix;
-use tidegate_store::{Endpoints, Store};
+use tidegate_store::{Credentials, Endpoints, Store};
+
+const ROOT: &str = "root's own";
 
 pub struct Etcd {
     child: Child,
@@ -31,6 +34,35 @@ impl Etcd {
         world.store.address = etcd.address();
         world.store.store = store.unwrap().0;
         etcd
+    }
+
+    /// From now on everybody is asked for a password. The world's own store is root's; a user of this name has these
+    /// permissions, and the world's agent is that one.
+    pub async fn asks_for_passwords(&self, world: &mut World, user: &str, grants: Vec<Permission>) {
+        let url = format!("http://{}", self.address());
+        let mut raw = Client::connect([&url], None).await.unwrap();
+        for (user, password) in [("root", ROOT), (user, "secret")] {
+            raw.user_add(user, password, None).await.unwrap();
+            raw.role_add(user).await.unwrap();
+            raw.user_grant_role(user, user).await.unwrap();
+        }
+        for grant in grants {
+            raw.role_grant_permission(user, grant).await.unwrap();
+        }
+        raw.auth_enable().await.unwrap();
+        let credentials = Some(Credentials { user: "root".to_owned(), password: ROOT.to_owned() });
+        let endpoints = Endpoints { urls: vec![url], credentials, tls: None };
+        world.store.store = Store::connect(&endpoints, Prefix::default()).await.unwrap();
+        let file = world.path().join("password");
+        std::fs::write(&file, "secret").unwrap();
+        world.login = format!("user = {user:?}\npassword_file = {file:?}");
+    }
+
+    /// Lets a user do more, as root.
+    pub async fn grants(&self, user: &str, grant: Permission) {
+        let options = ConnectOptions::new().with_user("root", ROOT);
+        let mut raw = Client::connect([format!("http://{}", self.address())], Some(options)).await.unwrap();
+        raw.role_grant_permission(user, grant).await.unwrap();
     }
 
     pub fn address(&self) -> SocketAddr {
