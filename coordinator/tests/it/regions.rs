@@ -79,6 +79,36 @@ fn what_is_deployed_in_one_region_is_created_in_the_next_which_decides_by_itself
 }
 
 #[test]
+fn a_release_of_a_pull_request_goes_to_the_line_of_that_pull_request() {
+    let (preprod, eu) = (Daemon::embedded(|_, _| {}), Daemon::embedded(|_, _| {}));
+    let file = preprod.file("regions.yaml", &regions(&preprod, &eu));
+    let by_pull_request = preprod.file("stream.yaml", "grouping: pull-request\n");
+    let group = ["release", "stream", "compute", "--set", by_pull_request.to_str().unwrap()];
+    assert_eq!(preprod.ask(&group).code, 0);
+    let create = ["release", "create", "--version", "7", "--tag", "t7", "--pull-request", "417"];
+    assert_eq!(preprod.ask(&create).code, 0);
+    let onward = ["--stream", "compute-pr-417"];
+    let refused = promote(&preprod, &file, &onward);
+    assert_eq!((refused.code, refused.err.contains("eu-1 does not group compute")), (3, true), "{refused:?}");
+    assert_eq!(eu.ask(&["--json", "release", "stream"]).out, "", "nothing was created there");
+
+    assert_eq!(eu.ask(&group).code, 0);
+    let promoted = promote(&preprod, &file, &onward);
+    let told = "in eu-1, revision 1 of compute-pr-417 was created (deployed)";
+    assert_eq!((promoted.code, promoted.out.contains(told)), (0, true), "{promoted:?}");
+    let again = promote(&preprod, &file, &onward);
+    assert_eq!((again.code, again.out.contains("says the same already")), (0, true), "{again:?}");
+    let shown = |daemon: &Daemon| -> Json {
+        let said = daemon.ask(&["--json", "release", "--stream", "compute-pr-417", "show"]);
+        serde_json::from_str(&said.out).unwrap()
+    };
+    for part in ["version", "tag", "branch", "posted", "status"] {
+        assert_eq!(shown(&eu)[part], shown(&preprod)[part], "{part}");
+    }
+    assert_eq!(shown(&eu)["posted"], serde_json::json!({"to": "compute", "pull_request": "417"}));
+}
+
+#[test]
 fn a_file_of_regions_that_cannot_be_used_is_refused_in_words() {
     let preprod = Daemon::embedded(|_, _| {});
     let url = preprod.address("advertise");

@@ -3,7 +3,7 @@
 
 use super::{Body, Timestamp, upgrade::Word};
 use crate::compute::{Canary, EvidenceRule, ReleaseRevision, ReleaseVersion};
-use crate::{Branch, Digest, ReleaseTag, ServiceName, ServiceVersion};
+use crate::{Branch, Digest, GroupLabel, ReleaseTag, ServiceName, ServiceVersion, StreamName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +28,9 @@ pub struct ComputeRelease {
     /// How it is tried on a share of starts first, where its request said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
+    /// To which grouped stream it was posted, where its own is a line of one; none also where that was not kept yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posted: Option<Posted>,
     /// The digest of its manifest: the key under which that is stored.
     pub manifest: Digest,
     /// The digest of the whole body: another request with this one asks for the same.
@@ -50,6 +53,19 @@ pub struct ComputeRelease {
     /// When it was deployed; it stays when it is superseded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployed_at: Option<Timestamp>,
+}
+
+/// What a release of a line was posted as: from this another region finds the line by its own grouping.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Posted {
+    /// The grouped stream.
+    pub to: StreamName,
+    /// The pull request that it was built for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<GroupLabel>,
+    /// The group that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupLabel>,
 }
 
 impl Body for ComputeRelease {

@@ -5,11 +5,14 @@ use super::regions::Regions;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
 use crate::cli::show;
-use crate::operation::release::view::Release;
+use crate::operation::release::view::{Release, Stream};
 use serde_json::{Value as Json, json};
 use std::path::Path;
+use tidegate_proto::StreamName;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::wire::v1::CreateReleaseRequest;
+use tidegate_proto::record::stream::Grouping;
+use tidegate_proto::wire::v1::{CreateReleaseRequest, ShowStreamRequest};
+use tonic::Code;
 
 /// Where a release goes.
 pub struct Way<'a> {
@@ -40,6 +43,14 @@ pub async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outc
             release.status
         )));
     }
+    // Which line it belongs to there, that region's own grouping says; but not that it goes where everything goes.
+    let stream = match &release.posted {
+        Some(posted) => {
+            is_grouped(&target, &posted.to, to, &release.stream).await?;
+            posted.to.to_string()
+        }
+        None => stream,
+    };
     let message = CreateReleaseRequest { stream, body: body(&release).to_string(), who: reach.who() };
     let reply = target.releases().await?.create_release(message).await?.into_inner();
     for warning in &reply.warnings {
@@ -66,6 +77,27 @@ pub async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outc
     Ok(Outcome::Good)
 }
 
+/// Refuses to bring a release of a line to a region in which its stream has none.
+async fn is_grouped(
+    target: &Reach,
+    base: &StreamName,
+    region: &str,
+    line: &StreamName,
+) -> Result<(), Failure> {
+    let asked = ShowStreamRequest { stream: base.to_string() };
+    let grouping = match target.releases().await?.show_stream(asked).await {
+        Ok(reply) => read::<Stream>(&reply.into_inner().json)?.settings.grouping,
+        Err(status) if status.code() == Code::NotFound => Grouping::None,
+        Err(status) => return Err(status.into()),
+    };
+    if grouping == Grouping::None {
+        return Err(Failure::refused(format!(
+            "{line} is a line of {base}, and {region} does not group {base}: set `grouping` there with `tidegate release stream {base} --set FILE`; nothing was changed"
+        )));
+    }
+    Ok(())
+}
+
 /// What a release says, without what one region made of it.
 fn body(release: &Release) -> Json {
     let mut body = json!({
@@ -78,6 +110,12 @@ fn body(release: &Release) -> Json {
     });
     if let Some(canary) = &release.canary {
         body["canary"] = json!(canary);
+    }
+    if let Some(posted) = &release.posted {
+        let labels = [("pull_request", &posted.pull_request), ("group", &posted.group)];
+        for (name, label) in labels.into_iter().filter_map(|(name, label)| Some((name, label.as_ref()?))) {
+            body[name] = json!(label);
+        }
     }
     body
 }

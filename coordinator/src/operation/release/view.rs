@@ -8,7 +8,7 @@ use tidegate_planner::release::settings;
 use tidegate_planner::stream::retention::{self, Keep};
 use tidegate_proto::compute::{Canary, EvidenceRule, ReleaseVersion};
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
+use tidegate_proto::record::release::{ComputeRelease, Posted, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Pin, Stream as StreamRecord, StreamSettings};
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::{
@@ -53,6 +53,9 @@ pub struct Release {
     /// How it is tried on a share of starts first, where it says so itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
+    /// To which grouped stream it was posted, where its own is a line of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posted: Option<Posted>,
     /// The revision whose body this is, where it came to be by a rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_of: Option<ReleaseRevision>,
@@ -82,6 +85,7 @@ impl Release {
             requires: release.requires.clone(),
             evidence: release.evidence,
             canary: release.canary.clone(),
+            posted: release.posted.clone(),
             rollback_of: release.rollback_of,
             created_by: release.by.clone(),
             created_at: time(release.created_at),

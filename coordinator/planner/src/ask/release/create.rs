@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::{EvidenceRule, ReleaseRequest, canonical};
 use tidegate_proto::record::manifest::Manifest;
-use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
+use tidegate_proto::record::release::{ComputeRelease, Posted, ReleaseStatus, TagRecord};
 use tidegate_proto::record::stream::{
     Grouping, MAX_MANIFEST_BYTES, MAX_PENDING, MAX_REQUIRES, Stream, StreamSettings,
 };
@@ -73,6 +73,11 @@ pub fn create(
         requires: request.requires.clone(),
         evidence: request.evidence,
         canary: request.canary.clone(),
+        posted: (name != *base).then(|| Posted {
+            to: base.clone(),
+            pull_request: request.pull_request.clone(),
+            group: request.group.clone(),
+        }),
         manifest,
         digest,
         rollback_of: None,
