@@ -1,7 +1,11 @@
 //! What is counted, in OpenMetrics text. What a picture can tell (spread, phases) is read from it when asked, so
 //! that a turn pays nothing for it.
 
+mod groups;
+mod streams;
+
 use crate::report::Picture;
+use groups::Groups;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,6 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use streams::Streams;
 use tidegate_planner::Reason;
 use tidegate_proto::UpgradeId;
 
@@ -26,6 +31,8 @@ pub struct Metrics {
     unknown: Family<OfService, Gauge>,
     in_service: Family<OfService, Gauge>,
     phase: Family<InPhase, Gauge>,
+    groups: Groups,
+    streams: Streams,
     revision: Gauge,
     unreadable: Gauge,
     registry: Registry,
@@ -93,6 +100,8 @@ impl Metrics {
             unknown: Family::default(),
             in_service: Family::default(),
             phase: Family::default(),
+            groups: Groups::default(),
+            streams: Streams::default(),
             revision: Gauge::default(),
             unreadable: Gauge::default(),
             registry: Registry::with_prefix("tidegate"),
@@ -115,6 +124,8 @@ impl Metrics {
         r.register("upgrade_phase", "1 for the phase that an upgrade is in", self.phase.clone());
         r.register("seen_revision", "The store's revision that this coordinator sees", self.revision.clone());
         r.register("unreadable_records", "Records of the store that cannot be read", self.unreadable.clone());
+        self.groups.register(r);
+        self.streams.register(r);
     }
 
     /// A turn was taken.
@@ -171,6 +182,8 @@ impl Metrics {
             };
             self.phase.get_or_create(&label).set(1);
         }
+        self.groups.read(&picture.fleet);
+        self.streams.read(&picture.fleet);
     }
 }
 

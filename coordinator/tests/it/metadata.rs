@@ -81,6 +81,21 @@ async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> 
     }
 }
 
+/// Whether the metrics tell so of the group, and count nobody else.
+fn counts(coordinator: &Coordinator, instances: &[(&str, u32)], update: &str) {
+    let text = coordinator.room.metrics.text(&coordinator.room.mirror.picture()).unwrap();
+    let said: Vec<&str> = text.lines().filter(|line| line.starts_with("tidegate_group_")).collect();
+    let states = ["settled", "unexposed", "open", "succeeded", "excused", "failed"].map(|state| {
+        let n = instances.iter().find(|(of, _)| *of == state).map_or(0, |(_, n)| *n);
+        format!("tidegate_group_instances{{group=\"edge\",state=\"{state}\"}} {n}")
+    });
+    let update = format!("tidegate_group_update{{group=\"edge\",state=\"{update}\"}} 1");
+    for line in states.into_iter().chain([update]) {
+        assert!(said.contains(&line.as_str()), "no {line} in {said:#?}");
+    }
+    assert_eq!(said.len(), 7, "{said:#?}");
+}
+
 #[tokio::test]
 async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_asked() {
     let embedded = Embedded::in_memory();
@@ -115,6 +130,7 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
         (&group["update"]["excused"], &group["update"]["failed"][&exposed[1]]["why"]),
         (&json!(1), &json!("exit 1"))
     );
+    counts(&coordinator, &[("open", 2), ("excused", 1), ("failed", 1)], "running");
     assert_ne!(door.send_knowing("GET", path, None, Some(&known)).await.status, StatusCode::NOT_MODIFIED);
     for name in door.exposed().await.iter().filter(|name| !exposed.contains(name)) {
         let told = door.signal(name, &json!({"success": true, "generation": 2})).await;
@@ -122,6 +138,7 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
     }
     let group = until(&coordinator, &door, |group| group["update"].is_null()).await;
     assert_eq!((&group["current"], &group["last"]["outcome"]), (&json!(2), &json!("finished")), "{group:#}");
+    counts(&coordinator, &[("settled", 4)], "finished");
     assert_eq!(door.serves("i-4").await, (2, false));
     let off = door.send("POST", "/v1/groups/edge/cancel", Some(json!({"why": "x"}).to_string())).await;
     assert_eq!(off.body["changed"], json!(false), "none runs");

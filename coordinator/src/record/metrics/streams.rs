@@ -1,0 +1,42 @@
+//! How release streams stand.
+
+use super::count;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tidegate_planner::Fleet;
+
+/// The gauges of all streams.
+#[derive(Default)]
+pub struct Streams {
+    pending: Family<OfStream, Gauge>,
+    canary: Family<OfStream, Gauge>,
+    deployed: Family<OfStream, Gauge>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfStream {
+    stream: String,
+}
+
+impl Streams {
+    /// Names them.
+    pub fn register(&self, r: &mut Registry) {
+        r.register("pending_releases", "Compute releases of a stream that wait", self.pending.clone());
+        r.register("canary_releases", "1 while a release of the stream is in canary", self.canary.clone());
+        let help = "The revision that is deployed; 0 = none yet";
+        r.register("deployed_revision", help, self.deployed.clone());
+    }
+
+    /// Reads them anew.
+    pub fn read(&self, fleet: &Fleet) {
+        for (name, stream) in fleet.streams() {
+            let of = OfStream { stream: name.to_string() };
+            self.pending.get_or_create(&of).set(count(stream.pending.len()));
+            self.canary.get_or_create(&of).set(i64::from(stream.canary.is_some()));
+            let deployed = stream.deployed.as_ref().map_or(0, |head| head.release.revision.get());
+            self.deployed.get_or_create(&of).set(i64::try_from(deployed).unwrap_or(i64::MAX));
+        }
+    }
+}
