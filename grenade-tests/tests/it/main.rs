@@ -10,6 +10,8 @@ mod pantry;
 mod real_etcd;
 mod real_haproxy;
 mod real_postgres;
+mod region;
 mod rig;
 mod versions;
+mod watched_storage;
 mod world;
