@@ -132,7 +132,8 @@ impl Args {
     /// Asks and shows.
     pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         match self.verb {
-            Verb::Start { spec, dry_run, wait, id } => start::start(reach, &spec, id, dry_run, wait).await,
+            Verb::Start { spec, dry_run: true, id, .. } => start::foresee(reach, &spec, id).await,
+            Verb::Start { spec, wait, id, .. } => start::start(reach, &spec, id, wait).await,
             Verb::List { service, active } => look::list(reach, service.unwrap_or_default(), active).await,
             Verb::Status { id, instances } => look::status(reach, id, instances).await,
             Verb::Watch { id } => watch::watch(reach, id).await,

@@ -13,12 +13,13 @@ use tidegate_proto::wire::v1::operator_server::Operator;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
     DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest,
-    FleetHistoryRequest, FleetSpreadReply, FleetSpreadRequest, Instance, JsonReply, LeaderReply,
-    LeaderRequest, ListInstancesRequest, ListTasksRequest, ListTokensRequest, ListUpgradesReply,
-    ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
-    RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest, SettleTaskRequest, SkipInstanceRequest,
-    StartUpgradeReply, StartUpgradeRequest, Task, Token, UncordonNodeRequest, UpgradeCertificateRequest,
-    UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
+    FleetHistoryRequest, FleetSpreadReply, FleetSpreadRequest, ForeseeUpgradeReply, ForeseeUpgradeRequest,
+    Instance, JsonReply, LeaderReply, LeaderRequest, ListInstancesRequest, ListTasksRequest,
+    ListTokensRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest,
+    ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest,
+    SettleTaskRequest, SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest, Task, Token,
+    UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply,
+    UpgradeStatusRequest, WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -96,6 +97,14 @@ impl Operator for OperatorService {
         r: Request<StartUpgradeRequest>,
     ) -> Result<Response<StartUpgradeReply>, Status> {
         wish!(self, r, operation::start, start_upgrade)
+    }
+
+    async fn foresee_upgrade(
+        &self,
+        r: Request<ForeseeUpgradeRequest>,
+    ) -> Result<Response<ForeseeUpgradeReply>, Status> {
+        look(&self.room, &r)?;
+        Ok(Response::new(operation::foresee(&self.room, r.get_ref()).await?))
     }
 
     async fn list_upgrades(

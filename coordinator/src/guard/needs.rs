@@ -14,6 +14,7 @@ pub enum Need {
 /// The methods of the operators' service.
 pub const METHODS: &[(&str, Role)] = &[
     ("Leader", Read),
+    ("ForeseeUpgrade", Read),
     ("ListUpgrades", Read),
     ("UpgradeStatus", Read),
     ("WatchUpgrade", Read),

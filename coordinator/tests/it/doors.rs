@@ -71,6 +71,16 @@ fn a_fresh_store_comes_with_a_token_and_without_it_one_may_only_look() {
     assert_eq!(said.code, 3, "a role that is too small is a refusal: {said:?}");
     assert!(said.err.contains("ci has the role release, and this needs operate"), "{said:?}");
 
+    let spec = daemon.file("spec.yaml", &daemon.ask(&["spec", "new"]).out);
+    let mut start = vec!["upgrade", "start", spec.to_str().unwrap()];
+    let said = run(daemon.anonymous(&start).arg("--token-file").arg(&ci));
+    assert_eq!((said.code, said.err.contains("this needs operate")), (3, true), "{said:?}");
+    start.push("--dry-run");
+    let said = run(&mut daemon.anonymous(&start));
+    assert_eq!(said.code, 3, "who may look may look ahead, and is told what blocks: {said:?}");
+    assert!(said.out.starts_with("blocks   pantry-api has no instance"), "{said:?}");
+    assert_eq!(daemon.ask(&["--json", "upgrade", "list"]).out, "", "nothing was started");
+
     let list = daemon.ask(&["token", "list"]);
     assert_eq!(list.out.lines().count(), 2, "{list:?}");
     assert!(list.out.contains("operator for op"), "who made it: {list:?}");

@@ -7,31 +7,16 @@ use crate::cli::show;
 use crate::operation::spec;
 use std::io::Read;
 use std::path::Path;
-use tidegate_proto::wire::v1::{StartUpgradeReply, StartUpgradeRequest};
+use tidegate_proto::wire::v1::{ForeseeUpgradeReply, ForeseeUpgradeRequest, StartUpgradeRequest};
 
-/// Starts, or shows what starting would do.
-pub async fn start(
-    reach: &Reach,
-    path: &Path,
-    id: String,
-    dry_run: bool,
-    wait: bool,
-) -> Result<Outcome, Failure> {
-    let text = read(path)?;
-    // Read here too: what is wrong is said with the file's name and before anybody is asked.
-    spec::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let request = StartUpgradeRequest { spec: text, id, who: reach.who(), dry_run };
+/// Starts.
+pub async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result<Outcome, Failure> {
+    let request = StartUpgradeRequest { spec: read(path)?, id, who: reach.who(), dry_run: false };
     let reply = reach.client().await?.start_upgrade(request).await?.into_inner();
     if reach.json && !wait {
         show::json(&reply)?;
-    } else if dry_run {
-        show::text(&foreseen(&reply))?;
     } else if !wait {
         show::text(&reply.id)?;
-    }
-    if dry_run {
-        let blocked = reply.findings.iter().any(|finding| finding.blocking);
-        return Ok(if blocked { Outcome::Refused } else { Outcome::Good });
     }
     for finding in &reply.findings {
         eprintln!("tidegate: warning: {}", finding.what);
@@ -43,6 +28,20 @@ pub async fn start(
     Ok(Outcome::Good)
 }
 
+/// Shows what starting would do.
+pub async fn foresee(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
+    let request = ForeseeUpgradeRequest { spec: read(path)?, id };
+    let reply = reach.client().await?.foresee_upgrade(request).await?.into_inner();
+    if reach.json {
+        show::json(&reply)?
+    } else {
+        show::text(&foreseen(&reply))?
+    }
+    let blocked = reply.findings.iter().any(|finding| finding.blocking);
+    Ok(if blocked { Outcome::Refused } else { Outcome::Good })
+}
+
+/// The spec, read here too: what is wrong is said with the file's name and before anybody is asked.
 fn read(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path == Path::new("-") {
@@ -50,11 +49,13 @@ fn read(path: &Path) -> Result<String, Failure> {
     } else {
         std::fs::read_to_string(path).map(|read| text = read)
     };
-    read.map_err(|error| Failure::usage(format!("could not read the spec {}: {error}", path.display())))?;
+    let shown = path.display();
+    read.map_err(|error| Failure::usage(format!("could not read the spec {shown}: {error}")))?;
+    spec::parse(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
     Ok(text)
 }
 
-fn foreseen(reply: &StartUpgradeReply) -> String {
+fn foreseen(reply: &ForeseeUpgradeReply) -> String {
     let mut text = String::new();
     for finding in &reply.findings {
         let word = if finding.blocking { "blocks " } else { "warning" };

@@ -1,0 +1,69 @@
+//! What starting an upgrade would do: asked of any coordinator by whoever may look, and nothing is changed.
+
+use super::{OperationError, answer, spec, start};
+use crate::act::schema::{self, Unbound};
+use crate::room::Room;
+use tidegate_planner::{Fleet, ServiceFleet, preflight, wave};
+use tidegate_proto::UpgradeId;
+use tidegate_proto::record::upgrade::SchemaBinding;
+use tidegate_proto::spec::Spec;
+use tidegate_proto::wire::v1::{Finding, ForeseeUpgradeReply, ForeseeUpgradeRequest, Wave};
+
+/// The first nodes of a wave that are named.
+const NAMED: usize = 10;
+
+/// Tells what preflight finds now, and the waves as they would be drawn.
+pub async fn foresee(
+    room: &Room,
+    asked: &ForeseeUpgradeRequest,
+) -> Result<ForeseeUpgradeReply, OperationError> {
+    let spec = spec::parse(&asked.spec)?;
+    let id = start::name(&asked.id, &spec)?;
+    let (_, reply) = look(room, &id, &spec).await?;
+    Ok(reply)
+}
+
+/// The same, with the schema that the database shows.
+pub(super) async fn look(
+    room: &Room,
+    id: &UpgradeId,
+    spec: &Spec,
+) -> Result<(Option<SchemaBinding>, ForeseeUpgradeReply), OperationError> {
+    let (schema, away) = unless_away(schema::look_only(room, spec).await)?;
+    let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec);
+    findings.extend(away);
+    Ok((schema, ForeseeUpgradeReply { findings, waves }))
+}
+
+/// What was found, or that the database does not answer: the upgrade then waits for it in preflight.
+pub(super) fn unless_away(
+    looked: Result<Option<SchemaBinding>, Unbound>,
+) -> Result<(Option<SchemaBinding>, Option<Finding>), Unbound> {
+    match looked {
+        Err(unbound) if unbound.is_away() => {
+            let what = format!("the upgrade waits in preflight for its database: {}", unbound.told());
+            Ok((None, Some(Finding { blocking: false, what })))
+        }
+        looked => looked.map(|schema| (schema, None)),
+    }
+}
+
+/// What stands in the way, and the waves as they would be drawn now.
+fn foreseen(fleet: &Fleet, id: &UpgradeId, spec: &Spec) -> (Vec<Finding>, Vec<Wave>) {
+    let found = preflight::findings(fleet, spec).into_iter();
+    let findings = found.map(|finding| Finding { blocking: finding.blocks, what: finding.what }).collect();
+    let label = spec.failure_domain.as_deref();
+    let nodes =
+        fleet.service(&spec.service).into_iter().flat_map(ServiceFleet::instances).map(|instance| {
+            (&instance.node, label.and_then(|label| instance.label(label)).unwrap_or_default())
+        });
+    let drawn = wave::draw(id.as_str(), &spec.strategy, nodes);
+    let mut members = drawn.members.iter();
+    let waves = drawn.sizes.iter().zip(1..).map(|(size, wave)| {
+        let nodes: Vec<String> =
+            members.by_ref().take(*size as usize).map(|(node, _)| node.to_string()).collect();
+        let more_nodes = answer::short(nodes.len().saturating_sub(NAMED));
+        Wave { wave, size: *size, nodes: nodes.into_iter().take(NAMED).collect(), more_nodes }
+    });
+    (findings, waves.collect())
+}
