@@ -52,6 +52,7 @@ impl From<OperationError> for Status {
     fn from(error: OperationError) -> Self {
         let code = match &error {
             OperationError::BadInput(_) => Code::InvalidArgument,
+            OperationError::TooLarge(_) => Code::ResourceExhausted,
             OperationError::NotFound(_) => Code::NotFound,
             OperationError::Refused(_) => Code::FailedPrecondition,
             OperationError::Unavailable(_) | OperationError::Store { .. } => Code::Unavailable,

@@ -5,6 +5,7 @@
 
 mod answer;
 mod approve;
+pub mod body;
 mod certificate;
 mod cordon;
 mod decommission;
@@ -67,6 +68,9 @@ pub enum OperationError {
     /// What was said makes no sense by itself.
     #[error("{0}")]
     BadInput(String),
+    /// What was given is larger than is allowed; the limit is told.
+    #[error("{0}")]
+    TooLarge(String),
     /// What was named is not there.
     #[error("{0}")]
     NotFound(String),

@@ -44,6 +44,8 @@ pub enum RefusalKind {
     NotFound,
     /// What was asked for is malformed or contradicts itself.
     Invalid,
+    /// What was asked for is larger than is allowed.
+    TooLarge,
     /// Not as things stand.
     State,
 }
@@ -54,6 +56,7 @@ impl RefusalKind {
         match self {
             Self::NotFound => "not-found",
             Self::Invalid => "invalid",
+            Self::TooLarge => "too-large",
             Self::State => "refused",
         }
     }

@@ -1,6 +1,7 @@
 //! What HTTP answers when something is not done: a fitting status, a machine word and a human sentence. And what a
 //! caller gave, read so that whatever is wrong with it is told in that form.
 
+use crate::operation::body;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
@@ -40,6 +41,7 @@ impl From<Status> for Problem {
     fn from(status: Status) -> Self {
         let (code, word) = match status.code() {
             Code::InvalidArgument => (StatusCode::BAD_REQUEST, "invalid"),
+            Code::ResourceExhausted => (StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             Code::NotFound => (StatusCode::NOT_FOUND, "not-found"),
             Code::FailedPrecondition => (StatusCode::CONFLICT, "refused"),
             Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
@@ -99,7 +101,7 @@ impl<Q> Given<Q> {
     /// Both, the body as JSON; `what` it is, for errors.
     pub fn json<T: DeserializeOwned>(self, what: &str) -> Result<(Q, T), Problem> {
         let (query, text) = self.text()?;
-        let value = serde_json::from_str(&text)
+        let value = body::json(&text)
             .map_err(|e| Problem::invalid(format!("{what} cannot be read: {e}; nothing was changed")))?;
         Ok((query, value))
     }

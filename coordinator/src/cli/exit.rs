@@ -67,7 +67,7 @@ impl From<Unreachable> for Failure {
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
         let code = match status.code() {
-            Code::InvalidArgument | Code::NotFound | Code::Unauthenticated => 2,
+            Code::InvalidArgument | Code::ResourceExhausted | Code::NotFound | Code::Unauthenticated => 2,
             Code::FailedPrecondition | Code::PermissionDenied => 3,
             // A connection that breaks in mid-call is told as any of these; no coordinator says them itself but the first.
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => 4,

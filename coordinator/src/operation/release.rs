@@ -38,8 +38,8 @@ pub use streams::{list as streams, show as show_stream};
 pub use tell::{available, running, signal};
 
 use super::OperationError;
+use super::body::read as body;
 use crate::room::Room;
-use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::str::FromStr;
 use tidegate_planner::ask::release::Asked;
@@ -62,12 +62,6 @@ fn revision(number: u64) -> Result<ReleaseRevision, OperationError> {
 /// Reads a name, a tag, a fraction.
 fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
     text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
-}
-
-/// Reads a JSON body; what is wrong is told with its line and column.
-fn body<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, OperationError> {
-    serde_json::from_str(text)
-        .map_err(|e| OperationError::BadInput(format!("{what} cannot be read: {e}; nothing was changed")))
 }
 
 /// The answer to a wish, with the release that it concerns as it stands now.

@@ -1,6 +1,6 @@
 //! The spec of an upgrade as an operator writes it: YAML to a valid [`Spec`], or every flaw with its place.
 
-use super::OperationError;
+use super::{OperationError, body};
 use tidegate_proto::spec::Spec;
 
 /// The largest spec (the longest real ones have some fifty lines).
@@ -12,10 +12,10 @@ pub const EXAMPLE: &str = include_str!("spec/example.yaml");
 /// Reads a spec.
 ///
 /// # Errors
-/// `BadInput` with line and column for what cannot be read, or with every flaw of what can.
+/// `BadInput` with line and column for what cannot be read, or with every flaw of what can; `TooLarge`.
 pub fn parse(text: &str) -> Result<Spec, OperationError> {
     if text.len() > MOST_BYTES {
-        return Err(OperationError::BadInput(format!(
+        return Err(OperationError::TooLarge(format!(
             "the spec is {} bytes long, at most {MOST_BYTES} are allowed",
             text.len()
         )));
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Spec, OperationError> {
 
 /// What went wrong, with line and column also where the library's own words leave them out.
 fn readable(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
+    let text = body::of_yaml(error);
     let text = text.trim();
     match error.location() {
         Some(at) if !text.contains("line") => format!("{text} (line {}, column {})", at.line(), at.column()),

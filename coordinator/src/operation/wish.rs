@@ -169,6 +169,7 @@ pub fn refused(refusal: Refusal) -> OperationError {
     match refusal.kind {
         RefusalKind::NotFound => OperationError::NotFound(refusal.message),
         RefusalKind::Invalid => OperationError::BadInput(refusal.message),
+        RefusalKind::TooLarge => OperationError::TooLarge(refusal.message),
         RefusalKind::State => OperationError::Refused(refusal.message),
     }
 }

@@ -50,6 +50,11 @@ pub struct Herd {
 impl Herd {
     /// `count` instances at version 1, admitted and reporting.
     pub async fn at_version_1(store: Store, count: usize) -> Self {
+        Self::at(store, count, 1).await
+    }
+
+    /// The same at some version.
+    pub async fn at(store: Store, count: usize, version: i64) -> Self {
         let lease = store.lease(Duration::from_secs(60)).await.unwrap();
         let mut herd = Self {
             store,
@@ -63,13 +68,13 @@ impl Herd {
         for n in 0..count {
             herd.agents.insert(
                 node(n),
-                Agent { report: report(n), zone: format!("z{}", n % 3), broken_at_2: false },
+                Agent { report: report(n, version), zone: format!("z{}", n % 3), broken_at_2: false },
             );
         }
         let admitted: Vec<(NodeId, Revision)> = stream::iter(herd.agents.keys().cloned())
             .map(|n| {
                 let herd = &herd;
-                async move { (n.clone(), herd.admit(&n, &release(1)).await.unwrap()) }
+                async move { (n.clone(), herd.admit(&n, &release(version)).await.unwrap()) }
             })
             .buffer_unordered(64)
             .collect()
@@ -226,8 +231,8 @@ impl Herd {
     }
 }
 
-fn report(n: usize) -> Report {
-    let release = release(1);
+fn report(n: usize, version: i64) -> Report {
+    let release = release(version);
     Report {
         version: Some(release.version),
         release: Some(release.tag.clone()),

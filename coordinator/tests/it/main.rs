@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
+mod bad_input;
 mod cli;
 mod crash_sweep;
 mod doors;

@@ -155,9 +155,20 @@ impl Daemon {
 
     /// One HTTP request, by hand.
     pub fn http(&self, path: &str) -> String {
+        self.request("GET", path, None, "")
+    }
+
+    /// The same with everything that it may have, and its answer.
+    pub fn request(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> String {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(self.address("http")).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let bearer = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{bearer}Content-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

@@ -166,7 +166,7 @@ async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
             400,
             "fraction",
         ),
-        ("", large.to_string(), 400, "at most"),
+        ("", large.to_string(), 413, "at most 524288"),
         ("", "x".repeat(1100 * 1024), 413, "at most"),
         ("/rollback", json!({ "revision": 7 }).to_string(), 404, "7"),
         ("/rollback", json!({}).to_string(), 400, "revision"),

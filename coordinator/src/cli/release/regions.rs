@@ -2,6 +2,7 @@
 
 use crate::cli::exit::Failure;
 use crate::cli::reach::Reach;
+use crate::operation::body;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ impl Regions {
         let text = std::fs::read_to_string(file)
             .map_err(|e| Failure::usage(format!("could not read the regions {shown}: {e}")))?;
         let all: BTreeMap<String, Region> = serde_saphyr::from_str(&text)
-            .map_err(|e| Failure::usage(format!("{shown}: {e}; nothing was changed")))?;
+            .map_err(|e| Failure::usage(format!("{shown}: {}; nothing was changed", body::of_yaml(&e))))?;
         Ok(Self { file: file.to_owned(), all })
     }
 

@@ -1,6 +1,6 @@
 //! A person, or CI, gives a group another document. Asked twice, it is given once.
 
-use super::super::{OperationError, remarking, wish};
+use super::super::{OperationError, body, remarking, wish};
 use super::{parse, reply};
 use crate::room::Room;
 use crate::seat::Seat;
@@ -16,9 +16,7 @@ pub async fn set(
     asked: SetMetadataRequest,
 ) -> Result<MetadataReply, OperationError> {
     let group: GroupName = parse(&asked.group)?;
-    let request: UpdateRequest = serde_json::from_str(&asked.body).map_err(|e| {
-        OperationError::BadInput(format!("the update cannot be read: {e}; nothing was changed"))
-    })?;
+    let request: UpdateRequest = body::read("the update", &asked.body)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let granted = wish::settle(
         room,

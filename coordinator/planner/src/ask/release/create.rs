@@ -124,7 +124,10 @@ fn valid(stream: &Stream, request: &ReleaseRequest) -> Result<(), Refusal> {
     }
     let bytes = canonical(&request.manifest).len();
     if bytes > MAX_MANIFEST_BYTES {
-        return invalid(format!("the manifest has {bytes} bytes, at most {MAX_MANIFEST_BYTES} are allowed"));
+        return refuse(
+            RefusalKind::TooLarge,
+            format!("the manifest has {bytes} bytes, at most {MAX_MANIFEST_BYTES} are allowed"),
+        );
     }
     let flaws: Vec<String> = findings(&request.manifest)
         .into_iter()

@@ -124,7 +124,6 @@ fn requests_that_make_no_sense_change_nothing() {
     let many: Json = (0..17).map(|n| (format!("s{n}"), json!(1))).collect::<serde_json::Map<_, _>>().into();
     let cases = [
         (json!({"manifest": []}), "not an object"),
-        (json!({"manifest": {"x": "y".repeat(MAX_MANIFEST_BYTES)}}), "at most 524288 are allowed"),
         (
             json!({"manifest": {"pg_settings": {"common": {"work_mem": 4}}}}),
             "pg_settings.common.work_mem is a number",
@@ -140,6 +139,10 @@ fn requests_that_make_no_sense_change_nothing() {
         assert!(refused.message.contains(expected), "{refused}");
         assert_eq!((refused.kind, world.store.revision), (RefusalKind::Invalid, before));
     }
+    let before = world.store.revision;
+    let large = world.create(1, json!({"manifest": {"x": "y".repeat(MAX_MANIFEST_BYTES)}})).unwrap_err();
+    assert!(large.message.contains("at most 524288 are allowed"), "{large}");
+    assert_eq!((large.kind, world.store.revision), (RefusalKind::TooLarge, before));
     let settings = [
         (json!({"minimum_available": 0}), "minimum_available is 0"),
         (
