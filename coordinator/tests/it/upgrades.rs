@@ -92,7 +92,9 @@ async fn two_thousand_instances_in_waves_of_hundreds() {
     tokio::spawn(herd.run(end.clone()));
     let strategy = "strategy: {rolling: {batch: \"20%\"}}\nmin_in_service: \"50%\"\nmax_unavailable: \"20%\"";
     coordinator.start_upgrade(&spec(strategy), "u1").await.unwrap();
-    let status = coordinator.reaches("u1", "completed").await;
+    let over = coordinator.is_over_within("u1", Duration::from_secs(180)).await;
+    assert_eq!(over, "Completed");
+    let status = coordinator.status("u1").await;
     assert_eq!(status.upgrade.unwrap().waves, 5);
     assert_eq!(status.spread.unwrap().by_version, [(2, 2000)].into());
     assert_eq!((status.instances.len(), status.more_instances), (1000, 1000));

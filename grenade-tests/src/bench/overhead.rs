@@ -23,7 +23,7 @@ use crate::demo::operator::Operator;
 use crate::world::agent::Agent;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::{self, Etcd};
-use crate::world::{Spawn, World, port};
+use crate::world::{Spawn, World};
 use harbour::{Berth, Harbour};
 use strategy::Plan;
 
@@ -129,7 +129,8 @@ impl<'a> Bench<'a> {
         let harbour = Harbour::build(world, versions)?;
         let (berths, shell_berths) =
             (Harbour::berths(world, "node", NODES)?, Harbour::berths(world, "shell", NODES)?);
-        let coordinator = Coordinator::start(world, coordinator_plan(etcd.store_argument())?).await?;
+        let coordinator =
+            Coordinator::start(world, CoordinatorPlan::new("coordinator", etcd.store_argument())?).await?;
         let store = etcd.endpoints();
         let agents = berths
             .iter()
@@ -221,17 +222,4 @@ async fn launch(world: &World, harbour: &Harbour, berths: &[Berth]) -> anyhow::R
         ensure!(status.success(), "{} ended with {status}: {}", process.name(), process.tail());
     }
     harbour::all_carry(berths, 1).await
-}
-
-fn coordinator_plan(store: String) -> anyhow::Result<CoordinatorPlan> {
-    Ok(CoordinatorPlan {
-        name: "coordinator".to_owned(),
-        store,
-        store_listen: None,
-        http: port::free()?,
-        grpc: port::free()?,
-        prefix: None,
-        env: Vec::new(),
-        args: Vec::new(),
-    })
 }

@@ -18,7 +18,7 @@ use crate::bench::fleet;
 use crate::bench::median::{median, quantile};
 use crate::demo::operator::Operator;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
-use crate::world::{World, etcd, port};
+use crate::world::{World, etcd};
 
 /// How many instances are walked, one at a time: each gives a decision when it is drained and, but for the last, one
 /// when it is back.
@@ -38,16 +38,7 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     let room = tempfile::Builder::new().prefix("reaction").tempdir_in(dir)?;
     let world = World::alone(room.path())?;
     let etcd = etcd::start(&world, 1).await?;
-    let plan = CoordinatorPlan {
-        name: "coordinator".to_owned(),
-        store: etcd.store_argument(),
-        store_listen: None,
-        http: port::free()?,
-        grpc: port::free()?,
-        prefix: None,
-        env: Vec::new(),
-        args: Vec::new(),
-    };
+    let plan = CoordinatorPlan::new("coordinator", etcd.store_argument())?;
     let coordinator = Coordinator::start(&world, plan).await?;
     let mut client = Client::connect(etcd.endpoints(), None).await?;
     let agents = Agents::join(&mut client).await?;

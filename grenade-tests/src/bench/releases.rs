@@ -18,7 +18,7 @@ use crate::bench::proc;
 use crate::demo::operator::Operator;
 use crate::world::caller::Caller;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan, token_file};
-use crate::world::etcd::{self, Etcd};
+use crate::world::etcd;
 use crate::world::wait::wait_for_200;
 use crate::world::{Process, Spawn, World, port};
 use traffic::Traffic;
@@ -53,7 +53,8 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     let room = tempfile::Builder::new().prefix("releases").tempdir_in(dir)?;
     let world = World::alone(room.path())?;
     let etcd = etcd::start(&world, 1).await?;
-    let coordinator = Coordinator::start(&world, plan(&etcd)?).await?;
+    let plan = CoordinatorPlan::new("coordinator", etcd.store_argument())?;
+    let coordinator = Coordinator::start(&world, plan).await?;
     Operator::connect(coordinator.plan.grpc).await?;
     let token = std::fs::read_to_string(token_file(&world)?).context("could not read the token")?;
     let mut caller = Caller::connect(coordinator.plan.http, Some(token.trim())).await?;
@@ -65,19 +66,6 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     let mut figures = compared(&short, &long);
     figures.extend(starts(&world, &coordinator).await?);
     Ok(figures)
-}
-
-fn plan(etcd: &Etcd) -> anyhow::Result<CoordinatorPlan> {
-    Ok(CoordinatorPlan {
-        name: "coordinator".to_owned(),
-        store: etcd.store_argument(),
-        store_listen: None,
-        http: port::free()?,
-        grpc: port::free()?,
-        prefix: None,
-        env: Vec::new(),
-        args: Vec::new(),
-    })
 }
 
 struct History<'a> {

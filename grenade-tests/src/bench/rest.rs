@@ -40,7 +40,8 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     let etcd = etcd::start(&world, 1).await?;
     let database = format!("sqlite:{}", world.path("pantry.db").display());
     pantry::seed(&world, &database, ROWS).await?;
-    let coordinator = Coordinator::start(&world, coordinator_plan(&etcd)?).await?;
+    let plan = CoordinatorPlan::new("coordinator", etcd.store_argument())?;
+    let coordinator = Coordinator::start(&world, plan).await?;
     let nodes: Vec<(String, SocketAddr)> =
         (1..=NODES).map(|n| Ok((format!("node-{n}"), port::free()?))).collect::<anyhow::Result<_>>()?;
     let balancer = balancer::start(&world, &nodes).await?;
@@ -98,19 +99,6 @@ fn figures(found: &Found, sent: u64) -> Vec<Figure> {
             "for comparison",
         ),
     ]
-}
-
-fn coordinator_plan(etcd: &Etcd) -> anyhow::Result<CoordinatorPlan> {
-    Ok(CoordinatorPlan {
-        name: "coordinator".to_owned(),
-        store: etcd.store_argument(),
-        store_listen: None,
-        http: port::free()?,
-        grpc: port::free()?,
-        prefix: None,
-        env: Vec::new(),
-        args: Vec::new(),
-    })
 }
 
 fn agents(

@@ -136,14 +136,10 @@ async fn coordinator(
         }
     };
     let plan = CoordinatorPlan {
-        name: "coordinator".to_owned(),
-        store,
         store_listen,
-        http: port::free()?,
-        grpc: port::free()?,
-        prefix: None,
         env: vec![(DATABASE_VARIABLE.to_owned(), database.to_owned())],
         args: vec!["--migrations".to_owned(), schema::write(world)?.display().to_string()],
+        ..CoordinatorPlan::new("coordinator", store)?
     };
     Ok((Coordinator::start(world, plan).await?, endpoints))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::world::wait::wait_for_200;
-use crate::world::{Process, Spawn, World, WorldError, program};
+use crate::world::{Process, Spawn, World, WorldError, port, program};
 
 /// How long a coordinator may take to answer.
 const READY: Duration = Duration::from_secs(30);
@@ -29,6 +29,25 @@ pub struct CoordinatorPlan {
     pub env: Vec<(String, String)>,
     /// Arguments beyond these.
     pub args: Vec<String>,
+}
+
+impl CoordinatorPlan {
+    /// On free ports, with nothing beyond what it needs.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub fn new(name: &str, store: String) -> Result<Self, WorldError> {
+        Ok(Self {
+            name: name.to_owned(),
+            store,
+            store_listen: None,
+            http: port::free()?,
+            grpc: port::free()?,
+            prefix: None,
+            env: Vec::new(),
+            args: Vec::new(),
+        })
+    }
 }
 
 /// A coordinator that runs.

@@ -131,14 +131,10 @@ impl Region {
 
 fn plan(rig: &Rig, etcd: Option<&Etcd>, listen: SocketAddr) -> CoordinatorPlan {
     let embedded = || format!("embedded:{}", rig.world.path("store").display());
+    let store = etcd.map_or_else(embedded, Etcd::store_argument);
     CoordinatorPlan {
-        name: "only".to_owned(),
-        store: etcd.map_or_else(embedded, Etcd::store_argument),
         store_listen: etcd.is_none().then_some(listen),
-        http: port::free().unwrap(),
-        grpc: port::free().unwrap(),
-        prefix: None,
-        env: Vec::new(),
         args: ["--leader-ttl", "2s"].map(str::to_owned).to_vec(),
+        ..CoordinatorPlan::new("only", store).unwrap()
     }
 }

@@ -18,7 +18,7 @@ use store::TestStore;
 use tempfile::TempDir;
 
 /// How long a level is waited for: far longer than it ever takes.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(60);
 
 /// The test that this binary runs to become a service.
 pub const CALLED: &str = "become_a_service_where_that_is_asked_for";

@@ -152,12 +152,7 @@ impl Fleet {
             // Where they die often, the store is the same each time: nobody needs to be heard first.
             let (ttl, hearing) = if watched.is_some() { ("1s", "0s") } else { ("2s", "3s") };
             let plan = CoordinatorPlan {
-                name: (*name).to_owned(),
-                store,
                 store_listen: etcd.is_none().then_some(listen),
-                http: port::free().unwrap(),
-                grpc: port::free().unwrap(),
-                prefix: None,
                 env,
                 args: [
                     "--migrations",
@@ -169,6 +164,7 @@ impl Fleet {
                 ]
                 .map(str::to_owned)
                 .to_vec(),
+                ..CoordinatorPlan::new(name, store).unwrap()
             };
             coordinators.push(Coordinator::start(world, plan).await.unwrap());
         }

@@ -9,7 +9,7 @@ use grenade_tests::demo::operator::Operator;
 use grenade_tests::trace::{Put, Trace};
 use grenade_tests::world::caller::Caller;
 use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan, token_file};
-use grenade_tests::world::{World, etcd, port};
+use grenade_tests::world::{World, etcd};
 use http::{Method, StatusCode};
 use serde_json::{Value as Json, json};
 use tidegate_proto::compute::ReleaseRevision;
@@ -121,14 +121,8 @@ impl Client {
 
 async fn coordinator(world: &World, name: &str, store: &str) -> Coordinator {
     let plan = CoordinatorPlan {
-        name: name.to_owned(),
-        store: store.to_owned(),
-        store_listen: None,
-        http: port::free().unwrap(),
-        grpc: port::free().unwrap(),
-        prefix: None,
-        env: Vec::new(),
         args: ["--leader-ttl", "1s"].map(str::to_owned).to_vec(),
+        ..CoordinatorPlan::new(name, store.to_owned()).unwrap()
     };
     Coordinator::start(world, plan).await.unwrap()
 }

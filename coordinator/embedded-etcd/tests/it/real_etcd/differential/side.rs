@@ -12,7 +12,7 @@ use etcd_client::{
 use super::operation::{self, Get, Operation, Put, Range, Step, Watch};
 
 /// How long an event that must come may take.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Seconds; long enough that no lease lapses within a case.
 const TTL: i64 = 3600;
