@@ -156,7 +156,8 @@ async fn an_agent_that_may_not_read_its_tasks_loses_nothing_but_those_and_says_s
     assert_eq!(granted.len(), own.len(), "the guide has one line for each");
     etcd.asks_for_passwords(&mut world, "agent-n1", granted).await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
-    world.top = "[hook.note]\nargv = [\"touch\", \"noted\"]".to_owned();
+    let noted = world.path().join("noted");
+    world.top = format!("[hook.note]\nargv = [\"touch\", {noted:?}]");
     world.store.set_window(1, 2).await;
     let _agent = world.agent();
     world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
@@ -191,4 +192,5 @@ async fn an_agent_that_may_not_read_its_tasks_loses_nothing_but_those_and_says_s
         }
     };
     wait_for("it is run", &world, outcome, |outcome| *outcome == Some(Outcome::Succeeded)).await;
+    assert!(noted.exists(), "the hook was run");
 }
