@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::Identity;
+use tidegate_proto::record::window::Window;
 use tidegate_proto::{
     Commit, InstanceId, Key, Precondition, ReleaseTag, Revision, ServiceVersion, Value, mutant,
 };
@@ -84,6 +85,33 @@ impl std::fmt::Display for Refused {
     }
 }
 
+/// What the asker's watch has told of the store. It may be old: whatever is written on it compares it.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The window.
+    pub window: Window,
+    /// Its mod_revision.
+    pub window_at: Revision,
+    /// The mod_revision of the asker's own report.
+    pub report_at: Revision,
+}
+
+/// As [`admit`], without reading what was told already. Where that admits it and still stands, it is written on that;
+/// else everything is read, so that nothing is refused on what may be old.
+pub async fn admit_as_told(
+    store: &Store,
+    candidate: &Candidate<'_>,
+    told: &Told,
+) -> Result<Revision, NotAdmitted> {
+    if told.window.admits(candidate.version) && told.report_at.exists() {
+        match write(store, candidate, told.window_at, told.report_at).await {
+            Err(NotAdmitted::Commit(CommitError::Conflict { .. })) => {}
+            answer => return answer,
+        }
+    }
+    admit(store, candidate).await
+}
+
 /// Admits `candidate`; returns the mod_revision of its inventory record.
 pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
     let mut attempt = 0;
@@ -123,6 +151,20 @@ async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Re
     if report.exists() && stands(read, &inventory_key, candidate) {
         return Ok(candidate.known);
     }
+    write(store, candidate, window, report).await
+}
+
+/// Writes the admission, on the condition that the window and the report are what they were.
+async fn write(
+    store: &Store,
+    candidate: &Candidate<'_>,
+    window: Revision,
+    report: Revision,
+) -> Result<Revision, NotAdmitted> {
+    let InstanceId { service, node } = candidate.instance.clone();
+    let window_key = Key::Window(service.clone());
+    let report_key = Key::Report(service.clone(), node.clone());
+    let inventory_key = Key::Inventory(service, node);
     let inventory = Inventory {
         version: candidate.version,
         release: candidate.release.clone(),
@@ -206,17 +248,18 @@ pub(crate) fn now() -> Timestamp {
 mod tests {
     use super::*;
     use tidegate_embedded_etcd::Embedded;
-    use tidegate_proto::record::window::Window;
+    use tidegate_proto::record::report::Report;
     use tidegate_proto::{Prefix, ServiceName};
 
     fn version(n: i64) -> ServiceVersion {
         ServiceVersion::new(n).unwrap()
     }
 
-    async fn set_window(store: &Store, service: &ServiceName, floor: i64, ceiling: i64) {
+    async fn set_window(store: &Store, service: &ServiceName, floor: i64, ceiling: i64) -> Revision {
         let window =
             Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
-        store.commit(&Commit::new().put(Key::Window(service.clone()), window)).await.unwrap();
+        let commit = Commit::new().put(Key::Window(service.clone()), window);
+        store.commit(&commit).await.unwrap().revision
     }
 
     #[tokio::test]
@@ -260,5 +303,44 @@ mod tests {
         set_window(&store, &instance.service, 2, 2).await;
         let answer = decide(&store, &candidate, &read).await;
         assert!(matches!(answer, Err(NotAdmitted::Commit(CommitError::Conflict { .. }))), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn what_was_told_is_written_on_only_while_it_stands() {
+        let client = Embedded::in_memory().client().await.unwrap();
+        let store = Store::over(client, Prefix::default());
+        let instance = InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap());
+        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
+        let candidate = |n| Candidate {
+            instance: &instance,
+            version: version(n),
+            release: None,
+            labels: &labels,
+            identity: &identity,
+            known: Revision::ABSENT,
+        };
+        let report: Report = serde_json::from_value(serde_json::json!({ "identity": identity })).unwrap();
+        let key = Key::Report(instance.service.clone(), instance.node.clone());
+        let report_at = store.commit(&Commit::new().put(key, report)).await.unwrap().revision;
+        let window_at = set_window(&store, &instance.service, 1, 2).await;
+        let window = Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap() };
+        let told = Told { window, window_at, report_at };
+        let first = admit_as_told(&store, &candidate(2), &told).await.unwrap();
+        assert_eq!(first, Revision(window_at.0 + 1));
+
+        // What was told is old, whichever way the window has moved since.
+        set_window(&store, &instance.service, 3, 3).await;
+        let refused = admit_as_told(&store, &candidate(2), &told).await;
+        assert!(matches!(refused, Err(NotAdmitted::Refused(_))), "{refused:?}");
+        assert!(admit_as_told(&store, &candidate(3), &told).await.is_ok(), "the window lets it in now");
+
+        // Another agent's report is no ground to write on, though nothing was told of it.
+        let other = Identity { nonce: "another".into(), boot: "b".into() };
+        let report: Report = serde_json::from_value(serde_json::json!({ "identity": other })).unwrap();
+        let key = Key::Report(instance.service.clone(), instance.node.clone());
+        store.commit(&Commit::new().put(key, report)).await.unwrap();
+        let window_at = set_window(&store, &instance.service, 1, 2).await;
+        let held = admit_as_told(&store, &candidate(2), &Told { window_at, ..told }).await;
+        assert!(matches!(held, Err(NotAdmitted::Held { .. })), "{held:?}");
     }
 }

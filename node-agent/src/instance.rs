@@ -4,6 +4,7 @@
 mod act;
 
 use crate::admit::{self, NotAdmitted};
+use crate::config::settings::Driver as Configured;
 use crate::config::{Node, Service};
 use crate::directive::accept::{self, Reading};
 use crate::directive::decide::{Act, decide};
@@ -35,6 +36,10 @@ const AT_ONCE: Duration = Duration::from_millis(5);
 
 /// How many acts may follow from one look, however little each of them changes.
 const ACTS_ON_A_LOOK: u32 = 4;
+
+/// For how long a hook that was just begun has the machine for itself: that it runs is told afterwards. Of many nodes on
+/// one machine, or with one store, each would have its hook begin later by what the others have to tell.
+const BESIDE_A_HOOK: Duration = Duration::from_millis(50);
 
 /// What ends the agent, not the service.
 #[derive(Debug, thiserror::Error)]
@@ -154,7 +159,8 @@ impl Instance {
                 self.be_silent().await?;
             } else if !(brief || admits) {
                 // Else what follows at once is reported instead.
-                self.report(&seen).await?;
+                let pause = if self.begins_a_hook(&act) { BESIDE_A_HOOK } else { Duration::ZERO };
+                self.report_after(pause, &seen).await?;
             }
             if let Some(why) = standstill(&self.service, &self.journal, &seen).filter(|_| waits) {
                 self.trouble(&why);
@@ -354,15 +360,26 @@ impl Instance {
         }
     }
 
+    /// Whether `act` begins a hook, and waits for its end.
+    fn begins_a_hook(&self, act: &Act) -> bool {
+        matches!(act, Act::Stop | Act::Start(_))
+            && matches!(self.service.driver, Some(Configured::Command(_)))
+    }
+
     /// Says what changed, in the background: it is on the disk before it is told.
     async fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
+        self.report_after(Duration::ZERO, seen).await
+    }
+
+    /// The same, a little later, if nothing newer is told by then.
+    async fn report_after(&mut self, pause: Duration, seen: &Seen) -> Result<(), Fatal> {
         if !self.speaks {
             return Ok(());
         }
         self.save().await?;
         let failures = self.stager.failures();
         let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
-        self.publisher.begin(&self.link, &self.identity, report, seen.now);
+        self.publisher.begin(&self.link, &self.identity, report, seen.now, pause);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 pub mod compose;
 pub mod debounce;
+mod linger;
 pub mod observe;
 pub mod probe;
 pub mod publish;

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::scope::{Range, Scope};
 use crate::store::Store;
 use etcd_client::{GetOptions, GetResponse, KeyValue, Txn, TxnOp, TxnOpResponse};
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::{Key, Prefix, Revision};
 
 /// How many keys one page has. At 400 bytes a record this is 2 MiB; smaller pages cost 3–5 times as much in all.
 const PAGE: i64 = 5_000;
@@ -116,7 +116,8 @@ impl Store {
         }
     }
 
-    /// While the records of one page are read, the next page is on its way.
+    /// While the records of one page are read, the next page is on its way: on another thread, because taking a page in
+    /// from the connection is work too.
     async fn list_each(&self, ranges: &[Range], into: &mut Snapshot) -> Result<(), StoreError> {
         for range in ranges {
             let mut size = PAGE;
@@ -127,11 +128,14 @@ impl Store {
             }
             let at = into.revision;
             while let Some(from) = next_page(&page) {
+                let reading = tokio::spawn(take_in(self.prefix().clone(), page, std::mem::take(into)));
                 let next = self.page(range, from, &mut size, at_revision(at));
-                let (next, ()) = tokio::join!(next, self.take_in(&page, into));
+                let (next, read) = tokio::join!(next, reading);
+                // Never cancelled; where it broke, so does whoever waits for it.
+                *into = read.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()));
                 (page, _) = next?;
             }
-            self.take_in(&page, into).await;
+            *into = take_in(self.prefix().clone(), page, std::mem::take(into)).await;
         }
         Ok(())
     }
@@ -173,14 +177,15 @@ impl Store {
             }
         }
     }
+}
 
-    /// Reads the records of a page, and lets others go on now and then: the next page comes meanwhile.
-    async fn take_in(&self, page: &GetResponse, into: &mut Snapshot) {
-        for some in page.kvs().chunks(RECORDS_AT_ONCE) {
-            some.iter().for_each(|kv| into.take_in(self.prefix(), kv));
-            tokio::task::yield_now().await;
-        }
+/// Reads the records of a page, and lets others go on now and then: the next page comes meanwhile.
+async fn take_in(prefix: Prefix, page: GetResponse, mut into: Snapshot) -> Snapshot {
+    for some in page.kvs().chunks(RECORDS_AT_ONCE) {
+        some.iter().for_each(|kv| into.take_in(&prefix, kv));
+        tokio::task::yield_now().await;
     }
+    into
 }
 
 fn at_revision(revision: Revision) -> GetOptions {

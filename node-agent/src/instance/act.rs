@@ -2,7 +2,7 @@
 //! write, before the next effect or the next wait. Killed between, the agent sees it again.
 
 use super::{Fatal, Instance};
-use crate::admit::{self, Candidate, NotAdmitted};
+use crate::admit::{self, Candidate, NotAdmitted, Told};
 use crate::config::settings::Driver as Configured;
 use crate::directive::decide::Act;
 use crate::directive::phase::{Phase, Target};
@@ -158,7 +158,11 @@ impl Instance {
             identity: &self.identity,
             known: self.known_admission(),
         };
-        match admit::admit(&store, &candidate).await {
+        let asked = match self.told_of(&candidate) {
+            Some(told) => admit::admit_as_told(&store, &candidate, &told).await,
+            None => admit::admit(&store, &candidate).await,
+        };
+        match asked {
             Ok(revision) => {
                 tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
                 self.journal.admitted = Some(Admitted { version, release, revision });
@@ -180,6 +184,22 @@ impl Instance {
                 Ok(Err(Refused::NotNow))
             }
         }
+    }
+
+    /// What the watch has told of what an admission depends on. None where that is not all known, or where the former
+    /// admission may still stand: then it is read whether anything has to be written at all.
+    fn told_of(&self, candidate: &Candidate<'_>) -> Option<Told> {
+        let stands = self.journal.admitted.as_ref().is_some_and(|last| last.version == candidate.version);
+        let known = self.seen_inputs.window.as_ref().filter(|_| !stands)?;
+        let (report_at, holder) = self.seen_inputs.report.as_ref()?;
+        // Its own last report may be younger than what the watch has shown; that is its own too, as each was written
+        // over the one before it.
+        let report_at = self.publisher.at().max(*report_at);
+        (holder.as_ref() == Some(&self.identity)).then(|| Told {
+            window: known.window.clone(),
+            window_at: known.revision,
+            report_at,
+        })
     }
 
     async fn admit_running(

@@ -3,6 +3,8 @@
 
 use crate::admit::{self, NotAdmitted};
 use crate::link::{Leased, Link};
+use crate::report::linger::Lingering;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tidegate_proto::record::report::{Identity, Report};
 use tidegate_proto::{Commit, InstanceId, Key, Precondition, Revision, Value};
@@ -22,6 +24,8 @@ pub struct Publisher {
     /// None while a report is being written.
     rests: Option<Published>,
     writes: Option<JoinHandle<(Published, Result<(), NotPublished>)>>,
+    /// What is being written, until it is.
+    lingers: Option<Arc<Lingering>>,
     /// The newest revision at which the key was seen not to exist.
     gone_at: Revision,
     /// Whether what is being written is to be said again.
@@ -36,6 +40,7 @@ impl Publisher {
         Self {
             rests: Some(Published::nothing(instance)),
             writes: None,
+            lingers: None,
             gone_at: Revision::ABSENT,
             forgets: false,
             again_at: None,
@@ -63,8 +68,10 @@ impl Publisher {
         self.rests.as_ref().map_or(Revision::ABSENT, |published| published.at)
     }
 
-    /// Begins to write `report` if that is due and nothing is being written.
-    pub fn begin(&mut self, link: &Link, own: &Identity, report: Report, now: Instant) {
+    /// Begins to write `report` if that is due and nothing is being written: after `pause`, in which a newer one may
+    /// take its place.
+    pub fn begin(&mut self, link: &Link, own: &Identity, report: Report, now: Instant, pause: Duration) {
+        let Some(report) = self.take_the_place(report, pause) else { return };
         if self.again_at.is_some_and(|at| now < at) {
             return;
         }
@@ -75,10 +82,25 @@ impl Publisher {
             return;
         }
         let own = own.clone();
+        let lingering = Arc::new(Lingering::new(report));
+        self.lingers = Some(Arc::clone(&lingering));
         self.writes = Some(tokio::spawn(async move {
-            let done = published.publish(&store, &leased, &own, report, now).await;
+            let done = match lingering.ripe(pause).await {
+                Some(report) => published.publish(&store, &leased, &own, report, now).await,
+                None => Ok(()),
+            };
             (published, done)
         }));
+    }
+
+    /// In the place of one that waits still; gives it back where there is none.
+    fn take_the_place(&self, report: Report, pause: Duration) -> Option<Report> {
+        let Some(lingering) = &self.lingers else { return Some(report) };
+        let late = lingering.replace(report);
+        if pause.is_zero() {
+            lingering.hurry();
+        }
+        late
     }
 
     /// Whether one was being written and that has ended.
@@ -104,7 +126,7 @@ impl Publisher {
             published.forget();
         }
         self.rests = Some(published);
-        self.writes = None;
+        (self.writes, self.lingers) = (None, None);
         self.again_at = done.is_err().then(|| Instant::now() + PATIENCE);
         done
     }
