@@ -119,9 +119,8 @@ impl Reason {
                 .first
                 .first()
                 .map(|node| format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")),
-            Self::Behind { service, .. } | Self::Floor { service, .. } => {
-                Some(format!("tidegate upgrade list {service} --active"))
-            }
+            Self::Behind { service, .. } => Some(format!("tidegate fleet list {service}")),
+            Self::Floor { service, .. } => Some(format!("tidegate upgrade list {service} --active")),
             Self::Evidence { compute, storage, .. } => {
                 Some(format!("tidegate release evidence {compute} {storage} pass --stream {stream}"))
             }
@@ -196,10 +195,17 @@ impl Reason {
 
     /// The same for a compute release.
     pub fn for_release(&self, stream: &StreamName, revision: ReleaseRevision) -> WaitingFor {
+        let who = match self {
+            // The storage below it may be somebody else's to upgrade.
+            Self::Behind { .. } => {
+                "whoever upgrades that service; Tidegate only watches it while no upgrade of it runs"
+            }
+            _ => self.who(),
+        };
         WaitingFor {
             kind: self.kind().to_owned(),
             what: self.to_string(),
-            who: self.who().to_owned(),
+            who: who.to_owned(),
             command: self.release_command(stream, revision),
             deadline: self.deadline(),
             since: None,
