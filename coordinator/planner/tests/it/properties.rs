@@ -60,9 +60,11 @@ proptest! {
             let fleet = world.store.fleet();
             let pantry = fleet.service(&service()).unwrap();
             prop_assert!(pantry.index_is_true());
+            // As it completes; who falls silent afterwards is unknown again.
             if world.phase() == Phase::Completed {
                 prop_assert!(pantry.spread().is_all_at(crate::sim::release(2).version));
                 prop_assert_eq!(pantry.in_service(), 5);
+                break;
             }
         }
     }
