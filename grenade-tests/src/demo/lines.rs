@@ -48,12 +48,17 @@ impl Lines {
     }
 }
 
-/// Phases that were left, the phase and the wave, where one of them changed.
+/// Phases that were left, the phase and the wave, where one of them changed. A phase that was over before anybody
+/// looked is told all the same.
 fn moved(before: Option<&UpgradeSeen>, now: &UpgradeSeen) -> Vec<String> {
+    let mut lines = Vec::new();
     let told = before.map_or(0, |before| before.left.len());
-    let left = now.left.iter().skip(told);
-    let mut lines: Vec<String> =
-        left.map(|(phase, seconds)| format!("left      {phase} after {seconds:.1} s")).collect();
+    for (phase, seconds) in now.left.iter().skip(told) {
+        if before.is_none_or(|before| before.phase != *phase) {
+            lines.push(format!("phase     {phase}"));
+        }
+        lines.push(format!("left      {phase} after {seconds:.1} s"));
+    }
     if before.is_none_or(|before| before.phase != now.phase) {
         let because = now.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         lines.push(format!("phase     {}{because}", now.phase));
@@ -113,6 +118,23 @@ mod tests {
         let wait = Wait { kind: "x".to_owned(), what: "the tide".to_owned(), who: "the moon".to_owned() };
         now.waits.push(wait);
         assert_eq!(lines.changes(&now), ["waits     the tide [the moon]"]);
+    }
+
+    #[test]
+    fn a_phase_that_nobody_saw_is_told_too() {
+        let mut lines = Lines::default();
+        let mut now = picture();
+        lines.changes(&now);
+        let upgrade = now.upgrade.as_mut().unwrap();
+        upgrade.left.extend([("stage".to_owned(), 0.7), ("expand".to_owned(), 0.1)]);
+        upgrade.phase = "migrate".to_owned();
+        let told = [
+            "left      stage after 0.7 s",
+            "phase     expand",
+            "left      expand after 0.1 s",
+            "phase     migrate",
+        ];
+        assert_eq!(lines.changes(&now), told);
     }
 
     #[test]
