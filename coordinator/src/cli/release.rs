@@ -47,6 +47,9 @@ enum Verb {
         /// Settings and the rest: a YAML or JSON file, or - for stdin. Absent = empty.
         #[arg(long, value_name = "PATH")]
         manifest: Option<PathBuf>,
+        /// What another build has to say in the manifest, under this key: extensions=extensions.json. YAML or JSON.
+        #[arg(long, value_name = "KEY=PATH")]
+        mix_in: Vec<String>,
         /// The lowest version of a storage service that it can work with.
         #[arg(long, value_name = "SERVICE=VERSION")]
         requires: Vec<String>,
@@ -220,6 +223,7 @@ impl Args {
                 version,
                 tag,
                 manifest,
+                mix_in,
                 requires,
                 branch,
                 needs_evidence,
@@ -236,6 +240,7 @@ impl Args {
                     version,
                     tag,
                     manifest,
+                    mix_in,
                     requires,
                     branch,
                     needs_evidence,

@@ -211,6 +211,13 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
     };
     let create =
         |name: &str, text: &str| with("release create --version 9060 --tag t --manifest", name, text);
+    std::fs::write(dir.join("mix.yaml"), "extensions: {}\n").unwrap();
+    let mixed = |name: &str, text: &str| {
+        std::fs::write(dir.join(name), text).unwrap();
+        let line = format!("release create --version 9060 --tag t --manifest {0}/mix.yaml", dir.display());
+        [words(&line), vec!["--mix-in".to_owned(), format!("extensions={}", dir.join(name).display())]]
+            .concat()
+    };
     let started = |name: &str, text: &str| with("upgrade start", name, text);
     let sha = release(2).sha256;
     let spec = format!("service: pantry-api\nfrom: 1\nto: 2\nrelease: {{tag: x, sha256: {sha}}}\n");
@@ -243,6 +250,9 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
             &["twice-document.yaml", "line 4"],
         ),
         (started("twice-spec.yaml", &format!("{spec}from: 1\n")), 2, &["twice-spec.yaml", "from", "line 5"]),
+        // What is mixed in: not YAML, and under a key that is taken.
+        (mixed("mixed.json", "{\"a\" 1}"), 2, &["mixed.json", "line 1"]),
+        (mixed("taken.json", "{}"), 2, &["taken.json", "\"extensions\" already"]),
         // A version that falls, a tag of another version, what is not there.
         (words("release create --version 9056 --tag release-9056"), 3, &["9056", "9059"]),
         (words("release create --version 9060 --tag release-9057"), 3, &["release-9057"]),

@@ -35,22 +35,14 @@ fn what_is_deployed_in_one_region_is_created_in_the_next_which_decides_by_itself
 
     let manifest = "pg_settings: {common: {max_wal_size: \"1024\"}}\n";
     let manifest = preprod.file("manifest.yaml", manifest);
-    let manifest = manifest.to_str().unwrap();
+    let extensions = preprod.file("extensions.json", "{\"postgis\": {\"17\": \"3.5.0\"}}");
+    let (manifest, extensions) = (manifest.display(), extensions.display());
     for version in ["7", "8"] {
-        let tag = format!("release-{version}");
-        let create = [
-            "release",
-            "create",
-            "--version",
-            version,
-            "--tag",
-            &tag,
-            "--manifest",
-            manifest,
-            "--branch",
-            "b",
-        ];
-        assert_eq!(preprod.ask(&create).code, 0);
+        let create = format!(
+            "release create --version {version} --tag release-{version} --branch b --manifest {manifest} \
+             --mix-in extensions={extensions}"
+        );
+        assert_eq!(preprod.ask(&create.split(' ').collect::<Vec<_>>()).code, 0);
     }
     let promoted = promote(&preprod, &file, &[]);
     let told = "release-8, revision 2 of preprod: in eu-1, revision 1 of compute was created (pending";
@@ -65,6 +57,7 @@ fn what_is_deployed_in_one_region_is_created_in_the_next_which_decides_by_itself
     for part in ["version", "tag", "manifest", "branch", "requires"] {
         assert_eq!(there[part], here[part], "{part}");
     }
+    assert_eq!(there["manifest"]["extensions"]["postgis"]["17"], "3.5.0", "what was mixed in");
 
     let again = promote(&preprod, &file, &["--json"]);
     let again: Json = serde_json::from_str(&again.out).unwrap();

@@ -18,6 +18,7 @@ pub struct Create {
     pub version: u64,
     pub tag: String,
     pub manifest: Option<PathBuf>,
+    pub mix_in: Vec<String>,
     pub requires: Vec<String>,
     pub branch: Option<String>,
     pub needs_evidence: bool,
@@ -52,16 +53,10 @@ fn body(asked: &Create) -> Result<Json, Failure> {
         })?;
         requires.insert(service.to_owned(), json!(version));
     }
-    let manifest = asked
-        .manifest
-        .as_deref()
-        .map(|path| document(path, manifest::read))
-        .transpose()?
-        .unwrap_or_else(|| json!({}));
     let mut body = json!({
         "version": asked.version,
         "tag": asked.tag,
-        "manifest": manifest,
+        "manifest": manifest(asked)?,
         "requires": requires,
         "evidence": if asked.needs_evidence { "required" } else { "none" },
     });
@@ -87,6 +82,22 @@ fn body(asked: &Create) -> Result<Json, Failure> {
         }
     }
     Ok(body)
+}
+
+/// The manifest, and what other builds have to say in it, each under a key of its own.
+fn manifest(asked: &Create) -> Result<Json, Failure> {
+    let read = |path| document(path, manifest::read);
+    let mut manifest = asked.manifest.as_deref().map(read).transpose()?.unwrap_or_else(|| json!({}));
+    for text in &asked.mix_in {
+        let (key, path) = pair(text)?;
+        let mixed = document(Path::new(path), |text| serde_saphyr::from_str::<Json>(text))?;
+        if !manifest[key].is_null() {
+            let told = format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
+            return Err(Failure::usage(told));
+        }
+        manifest[key] = mixed;
+    }
+    Ok(manifest)
 }
 
 fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
