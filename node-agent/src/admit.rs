@@ -255,6 +255,34 @@ mod tests {
         ServiceVersion::new(n).unwrap()
     }
 
+    /// One that asks to be admitted.
+    struct Asker {
+        instance: InstanceId,
+        labels: BTreeMap<String, String>,
+        identity: Identity,
+    }
+
+    impl Asker {
+        fn n1() -> Self {
+            Self {
+                instance: InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap()),
+                labels: BTreeMap::new(),
+                identity: Identity { nonce: "n".into(), boot: "b".into() },
+            }
+        }
+
+        fn asks(&self, n: i64) -> Candidate<'_> {
+            Candidate {
+                instance: &self.instance,
+                version: version(n),
+                release: None,
+                labels: &self.labels,
+                identity: &self.identity,
+                known: Revision::ABSENT,
+            }
+        }
+    }
+
     async fn set_window(store: &Store, service: &ServiceName, floor: i64, ceiling: i64) -> Revision {
         let window =
             Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
@@ -266,20 +294,11 @@ mod tests {
     async fn only_what_is_within_the_window_is_admitted() {
         let client = Embedded::in_memory().client().await.unwrap();
         let store = Store::over(client, Prefix::default());
-        let instance = InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap());
-        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
-        let candidate = |n| Candidate {
-            instance: &instance,
-            version: version(n),
-            release: None,
-            labels: &labels,
-            identity: &identity,
-            known: Revision::ABSENT,
-        };
-        assert!(admit(&store, &candidate(9)).await.is_ok(), "without a window anything may");
-        set_window(&store, &instance.service, 2, 3).await;
+        let n1 = Asker::n1();
+        assert!(admit(&store, &n1.asks(9)).await.is_ok(), "without a window anything may");
+        set_window(&store, &n1.instance.service, 2, 3).await;
         for (n, fits) in [(1, false), (2, true), (3, true), (4, false)] {
-            let answer = admit(&store, &candidate(n)).await;
+            let answer = admit(&store, &n1.asks(n)).await;
             assert_eq!(answer.is_ok(), fits, "version {n}: {answer:?}");
         }
     }
@@ -288,20 +307,11 @@ mod tests {
     async fn a_window_that_moves_meanwhile_refuses_what_was_read_under_the_former_one() {
         let client = Embedded::in_memory().client().await.unwrap();
         let store = Store::over(client, Prefix::default());
-        let instance = InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap());
-        set_window(&store, &instance.service, 1, 2).await;
-        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
-        let candidate = Candidate {
-            instance: &instance,
-            version: version(1),
-            release: None,
-            labels: &labels,
-            identity: &identity,
-            known: Revision::ABSENT,
-        };
-        let read = read(&store, &instance).await.unwrap();
-        set_window(&store, &instance.service, 2, 2).await;
-        let answer = decide(&store, &candidate, &read).await;
+        let n1 = Asker::n1();
+        set_window(&store, &n1.instance.service, 1, 2).await;
+        let read = read(&store, &n1.instance).await.unwrap();
+        set_window(&store, &n1.instance.service, 2, 2).await;
+        let answer = decide(&store, &n1.asks(1), &read).await;
         assert!(matches!(answer, Err(NotAdmitted::Commit(CommitError::Conflict { .. }))), "{answer:?}");
     }
 
@@ -309,38 +319,30 @@ mod tests {
     async fn what_was_told_is_written_on_only_while_it_stands() {
         let client = Embedded::in_memory().client().await.unwrap();
         let store = Store::over(client, Prefix::default());
-        let instance = InstanceId::new("pantry-api".parse().unwrap(), "n1".parse().unwrap());
-        let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
-        let candidate = |n| Candidate {
-            instance: &instance,
-            version: version(n),
-            release: None,
-            labels: &labels,
-            identity: &identity,
-            known: Revision::ABSENT,
-        };
-        let report: Report = serde_json::from_value(serde_json::json!({ "identity": identity })).unwrap();
-        let key = Key::Report(instance.service.clone(), instance.node.clone());
+        let n1 = Asker::n1();
+        let InstanceId { service, node } = n1.instance.clone();
+        let report: Report = serde_json::from_value(serde_json::json!({ "identity": n1.identity })).unwrap();
+        let key = Key::Report(service.clone(), node.clone());
         let report_at = store.commit(&Commit::new().put(key, report)).await.unwrap().revision;
-        let window_at = set_window(&store, &instance.service, 1, 2).await;
+        let window_at = set_window(&store, &n1.instance.service, 1, 2).await;
         let window = Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap() };
         let told = Told { window, window_at, report_at };
-        let first = admit_as_told(&store, &candidate(2), &told).await.unwrap();
+        let first = admit_as_told(&store, &n1.asks(2), &told).await.unwrap();
         assert_eq!(first, Revision(window_at.0 + 1));
 
         // What was told is old, whichever way the window has moved since.
-        set_window(&store, &instance.service, 3, 3).await;
-        let refused = admit_as_told(&store, &candidate(2), &told).await;
+        set_window(&store, &n1.instance.service, 3, 3).await;
+        let refused = admit_as_told(&store, &n1.asks(2), &told).await;
         assert!(matches!(refused, Err(NotAdmitted::Refused(_))), "{refused:?}");
-        assert!(admit_as_told(&store, &candidate(3), &told).await.is_ok(), "the window lets it in now");
+        assert!(admit_as_told(&store, &n1.asks(3), &told).await.is_ok(), "the window lets it in now");
 
         // Another agent's report is no ground to write on, though nothing was told of it.
         let other = Identity { nonce: "another".into(), boot: "b".into() };
         let report: Report = serde_json::from_value(serde_json::json!({ "identity": other })).unwrap();
-        let key = Key::Report(instance.service.clone(), instance.node.clone());
+        let key = Key::Report(service.clone(), node.clone());
         store.commit(&Commit::new().put(key, report)).await.unwrap();
-        let window_at = set_window(&store, &instance.service, 1, 2).await;
-        let held = admit_as_told(&store, &candidate(2), &Told { window_at, ..told }).await;
+        let window_at = set_window(&store, &n1.instance.service, 1, 2).await;
+        let held = admit_as_told(&store, &n1.asks(2), &Told { window_at, ..told }).await;
         assert!(matches!(held, Err(NotAdmitted::Held { .. })), "{held:?}");
     }
 }

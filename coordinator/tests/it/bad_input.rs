@@ -211,7 +211,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
     };
     let create =
         |name: &str, text: &str| with("release create --version 9060 --tag t --manifest", name, text);
-    std::fs::write(dir.join("mix.yaml"), "extensions: {}\n").unwrap();
+    std::fs::write(dir.join("mix.yaml"), "extensions: null\n").unwrap();
     let mixed = |name: &str, text: &str| {
         std::fs::write(dir.join(name), text).unwrap();
         let line = format!("release create --version 9060 --tag t --manifest {0}/mix.yaml", dir.display());

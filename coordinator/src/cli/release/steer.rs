@@ -91,7 +91,7 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
     for text in &asked.mix_in {
         let (key, path) = pair(text)?;
         let mixed = document(Path::new(path), |text| serde_saphyr::from_str::<Json>(text))?;
-        if !manifest[key].is_null() {
+        if manifest.get(key).is_some() {
             let told = format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
             return Err(Failure::usage(told));
         }

@@ -31,6 +31,10 @@ impl Streams {
 
     /// Reads them anew.
     pub fn read(&self, fleet: &Fleet) {
+        // A store that was restored may have fewer.
+        self.pending.clear();
+        self.canary.clear();
+        self.deployed.clear();
         for (name, stream) in fleet.streams() {
             let of = OfStream { stream: name.to_string() };
             self.pending.get_or_create(&of).set(count(stream.pending.len()));
