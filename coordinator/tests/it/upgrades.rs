@@ -5,7 +5,9 @@ use std::time::Duration;
 use tidegate_coordinator::operation;
 use tidegate_coordinator::record::retention;
 use tidegate_proto::commit::Precondition;
-use tidegate_proto::wire::v1::{UpgradeHistoryRequest, WatchUpgradeRequest, upgrade_seen::Seen};
+use tidegate_proto::wire::v1::{
+    StartUpgradeRequest, UpgradeHistoryRequest, WatchUpgradeRequest, upgrade_seen::Seen,
+};
 use tidegate_proto::{Key, Revision};
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +39,22 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
         operation::history(&coordinator.room, &UpgradeHistoryRequest { id: "u1".to_owned() }).await.unwrap();
     assert_eq!(history.len(), events, "a watcher is told every event once");
     end.cancel();
+    coordinator.stop().await;
+}
+
+/// Command lines that know no `ForeseeUpgrade` ask so: it must never start anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_a_dry_run_starts_nothing() {
+    let (embedded, coordinator, _herd) = world(3).await;
+    let seat = coordinator.room.led_here().unwrap();
+    let dry =
+        StartUpgradeRequest { spec: spec(""), id: "u1".to_owned(), who: "op".to_owned(), dry_run: true };
+    let told = operation::start(&coordinator.room, &seat, dry).await.unwrap();
+    assert_eq!((told.id.as_str(), told.revision, told.waves.is_empty()), ("", 0, false));
+    let record = Key::Upgrade("u1".parse().unwrap());
+    assert!(store(&embedded).await.get(&record).await.unwrap().is_none());
+    coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
+    assert!(store(&embedded).await.get(&record).await.unwrap().is_some());
     coordinator.stop().await;
 }
 
