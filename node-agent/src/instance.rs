@@ -423,12 +423,14 @@ impl Instance {
             Phase::Fresh | Phase::Stopped
                 if seen.now.saturating_duration_since(self.timers.phase_since) > LULL =>
             {
-                rest
+                out_of_step(rest)
             }
             Phase::Fresh | Phase::Draining | Phase::Stopping | Phase::Stopped | Phase::Starting { .. } => {
                 fast
             }
-            Phase::Serving | Phase::Drained { .. } | Phase::Refused { .. } | Phase::Failed { .. } => rest,
+            Phase::Serving | Phase::Drained { .. } | Phase::Refused { .. } | Phase::Failed { .. } => {
+                out_of_step(rest)
+            }
         }
     }
 
@@ -467,6 +469,12 @@ impl Instance {
     fn known_admission(&self) -> Revision {
         self.journal.admission()
     }
+}
+
+/// Agents that one event has woken do not go on in step: what can wait for a look would come to the store from all of
+/// them at once.
+fn out_of_step(rest: Duration) -> Duration {
+    rest.mul_f64(rand::random_range(0.75..=1.25))
 }
 
 /// Waits until the store has something that was not there in the last look and must not wait for the next.

@@ -1,6 +1,7 @@
 //! Building the fleet anew from a real etcd, beside the plain read of the same keys by the same client: what decoding
 //! and indexing cost on top of it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -8,6 +9,8 @@ use anyhow::{Context, ensure};
 use etcd_client::{Client, GetOptions, Txn, TxnOp};
 use tidegate_planner::Fleet;
 use tidegate_proto::key::Prefix;
+use tidegate_proto::record::report::Report;
+use tidegate_proto::{Revision, Value};
 use tidegate_store::{Endpoints, Scope, Store};
 
 use crate::bench::figure::Figure;
@@ -52,12 +55,25 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// Writes the records as a fleet would have: what a report tells of other records is what etcd has of them.
 async fn fill(client: &mut Client, prefix: &Prefix) -> anyhow::Result<usize> {
-    let records = fleet::records(KEYS / 3);
-    for chunk in records.chunks(WRITES) {
+    let mut records = fleet::records(KEYS / 3);
+    let mut written: BTreeMap<Revision, Revision> = BTreeMap::new();
+    for chunk in records.chunks_mut(WRITES) {
+        for (_, value, _) in chunk.iter_mut() {
+            if let Value::Report(record) = value {
+                let Report { generation, admission, .. } = &mut record.body;
+                for told in [generation, admission] {
+                    *told =
+                        *written.get(told).context("a report tells of a record that is not written yet")?;
+                }
+            }
+        }
         let puts: Vec<TxnOp> =
             chunk.iter().map(|(key, value, _)| TxnOp::put(prefix.key(key), value.encode(), None)).collect();
-        client.txn(Txn::new().and_then(puts)).await.context("could not fill etcd")?;
+        let done = client.txn(Txn::new().and_then(puts)).await.context("could not fill etcd")?;
+        let revision = Revision(done.header().context("an answer without a header")?.revision());
+        written.extend(chunk.iter().map(|(_, _, at)| (*at, revision)));
     }
     Ok(records.len())
 }
@@ -100,5 +116,6 @@ async fn rebuild(store: &Store, keys: usize) -> anyhow::Result<(f64, f64)> {
     let found = fleet.service(&fleet::service()).map_or(0, |service| service.len());
     ensure!(seen == keys && found == KEYS / 3, "the fleet has {found} instances of {}", KEYS / 3);
     ensure!(fleet.unreadable().next().is_none(), "a record could not be read");
+    ensure!(fleet.contradicted_by().next().is_none(), "an agent contradicts the store");
     Ok((listed, ms))
 }

@@ -105,7 +105,7 @@ pub struct Service {
     pub health_url: Url,
     /// The file that makes `health_url` answer 503.
     pub disable_file: AbsolutePath,
-    /// Between two looks at a service at rest.
+    /// Between two looks at a service at rest, on average: each rest is up to a quarter shorter or longer.
     #[serde(default = "one_second")]
     pub interval: Span,
     /// Between two looks while something moves.

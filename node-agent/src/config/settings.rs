@@ -61,7 +61,7 @@ pub struct Service {
     pub health_url: Url,
     /// What makes that answer 503.
     pub disable_file: PathBuf,
-    /// Between two looks at rest.
+    /// Between two looks at rest, on average.
     pub interval: Duration,
     /// Between two looks while something moves.
     pub fast_interval: Duration,

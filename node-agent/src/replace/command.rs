@@ -1,7 +1,6 @@
 //! Runs a program to its end: with a time limit, in a process group of its own that is killed as a whole, with as
 //! much of its output as a message needs.
 
-use super::launch;
 use futures::FutureExt;
 use futures::future::FusedFuture;
 use std::fs::File;
@@ -65,22 +64,29 @@ pub enum NotRun {
 
 /// Runs `argv` (not empty) for at most `limit`.
 pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
+    follow(argv, Stdio::null(), limit, |_| {}).await
+}
+
+/// The same, with `lock` inherited by whatever of it runs, as a standard input that is at its end. `begun` is told the
+/// number of its process as soon as there is one.
+pub async fn run_holding(
+    argv: &[String],
+    limit: Duration,
+    lock: File,
+    begun: impl FnOnce(i32),
+) -> Result<Done, NotRun> {
+    follow(argv, Stdio::from(lock), limit, begun).await
+}
+
+async fn follow(
+    argv: &[String],
+    stdin: Stdio,
+    limit: Duration,
+    begun: impl FnOnce(i32),
+) -> Result<Done, NotRun> {
     let program = argv.first().cloned().unwrap_or_default();
     let mut command = Command::new(&program);
-    command.args(&argv[1.min(argv.len())..]).stdin(Stdio::null()).process_group(0);
-    follow(command, program, limit).await
-}
-
-/// The same, with `lock` inherited by whatever of it runs.
-pub async fn run_holding(argv: &[String], limit: Duration, lock: File) -> Result<Done, NotRun> {
-    let program = argv.first().cloned().unwrap_or_default();
-    // That makes a session, and so a process group, of its own.
-    let mut command = Command::from(launch::call());
-    command.args(argv).stdin(Stdio::from(lock));
-    follow(command, program, limit).await
-}
-
-async fn follow(mut command: Command, program: String, limit: Duration) -> Result<Done, NotRun> {
+    command.args(&argv[1.min(argv.len())..]).stdin(stdin).process_group(0);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -90,6 +96,9 @@ async fn follow(mut command: Command, program: String, limit: Duration) -> Resul
     // The lock is the child's alone from now on.
     drop(command);
     let group = Group::of(&child);
+    if let Some(pid) = group.0 {
+        begun(pid.as_raw_nonzero().get());
+    }
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut output = Box::pin(

@@ -3,7 +3,7 @@
 //! was begun.
 
 use super::command::{self, Done, NotRun};
-use super::lock::{RunningLock, Written};
+use super::lock::{self, RunningLock};
 use crate::directive::seen::Hook;
 use rustix::process::{Pid, Signal};
 use std::io;
@@ -42,7 +42,7 @@ impl Hooks {
             None => Hook::NotBegun,
             Some(written) if !written.this_boot => Hook::EarlierBoot,
             Some(written) if written.label != hook => Hook::NotBegun,
-            Some(written) if self.runs(&written) => Hook::Runs,
+            Some(_) if self.runs() => Hook::Runs,
             Some(_) => Hook::Ended,
         }
     }
@@ -64,12 +64,13 @@ impl Hooks {
                 })?
             }
         };
-        command::run_holding(argv, limit, lock).await
+        let pen = lock.try_clone().map_err(not_begun)?;
+        command::run_holding(argv, limit, lock, move |pid| lock::sign(pen, pid)).await
     }
 
     /// Kills what was begun earlier, and waits until it has ended.
     pub async fn end(&self) -> io::Result<()> {
-        if let Some(pid) = self.0.leader().and_then(Pid::from_raw) {
+        if let Some(pid) = self.0.leader_if_unsigned_too().and_then(Pid::from_raw) {
             // Gone already is as good as killed.
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
         }
@@ -82,22 +83,74 @@ impl Hooks {
         }
     }
 
-    /// Whether the hook itself runs, not only what it left behind. Before it has signed, who holds the lock is it.
-    fn runs(&self, written: &Written) -> bool {
-        match written.leader {
-            Some(_) => self.0.leader().is_some(),
-            None => written.this_boot && self.0.is_locked().unwrap_or(true),
-        }
+    /// Whether the hook itself runs, not only what it left behind.
+    fn runs(&self) -> bool {
+        self.0.leader_if_unsigned_too().is_some()
     }
 
     async fn free_within(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
-            let runs = self.0.written().is_some_and(|written| self.runs(&written));
+            let runs = self.runs();
             if !runs || Instant::now() >= end {
                 return !runs;
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
+
+    /// As an agent leaves it that was killed before it could sign for the hook that it had begun.
+    fn begin_unsigned(hooks: &Hooks, hook: &str, script: &str) -> Child {
+        let lock = hooks.0.take(hook).unwrap().expect("it is free");
+        let mut sh = Command::new("sh");
+        sh.args(["-c", script]).stdin(Stdio::from(lock)).process_group(0).spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_hook_that_nobody_signed_for_is_found_and_ended() {
+        let room = tempfile::tempdir().unwrap();
+        let hooks = Hooks::moving(room.path());
+        let mut unsigned = begin_unsigned(&hooks, "start", "sleep 60; true");
+        assert_eq!((hooks.look("start"), hooks.look("stop")), (Hook::Runs, Hook::NotBegun));
+        // Whoever killed the agent reaps it.
+        let reaped = tokio::task::spawn_blocking(move || unsigned.wait().unwrap());
+        hooks.end().await.unwrap();
+        assert!(!reaped.await.unwrap().success());
+        assert_eq!(hooks.look("start"), Hook::Ended);
+    }
+
+    #[tokio::test]
+    async fn what_an_unsigned_hook_left_behind_is_no_hook() {
+        let room = tempfile::tempdir().unwrap();
+        let hooks = Hooks::moving(room.path());
+        // It has the lock as its standard input, as a service that a hook started may have.
+        let script = format!("exec 9<&0; sleep 60 <&9 & echo $! > {}", room.path().join("pid").display());
+        assert!(begin_unsigned(&hooks, "start", &script).wait().unwrap().success());
+        assert_eq!(hooks.look("start"), Hook::Ended);
+        assert!(hooks.0.is_locked().unwrap(), "what it left behind has the lock");
+        let argv = ["true"].map(str::to_owned);
+        assert!(hooks.run("stop", &argv, Duration::from_secs(5)).await.unwrap().success);
+        let left: i32 = std::fs::read_to_string(room.path().join("pid")).unwrap().trim().parse().unwrap();
+        rustix::process::kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_hook_has_a_standard_input_at_its_end_and_is_signed_for() {
+        let room = tempfile::tempdir().unwrap();
+        let hooks = Hooks::moving(room.path());
+        let lock = room.path().join("hook.lock").display().to_string();
+        let script = "until [ -n \"$(sed -n 2p \"$1\")\" ]; do :; done; cat; sed -n 2p \"$1\" | cut -d' ' -f1; echo $$";
+        let argv = ["sh", "-c", script, "sh", &lock].map(str::to_owned);
+        let done = hooks.run("start", &argv, Duration::from_secs(10)).await.unwrap();
+        let said = String::from_utf8(done.stdout).unwrap();
+        let lines: Vec<_> = said.lines().collect();
+        assert!(done.success && lines.len() == 2 && lines[0] == lines[1], "{said}");
     }
 }

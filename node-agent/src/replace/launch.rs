@@ -1,8 +1,8 @@
-//! The short life between the agent and a service or a hook: the same program, called with the locked file as its
+//! The short life between the agent and a service or the runner of a task: the same program, called with the locked file as its
 //! standard input, makes a session of its own, signs the file, keeps it open under another number, and becomes what
 //! it was called for.
 
-use super::process;
+use super::lock;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsString;
 use std::io;
@@ -26,7 +26,7 @@ pub fn asked() -> Option<Vec<OsString>> {
     (words.next()? == WORD).then(|| words.collect())
 }
 
-/// Becomes the service or hook. Returns only when that failed.
+/// Becomes the service. Returns only when that failed.
 pub fn become_service(argv: &[OsString]) -> io::Error {
     match detach() {
         Ok(()) => {}
@@ -42,7 +42,9 @@ pub fn become_service(argv: &[OsString]) -> io::Error {
 /// started from here.
 pub fn detach() -> rustix::io::Result<()> {
     rustix::process::setsid()?;
-    sign();
+    if let Ok(pid) = i32::try_from(std::process::id()) {
+        lock::sign(rustix::stdio::stdin(), pid);
+    }
     // A duplicate stays open over `exec`, unlike what Rust opens by itself; and it keeps the lock.
     let kept = rustix::io::dup(rustix::stdio::stdin())?;
     let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -50,12 +52,4 @@ pub fn detach() -> rustix::io::Result<()> {
     // Never closed here: it is the service's from now on.
     let _ = kept.into_raw_fd();
     Ok(())
-}
-
-/// Writes into the file who holds it. Where that fails, the lock still tells that somebody does.
-fn sign() {
-    let Ok(pid) = i32::try_from(std::process::id()) else { return };
-    if let Some(ticks) = process::ticks(pid) {
-        let _ = rustix::io::write(rustix::stdio::stdin(), format!("{pid} {ticks}\n").as_bytes());
-    }
 }

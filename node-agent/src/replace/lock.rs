@@ -8,6 +8,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tidegate_proto::{ReleaseTag, mutant};
@@ -65,6 +66,19 @@ impl RunningLock {
         let written = self.written()?;
         let (pid, ticks) = written.leader.filter(|_| written.this_boot)?;
         process::runs(pid, ticks).then_some(pid)
+    }
+
+    /// The same where whoever started it may have been ended before it could sign for it: then, of the processes that
+    /// hold the lock, the one that leads its group. What it left behind is no leader.
+    pub fn leader_if_unsigned_too(&self) -> Option<i32> {
+        let written = self.written()?;
+        match written.leader {
+            Some(_) => self.leader(),
+            None if written.this_boot && self.is_locked().unwrap_or(true) => {
+                self.holders().into_iter().find(|pid| process::leads_its_group(*pid))
+            }
+            None => None,
+        }
     }
 
     /// Takes the lock for `label`, to be inherited; none where it is held.
@@ -127,6 +141,14 @@ impl RunningLock {
         found.sort_unstable();
         found.dedup();
         found
+    }
+}
+
+/// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still tells
+/// that somebody holds it.
+pub fn sign(file: impl AsFd, pid: i32) {
+    if let Some(ticks) = process::ticks(pid) {
+        let _ = rustix::io::write(file, format!("{pid} {ticks}\n").as_bytes());
     }
 }
 

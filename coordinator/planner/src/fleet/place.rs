@@ -36,6 +36,18 @@ pub(super) struct Places {
 }
 
 impl Places {
+    /// The places of names that came in this order, each once: found at once, for less than one after the other.
+    pub(super) fn of_all(names: impl Iterator<Item = NodeId>) -> Self {
+        let by_name: BTreeMap<NodeId, u32> = names.zip(0..).collect();
+        let mut places = vec![Place(FREE); by_name.len()];
+        let mut slots = vec![FREE; by_name.len() * STEP];
+        for (slot, at) in by_name.values().zip((0..).step_by(STEP)) {
+            places[*slot as usize] = Place(at as u32);
+            slots[at] = *slot;
+        }
+        Self { by_name, places, slots }
+    }
+
     /// Every slot, by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.slots.iter().filter(|slot| **slot != FREE).map(|slot| *slot as usize)
@@ -146,6 +158,20 @@ mod tests {
         assert_eq!(places.iter().collect::<Vec<_>>(), by_name, "the places go by the names");
         assert!(by_name.iter().all(|slot| places.slot(places.of(*slot)) == *slot));
         moves
+    }
+
+    #[test]
+    fn names_that_come_all_at_once_go_by_the_names_and_leave_room() {
+        let came: Vec<u64> = (0..3000).map(|n| n * 1103 % 3001).collect();
+        let mut places = Places::of_all(came.iter().map(|n| node(2 * n)));
+        let names = |places: &Places| places.iter().map(|slot| places.places[slot]).collect::<Vec<_>>();
+        assert!(names(&places).is_sorted() && names(&places).len() == came.len());
+        let mut sorted = came.clone();
+        sorted.sort_unstable();
+        assert!(places.iter().map(|slot| came[slot]).eq(sorted));
+        assert_eq!(places.place(node(2 * came[7] + 1)), [], "between two of them there is room");
+        assert_eq!(places.iter().count(), came.len() + 1);
+        assert_eq!(Places::of_all(std::iter::empty()).iter().count(), 0);
     }
 
     #[test]

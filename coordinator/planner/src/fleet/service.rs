@@ -41,7 +41,7 @@ pub struct ServiceFleet {
     places: Places,
     view: Option<View>,
     index: Index,
-    /// Whether the index is left as it is until `loaded`.
+    /// Whether places and index are left as they are until `loaded`.
     loading: bool,
 }
 
@@ -129,15 +129,17 @@ impl ServiceFleet {
         self.slots.insert_unique(HASHER.hash_one(&node), slot as u32, |slot| {
             HASHER.hash_one(&members[*slot as usize].instance.node)
         });
+        if self.loading {
+            // All are placed when all are there.
+            return slot;
+        }
         let moved = self.places.place(node);
-        if !self.loading {
-            // All leave before any comes: one may come where another stood.
-            for Moved { slot, from, .. } in &moved {
-                self.index.leave(*from, &self.members[*slot].facets);
-            }
-            for Moved { slot, to, .. } in &moved {
-                self.index.enter(*to, &self.members[*slot].facets);
-            }
+        // All leave before any comes: one may come where another stood.
+        for Moved { slot, from, .. } in &moved {
+            self.index.leave(*from, &self.members[*slot].facets);
+        }
+        for Moved { slot, to, .. } in &moved {
+            self.index.enter(*to, &self.members[*slot].facets);
         }
         slot
     }
@@ -164,9 +166,10 @@ impl ServiceFleet {
         self.count_anew();
     }
 
-    /// Everything that was to be loaded is: from now on the index follows each change.
+    /// Everything that was to be loaded is: from now on places and index follow each change.
     pub(super) fn loaded(&mut self) {
         self.loading = false;
+        self.places = Places::of_all(self.members.iter().map(|member| member.instance.node.clone()));
         self.count_anew();
     }
 

@@ -62,11 +62,12 @@ impl Harbour {
         }
         let (stop, start) = (world.path("stop.sh"), world.path("start.sh"));
         let seconds = HOOK.as_secs_f64();
-        // The arguments: the instance's directory, its address, the version.
-        let ended = format!("kill \"$(cat \"$1/pid\")\"\nsleep {seconds}\n");
+        // The arguments: the instance's directory, its address, the version. What they do beside sleeping is as little
+        // as can be: it is nobody's overhead.
+        let ended = format!("read -r pid <\"$1/pid\"\nkill \"$pid\"\nexec sleep {seconds}\n");
         let begun = format!(
             "{buoy} --listen \"$2\" --carries \"$3\" --disable-file \"$1/disable\" >>\"$1/log\" 2>&1 </dev/null &\n\
-             echo $! >\"$1/pid\"\nsleep {seconds}\n",
+             echo $! >\"$1/pid\"\nexec sleep {seconds}\n",
             buoy = shell(&program::own("tidegate-buoy")?),
         );
         std::fs::write(&stop, ended).context("could not write the stop hook")?;
