@@ -9,7 +9,7 @@ use crate::config::{Node, Service};
 use crate::directive::accept::{self, Reading};
 use crate::directive::decide::{Act, decide};
 use crate::directive::phase::Phase;
-use crate::directive::seen::{Hook, Probed, Seen, Staging};
+use crate::directive::seen::{Alive, Hook, Probed, Seen, Staging};
 use crate::directive::standstill::standstill;
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
@@ -18,7 +18,7 @@ use crate::link::inputs::Inputs;
 use crate::link::{Chain, Leased, Link};
 use crate::replace::driver::Driver;
 use crate::report::compose::compose;
-use crate::report::observe::{self, Observer};
+use crate::report::observe::{self, Look, Observer};
 use crate::report::publish::{NotPublished, Publisher};
 use crate::staging::Stager;
 use std::path::PathBuf;
@@ -33,6 +33,9 @@ const LULL: Duration = Duration::from_secs(10);
 
 /// How soon the next look follows an act; each further one twice as late, up to the interval of what moves.
 const AT_ONCE: Duration = Duration::from_millis(5);
+
+/// For how long news of the store may be answered by what was seen before them.
+const JUST_NOW: Duration = Duration::from_millis(20);
 
 /// How many acts may follow from one look, however little each of them changes.
 const ACTS_ON_A_LOOK: u32 = 4;
@@ -89,6 +92,8 @@ pub struct Instance {
     publisher: Publisher,
     /// Whether the journal holds what is not on the disk yet.
     unsaved: bool,
+    /// The look that saw what a stop hook did: nothing has changed since.
+    looked: Option<Look>,
     /// Until the next look while something moves.
     haste: Duration,
     /// The lease under which the running version was admitted or found admitted; none: not yet.
@@ -122,6 +127,7 @@ impl Instance {
             stager: Stager::new(driver.clone()),
             publisher: Publisher::new(id.clone()),
             unsaved: false,
+            looked: None,
             haste: AT_ONCE,
             timers: Timers::new(Instant::now(), !service.balancers.is_empty()),
             id,
@@ -148,9 +154,14 @@ impl Instance {
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "looking after the service");
         let mut leases = self.link.leases();
         let mut seen = self.look().await?;
-        let mut acts = 0;
+        let (mut acts, mut news) = (0, false);
         while !cancel.is_cancelled() {
             let act = decide(&self.service, &self.journal, &self.timers, &seen);
+            let enough = seen.alive == Alive::Yes && act.follows_an_order() || seen.now.elapsed() < JUST_NOW;
+            if news && !enough {
+                (seen, acts, news) = (self.look().await?, 0, false);
+                continue;
+            }
             let (waits, brief, quick) = (act == Act::Wait, act.is_brief(), act.leaves_the_world());
             let admits = matches!(act, Act::AdmitRunning(..));
             if self.must_unsay(&act) {
@@ -175,7 +186,7 @@ impl Instance {
                 if stands && observe::stands(&self.service, &before, &self.journal.phase, &seen) {
                     self.look_again_at(&mut seen).await?;
                 } else {
-                    (seen, acts) = (self.look().await?, 0);
+                    (seen, acts, news) = (self.look().await?, 0, false);
                 }
                 continue;
             }
@@ -184,8 +195,13 @@ impl Instance {
                 self.report(&seen).await?;
             }
             self.save().await?;
-            self.rest(&seen, &mut leases, &cancel).await?;
-            (seen, acts) = (self.look().await?, 0);
+            news = self.rest(&seen, &mut leases, &cancel).await?;
+            acts = 0;
+            if news {
+                self.take_in_news(&mut seen).await?;
+            } else {
+                seen = self.look().await?;
+            }
         }
         self.save().await?;
         self.be_silent().await?;
@@ -193,19 +209,20 @@ impl Instance {
         Ok(())
     }
 
-    /// Until something is to be looked at: news, another lease, the end of what is brought, or time.
+    /// Until something is to be looked at: news of the store, another lease, the end of what is brought, or time. Says
+    /// whether it is the first.
     async fn rest(
         &mut self,
         seen: &Seen,
         leases: &mut watch::Receiver<Option<Leased>>,
         cancel: &CancellationToken,
-    ) -> Result<(), Fatal> {
+    ) -> Result<bool, Fatal> {
         let pause = self.pause(seen);
         let end = tokio::time::Instant::now() + pause;
         loop {
             tokio::select! {
                 () = cancel.cancelled() => {}
-                () = news(&mut self.inputs, &self.seen_inputs, &self.journal, &self.identity) => {}
+                () = news(&mut self.inputs, &self.seen_inputs, &self.journal, &self.identity) => return Ok(true),
                 changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
                 () = self.stager.ended() => {}
                 done = self.publisher.ended() => {
@@ -216,30 +233,23 @@ impl Instance {
                 }
                 () = tokio::time::sleep_until(end) => self.haste = (self.haste * 2).min(self.service.fast_interval),
             }
-            return Ok(());
+            return Ok(false);
         }
     }
 
+    /// Looks at the service and at what the store has.
     async fn look(&mut self) -> Result<Seen, Fatal> {
-        if self.publisher.has_ended() {
-            self.be_silent().await?;
-        }
-        self.seen_inputs = self.inputs.borrow_and_update().clone();
-        let inputs = self.seen_inputs.clone();
-        self.note_fall_of_the_store(&inputs);
-        self.publisher.seen_gone(inputs.no_report_at);
-        let window = inputs.known.then(|| inputs.window.clone());
-        self.speaks = inputs.reachable() && self.may_speak(&inputs)?;
-        let fell_back = accept::fell_back(&self.journal, window.as_ref());
-        if fell_back {
-            self.trouble(&FellBack);
-        }
+        let store = self.look_at_the_store().await?;
         self.begin_save().await?;
-        let look = self.observer.look(&self.journal.phase, Instant::now()).await;
+        let look = match self.looked.take() {
+            Some(look) => look,
+            None => self.observer.look(&self.journal.phase, Instant::now()).await,
+        };
         self.note_hanging(&look.probe);
+        let inputs = &self.seen_inputs;
         let mut seen = Seen {
             now: look.now,
-            store: self.speaks && !fell_back,
+            store,
             alive: look.alive,
             probe: look.probe,
             ready: look.ready,
@@ -248,8 +258,8 @@ impl Instance {
             url: look.url,
             balancers: look.balancers,
             in_flight: look.in_flight,
-            window,
-            wanted: inputs.directive,
+            window: inputs.shown_window(),
+            wanted: inputs.directive.clone(),
             reconciled: None,
             readmit: true,
             staging: Staging::Pending,
@@ -258,6 +268,31 @@ impl Instance {
         self.timers.take_in(&seen);
         self.look_again_at(&mut seen).await?;
         Ok(seen)
+    }
+
+    /// What the store has is looked at anew, and the service is as it was seen before.
+    async fn take_in_news(&mut self, seen: &mut Seen) -> Result<(), Fatal> {
+        seen.store = self.look_at_the_store().await?;
+        seen.window = self.seen_inputs.shown_window();
+        seen.wanted = self.seen_inputs.directive.clone();
+        self.look_again_at(seen).await
+    }
+
+    /// What the store has, and whether it is to be obeyed.
+    async fn look_at_the_store(&mut self) -> Result<bool, Fatal> {
+        if self.publisher.has_ended() {
+            self.be_silent().await?;
+        }
+        self.seen_inputs = self.inputs.borrow_and_update().clone();
+        let inputs = self.seen_inputs.clone();
+        self.note_fall_of_the_store(&inputs);
+        self.publisher.seen_gone(inputs.no_report_at);
+        self.speaks = inputs.reachable() && self.may_speak(&inputs)?;
+        let fell_back = accept::fell_back(&self.journal, inputs.shown_window().as_ref());
+        if fell_back {
+            self.trouble(&FellBack);
+        }
+        Ok(self.speaks && !fell_back)
     }
 
     /// What the journal makes of what was seen: after each look, and after each act that leaves the world as it was seen.

@@ -60,6 +60,12 @@ impl Act {
         )
     }
 
+    /// Whether what the store has is enough to decide on it where the service was alive when it was last looked at, however
+    /// long ago: only the journal changes, or the service is hidden, which it may be at any time.
+    pub fn follows_an_order(&self) -> bool {
+        matches!(self, Self::Accept(..) | Self::Acknowledge(_) | Self::Hide)
+    }
+
     /// Whether what was seen before it is still so after it: only the journal changes, and nobody is asked anything. After
     /// an acknowledgement the version is probed anew all the same (rule 1).
     pub fn leaves_the_world(&self) -> bool {

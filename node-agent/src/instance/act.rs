@@ -300,6 +300,7 @@ impl Instance {
         loop {
             let look = self.observer.look(&self.journal.phase, Instant::now()).await;
             if look.alive == Alive::Silent {
+                self.looked = Some(look);
                 return Ok(());
             }
             if Instant::now() >= end {

@@ -42,6 +42,11 @@ impl Inputs {
         self.known && !self.away
     }
 
+    /// The window, or that there is none; none of either where that is not known.
+    pub fn shown_window(&self) -> Option<Option<Known>> {
+        self.known.then(|| self.window.clone())
+    }
+
     /// Whether `newer` tells what must not wait until the next look. What the agent wrote itself is no news; and while
     /// a service serves, a window that only lets more in can wait: nobody is held back by its acknowledgement, and
     /// whatever is admitted asks the store itself.

@@ -11,6 +11,7 @@ use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use tidegate_proto::{ReleaseTag, mutant};
 
 /// The file's name in the service's directory.
@@ -152,8 +153,10 @@ pub fn sign(file: impl AsFd, pid: i32) {
     }
 }
 
-fn boot() -> String {
-    identity::boot().unwrap_or_default()
+/// This boot of the machine: the same for as long as this process lives.
+fn boot() -> &'static str {
+    static BOOT: LazyLock<String> = LazyLock::new(|| identity::boot().unwrap_or_default());
+    &BOOT
 }
 
 fn has_open(pid: i32, file: &fs::Metadata) -> bool {
