@@ -133,7 +133,7 @@ fn copy(source: &Path, to: &Path) -> Result<Digest, NotStaged> {
 
 fn pour(from: &mut impl Read, into: &mut impl Write) -> io::Result<Digest> {
     let mut hash = Sha256::new();
-    let mut piece = vec![0; 256 * 1024];
+    let mut piece = vec![0; 32 * 1024];
     loop {
         match from.read(&mut piece)? {
             0 => return Ok(Digest::from_bytes(hash.finalize().into())),

@@ -99,7 +99,7 @@ impl Harbour {
     pub fn agent(&self, berth: &Berth, store: &[String]) -> String {
         let at = |path: &str| text(format!("http://{}{path}", berth.address));
         let hook = |script: &Path, version: &str| {
-            json!(["sh", script, berth.home, berth.address.to_string(), version]).to_string()
+            json!(["/bin/sh", script, berth.home, berth.address.to_string(), version]).to_string()
         };
         let artifacts: String = (1..=self.versions)
             .map(|version| {
@@ -144,8 +144,8 @@ impl Harbour {
              one() {{\n\
              \x20 touch \"$1/disable\"\n\
              \x20 until [ \"$(status \"$2/healthcheck\")\" = 503 ]; do sleep {POLL}; done\n\
-             \x20 sh {stop} \"$1\" \"$2\" \"$version\"\n\
-             \x20 sh {start} \"$1\" \"$2\" \"$version\"\n\
+             \x20 /bin/sh {stop} \"$1\" \"$2\" \"$version\"\n\
+             \x20 /bin/sh {start} \"$1\" \"$2\" \"$version\"\n\
              \x20 until [ \"$(curl -s \"http://$2/version\")\" = \"$version\" ]; do sleep {POLL}; done\n\
              \x20 rm \"$1/disable\"\n\
              \x20 until [ \"$(status \"$2/healthcheck\")\" = 200 ]; do sleep {POLL}; done\n\
