@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_stay_apart_and_short_enough() {
+    fn names_that_are_too_long_stay_apart_and_short_enough() {
         let name = |t: &str| Name::try_from(t.to_owned()).unwrap();
         let long = name(&"t".repeat(63));
         let (a, b) = (base(&long, &name("visibility_a")), base(&long, &name("visibility_b")));
