@@ -1,6 +1,6 @@
-//! The short life between the agent and a service or the runner of a task: the same program, called with the locked file as its
-//! standard input, makes a session of its own, signs the file, keeps it open under another number, and becomes what
-//! it was called for.
+//! The short life between the agent and a service or the runner of a task: the same program, called with the locked
+//! file as its standard input, makes a session of its own, signs the file, keeps it open under another number, and
+//! becomes what it was called for.
 
 use super::lock;
 use rustix::fs::{Mode, OFlags};
