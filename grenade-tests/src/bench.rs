@@ -6,6 +6,7 @@
 pub mod arguments;
 pub mod figure;
 pub mod fleet;
+pub mod host;
 pub mod median;
 pub mod overhead;
 pub mod proc;
@@ -21,6 +22,7 @@ use anyhow::Context;
 
 use crate::bench::arguments::{Arguments, Part};
 use crate::bench::figure::{Figure, Report};
+use crate::bench::host::Ticks;
 
 /// Measures the parts, one after the other, prints one table (or the report as JSON), and writes `report.json` into
 /// `dir` after each part. A part that cannot be measured is told and does not keep the others from being measured.
@@ -34,8 +36,13 @@ pub async fn run(arguments: &Arguments, dir: &Path) -> anyhow::Result<bool> {
     for part in arguments.parts() {
         // Beside the table, which is for the standard output alone.
         eprintln!("measuring {}: {}", part.word(), part.about());
+        let before = Ticks::now();
         match measure(part, arguments.repeat, dir).await {
-            Ok(figures) => report.add(part.word(), figures),
+            Ok(figures) => {
+                let stolen =
+                    Ticks::now().zip(before).and_then(|(now, before)| now.stolen_percent_since(before));
+                report.add(part.word(), figures, stolen);
+            }
             Err(error) => report.could_not(part.word(), format!("{error:#}")),
         }
         report.write(dir)?;

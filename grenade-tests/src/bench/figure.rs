@@ -87,6 +87,9 @@ pub struct Report {
 struct Measured {
     part: &'static str,
     figures: Vec<Figure>,
+    /// How many percent of the CPU the host of this virtual machine took meanwhile; absent where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stolen_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     could_not: Option<String>,
 }
@@ -102,14 +105,14 @@ impl Report {
         }
     }
 
-    /// Adds what a part measured.
-    pub fn add(&mut self, part: &'static str, figures: Vec<Figure>) {
-        self.parts.push(Measured { part, figures, could_not: None });
+    /// Adds what a part measured, and how many percent of the CPU the host took meanwhile.
+    pub fn add(&mut self, part: &'static str, figures: Vec<Figure>, stolen_percent: Option<f64>) {
+        self.parts.push(Measured { part, figures, stolen_percent, could_not: None });
     }
 
     /// A part could not be measured.
     pub fn could_not(&mut self, part: &'static str, why: String) {
-        self.parts.push(Measured { part, figures: Vec::new(), could_not: Some(why) });
+        self.parts.push(Measured { part, figures: Vec::new(), stolen_percent: None, could_not: Some(why) });
     }
 
     fn figures(&self) -> impl Iterator<Item = &Figure> {
@@ -160,6 +163,9 @@ impl fmt::Display for Report {
                 writeln!(f, "{} could not be measured: {why}", part.part)?;
             }
             part.figures.iter().try_for_each(|figure| write!(f, "\n{figure}"))?;
+            if let Some(stolen) = part.stolen_percent {
+                write!(f, "\nmeanwhile the host took {stolen:.1} % of the CPU")?;
+            }
         }
         write!(f, "\n\n{} of {} limits are kept", self.limits() - self.missed(), self.limits())?;
         match self.parts.iter().filter(|part| part.could_not.is_some()).count() {
@@ -178,15 +184,15 @@ mod tests {
         assert!(Figure::limited("a", 1.2, "x", 1.2, "").kept);
         let bad = [Figure::limited("b", 1.21, "x", 1.2, ""), Figure::limited("c", f64::NAN, "x", 1.2, "")];
         let mut report = Report::begin();
-        report.add("part", bad.into());
-        report.add("other", vec![Figure::told("d", 7.0, "ms", "")]);
+        report.add("part", bad.into(), None);
+        report.add("other", vec![Figure::told("d", 7.0, "ms", "")], None);
         assert_eq!((report.limits(), report.missed(), report.is_kept()), (2, 2, false));
     }
 
     #[test]
     fn a_part_that_could_not_be_measured_is_no_success() {
         let mut report = Report::begin();
-        report.add("part", vec![Figure::limited("a", 1.0, "x", 1.2, "how")]);
+        report.add("part", vec![Figure::limited("a", 1.0, "x", 1.2, "how")], Some(2.34));
         assert!(report.is_kept());
         report.could_not("other", "no etcd".to_owned());
         assert!(!report.is_kept());
@@ -195,5 +201,6 @@ mod tests {
             table.contains("other could not be measured: no etcd") && table.contains("1 of 1"),
             "{table}"
         );
+        assert!(table.contains("the host took 2.3 % of the CPU"), "{table}");
     }
 }
