@@ -173,7 +173,7 @@ async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
         ("edge", json!({"document": [1]}).to_string(), 400, "object"),
         ("edge", json!({"document": {}, "patern": "rolling"}).to_string(), 400, "patern"),
         ("edge", json!({"document": {}, "timeout": "5m"}).to_string(), 400, "immediate"),
-        ("edge", large, 400, "at most"),
+        ("edge", large, 413, "at most 262144"),
         ("edge", "x".repeat(1100 * 1024), 413, "at most"),
         ("other", json!({"document": {}}).to_string(), 400, "say who belongs"),
         ("other", json!({"document": {}, "service": "ghost"}).to_string(), 404, "ghost"),

@@ -11,7 +11,7 @@ use crate::reason::Reason;
 use crate::wave;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::metadata::{MAX_MEMBERS, Pattern, UpdateRequest};
+use tidegate_proto::metadata::{MAX_DOCUMENT_BYTES, MAX_MEMBERS, Pattern, UpdateRequest};
 use tidegate_proto::record::group::{
     Document, DocumentVersion, EndedUpdate, ExposedPage, Group, GroupUpdate, Members, NamedMembers,
     UpdateOutcome, page_of,
@@ -72,6 +72,13 @@ pub fn set(
 ) -> Result<Asked, Refusal> {
     if let Some(flaw) = request.flaws().first() {
         return refuse(RefusalKind::Invalid, format!("{flaw}; nothing was changed"));
+    }
+    let bytes = request.document_bytes();
+    if bytes > MAX_DOCUMENT_BYTES {
+        let message = format!(
+            "the document has {bytes} bytes, at most {MAX_DOCUMENT_BYTES} are allowed; nothing was changed"
+        );
+        return refuse(RefusalKind::TooLarge, message);
     }
     readable(fleet, name)?;
     let stored = fleet.group(name);

@@ -25,6 +25,16 @@ pub enum NoGroup {
         /// What is missing.
         what: &'static str,
     },
+    /// What is meant for one line would go to everybody.
+    #[error(
+        "stream {base} is not grouped and the request names a {what}: everybody would get what is meant for one line; set `grouping` of the stream first, or leave {what} out"
+    )]
+    Ungrouped {
+        /// The stream.
+        base: StreamName,
+        /// What the request names.
+        what: &'static str,
+    },
     /// The two together are no name.
     #[error("{0:?} would be the stream, and is no name: it is longer than 63 bytes")]
     TooLong(String),
@@ -41,7 +51,13 @@ pub fn stream_of(
         label.as_ref().map(GroupLabel::to_string).ok_or_else(|| unsaid(what))
     };
     let line = match grouping {
-        Grouping::None => return Ok(base.clone()),
+        Grouping::None => {
+            let labels = [("pull_request", &request.pull_request), ("group", &request.group)];
+            return match labels.into_iter().find(|(_, label)| label.is_some()) {
+                Some((what, _)) => Err(NoGroup::Ungrouped { base: base.clone(), what }),
+                None => Ok(base.clone()),
+            };
+        }
         Grouping::Semver(level) => line(&request.tag, level)
             .ok_or_else(|| NoGroup::NotSemver { base: base.clone(), tag: request.tag.clone() })?,
         Grouping::PullRequest => format!("pr-{}", said(&request.pull_request, "pull_request")?),
@@ -114,7 +130,12 @@ mod tests {
         let request = json!({"version": 1, "tag": "t", "pull_request": "417", "group": "blue"});
         assert_eq!(grouped(Grouping::PullRequest, request.clone()).unwrap(), "shop-pr-417");
         assert_eq!(grouped(Grouping::Name, request.clone()).unwrap(), "shop-blue");
-        assert_eq!(grouped(Grouping::None, request).unwrap(), "shop");
+        for label in ["pull_request", "group"] {
+            let for_one =
+                grouped(Grouping::None, json!({"version": 1, "tag": "t", label: "417"})).unwrap_err();
+            assert!(for_one.to_string().contains(&format!("names a {label}")), "{for_one}");
+        }
+        assert_eq!(grouped(Grouping::None, json!({"version": 1, "tag": "t"})).unwrap(), "shop");
         let silent = grouped(Grouping::PullRequest, json!({"version": 1, "tag": "t"})).unwrap_err();
         assert!(silent.to_string().contains("pull_request"), "{silent}");
         let long = json!({"version": 1, "tag": "t", "group": "g".repeat(60)});
