@@ -20,7 +20,7 @@ pub(crate) use upgrade::releases;
 pub use witness::Against;
 pub(crate) use witness::is_told_anew;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::maintenance::Maintenance;
@@ -167,7 +167,7 @@ impl Fleet {
             }
             (Key::Waves(id, page), Value::Waves(record)) => {
                 let former = self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
-                self.assign_waves(&id, page, former.map(|page| page.record.body.members).unwrap_or_default());
+                self.assign_waves(&id, page, former);
             }
             (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
             (key @ (Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..)), value) => {
@@ -213,7 +213,10 @@ impl Fleet {
                 self.set_maintained(&node, false);
             }
             Key::Token(id) => drop(self.tokens.remove(&id)),
-            Key::Waves(id, page) => drop(self.waves.get_mut(&id).and_then(|pages| pages.remove(&page))),
+            Key::Waves(id, page) => {
+                let former = self.waves.get_mut(&id).and_then(|pages| pages.remove(&page));
+                self.assign_waves(&id, page, former);
+            }
             Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..) => {
                 self.metadata.delete(key)
             }
@@ -268,26 +271,29 @@ impl Fleet {
         }
     }
 
-    /// Who is in which wave by a page that was put. Of the `former` members, who is in no page any more is in no wave.
-    fn assign_waves(&mut self, id: &UpgradeId, page: u32, former: Vec<(NodeId, u32)>) {
+    /// Who is in which wave now that a page was put or removed: whoever it names, and whoever its `former` form named. Of
+    /// pages that name the same node, which no coordinator writes, the last one counts; pages come in order when they
+    /// are drawn or read anew, so that nothing else has to be looked through then.
+    fn assign_waves(&mut self, id: &UpgradeId, page: u32, former: Option<Stored<WavePage>>) {
         let Some(service) = self.upgrades.get(id).map(|u| u.spec.service.clone()) else { return };
         if self.active_upgrade(&service).is_none_or(|(active, _)| active != id) {
             return;
         }
         let Some(pages) = self.waves.get(id) else { return };
-        let listed = pages.get(&page).map(|page| page.members.clone()).unwrap_or_default();
-        let gone: BTreeSet<NodeId> = former.into_iter().map(|(node, _)| node).collect();
-        let elsewhere: BTreeMap<NodeId, u32> = match gone.is_empty() {
-            true => BTreeMap::new(),
-            false => pages.values().flat_map(|page| page.members.iter().cloned()).collect(),
+        let members = pages.get(&page).map(|page| page.members.clone()).unwrap_or_default();
+        let is_last = former.is_none() && pages.keys().next_back() == Some(&page);
+        let waves: Vec<(NodeId, Option<u32>)> = if is_last {
+            members.into_iter().map(|(node, wave)| (node, Some(wave))).collect()
+        } else {
+            let waves: BTreeMap<&NodeId, u32> =
+                pages.values().flat_map(|page| &page.members).map(|(node, wave)| (node, *wave)).collect();
+            let former = former.map(|page| page.record.body.members).unwrap_or_default();
+            let named = members.into_iter().chain(former).map(|(node, _)| node);
+            named.map(|node| (node.clone(), waves.get(&node).copied())).collect()
         };
         let fleet = self.of(service);
-        for node in gone {
-            let wave = elsewhere.get(&node).copied();
+        for (node, wave) in waves {
             fleet.change(node, None, |i| i.wave = wave);
-        }
-        for (node, wave) in listed {
-            fleet.change(node, None, |i| i.wave = Some(wave));
         }
     }
 

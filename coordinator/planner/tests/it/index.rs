@@ -132,11 +132,25 @@ fn happening() -> impl Strategy<Value = Happening> {
             let window = json!({"schema": 1, "floor": 1, "ceiling": ceiling, "set_by": upgrade_id()});
             Happening::Put(Key::Window(service()), window)
         }),
-        1 => prop::collection::vec(0..3u32, NODES).prop_map(|waves| {
-            let members: Vec<_> = waves.into_iter().enumerate().map(|(n, wave)| (node(n), wave)).collect();
-            Happening::Put(Key::Waves(upgrade_id(), 0), json!({"schema": 1, "members": members}))
+        3 => (0..2u32, prop::collection::vec((0..NODES, 0..3u32), 0..=NODES)).prop_map(|(page, waves)| {
+            let members: Vec<_> = waves.into_iter().map(|(n, wave)| (node(n), wave)).collect();
+            Happening::Put(Key::Waves(upgrade_id(), page), json!({"schema": 1, "members": members}))
         }),
+        1 => of_all().prop_map(Happening::Gone),
+        1 => of_all().prop_map(Happening::Garbage),
     ]
+}
+
+/// A key of the whole service.
+fn of_all() -> impl Strategy<Value = Key> {
+    prop::sample::select(vec![
+        Key::Upgrade(upgrade_id()),
+        Key::Active(service()),
+        Key::Window(service()),
+        Key::Maintenance(node(0)),
+        Key::Waves(upgrade_id(), 0),
+        Key::Waves(upgrade_id(), 1),
+    ])
 }
 
 /// Everything that is asked of a fleet's index, by name.
