@@ -64,4 +64,12 @@ impl Commit {
         self.writes.push(Write::Delete(key));
         self
     }
+
+    /// Adds all of another.
+    #[must_use]
+    pub fn with(mut self, more: Self) -> Self {
+        self.when.extend(more.when);
+        self.writes.extend(more.writes);
+        self
+    }
 }

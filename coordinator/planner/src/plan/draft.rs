@@ -134,8 +134,7 @@ impl<'a> Draft<'a> {
         }
         let more = self.told(more, self.upgrade.phase.name().word(), &to, because);
         if let Some(Action::Commit(planned)) = self.actions.last_mut() {
-            planned.commit.when.extend(more.when);
-            planned.commit.writes.extend(more.writes);
+            planned.commit = std::mem::take(&mut planned.commit).with(more);
             planned.what = format!("{}, {to}", planned.what);
         }
     }
@@ -170,10 +169,8 @@ impl<'a> Draft<'a> {
         body.stalled_ms = elapsed.stalled_ms;
         body.phase_ms = elapsed.phase_ms;
         change(&mut body);
-        let mut commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
-        commit.when.extend(extra.when);
-        commit.writes.extend(extra.writes);
-        self.push(commit, what, from, to, because);
+        let commit = self.commit().put(Key::Upgrade(self.id.clone()), self.upgrade.record.with(body));
+        self.push(commit.with(extra), what, from, to, because);
         self.moved = true;
     }
 

@@ -6,6 +6,7 @@ use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::InstanceId;
 use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::waves::PAGE_MEMBERS;
 
 fn asker(why: &str) -> Asker {
     Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
@@ -88,4 +89,29 @@ fn one_that_returns_old_after_the_end_is_refused_admission() {
     assert!(!world.admit(&node(0)), "floor 2 refuses version 1");
     world.agents.get_mut(&node(0)).unwrap().release = crate::sim::release(3);
     assert!(!world.admit(&node(0)), "ceiling 2 refuses version 3");
+}
+
+/// Two pages become one, and the last wave none: what the second page said does not hold any more.
+#[test]
+fn who_is_drawn_anew_is_in_no_page_of_before() {
+    let mut world = World::at_version_1(PAGE_MEMBERS + 1);
+    let steps = json!([1, 1, PAGE_MEMBERS - 2, "rest"]);
+    let asked =
+        json!({"strategy": {"canary": {"steps": steps}}, "min_in_service": 1, "max_unavailable": "90%"});
+    world.start(spec(asked)).unwrap();
+    world.until_roll();
+    assert_eq!(world.store.fleet().wave_pages(&upgrade_id()).count(), 2);
+    let second = (0..=PAGE_MEMBERS)
+        .find(|n| world.store.fleet().service(&service()).unwrap().get(&node(*n)).unwrap().wave == Some(1));
+    let second = second.expect("somebody is in the second wave");
+    world.fall_silent(second);
+    let id = InstanceId::new(service(), node(second));
+    let fleet = world.store.fleet();
+    let commit = ask::decommission(fleet, &world.moment(), &id, Some("off".into()), &asker("gone")).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.upgrade().unwrap().waves.as_ref().unwrap().sizes, [1, 1, PAGE_MEMBERS as u32 - 2]);
+    assert_eq!(world.store.fleet().wave_pages(&upgrade_id()).count(), 1);
 }

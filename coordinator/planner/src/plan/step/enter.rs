@@ -6,11 +6,12 @@ use crate::fleet::ServiceFleet;
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
 use crate::wave::{Drawn, draw, pages, redraw};
-use tidegate_proto::Key;
+use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::Division;
 use tidegate_proto::record::waves::WavePage;
 use tidegate_proto::spec::{ApprovalPoint, Spec};
+use tidegate_proto::{Key, Revision};
 
 /// Whether the phase is approved, or needs no approval; waits otherwise.
 pub(super) fn approved(draft: &mut Draft<'_>, point: ApprovalPoint) -> bool {
@@ -30,8 +31,9 @@ pub(super) fn roll(draft: &mut Draft<'_>, happened: Move, because: &str) {
     let Some(service) = draft.service() else { return };
     let drawn = divide(draft.id, service, draft.spec());
     let wanted = pages(&drawn);
-    if !store_pages(draft, &wanted) {
-        return;
+    let missing = page_changes(draft, &wanted);
+    if !missing.is_empty() {
+        return store_pages(draft, missing);
     }
     let spec = draft.spec();
     let extra = draft.window(Commit::new(), spec.from, spec.to);
@@ -56,17 +58,19 @@ pub(super) fn roll_again(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u3
     left.sort_unstable();
     let drawn = redraw(settled, left.into_iter().map(|(_, node)| node).collect(), &division.sizes, wave);
     let wanted = pages(&drawn);
-    if store_pages(draft, &wanted) {
-        let division = Division { pages: wanted.len() as u32, sizes: drawn.sizes };
-        let because = format!("nobody was left in wave {}", wave + 1);
-        draft.rewrite(
-            Commit::new(),
-            move |body| body.waves = Some(division),
-            "draw again".to_owned(),
-            "roll, waves drawn again",
-            &because,
-        );
-    }
+    let division = Division { pages: wanted.len() as u32, sizes: drawn.sizes };
+    // Once the pages are there, nobody is missing in the wave any more: the last of them come with the record.
+    let mut changes = page_changes(draft, &wanted);
+    let last = changes.pop().unwrap_or_default();
+    store_pages(draft, changes);
+    let because = format!("nobody was left in wave {}", wave + 1);
+    draft.rewrite(
+        last,
+        move |body| body.waves = Some(division),
+        "draw again".to_owned(),
+        "roll, waves drawn again",
+        &because,
+    );
 }
 
 /// The fleet as it is now, divided.
@@ -79,23 +83,35 @@ fn divide(id: &tidegate_proto::UpgradeId, service: &ServiceFleet, spec: &Spec) -
     draw(id.as_str(), &spec.strategy, with.iter().map(|(node, domain)| (node, domain.as_str())))
 }
 
-/// Whether the pages are stored as drawn; plans what is missing.
-fn store_pages(draft: &mut Draft<'_>, wanted: &[WavePage]) -> bool {
+/// What makes the stored pages those that are wanted, some at a time.
+fn page_changes(draft: &Draft<'_>, wanted: &[WavePage]) -> Vec<Commit> {
     const PAGES_A_COMMIT: usize = 10;
-    let stored: std::collections::BTreeMap<u32, _> = draft.fleet.wave_pages(draft.id).collect();
+    let stored: BTreeMap<u32, _> = draft.fleet.wave_pages(draft.id).collect();
+    let have = |number: u32| stored.get(&number).map_or(Revision::ABSENT, |have| have.at);
     let differs = |(number, page): &(u32, &WavePage)| {
         stored.get(number).is_none_or(|have| have.members != page.members)
     };
-    let missing: Vec<(u32, &WavePage)> =
-        wanted.iter().enumerate().map(|(n, page)| (n as u32, page)).filter(differs).collect();
-    for batch in missing.chunks(PAGES_A_COMMIT) {
-        let commit = batch.iter().fold(draft.commit(), |commit, (number, page)| {
+    let put = (0..).zip(wanted).filter(differs).map(|(number, page)| (number, Some(page)));
+    let removed = stored.keys().filter(|number| **number as usize >= wanted.len()).map(|n| (*n, None));
+    let changes: Vec<(u32, Option<&WavePage>)> = put.chain(removed).collect();
+    let commit = |changes: &[(u32, Option<&WavePage>)]| {
+        changes.iter().fold(Commit::new(), |commit, (number, page)| {
             let key = Key::Waves(draft.id.clone(), *number);
-            let at = stored.get(number).map_or(tidegate_proto::Revision::ABSENT, |have| have.at);
-            commit.when(Precondition::At(key.clone(), at)).put(key, (*page).clone())
-        });
-        let phase = draft.upgrade.phase.name().word();
+            let commit = commit.when(Precondition::At(key.clone(), have(*number)));
+            match page {
+                Some(page) => commit.put(key, (*page).clone()),
+                None => commit.delete(key),
+            }
+        })
+    };
+    changes.chunks(PAGES_A_COMMIT).map(commit).collect()
+}
+
+/// Plans these changes of pages.
+fn store_pages(draft: &mut Draft<'_>, changes: Vec<Commit>) {
+    let phase = draft.upgrade.phase.name().word();
+    for change in changes {
+        let commit = draft.commit().with(change);
         draft.push(commit, "draw waves".to_owned(), phase, phase, "the fleet is divided into waves");
     }
-    missing.is_empty()
 }
