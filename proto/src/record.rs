@@ -53,7 +53,8 @@ pub struct Record<T> {
     pub body: T,
     /// The schema number that it was written with.
     pub schema: u32,
-    unknown: Map<String, Value>,
+    /// Mostly none: a hundred thousand records that are held and moved about have no room for an empty map each.
+    unknown: Option<Box<Map<String, Value>>>,
 }
 
 /// Why bytes are not the record that their key promises.
@@ -76,13 +77,13 @@ struct EnvelopeRef<'a, T> {
     #[serde(flatten)]
     body: &'a T,
     #[serde(flatten)]
-    unknown: &'a Map<String, Value>,
+    unknown: Option<&'a Map<String, Value>>,
 }
 
 impl<T: Body> Record<T> {
     /// A new record of this version's schema.
     pub fn new(body: T) -> Self {
-        Self { body, schema: T::SCHEMA, unknown: Map::new() }
+        Self { body, schema: T::SCHEMA, unknown: None }
     }
 
     /// Reads a record; never panics, whatever the bytes are.
@@ -101,7 +102,7 @@ impl<T: Body> Record<T> {
     /// The bytes to store: unknown fields as they were read, and a schema number that never falls.
     pub fn encode(&self) -> Vec<u8> {
         let schema = self.schema.max(T::SCHEMA);
-        let envelope = EnvelopeRef { schema, body: &self.body, unknown: &self.unknown };
+        let envelope = EnvelopeRef { schema, body: &self.body, unknown: self.unknown.as_deref() };
         serde_json::to_vec(&envelope).expect("a record has string keys only, so it is always JSON")
     }
 

@@ -131,7 +131,7 @@ impl Fleet {
             }
             (Key::Decommission(s, n), Value::Decommission(record)) => {
                 self.instance(s, n, Some(Kind::Decommission), |i| {
-                    i.decommission = Some(Stored { record, at })
+                    i.decommission = Some(Box::new(Stored { record, at }))
                 })
             }
             (Key::Directive(s, n), Value::Directive(record)) => {

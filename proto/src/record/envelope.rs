@@ -34,6 +34,7 @@ impl<'de, T: Body> Visitor<'de> for Envelope<T> {
         let (mut schema, mut unknown) = (None, Map::new());
         let body = T::deserialize(Fields { map, known: &[], schema: &mut schema, unknown: &mut unknown })?;
         let schema = schema.ok_or_else(|| A::Error::missing_field(SCHEMA))?;
+        let unknown = (!unknown.is_empty()).then(|| Box::new(unknown));
         Ok(Record { body, schema, unknown })
     }
 }

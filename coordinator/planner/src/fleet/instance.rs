@@ -21,7 +21,7 @@ pub struct Instance {
     /// Its last admission.
     pub inventory: Option<Stored<Inventory>>,
     /// A person's word that it is gone.
-    pub decommission: Option<Stored<Decommission>>,
+    pub decommission: Option<Box<Stored<Decommission>>>,
     /// What is wanted of it.
     pub directive: Option<Stored<Directive>>,
     /// Records of it that cannot be read.
