@@ -263,7 +263,7 @@ pub struct Division {
     /// The number of pages.
     pub pages: u32,
     /// The size of each wave.
-    #[serde(with = "sizes")]
+    #[serde(deserialize_with = "sizes::deserialize")]
     pub sizes: Vec<u32>,
 }
 

@@ -1,32 +1,21 @@
-//! The sizes of waves as they are stored: a number is one wave, `[size, times]` are equal ones that follow one another.
-//! The record is written with each wave; of a large fleet that goes one by one it would be nothing but ones.
+//! The sizes of waves as they may be stored: a number is one wave, `[size, times]` are equal ones that follow one another.
+//! The record is written with each wave; of a large fleet that goes one by one it is nothing but ones. This version
+//! reads both forms and writes numbers alone, which is all that the one before it reads: the next may fold them.
 
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// So many equal waves are shorter in one than one by one.
-const WORTH_IT: usize = 4;
+use serde::{Deserialize, Deserializer};
 
 /// No fleet has more waves: what claims to is not a record of ours, and is not unfolded.
 const MOST: usize = 1 << 20;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(untagged)]
 enum Stored {
     One(u32),
     Equal(u32, u32),
 }
 
-/// Folds what is equal.
-pub fn serialize<S: Serializer>(sizes: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
-    let stored = sizes.chunk_by(PartialEq::eq).flat_map(|equal| match u32::try_from(equal.len()) {
-        Ok(times) if equal.len() >= WORTH_IT => vec![Stored::Equal(equal[0], times)],
-        _ => equal.iter().copied().map(Stored::One).collect(),
-    });
-    serializer.collect_seq(stored)
-}
-
-/// Unfolds it.
+/// Unfolds what is equal.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32>, D::Error> {
     let mut sizes = Vec::new();
     for stored in Vec::<Stored>::deserialize(deserializer)? {
@@ -45,26 +34,24 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u32
 #[cfg(test)]
 mod tests {
     use crate::record::upgrade::Division;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn read(sizes: Value) -> serde_json::Result<Division> {
+        serde_json::from_value(json!({ "pages": 1, "sizes": sizes }))
+    }
 
     #[test]
-    fn what_is_equal_is_folded_and_read_as_it_was() {
-        let folded = [
-            (vec![], json!([])),
-            (vec![1, 1, 2], json!([1, 1, 2])),
-            (vec![7; 4], json!([[7, 4]])),
-            ([vec![1; 20_000], vec![3], vec![2; 5]].concat(), json!([[1, 20_000], 3, [2, 5]])),
+    fn both_forms_are_read_and_the_one_that_all_read_is_written() {
+        let forms = [
+            (json!([]), vec![]),
+            (json!([2, 2, 2, 2]), vec![2; 4]),
+            (json!([[1, 20_000], 3, [2, 5]]), [vec![1; 20_000], vec![3], vec![2; 5]].concat()),
         ];
-        for (sizes, stored) in folded {
-            let division = Division { pages: 1, sizes };
-            let written = serde_json::to_value(&division).unwrap();
-            assert_eq!(written, json!({ "pages": 1, "sizes": stored }));
-            assert_eq!(serde_json::from_value::<Division>(written).unwrap(), division);
+        for (stored, sizes) in forms {
+            let division = read(stored).unwrap();
+            assert_eq!(division.sizes, sizes);
+            assert_eq!(serde_json::to_value(&division).unwrap()["sizes"], json!(sizes));
         }
-        // As it was written before.
-        let plain: Division =
-            serde_json::from_value(json!({ "pages": 1, "sizes": [2, 2, 2, 2, 2] })).unwrap();
-        assert_eq!(plain.sizes, [2; 5]);
     }
 
     #[test]
@@ -72,7 +59,7 @@ mod tests {
         let refused =
             [json!([-1]), json!([[1]]), json!([[1, 2, 3]]), json!(["1"]), json!([[1, 4_000_000_000u32]])];
         for sizes in refused {
-            let read = serde_json::from_value::<Division>(json!({ "pages": 1, "sizes": sizes }));
+            let read = read(sizes);
             assert!(read.is_err(), "{read:?}");
         }
     }
