@@ -272,8 +272,8 @@ impl Fleet {
     }
 
     /// Who is in which wave now that a page was put or removed: whoever it names, and whoever its `former` form named. Of
-    /// pages that name the same node, which no coordinator writes, the last one counts; pages come in order when they
-    /// are drawn or read anew, so that nothing else has to be looked through then.
+    /// pages that name the same node, as waves that are half drawn again do, the last one counts. Pages come in order when
+    /// they are drawn or read anew, so that nothing else has to be looked through then.
     fn assign_waves(&mut self, id: &UpgradeId, page: u32, former: Option<Stored<WavePage>>) {
         let Some(service) = self.upgrades.get(id).map(|u| u.spec.service.clone()) else { return };
         if self.active_upgrade(&service).is_none_or(|(active, _)| active != id) {
@@ -288,8 +288,11 @@ impl Fleet {
             let waves: BTreeMap<&NodeId, u32> =
                 pages.values().flat_map(|page| &page.members).map(|(node, wave)| (node, *wave)).collect();
             let former = former.map(|page| page.record.body.members).unwrap_or_default();
-            let named = members.into_iter().chain(former).map(|(node, _)| node);
-            named.map(|node| (node.clone(), waves.get(&node).copied())).collect()
+            let now = |(node, _): (NodeId, u32)| {
+                let wave = waves.get(&node).copied();
+                (node, wave)
+            };
+            members.into_iter().chain(former).map(now).collect()
         };
         let fleet = self.of(service);
         for (node, wave) in waves {

@@ -1,8 +1,6 @@
 //! One run of a service from one version to the next: what was asked for, where it stands, and everything that
 //! another coordinator needs to take the next step and repeat none.
 
-mod sizes;
-
 use super::{Body, Timestamp};
 use crate::name::{NodeId, SchemaName, UpgradeId};
 use crate::spec::{ApprovalPoint, Spec};
@@ -263,7 +261,6 @@ pub struct Division {
     /// The number of pages.
     pub pages: u32,
     /// The size of each wave.
-    #[serde(deserialize_with = "sizes::deserialize")]
     pub sizes: Vec<u32>,
 }
 
