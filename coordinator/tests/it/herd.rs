@@ -4,6 +4,7 @@ use futures::stream::{self, StreamExt};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
@@ -86,6 +87,24 @@ impl Herd {
         herd
     }
 
+    /// The agents whose last reports the store holds, under a lease of their own.
+    pub async fn taken_over(store: Store) -> Self {
+        let lease = store.lease(Duration::from_secs(60)).await.unwrap();
+        let mut agents = BTreeMap::new();
+        for entry in store.list(&Scope::Kind(Kind::Report)).await.unwrap().entries {
+            let (Key::Report(_, node), Ok(Value::Report(report))) = (entry.key, entry.value) else {
+                panic!("a report that cannot be read")
+            };
+            let report = report.body;
+            agents.insert(node, Agent { report, zone: "z".to_owned(), broken_at_2: false });
+        }
+        let serving = agents.values().filter(|agent| agent.report.rotation == Rotation::In).count();
+        let least = Arc::new(Mutex::new(serving));
+        let herd = Self { store, lease, agents, window: None, pace: Duration::ZERO, serving, least };
+        herd.publish_all().await;
+        herd
+    }
+
     /// The release of version 2 never becomes healthy on this node.
     pub fn break_at_2(mut self, n: usize) -> Self {
         self.agents.get_mut(&node(n)).unwrap().broken_at_2 = true;
@@ -132,8 +151,7 @@ impl Herd {
 
     /// Obeys until cancelled.
     pub async fn run(mut self, cancel: CancellationToken) {
-        let scopes =
-            vec![Scope::Kind(tidegate_proto::key::Kind::Directive), Scope::Key(Key::Window(service()))];
+        let scopes = vec![Scope::Kind(Kind::Directive), Scope::Key(Key::Window(service()))];
         let mut seen = self.store.watch(scopes, cancel);
         while let Some(next) = seen.recv().await {
             let entries: Vec<Entry> = match next {

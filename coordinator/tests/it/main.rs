@@ -18,6 +18,7 @@ mod real_postgres;
 mod regions;
 mod releases;
 mod schema;
+mod stored;
 mod traffic;
 mod upgrades;
 mod world;
