@@ -127,7 +127,7 @@ impl Engine {
         answer
     }
 
-    /// Rows that migrate has still to do, over the whole set: the certificate's number.
+    /// Rows that migrate has still to do, over the set's own migrations: the certificate's number.
     ///
     /// # Errors
     /// [`Error::Order`] where a migration is not expanded, so that it cannot be asked.
@@ -182,8 +182,8 @@ impl Engine {
         self.verb(Phase::Contract, set, term, watch, cancel, Some((proof, recheck))).await
     }
 
-    /// Takes expand back, of every migration whose contract has not been. Whether no new program is
-    /// left is the caller's question.
+    /// Takes back what the set's owner expanded of its own migrations, and nothing else; never what was contracted.
+    /// Whether no new program is left is the caller's question.
     pub async fn undo(
         &self,
         set: &MigrationSet,
@@ -204,8 +204,13 @@ impl Engine {
         contract: Option<(&ContractProof, &Recheck<'_>)>,
     ) -> Result<Outcome, Error> {
         let (mut leader, _) = Leader::take(&self.url, term, &Teller(watch), cancel).await?;
-        let mut run =
-            phase::Run { leader: &mut leader, teller: Teller(watch), contract, outcome: Outcome::default() };
+        let mut run = phase::Run {
+            leader: &mut leader,
+            teller: Teller(watch),
+            contract,
+            outcome: Outcome::default(),
+            owner: set.owner(),
+        };
         let answer = run.all(phase, set).await;
         let outcome = run.outcome;
         if answer.is_err() {

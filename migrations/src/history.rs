@@ -37,6 +37,29 @@ pub(crate) async fn present(session: &mut Session) -> Result<bool, Error> {
     }
 }
 
+/// Whether rows can name their owner. Tables that were made before owners were recorded cannot yet.
+pub(crate) async fn owner_column(session: &mut Session) -> Result<bool, Error> {
+    let sql = match session.dialect() {
+        Dialect::Postgres => {
+            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('tidegate_history') \
+             AND attname = 'owner' AND NOT attisdropped"
+        }
+        Dialect::Sqlite => "SELECT count(*) FROM pragma_table_info('tidegate_history') WHERE name = 'owner'",
+    };
+    let rows = read(session, sql, &[]).await?;
+    Ok(rows.first().and_then(|r| r.first()).and_then(Value::int) == Some(1))
+}
+
+/// Brings tables of an earlier program to the form of this one; earlier programs can still write to them. Inside a
+/// transaction, under the lock. Rows that are there keep no owner.
+pub(crate) async fn complete(session: &mut Session) -> Result<(), Error> {
+    if owner_column(session).await? {
+        return Ok(());
+    }
+    let sql = "ALTER TABLE tidegate_history ADD COLUMN owner TEXT";
+    session.run(sql).await.map_err(|f| Error::of(f, sql))
+}
+
 /// Makes the tables and the schema's id. Inside a transaction, under the lock.
 pub(crate) async fn create(session: &mut Session, schema_id: &str) -> Result<(), Error> {
     let seq = match session.dialect() {
@@ -66,6 +89,7 @@ pub(crate) async fn create(session: &mut Session, schema_id: &str) -> Result<(),
              term_revision BIGINT NOT NULL,
              term_id TEXT NOT NULL,
              note TEXT,
+             owner TEXT,
              started TEXT NOT NULL,
              ended TEXT
          );

@@ -135,6 +135,7 @@ impl Leader {
             let id = uuid::Uuid::new_v4().to_string();
             history::create(&mut self.session, &id).await?;
         }
+        history::complete(&mut self.session).await?;
         let stored = history::stored_locked(&mut self.session).await?;
         compare(&self.term, &stored.term)?;
         if stored.term.revision < self.term.revision {

@@ -27,6 +27,8 @@ mod history;
 mod ladder;
 mod leader;
 mod lint;
+mod mutant;
+mod owner;
 mod progress;
 mod sessions;
 mod step;
@@ -41,6 +43,7 @@ pub use engine::{
 pub use error::{Error, Holder};
 pub use ladder::LOCK_LIMIT;
 pub use lint::{Finding, Place, Rule};
+pub use owner::Owner;
 pub use progress::PhaseProgress;
 pub use sessions::{SessionFact, SessionKind, SessionTag, Sessions};
 pub use term::Term;

@@ -20,8 +20,9 @@ pub(crate) use statement::Token;
 pub use step::{AddColumn, Backfill, DropColumn, DropSync, Index, NotNull, Refresh, Step, Sync};
 
 use crate::database::Dialect;
+use crate::owner::Owner;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// One migration: what each phase does, on each engine.
@@ -81,6 +82,9 @@ impl Migration {
 #[derive(Debug, Clone)]
 pub struct MigrationSet {
     migrations: Vec<Migration>,
+    /// The ids of those that the verbs run; the others are the baseline, which is only compared with the history.
+    own: BTreeSet<String>,
+    owner: Owner,
 }
 
 impl MigrationSet {
@@ -92,7 +96,7 @@ impl MigrationSet {
         load::load(directory)
     }
 
-    /// In the order in which they run.
+    /// All that it knows, in the order in which they run.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Migration> {
         self.migrations.iter()
     }
@@ -110,18 +114,57 @@ impl MigrationSet {
     /// Those that a service version of at most `version` knows: what an upgrade to it may run.
     #[must_use]
     pub fn up_to(&self, version: u32) -> MigrationSet {
-        let known = self.migrations.iter().filter(|m| m.version <= version);
-        MigrationSet { migrations: known.cloned().collect() }
+        self.between(0, version)
     }
 
-    /// Whether an old reader understands every migrated row; if not, entering migrate is final.
+    /// Those that version `to` knows, of which the ones above `from` are its own: what an upgrade between the two runs.
+    #[must_use]
+    pub fn between(&self, from: u32, to: u32) -> MigrationSet {
+        let known = self.migrations.iter().filter(|m| m.version <= to).cloned().collect();
+        MigrationSet { owner: self.owner.clone(), ..MigrationSet::new(known) }.with_own(|m| m.version > from)
+    }
+
+    /// The same migrations, of which other ones are its own.
+    #[must_use]
+    pub fn with_own(mut self, is_own: impl Fn(&Migration) -> bool) -> MigrationSet {
+        self.own = self.migrations.iter().filter(|m| is_own(m)).map(|m| m.id.clone()).collect();
+        self
+    }
+
+    /// The same migrations, run in the name of another owner than a person.
+    #[must_use]
+    pub fn owned_by(self, owner: Owner) -> MigrationSet {
+        MigrationSet { owner, ..self }
+    }
+
+    /// In whose name they run.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Its own ones, in the order in which they run.
+    pub fn own(&self) -> impl DoubleEndedIterator<Item = &Migration> {
+        self.migrations.iter().filter(|m| self.own.contains(&m.id))
+    }
+
+    /// Those below its own ones: finished before, and never run by it.
+    pub fn baseline(&self) -> impl DoubleEndedIterator<Item = &Migration> {
+        self.migrations.iter().filter(|m| !self.own.contains(&m.id))
+    }
+
+    /// Whether an old reader understands every row that its own ones migrate; if not, entering migrate is final.
     pub fn old_reads_migrated(&self) -> bool {
-        self.migrations.iter().all(|m| m.old_reads_migrated)
+        self.own().all(|m| m.old_reads_migrated)
     }
 
     /// The digest of all contents, comments and spacing left out: equal for equal meaning.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.migrations)
+    }
+
+    fn new(migrations: Vec<Migration>) -> MigrationSet {
+        let own = migrations.iter().map(|m| m.id.clone()).collect();
+        MigrationSet { migrations, own, owner: Owner::by_hand() }
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Migration> {

@@ -41,7 +41,10 @@ struct Which {
     /// The directory of migrations.
     #[arg(long, value_name = "DIR")]
     migrations: PathBuf,
-    /// Only what this service version knows. Default: all of it.
+    /// Only migrations of versions above this one: what is at or below it is left as it is. Default: from the first.
+    #[arg(long = "from", value_name = "VERSION")]
+    from: Option<ServiceVersion>,
+    /// Only migrations of versions up to this one. Default: up to the last.
     #[arg(long = "to", value_name = "VERSION")]
     to: Option<ServiceVersion>,
 }
@@ -117,7 +120,8 @@ impl Which {
         })?;
         let all = MigrationSet::load(&self.migrations)
             .map_err(|error| Failure::usage(Chain(&error).to_string()))?;
-        let set = self.to.map_or_else(|| all.clone(), |to| all.up_to(to.get()));
+        let from = self.from.map_or(0, ServiceVersion::get);
+        let set = all.between(from, self.to.map_or(u32::MAX, ServiceVersion::get));
         let engine = Engine::connect(&url).await.map_err(failed)?;
         let identity = engine.identity().await.map_err(failed)?;
         Ok(Opened { engine, set, identity })

@@ -29,7 +29,7 @@ pub(super) async fn look(
     id: &UpgradeId,
     spec: &Spec,
 ) -> Result<(Option<SchemaBinding>, ForeseeUpgradeReply), OperationError> {
-    let (schema, away) = unless_away(schema::look_only(room, spec).await)?;
+    let (schema, away) = unless_away(schema::look_only(room, id, spec).await)?;
     let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec);
     findings.extend(away);
     Ok((schema, ForeseeUpgradeReply { findings, waves }))

@@ -28,7 +28,7 @@ pub async fn start(
     wish::ponder(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
     let request = match &request.schema {
         Some(_) => {
-            let (schema, away) = foresee::unless_away(schema::bind(room, seat, &request.spec).await)?;
+            let (schema, away) = foresee::unless_away(schema::bind(room, seat, &id, &request.spec).await)?;
             findings.extend(away);
             StartRequest { schema, ..request }
         }

@@ -19,6 +19,7 @@ mod regions;
 mod releases;
 mod schema;
 mod stored;
+mod schema_owner;
 mod traffic;
 mod upgrades;
 mod world;

@@ -3,7 +3,10 @@
 use crate::database::Dialect;
 use crate::error::Error;
 use crate::history::{Entry, PHASE, State};
+use crate::mutant;
+use crate::owner::{self, Owner};
 use crate::unit::{Digest, Migration, MigrationSet, Phase};
+use std::collections::BTreeSet;
 
 /// A migration's rows in the history.
 pub(super) struct Record<'a> {
@@ -30,11 +33,23 @@ impl<'a> Record<'a> {
         self.entries.iter().find(|e| e.phase == phase && e.step == step).copied()
     }
 
+    /// Whether this owner has expanded something of it that an undo may take back.
+    pub fn expanded_by(&self, owner: &Owner) -> bool {
+        let ours = |e: &&Entry| owner.owns(e) || mutant::is("undo-takes-what-is-not-ours");
+        self.entries.iter().copied().filter(|e| e.phase == Phase::Expand).any(|e| ours(&e))
+    }
+
+    /// The other owners of what is expanded of it.
+    pub fn others(&self, owner: &Owner) -> BTreeSet<String> {
+        let theirs = |e: &&&Entry| e.phase == Phase::Expand && e.step != PHASE && !owner.owns(e);
+        self.entries.iter().filter(theirs).map(|e| owner::of(e)).collect()
+    }
+
     /// Whether `phase` has something to do here.
     ///
     /// # Errors
     /// [`Error::Order`] where it may not run now.
-    pub fn wants(&self, migration: &Migration, phase: Phase) -> Result<bool, Error> {
+    pub fn wants(&self, migration: &Migration, phase: Phase, owner: &Owner) -> Result<bool, Error> {
         let refuse = |found: &str, needs: &str| {
             let (found, needs) = (found.to_owned(), needs.to_owned());
             Err(Error::Order { migration: migration.id.clone(), phase, found, needs })
@@ -53,7 +68,7 @@ impl<'a> Record<'a> {
             Phase::Undo if self.begun(Phase::Contract) && !self.done(Phase::Contract) => {
                 return refuse("its contract has begun", "run contract to its end; there is no way back");
             }
-            Phase::Undo => return Ok(self.begun(Phase::Expand) && !self.begun(Phase::Contract)),
+            Phase::Undo => return Ok(self.expanded_by(owner) && !self.begun(Phase::Contract)),
             Phase::Migrate | Phase::Contract => {}
         }
         Ok(!self.done(phase))

@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::history::{self, Entry, PHASE, State};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
+use crate::mutant;
+use crate::owner::Owner;
 use crate::progress::Teller;
 use crate::step::{self, Manner};
 use crate::unit::{Digest, Migration, MigrationSet, Phase, Step};
@@ -22,13 +24,18 @@ pub(super) struct Run<'a, 'r> {
     pub teller: Teller<'a>,
     pub contract: Option<(&'a ContractProof, &'a Recheck<'r>)>,
     pub outcome: Outcome,
+    /// In whose name rows are written, and whose rows an undo takes.
+    pub owner: &'a Owner,
 }
 
 impl Run<'_, '_> {
     /// The phase of every migration that has something to do; undo from the last to the first.
     pub async fn all(&mut self, phase: Phase, set: &MigrationSet) -> Result<(), Error> {
         let dialect = self.leader.session.dialect();
-        let mut order: Vec<&Migration> = set.iter().collect();
+        let mut order: Vec<&Migration> = match mutant::is("undo-has-no-lower-bound") {
+            true => set.iter().collect(),
+            false => set.own().collect(),
+        };
         if phase == Phase::Undo {
             order.reverse();
         }
@@ -38,7 +45,9 @@ impl Run<'_, '_> {
         let mut todo = Vec::new();
         for migration in order {
             let record = Record::of(&entries, &migration.id);
-            if record.wants(migration, phase)? || self.fills_again(phase, migration, &record).await? {
+            if record.wants(migration, phase, self.owner)?
+                || self.fills_again(phase, migration, &record).await?
+            {
                 todo.push((migration, record.begun(Phase::Contract)));
             }
         }
@@ -139,7 +148,7 @@ impl Run<'_, '_> {
         migration: &Migration,
         unit: std::ops::Range<usize>,
     ) -> Result<usize, Error> {
-        let note = self.note();
+        let (note, owner) = (self.note(), self.owner);
         let (leader, mut done) = (&mut *self.leader, 0);
         leader.begin().await?;
         // Read under the term's lock: what another process of this term did meanwhile counts.
@@ -151,7 +160,7 @@ impl Run<'_, '_> {
             if record.step(phase, at as i64).is_some_and(|e| e.state == State::Done) {
                 continue;
             }
-            let entry = entry(migration, phase, at as i64, Digest::of(step));
+            let entry = entry(owner, migration, phase, at as i64, Digest::of(step));
             let term = leader.term.clone();
             history::begin_entry(&mut leader.session, &entry, &step.summary(), note.as_deref(), &term)
                 .await?;
@@ -170,7 +179,7 @@ impl Run<'_, '_> {
         self.teller.step(&migration.id, at + 1, steps.len(), step.summary());
         self.recheck().await?;
         let note = self.note();
-        let mut entry = entry(migration, phase, at as i64, Digest::of(step));
+        let mut entry = entry(self.owner, migration, phase, at as i64, Digest::of(step));
         let summary = step.summary();
         let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
         let kept = write(self.leader, &self.teller, begin).await?;
@@ -197,7 +206,7 @@ impl Run<'_, '_> {
         migration: &Migration,
         steps: &[Step],
     ) -> Result<(), Error> {
-        let entry = entry(migration, phase, PHASE, Digest::of(steps));
+        let entry = entry(self.owner, migration, phase, PHASE, Digest::of(steps));
         let note = self.note();
         let summary = format!("{phase} of {}", migration.id);
         let begin = Write::Begin { entry: &entry, summary: &summary, note: note.as_deref() };
@@ -210,7 +219,7 @@ impl Run<'_, '_> {
         migration: &Migration,
         steps: &[Step],
     ) -> Result<(), Error> {
-        let entry = entry(migration, phase, PHASE, Digest::of(steps));
+        let entry = entry(self.owner, migration, phase, PHASE, Digest::of(steps));
         let end = if phase == Phase::Undo { Write::FinishUndo(&entry) } else { Write::Finish(&entry) };
         write(self.leader, &self.teller, end).await.map(drop)
     }
@@ -220,12 +229,12 @@ impl Run<'_, '_> {
         let fills: Vec<Entry> = (0_i64..)
             .zip(steps)
             .filter(|(_, step)| matches!(step, Step::Backfill(_)))
-            .map(|(at, step)| entry(migration, Phase::Migrate, at, Digest::of(step)))
+            .map(|(at, step)| entry(self.owner, migration, Phase::Migrate, at, Digest::of(step)))
             .collect();
         if fills.is_empty() {
             return Ok(false);
         }
-        let phase = entry(migration, Phase::Migrate, PHASE, Digest::of(steps));
+        let phase = entry(self.owner, migration, Phase::Migrate, PHASE, Digest::of(steps));
         let all: Vec<Entry> = fills.into_iter().chain([phase]).collect();
         write(self.leader, &self.teller, Write::Reopen(&all)).await?;
         Ok(true)
@@ -245,7 +254,7 @@ impl Run<'_, '_> {
     }
 }
 
-fn entry(migration: &Migration, phase: Phase, step: i64, checksum: Digest) -> Entry {
+fn entry(owner: &Owner, migration: &Migration, phase: Phase, step: i64, checksum: Digest) -> Entry {
     Entry {
         migration: migration.id.clone(),
         phase,
@@ -255,6 +264,8 @@ fn entry(migration: &Migration, phase: Phase, step: i64, checksum: Digest) -> En
         cursor: None,
         rows_done: 0,
         rows_total: 0,
+        owner: Some(owner.name().to_owned()),
+        term_id: String::new(),
     }
 }
 

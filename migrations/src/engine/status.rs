@@ -34,6 +34,22 @@ pub struct MigrationStatus {
     pub undo: PhaseState,
     /// Rows still to fill; none where it cannot be asked, before expand and after contract.
     pub pending_rows: Option<u64>,
+    /// Whether it is one of the set's own; the others are the baseline.
+    pub own: bool,
+    /// Whether the set's owner has expanded something of it: what its undo takes back.
+    pub ours: bool,
+    /// Who else has expanded something of it: that is left in place.
+    pub others: Vec<String>,
+    /// Whether its contract has nothing to do.
+    pub contract_is_empty: bool,
+}
+
+impl MigrationStatus {
+    /// Whether nothing of it is left to do for any version.
+    pub fn is_finished(&self) -> bool {
+        let filled = self.migrate == PhaseState::Done && self.undo == PhaseState::NotStarted;
+        self.contract == PhaseState::Done || (filled && self.contract_is_empty)
+    }
 }
 
 /// How far a schema is.
@@ -41,7 +57,7 @@ pub struct MigrationStatus {
 pub struct Status {
     /// In order.
     pub migrations: Vec<MigrationStatus>,
-    /// What is next, over all of them: the earliest phase that is not done everywhere; none when all
+    /// What is next, over the set's own ones: the earliest phase that is not done everywhere; none when all
     /// is done. Undo, where one has begun.
     pub next: Option<Phase>,
 }
@@ -52,13 +68,14 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
     let mut migrations = Vec::new();
     for migration in set.iter() {
         let record = Record::of(&entries, &migration.id);
+        let own = set.own().any(|m| m.id == migration.id);
         let state = |phase| match (record.done(phase), record.begun(phase)) {
             (true, _) => PhaseState::Done,
             (false, true) => PhaseState::Running,
             (false, false) => PhaseState::NotStarted,
         };
         let askable =
-            record.done(Phase::Expand) && !record.begun(Phase::Contract) && !record.begun(Phase::Undo);
+            own && record.done(Phase::Expand) && !record.begun(Phase::Contract) && !record.begun(Phase::Undo);
         let pending_rows = if askable { Some(pending(session, migration).await?) } else { None };
         let migrate = match (state(Phase::Migrate), pending_rows) {
             // Rows came after the fill that nobody filled: it runs again.
@@ -73,6 +90,10 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
             contract: state(Phase::Contract),
             undo: state(Phase::Undo),
             pending_rows,
+            own,
+            ours: record.expanded_by(set.owner()),
+            others: record.others(set.owner()).into_iter().collect(),
+            contract_is_empty: migration.steps(Phase::Contract, session.dialect()).is_empty(),
         });
     }
     let next = next(&migrations);
@@ -80,9 +101,10 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
 }
 
 fn next(migrations: &[MigrationStatus]) -> Option<Phase> {
-    let unfinished =
-        |of: fn(&MigrationStatus) -> PhaseState| migrations.iter().any(|m| of(m) != PhaseState::Done);
-    if migrations.iter().any(|m| m.undo != PhaseState::NotStarted) {
+    let unfinished = |of: fn(&MigrationStatus) -> PhaseState| {
+        migrations.iter().any(|m| m.own && of(m) != PhaseState::Done)
+    };
+    if migrations.iter().any(|m| m.own && m.undo != PhaseState::NotStarted) {
         Some(Phase::Undo)
     } else if unfinished(|m| m.expand) {
         Some(Phase::Expand)
@@ -99,7 +121,7 @@ pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> R
     let entries = live(session).await?;
     order::drift(&entries, set, session.dialect())?;
     let mut rows = 0;
-    for migration in set.iter() {
+    for migration in set.own() {
         let record = Record::of(&entries, &migration.id);
         if record.begun(Phase::Contract) {
             continue;

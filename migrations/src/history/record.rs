@@ -1,6 +1,6 @@
 //! The rows of the history: begun, gone on, ended.
 
-use super::{change, read};
+use super::{change, owner_column, read};
 use crate::database::{Session, Value};
 use crate::error::Error;
 use crate::term::Term;
@@ -24,6 +24,10 @@ pub(crate) struct Entry {
     pub cursor: Option<String>,
     pub rows_done: i64,
     pub rows_total: i64,
+    /// The upgrade or person that began it; none in rows that were written before owners were recorded.
+    pub owner: Option<String>,
+    /// The term that wrote the row last.
+    pub term_id: String,
 }
 
 impl Entry {
@@ -35,14 +39,18 @@ impl Entry {
 
 /// All live rows, in the order in which they began.
 pub(crate) async fn entries(session: &mut Session) -> Result<Vec<Entry>, Error> {
-    let sql = "SELECT migration, phase, step, checksum, state, cursor, rows_done, rows_total FROM tidegate_history \
-               WHERE state <> 'undone' ORDER BY seq";
-    read(session, sql, &[]).await?.iter().map(|row| parse(row)).collect()
+    // Read-only callers also meet a table to which no leader has added the column yet.
+    let owner = if owner_column(session).await? { "owner" } else { "NULL" };
+    let sql = format!(
+        "SELECT migration, phase, step, checksum, state, cursor, rows_done, rows_total, {owner}, term_id \
+         FROM tidegate_history WHERE state <> 'undone' ORDER BY seq"
+    );
+    read(session, &sql, &[]).await?.iter().map(|row| parse(row)).collect()
 }
 
 fn parse(row: &[Value]) -> Result<Entry, Error> {
     let unreadable = || Error::History { found: format!("a row of tidegate_history is {row:?}") };
-    let [migration, phase, step, checksum, state, cursor, rows_done, rows_total] = row else {
+    let [migration, phase, step, checksum, state, cursor, rows_done, rows_total, owner, term_id] = row else {
         return Err(unreadable());
     };
     let text = |v: &Value| v.text().map(str::to_owned).ok_or_else(unreadable);
@@ -61,6 +69,8 @@ fn parse(row: &[Value]) -> Result<Entry, Error> {
         cursor: cursor.text().map(str::to_owned),
         rows_done: int(rows_done)?,
         rows_total: int(rows_total)?,
+        owner: owner.text().map(str::to_owned),
+        term_id: text(term_id)?,
     })
 }
 
@@ -74,8 +84,8 @@ pub(crate) async fn begin_entry(
 ) -> Result<(), Error> {
     let sql = format!(
         "INSERT INTO tidegate_history \
-         (migration, phase, step, summary, checksum, state, term_revision, term_id, note, started) \
-         VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, {}) \
+         (migration, phase, step, summary, checksum, state, term_revision, term_id, note, owner, started) \
+         VALUES ($1, $2, $3, $4, $5, 'running', $6, $7, $8, $9, {}) \
          ON CONFLICT (migration, phase, step) WHERE state <> 'undone' DO NOTHING",
         session.dialect().now()
     );
@@ -88,6 +98,7 @@ pub(crate) async fn begin_entry(
         term.revision.into(),
         term.id.as_str().into(),
         note.map_or(Value::Null, Value::from),
+        entry.owner.as_deref().map_or(Value::Null, Value::from),
     ];
     change(session, &sql, &values).await?;
     Ok(())

@@ -69,7 +69,7 @@ pub(super) fn load(directory: &Path) -> Result<MigrationSet, LoadError> {
         findings.extend(lint::lint(migration));
     }
     let findings = lint::once(findings);
-    if findings.is_empty() { Ok(MigrationSet { migrations }) } else { Err(LoadError::Findings(findings)) }
+    if findings.is_empty() { Ok(MigrationSet::new(migrations)) } else { Err(LoadError::Findings(findings)) }
 }
 
 /// `NNNN_name.toml`: four digits, then lower-case letters, digits and `_`, at most 100 bytes.

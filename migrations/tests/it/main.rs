@@ -12,6 +12,7 @@ mod drift;
 mod fence;
 mod lint;
 mod locks;
+mod owner;
 mod phases;
 mod reach;
 mod sessions;

@@ -243,6 +243,13 @@ pub struct SchemaBinding {
     pub order: MigrateOrder,
     /// Whether N-1 can read migrated rows; if not, entering migrate is the point of no return.
     pub old_reads_migrated: bool,
+    /// The ids of its migrations: those above `from` and up to `to`. Empty in records that were written before they
+    /// were listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<String>,
+    /// What a rollback left in place in the database, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
 }
 
 /// When data is migrated.

@@ -151,7 +151,14 @@ mod tests {
     use super::*;
 
     fn binding(order: MigrateOrder, old_reads_migrated: bool) -> SchemaBinding {
-        SchemaBinding { id: "s1".parse().unwrap(), migrations: Digest::of(b"m"), order, old_reads_migrated }
+        SchemaBinding {
+            id: "s1".parse().unwrap(),
+            migrations: Digest::of(b"m"),
+            order,
+            old_reads_migrated,
+            own: Vec::new(),
+            left: Vec::new(),
+        }
     }
 
     fn walk(schema: Option<&SchemaBinding>, moves: Vec<Move>) -> Vec<&'static str> {

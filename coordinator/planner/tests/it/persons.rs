@@ -178,6 +178,8 @@ fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
         migrations: tidegate_proto::Digest::of(b"migrations"),
         order: MigrateOrder::BeforeRoll,
         old_reads_migrated: true,
+        own: vec!["0002_it".into()],
+        left: Vec::new(),
     };
     assert!(first.body.phase.is_over());
     let request = ask::StartRequest {

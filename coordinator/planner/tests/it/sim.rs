@@ -84,6 +84,8 @@ pub fn binding(order: MigrateOrder) -> SchemaBinding {
         migrations: Digest::of(b"migrations"),
         order,
         old_reads_migrated: true,
+        own: vec!["0002_it".into()],
+        left: Vec::new(),
     }
 }
 

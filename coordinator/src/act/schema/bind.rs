@@ -7,7 +7,7 @@ use crate::seat::Seat;
 use tidegate_migrations::{Requires, SchemaId, Term};
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::Spec;
-use tidegate_proto::{Revision, SchemaName};
+use tidegate_proto::{Revision, SchemaName, UpgradeId};
 
 impl From<Unbound> for OperationError {
     fn from(unbound: Unbound) -> Self {
@@ -17,22 +17,31 @@ impl From<Unbound> for OperationError {
 
 /// What a spec's schema is, without changing anything. A database that was never claimed has no id yet: until then
 /// it stands under the name `unclaimed`.
-pub async fn look_only(room: &Room, spec: &Spec) -> Result<Option<SchemaBinding>, Unbound> {
+pub async fn look_only(
+    room: &Room,
+    upgrade: &UpgradeId,
+    spec: &Spec,
+) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
-    let bound = Bound::open(room, spec, schema).await?;
+    let bound = Bound::open(room, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
     bound.facts().await?;
     let identity = bound.engine.identity().await?;
     let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
-    binding(&bound, &id, spec).map(Some)
+    binding(&bound, &id).map(Some)
 }
 
 /// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
-pub async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<Option<SchemaBinding>, Unbound> {
+pub async fn bind(
+    room: &Room,
+    seat: &Seat,
+    upgrade: &UpgradeId,
+    spec: &Spec,
+) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
-    let bound = Bound::open(room, spec, schema).await?;
+    let bound = Bound::open(room, upgrade, spec, schema, None).await?;
     let id = bound.engine.claim(&term_of(room, seat)).await?;
-    binding(&bound, &id, spec).map(Some)
+    binding(&bound, &id).map(Some)
 }
 
 /// The term as databases keep it. After a store was restored, its numbers count on from the highest that the former
@@ -42,15 +51,16 @@ pub fn term_of(room: &Room, seat: &Seat) -> Term {
     Term { revision: former.0 + seat.leading.revision.0, id: seat.leading.term.to_string() }
 }
 
-fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, Unbound> {
+fn binding(bound: &Bound, id: &SchemaId) -> Result<SchemaBinding, Unbound> {
     let id: SchemaName = id.0.parse().map_err(Unbound::Id)?;
-    let mut own = bound.set.iter().filter(|migration| migration.version == spec.to.get());
     // One migration that wants the floor makes all of them wait for it.
-    let waits_for_floor = own.any(|migration| matches!(migration.requires, Requires::Floor(_)));
+    let waits_for_floor = bound.set.own().any(|migration| matches!(migration.requires, Requires::Floor(_)));
     Ok(SchemaBinding {
         id,
         migrations: bound.digest,
         order: if waits_for_floor { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll },
         old_reads_migrated: bound.set.old_reads_migrated(),
+        own: bound.set.own().map(|migration| migration.id.clone()).collect(),
+        left: Vec::new(),
     })
 }

@@ -3,11 +3,12 @@
 use crate::room::Room;
 use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
-use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, PhaseState, Sessions};
+use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, Sessions};
 use tidegate_planner::SchemaFacts;
 use tidegate_proto::name::NotAName;
+use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
-use tidegate_proto::{Digest, Revision, ServiceVersion};
+use tidegate_proto::{Digest, Revision, ServiceVersion, UpgradeId};
 
 /// The term of a database that no coordinator has led yet, and a person worked on.
 pub const BY_HAND: &str = "by-hand";
@@ -73,16 +74,31 @@ pub enum Unbound {
 pub struct Bound {
     /// The engine on its database.
     pub engine: Engine,
-    /// What an upgrade to the spec's version may run.
+    /// What the spec's version knows: the upgrade's own migrations, above `from`, and the baseline below them.
     pub set: MigrationSet,
-    /// The digest of that.
+    /// The digest of all of them.
     pub digest: Digest,
 }
 
 impl Bound {
     /// Finds database and migrations, and sees that the database answers.
-    pub async fn open(room: &Room, spec: &Spec, schema: &SpecSchema) -> Result<Self, Unbound> {
+    /// Its own migrations are those that the upgrade's record lists. A record that was written before they were
+    /// listed, by a program that did not record owners either, has those above `from`, and whatever a leader did of
+    /// them without an owner is this upgrade's.
+    pub async fn open(
+        room: &Room,
+        upgrade: &UpgradeId,
+        spec: &Spec,
+        schema: &SpecSchema,
+        binding: Option<&SchemaBinding>,
+    ) -> Result<Self, Unbound> {
         let (url, set, digest) = found(room, spec, schema).await?;
+        let owner = Owner::upgrade(upgrade.as_str());
+        let set = match binding {
+            Some(binding) if binding.own.is_empty() => set.owned_by(owner.with_unrecorded()),
+            Some(binding) => set.with_own(|m| binding.own.contains(&m.id)).owned_by(owner),
+            None => set.owned_by(owner),
+        };
         let DatabaseSource::FromEnv(variable) = &schema.database;
         let away = |source| Unbound::Away { variable: variable.clone(), source };
         let engine = Engine::connect(&url).await.map_err(away)?;
@@ -97,17 +113,13 @@ impl Bound {
             Sessions::Listed(_) => None,
             Sessions::CannotTell { reason } => Some(reason),
         };
-        let all =
-            |done: fn(&tidegate_migrations::MigrationStatus) -> bool| status.migrations.iter().all(done);
+        let own = || status.migrations.iter().filter(|m| m.own);
+        let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
         Ok(SchemaFacts {
             expanded: all(|m| m.expand == PhaseState::Done),
             migrated: all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
             contracted: all(|m| m.contract == PhaseState::Done),
-            // What an earlier upgrade contracted is not this one's to undo.
-            clean: all(|m| {
-                m.contract == PhaseState::Done
-                    || (m.expand == PhaseState::NotStarted && m.undo == PhaseState::NotStarted)
-            }),
+            clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
             sessions_unknown,
             obeyed: obeyed.and_then(|term| Some((term.id.parse().ok()?, Revision(term.revision)))),
             ..SchemaFacts::default()
@@ -126,8 +138,8 @@ pub(super) async fn found(
     let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
     let all =
         loading.await.expect("reading files is not cancelled and does not panic").map_err(Unbound::Load)?;
-    let set = all.up_to(spec.to.get());
-    if !set.iter().any(|migration| migration.version == spec.to.get()) {
+    let set = all.between(spec.from.get(), spec.to.get());
+    if !set.own().any(|migration| migration.version == spec.to.get()) {
         return Err(Unbound::Nothing { directory: schema.migrations.clone(), version: spec.to });
     }
     let text = set.digest().to_string();

@@ -27,7 +27,7 @@ pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec
     }
     let fleet = &picture.fleet;
     let upgrade = fleet.upgrade(id).ok_or_else(|| no("the upgrade is gone".to_owned()))?;
-    let bound = job::bound(room, upgrade).await.map_err(no)?;
+    let bound = job::bound(room, id, upgrade).await.map_err(no)?;
     let evidence = evidence(&bound).await.map_err(no)?;
     let events =
         |made: &Result<Made, _>| made.as_ref().map_or(0, |made| made.commits.iter().map(events_in).sum());

@@ -67,9 +67,9 @@ async fn attempt(
 ) -> Result<SchemaFacts, String> {
     let upgrade = upgrade_of(room, id).ok_or("the upgrade is gone")?;
     if job == SchemaJob::Bind {
-        return bind(room, seat, &upgrade.spec).await.map_err(|e| e.told());
+        return bind(room, seat, id, &upgrade.spec).await.map_err(|e| e.told());
     }
-    let bound = bound(room, &upgrade).await?;
+    let bound = bound(room, id, &upgrade).await?;
     let seen = bound.facts().await.map_err(|e| e.told())?;
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(room, &seen) {
@@ -105,15 +105,15 @@ async fn attempt(
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.
-async fn bind(room: &Room, seat: &Seat, spec: &Spec) -> Result<SchemaFacts, Unbound> {
+async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<SchemaFacts, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
-    let seen = Bound::open(room, spec, schema).await?.facts().await?;
+    let seen = Bound::open(room, id, spec, schema, None).await?.facts().await?;
     if !acknowledged(room, &seen) {
         return Ok(seen);
     }
-    let found = bind::bind(room, seat, spec).await?;
-    let facts = Bound::open(room, spec, schema).await?.facts().await?;
+    let found = bind::bind(room, seat, id, spec).await?;
+    let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts().await?;
     Ok(SchemaFacts { found, ..facts })
 }
 
@@ -144,11 +144,11 @@ fn differing(found: Digest, binding: &SchemaBinding) -> Option<String> {
 }
 
 /// The schema that the upgrade was bound to when it was started, and no other.
-pub(super) async fn bound(room: &Room, upgrade: &Upgrade) -> Result<Bound, String> {
+pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Bound, String> {
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
     };
-    let bound = Bound::open(room, &upgrade.spec, asked).await.map_err(|e| e.told())?;
+    let bound = Bound::open(room, id, &upgrade.spec, asked, Some(binding)).await.map_err(|e| e.told())?;
     if let Some(differs) = differing(bound.digest, binding) {
         return Err(differs);
     }

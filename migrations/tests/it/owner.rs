@@ -1,0 +1,166 @@
+//! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
+
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, pending_rows_are_those_of_own_migrations }
+
+mod story {
+    use crate::support::*;
+    use tidegate_migrations::{MigrationSet, Owner, PhaseState};
+
+    /// Version 1 makes the table, version 2 a column of it.
+    const THINGS: &str = "id = '0001_things'\nversion = 1\nold_reads_migrated = true\n\
+        [expand]\nsteps = [{ sql = 'CREATE TABLE things (id INTEGER PRIMARY KEY, shade TEXT)' }]\n\
+        [undo]\nsteps = [{ sql = 'DROP TABLE IF EXISTS things' }]\n";
+    const COLOUR: &str = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n\
+        [expand]\nsteps = [{ add_column = { table = 'things', column = 'colour', type = 'text' } }]\n\
+        [migrate]\nrequires = 'expanded'\nsteps = [{ backfill = { table = 'things', key = 'id', \
+        where = 'colour IS NULL', set = { colour = 'shade' } } }]\n\
+        verify = 'SELECT count(*) FROM things WHERE colour IS NULL'\n\
+        [contract]\nsteps = [{ drop_column = { table = 'things', column = 'shade' } }]\n\
+        [undo]\nsteps = [{ drop_column = { table = 'things', column = 'colour' } }]\n";
+    const SIZE: &str = "id = '0003_size'\nversion = 3\nold_reads_migrated = false\n\
+        [expand]\nsteps = [{ add_column = { table = 'things', column = 'size', type = 'integer' } }]\n\
+        [undo]\nsteps = [{ drop_column = { table = 'things', column = 'size' } }]\n";
+
+    fn all() -> MigrationSet {
+        let files =
+            written(&[("0001_things.toml", THINGS), ("0002_colour.toml", COLOUR), ("0003_size.toml", SIZE)]);
+        set_in(files.path())
+    }
+
+    fn hop(from: u32, to: u32, upgrade: &str) -> MigrationSet {
+        all().between(from, to).owned_by(Owner::upgrade(upgrade))
+    }
+
+    const ROWS: &str = "INSERT INTO things (id, shade) WITH RECURSIVE n(i) AS \
+         (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT i, 'x' FROM n";
+
+    /// Version 1 as `tidegate schema expand|migrate --to 1` makes it, with 50 rows.
+    async fn at_version_1(database: &Database) -> Client {
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let first = all().up_to(1);
+        engine.expand(&first, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&first, &term(1), &watch, &cancel).await.unwrap();
+        let mut client = database.client().await;
+        client.run(ROWS).await;
+        client
+    }
+
+    pub async fn undo_of_a_failed_upgrade_leaves_the_tables_that_were_there(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let upgrade = hop(1, 2, "u1");
+        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        engine.undo(&upgrade, &term(3), &watch, &cancel).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE shade = 'x'").await, 50);
+        assert!(client.try_run("SELECT colour FROM things").await.is_err());
+        let status = engine.status(&upgrade).await.unwrap();
+        let of = |id: &str| status.migrations.iter().find(|m| m.id == id).unwrap();
+        assert_eq!((of("0001_things").own, of("0001_things").expand), (false, PhaseState::Done));
+        assert!(of("0001_things").is_finished(), "its contract has no steps");
+        assert_eq!(of("0002_colour").expand, PhaseState::NotStarted);
+    }
+
+    pub async fn undo_leaves_migrations_at_or_below_from(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let upper = all().between(1, 2);
+        engine.expand(&upper, &term(1), &watch, &cancel).await.unwrap();
+        engine.undo(&upper, &term(1), &watch, &cancel).await.unwrap();
+        assert_eq!(
+            client.number("SELECT count(*) FROM things").await,
+            50,
+            "made by the same owner, but below"
+        );
+        engine.undo(&all().up_to(1), &term(1), &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT id FROM things").await.is_err(), "named by its range, it is undone");
+    }
+
+    pub async fn undo_leaves_what_was_expanded_by_hand(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        engine.expand(&all().between(1, 2), &term(1), &watch, &cancel).await.unwrap();
+        let upgrade = hop(1, 2, "u1");
+        let done = engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(done.steps, 0, "a person expanded it before");
+        engine.migrate(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        let of = |status: tidegate_migrations::Status| status.migrations[1].clone();
+        let before = of(engine.status(&upgrade).await.unwrap());
+        assert_eq!((before.ours, before.others), (false, vec!["by hand".to_owned()]));
+        let undone = engine.undo(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(undone.steps, 0);
+        client.run("SELECT colour FROM things").await;
+        let other = engine.undo(&hop(1, 2, "u2"), &term(3), &watch, &cancel).await.unwrap();
+        assert_eq!(other.steps, 0, "another upgrade owns none of it either");
+        engine.undo(&all().between(1, 2), &term(3), &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT colour FROM things").await.is_err(), "its owner takes it back");
+        assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
+    }
+
+    pub async fn undo_leaves_what_an_earlier_upgrade_contracted(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let first = hop(1, 2, "u1");
+        engine.expand(&first, &term(2), &watch, &cancel).await.unwrap();
+        engine.migrate(&first, &term(2), &watch, &cancel).await.unwrap();
+        engine.contract(&first, &term(2), &proof(), &agreed, &watch, &cancel).await.unwrap();
+        let second = hop(2, 3, "u2");
+        engine.expand(&second, &term(3), &watch, &cancel).await.unwrap();
+        engine.migrate(&second, &term(3), &watch, &cancel).await.unwrap();
+        engine.undo(&second, &term(3), &watch, &cancel).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE colour = 'x'").await, 50);
+        assert!(client.try_run("SELECT size FROM things").await.is_err());
+        let status = engine.status(&second).await.unwrap();
+        assert!(status.migrations[..2].iter().all(|m| !m.own && m.is_finished()), "{status:?}");
+    }
+
+    pub async fn pending_rows_are_those_of_own_migrations(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        engine.expand(&hop(1, 2, "u1"), &term(2), &watch, &cancel).await.unwrap();
+        engine.expand(&hop(2, 3, "u2"), &term(2), &watch, &cancel).await.unwrap();
+        let second = hop(1, 3, "u1").with_own(|m| m.version == 2);
+        assert_eq!(engine.pending_rows(&second).await.unwrap(), 50);
+        assert_eq!(engine.pending_rows(&hop(2, 3, "u2")).await.unwrap(), 0);
+        assert!(second.old_reads_migrated() && !hop(2, 3, "u2").old_reads_migrated());
+        assert_eq!(client.number("SELECT count(*) FROM things WHERE colour IS NULL").await, 50);
+    }
+
+    /// As the program before this one left it: no column for owners, rows of a leader.
+    async fn forget_owners(client: &mut Client) {
+        client.run("ALTER TABLE tidegate_history DROP COLUMN owner").await;
+    }
+
+    pub async fn history_without_owners_gains_them_and_keeps_its_rows(database: Database) {
+        let mut client = at_version_1(&database).await;
+        forget_owners(&mut client).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let upgrade = hop(1, 2, "u1");
+        let before = engine.status(&upgrade).await.unwrap();
+        assert_eq!(before.migrations[0].expand, PhaseState::Done, "looking works before the first claim");
+        assert!(client.try_run("SELECT owner FROM tidegate_history").await.is_err(), "and changes nothing");
+        engine.claim(&term(2)).await.unwrap();
+        engine.expand(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        let owners = "SELECT DISTINCT coalesce(owner, '-') FROM tidegate_history ORDER BY 1";
+        assert_eq!(client.texts(owners).await, ["-", "u1"]);
+        engine.undo(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
+    }
+
+    pub async fn unrecorded_rows_are_undone_only_for_their_upgrade(database: Database) {
+        let mut client = at_version_1(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        engine.expand(&hop(1, 2, "u1"), &term(2), &watch, &cancel).await.unwrap();
+        forget_owners(&mut client).await;
+        let new = engine.undo(&hop(1, 2, "u2"), &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(new.steps, 0, "it did not expand them, and says who did");
+        let status = engine.status(&hop(1, 2, "u2")).await.unwrap();
+        assert_eq!(status.migrations[1].others, ["an owner that was not recorded"]);
+        let by_hand = engine.undo(&all().between(1, 2), &term(2), &watch, &cancel).await.unwrap();
+        assert_eq!(by_hand.steps, 0, "a leader wrote them, not a person");
+        let former = all().between(1, 2).owned_by(Owner::upgrade("u1").with_unrecorded());
+        engine.undo(&former, &term(2), &watch, &cancel).await.unwrap();
+        assert!(client.try_run("SELECT colour FROM things").await.is_err());
+        assert_eq!(client.number("SELECT count(*) FROM things").await, 50, "and nothing below `from`");
+    }
+}
