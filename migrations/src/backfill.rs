@@ -1,14 +1,16 @@
-//! Rows that were there before the new column: walked by key, filled in batches.
+//! Rows that were there before the new column: walked by page or by key, filled in batches.
 //!
 //! Each batch is one transaction: term, cursor, rows, cursor again. A process that is killed leaves
 //! a cursor that is exactly as far as its rows, and two processes cannot fill the same batch. The
-//! walk ends at the highest key that was there when it began: later rows are written by programs
-//! that know the column, or filled by the sync, so that inserts cannot make it endless.
+//! walk ends at the last page, or the highest key, that was there when it began: later rows are
+//! written by programs that know the column, or filled by the sync, so that inserts cannot make it
+//! endless.
 
 mod cursor;
 mod durability;
 mod key;
 mod pace;
+mod pages;
 mod rate;
 
 use crate::database::{Dialect, Value};
@@ -22,9 +24,16 @@ use crate::unit::Backfill;
 use cursor::{Cursor, Key};
 use key::{Kept, KeyColumn};
 use pace::Pace;
+use pages::{PageCursor, Pages};
 use rate::Rate;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// By what the rows are walked.
+enum Walk {
+    Pages(Pages),
+    Key(KeyColumn),
+}
 
 /// Fills until the walk's end. `entry` is the step's row in the history, begun already; what it
 /// holds of an earlier run is gone on from. Answers how many rows this call has walked.
@@ -34,17 +43,31 @@ pub(crate) async fn fill(
     entry: &mut Entry,
     teller: &Teller<'_>,
 ) -> Result<u64, Error> {
-    let key = KeyColumn::find(&mut leader.session, step).await?;
+    let walk = choose(leader, step, entry).await?;
     durability::relax(&mut leader.session).await?;
-    let walked = walk(leader, step, &key, entry, teller).await?;
+    let walked = walk_all(leader, step, &walk, entry, teller).await?;
     durability::restore(&mut leader.session).await?;
     Ok(walked)
 }
 
-async fn walk(
+/// A walk that has begun goes on as it began. One that has to be repeated goes by key: it finds also rows that others
+/// moved to pages behind it.
+async fn choose(leader: &mut Leader, step: &Backfill, entry: &Entry) -> Result<Walk, Error> {
+    let key = KeyColumn::find(&mut leader.session, step).await?;
+    let first_by_page = match &entry.cursor {
+        Some(text) => PageCursor::parse(text).is_some(),
+        None => entry.rows_done == 0,
+    };
+    if first_by_page && let Some(pages) = Pages::find(&mut leader.session, step).await? {
+        return Ok(Walk::Pages(pages));
+    }
+    Ok(Walk::Key(key))
+}
+
+async fn walk_all(
     leader: &mut Leader,
     step: &Backfill,
-    key: &KeyColumn,
+    walk: &Walk,
     entry: &mut Entry,
     teller: &Teller<'_>,
 ) -> Result<u64, Error> {
@@ -59,14 +82,14 @@ async fn walk(
             return Err(Error::Cancelled);
         }
         let began = Instant::now();
-        match batch(leader, step, key, entry, pace.rows(), &mut sizing).await {
-            Ok(Batch { rows, ended, took }) => {
+        match batch(leader, step, walk, entry, pace.rows(), &mut sizing).await {
+            Ok(Batch { rows, cost, ended, took }) => {
                 ladder = Ladder::new(&cancel);
                 walked += rows;
                 if ended {
                     return Ok(walked);
                 }
-                pace.observe(rows, took);
+                pace.observe(cost, took);
                 let rest = pace.rest(took);
                 rate.observe(rows, began.elapsed() + rest);
                 teller.rows(
@@ -90,81 +113,162 @@ async fn walk(
 
 struct Batch {
     rows: u64,
+    /// What was read for them, in rows.
+    cost: u64,
     ended: bool,
     /// Without the wait for the transaction to begin: what others felt of it.
     took: Duration,
+}
+
+/// A batch's part of the walk.
+struct Part {
+    rows: i64,
+    cost: u64,
+    ended: bool,
+    cursor: String,
+}
+
+/// Where the walk begins, and how many rows there are: asked once, before the first transaction.
+enum Sizing {
+    Pages(PageCursor, i64),
+    Key(Option<Key>, i64),
+}
+
+impl Sizing {
+    async fn of(leader: &mut Leader, walk: &Walk) -> Result<Sizing, Error> {
+        Ok(match walk {
+            Walk::Pages(pages) => {
+                let cursor = pages.whole(&mut leader.session).await?;
+                Sizing::Pages(cursor, pages.total(&mut leader.session).await?)
+            }
+            Walk::Key(key) => {
+                let (until, total) = key.extent(&mut leader.session).await?;
+                Sizing::Key(until, total)
+            }
+        })
+    }
+
+    fn total(&self) -> i64 {
+        match self {
+            Sizing::Pages(_, total) | Sizing::Key(_, total) => *total,
+        }
+    }
+
+    fn cursor(&self) -> String {
+        match self {
+            Sizing::Pages(cursor, _) => cursor.to_text(),
+            Sizing::Key(until, _) => Cursor { after: None, until: until.clone(), ended: false }.to_text(),
+        }
+    }
 }
 
 /// One batch, from the cursor that the history holds now; nobody's memory is trusted.
 async fn batch(
     leader: &mut Leader,
     step: &Backfill,
-    key: &KeyColumn,
+    walk: &Walk,
     entry: &mut Entry,
     rows: u32,
-    sizing: &mut Option<(Option<Key>, i64)>,
+    sizing: &mut Option<Sizing>,
 ) -> Result<Batch, Error> {
     if sizing.is_none() && entry.cursor.is_none() {
         // Counted before the transaction: it may take as long as the table is big.
-        *sizing = Some(key.extent(&mut leader.session).await?);
+        *sizing = Some(Sizing::of(leader, walk).await?);
     }
     leader.begin().await?;
     let began = Instant::now();
-    let mut cursor = match key::kept(&mut leader.session, entry).await? {
+    let cursor = match key::kept(&mut leader.session, entry).await? {
         Kept::Done => {
             leader.commit("a batch").await?;
-            return Ok(Batch { rows: 0, ended: true, took: began.elapsed() });
+            return Ok(Batch { rows: 0, cost: 0, ended: true, took: began.elapsed() });
         }
         Kept::Cursor(cursor, done, total) => {
             (entry.rows_done, entry.rows_total) = (done, total);
             cursor
         }
         Kept::Nothing => {
-            let (until, total) = sizing.clone().unwrap_or((None, 0));
-            (entry.rows_done, entry.rows_total) = (0, total);
-            Cursor { after: None, until, ended: false }
+            (entry.rows_done, entry.rows_total) = (0, sizing.as_ref().map_or(0, Sizing::total));
+            match sizing {
+                Some(sizing) => sizing.cursor(),
+                None => Sizing::of(leader, walk).await?.cursor(),
+            }
         }
     };
+    let part = match walk {
+        Walk::Pages(pages) => by_page(leader, step, pages, &cursor, rows).await?,
+        Walk::Key(key) => by_key(leader, step, key, &cursor, rows).await?,
+    };
+    entry.rows_done += part.rows;
+    entry.cursor = Some(part.cursor);
+    let term = leader.term.clone();
+    history::save_cursor(&mut leader.session, entry, &term).await?;
+    leader.commit("a batch").await?;
+    Ok(Batch { rows: part.rows.unsigned_abs(), cost: part.cost, ended: part.ended, took: began.elapsed() })
+}
+
+async fn by_key(
+    leader: &mut Leader,
+    step: &Backfill,
+    key: &KeyColumn,
+    kept: &str,
+    rows: u32,
+) -> Result<Part, Error> {
+    let mut cursor = Cursor::parse(kept).ok_or_else(|| unreadable(step, kept))?;
     let next = if cursor.ended { None } else { key.next(&mut leader.session, &cursor, rows).await? };
-    let walked = match next {
+    let rows = match next {
         None => {
             cursor.ended = true;
             0
         }
-        Some((last, walked)) => {
-            update(leader, step, key, &cursor, &last).await?;
+        Some((last, rows)) => {
+            let mut values: Vec<Value> = vec![last.value()];
+            let mut span = format!("{} <= {}", step.key, key.parameter(1));
+            if let Some(after) = &cursor.after {
+                values.push(after.value());
+                span += &format!(" AND {} > {}", step.key, key.parameter(2));
+            }
+            update(leader, step, &span, &values).await?;
             cursor.after = Some(last);
-            walked
+            rows
         }
     };
-    entry.rows_done += walked;
-    entry.cursor = Some(cursor.to_text());
-    let term = leader.term.clone();
-    history::save_cursor(&mut leader.session, entry, &term).await?;
-    leader.commit("a batch").await?;
-    Ok(Batch { rows: walked.unsigned_abs(), ended: cursor.ended, took: began.elapsed() })
+    Ok(Part { rows, cost: rows.unsigned_abs(), ended: cursor.ended, cursor: cursor.to_text() })
 }
 
-async fn update(
+async fn by_page(
     leader: &mut Leader,
     step: &Backfill,
-    key: &KeyColumn,
-    cursor: &Cursor,
-    last: &Key,
-) -> Result<(), Error> {
+    pages: &Pages,
+    kept: &str,
+    rows: u32,
+) -> Result<Part, Error> {
+    let mut cursor = PageCursor::parse(kept).ok_or_else(|| unreadable(step, kept))?;
+    let end = pages.batch_end(&cursor, rows);
+    let filled = update(leader, step, &pages::span(&cursor, end), &[]).await?;
+    // The update holds the table, so that it cannot be rewritten before this transaction ends.
+    let now = pages.whole(&mut leader.session).await?;
+    let cost = pages.rows_of(end - cursor.next);
+    if now.file == cursor.file {
+        cursor.next = end;
+    } else {
+        cursor = now;
+    }
+    let ended = cursor.next >= cursor.end;
+    Ok(Part { rows: i64::try_from(filled).unwrap_or(i64::MAX), cost, ended, cursor: cursor.to_text() })
+}
+
+/// Fills what is pending of a span of rows; answers how many that were.
+async fn update(leader: &mut Leader, step: &Backfill, span: &str, values: &[Value]) -> Result<u64, Error> {
     if leader.session.dialect() == Dialect::Postgres {
         let sql = format!("SELECT set_config('{FILL_SETTING}', 'on', true)");
         leader.session.read(&sql, &[]).await.map_err(|f| Error::of(f, &sql))?;
     }
     let set: Vec<String> = step.set.iter().map(|(c, e)| format!("{c} = ({})", e.text())).collect();
-    let mut values: Vec<Value> = vec![last.value()];
-    let mut span = format!("{} <= {}", step.key, key.parameter(1));
-    if let Some(after) = &cursor.after {
-        values.push(after.value());
-        span += &format!(" AND {} > {}", step.key, key.parameter(2));
-    }
     let sql =
         format!("UPDATE {} SET {} WHERE {span} AND ({})", step.table, set.join(", "), step.pending.text());
-    leader.session.change(&sql, &values).await.map_err(|f| Error::of(f, &sql))?;
-    Ok(())
+    leader.session.change(&sql, values).await.map_err(|f| Error::of(f, &sql))
+}
+
+fn unreadable(step: &Backfill, kept: &str) -> Error {
+    Error::History { found: format!("a cursor of backfill {} is `{kept}`", step.table.as_str()) }
 }

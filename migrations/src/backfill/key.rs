@@ -117,7 +117,7 @@ pub(super) enum Kept {
     /// No batch has run.
     Nothing,
     /// Batches have run: the cursor, rows done, rows in all.
-    Cursor(Cursor, i64, i64),
+    Cursor(String, i64, i64),
     /// Another process of this term has ended it.
     Done,
 }
@@ -131,10 +131,9 @@ pub(super) async fn kept(session: &mut Session, entry: &Entry) -> Result<Kept, E
     match rows.first().map(Vec::as_slice) {
         Some([Value::Text(state), ..]) if state == "done" => Ok(Kept::Done),
         Some([_, Value::Null, ..]) => Ok(Kept::Nothing),
-        Some([_, Value::Text(text), Value::Int(done), Value::Int(total)]) => match Cursor::parse(text) {
-            Some(cursor) => Ok(Kept::Cursor(cursor, *done, *total)),
-            None => Err(Error::History { found: format!("a cursor of {} is `{text}`", entry.migration) }),
-        },
+        Some([_, Value::Text(text), Value::Int(done), Value::Int(total)]) => {
+            Ok(Kept::Cursor(text.clone(), *done, *total))
+        }
         _ => Err(Error::History { found: format!("no fill of {} has begun", entry.migration) }),
     }
 }

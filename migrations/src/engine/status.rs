@@ -1,7 +1,7 @@
 //! How far a schema is: what a person, and the next decision, want to know. Only looks.
 
 use super::order::{self, Record};
-use crate::database::{Session, Value};
+use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
 use crate::history::{self, Entry};
 use crate::unit::{Migration, MigrationSet, Phase};
@@ -143,6 +143,11 @@ pub(super) async fn pending_rows(session: &mut Session, set: &MigrationSet) -> R
 /// The number that a migration's verify query answers; 0 where it has none.
 pub(super) async fn pending(session: &mut Session, migration: &Migration) -> Result<u64, Error> {
     let Some(query) = migration.verify(session.dialect()) else { return Ok(0) };
+    if session.dialect() == Dialect::Postgres {
+        // A count of a big table takes one core, and leaves the others to those who work on the table.
+        let alone = "SET max_parallel_workers_per_gather = 0";
+        session.run(alone).await.map_err(|f| Error::of(f, alone))?;
+    }
     let rows = session.read(query.text(), &[]).await.map_err(|f| Error::of(f, query.text()))?;
     match rows.first().map(Vec::as_slice) {
         Some([Value::Int(n)]) if *n >= 0 => Ok(n.unsigned_abs()),

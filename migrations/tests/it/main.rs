@@ -13,6 +13,7 @@ mod fence;
 mod lint;
 mod locks;
 mod owner;
+mod pages;
 mod phases;
 mod reach;
 mod sessions;
