@@ -16,9 +16,11 @@
 
 pub mod accept;
 pub mod decide;
+pub mod fault;
 pub mod phase;
 pub mod seen;
 pub mod standstill;
+pub mod steady;
 pub mod timers;
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::directive::decide::{Act, decide};
 use crate::directive::phase::Phase;
 use crate::directive::seen::{Alive, Seen};
 use crate::directive::standstill::standstill;
+use crate::directive::steady::DIP;
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
 use crate::journal::{Journal, JournalError, JournalFile, Pen};
@@ -284,11 +285,13 @@ impl Instance {
         let (rest, fast) = (self.service.interval, self.service.fast_interval.min(self.haste));
         match &self.journal.phase {
             Phase::Verifying => {
-                // Healthy and back: what is missing is time, and a look now and then that it is still so.
-                let back = seen.rotation(&self.timers, self.service.rise_time()) == Rotation::In;
+                // Healthy and back: what is missing is time, and looks often enough to see a break.
+                let rise = self.service.rise_time();
+                let back = seen.rotation(&self.timers, rise) == Rotation::In;
                 let enough = self.journal.order.as_ref().map(|o| o.directive.health.min_healthy_time.into());
-                match self.timers.healthy_for(seen.now).filter(|_| back).zip(enough) {
+                match self.timers.steady_for(seen.now, rise).filter(|_| back).zip(enough) {
                     Some((time, enough)) => {
+                        let rest = rest.min(DIP / 2);
                         rest.min(Duration::saturating_sub(enough, time)).max(fast.min(rest))
                     }
                     None => fast,

@@ -86,6 +86,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
         },
         in_flight: None,
         witness: Witness::default(),
+        fault: None,
     }
 }
 

@@ -258,17 +258,22 @@ impl Place<'_> {
         }
         let health = self.directive().map(|d| d.health.clone());
         let enough = health.as_ref().map_or(Duration::ZERO, |h| h.min_healthy_time.into());
-        let back = self.seen.rotation(self.timers, self.service.rise_time()) == Rotation::In;
-        if back && healthy.is_some_and(|time| time >= enough) {
+        let rise = self.service.rise_time();
+        let back = self.seen.rotation(self.timers, rise) == Rotation::In;
+        let steady = match mutant::is("flapping-health-is-verified") {
+            true => healthy,
+            false => self.timers.steady_for(self.seen.now, rise),
+        };
+        if back && steady.is_some_and(|time| time >= enough) {
             return Act::Enter(Phase::Serving);
         }
         let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
         match deadline {
             Some(deadline) if self.in_phase_for() >= deadline => {
                 let found = if healthy.is_some() {
-                    "healthy, but not for long enough in rotation"
+                    format!("healthy, but not in rotation for {} s without a break", enough.as_secs_f64())
                 } else {
-                    "not healthy"
+                    "not healthy".to_owned()
                 };
                 let reason = format!("{found} within {} s of its start", deadline.as_secs_f64());
                 Act::Enter(Phase::failed("verifying", reason, true))

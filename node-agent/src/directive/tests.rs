@@ -5,11 +5,12 @@ mod initial;
 mod looks;
 mod reconciled;
 mod standstill;
-mod story;
+pub(super) mod story;
 
 use super::decide::{Act, backoff};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, DisableFile, Hook, InFlight, Probed, Staging, Url};
+use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Staging, Url};
+use super::timers::Timers;
 use crate::journal::{Admitted, Journal, Known, Refusal};
 use std::time::Duration;
 use story::{Story, order, release, replace, version};
@@ -321,13 +322,69 @@ fn verified_means_healthy_without_a_break_and_back() {
     story.seen.file = DisableFile::Absent;
     story.seen.url = Url::Good;
     story.pass(1);
-    story.pass(8);
-    assert_eq!(story.act(), Act::Wait, "healthy for 9 s of 10");
+    story.pass(13);
+    assert_eq!(story.act(), Act::Wait, "in rotation after 4 s, healthy there for 9 s of 10");
     story.seen.ready = false;
     story.pass(1);
     story.seen.ready = true;
-    story.pass(1).pass(9);
+    story.pass(1).pass(13);
     assert_eq!(story.act(), Act::Wait, "the break starts it anew");
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Serving));
+}
+
+/// Version 2 was started and shown; so many balancers that can be asked say UP.
+fn shown(balancers: bool) -> Story {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2))).hidden();
+    let admitted = Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) };
+    story.journal.admitted = Some(admitted);
+    story.seen.probe = Probed::Version(version(2));
+    story.timers = Timers::new(story.seen.now, balancers);
+    story.enter(Phase::Verifying);
+    story.seen.file = DisableFile::Absent;
+    story.seen.url = Url::Good;
+    if balancers {
+        story.seen.balancers = said(true);
+    }
+    story.pass(0);
+    story
+}
+
+fn said(up: bool) -> Balancers {
+    Balancers::Said { up, down: !up, sessions: 0, words: String::new() }
+}
+
+#[test]
+fn flapping_readiness_health_url_or_balancer_is_never_verified() {
+    let flaps: [fn(&mut Story, bool); 3] = [
+        |story, good| story.seen.ready = good,
+        |story, good| story.seen.url = if good { Url::Good } else { Url::Unavailable },
+        |story, good| story.seen.balancers = said(good),
+    ];
+    for (n, flap) in flaps.iter().enumerate() {
+        let mut story = shown(true);
+        for second in 1..300 {
+            flap(&mut story, second % 6 != 0);
+            story.pass(1);
+            assert_eq!(story.act(), Act::Wait, "{n}: in second {second}");
+        }
+        story.pass(1);
+        let Act::Enter(Phase::Failed { reason, .. }) = story.act() else { panic!("{n}: {:?}", story.act()) };
+        assert!(reason.contains("10 s without a break"), "{reason}");
+    }
+}
+
+#[test]
+fn short_dip_alone_does_not_begin_the_healthy_time_anew() {
+    let mut story = shown(true);
+    story.pass(5);
+    story.seen.ready = false;
+    story.pass_ms(200);
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.ready = true;
+    story.pass_ms(200).pass(4);
+    assert_eq!(story.act(), Act::Wait);
     story.pass(1);
     assert_eq!(story.act(), Act::Enter(Phase::Serving));
 }

@@ -1,7 +1,9 @@
 //! How long what is seen has been so. Fed with each look, forgotten with the process: only durations that this
 //! agent measured itself count, never a clock of another machine.
 
+use super::fault::Faults;
 use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
+use super::steady::Steady;
 use std::time::{Duration, Instant};
 
 /// How long what is seen has been so.
@@ -13,10 +15,13 @@ pub struct Timers {
     pub restart_at: Option<Instant>,
     /// How often it ended by itself without having been healthy for long.
     pub falls: u32,
+    /// What goes wrong since the instance was verified.
+    pub faults: Faults,
     file: DisableFile,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
     healthy_since: Option<Instant>,
+    steady: Steady,
     let_go_since: Option<Instant>,
     idle: bool,
     balancers_up: Option<bool>,
@@ -30,10 +35,12 @@ impl Timers {
             phase_since: now,
             restart_at: None,
             falls: 0,
+            faults: Faults::default(),
             file: DisableFile::Absent,
             unavailable_since: None,
             good_since: None,
             healthy_since: None,
+            steady: Steady::default(),
             let_go_since: None,
             idle: false,
             balancers_up: None,
@@ -76,6 +83,12 @@ impl Timers {
         self.idle = idle(seen);
         let healthy = seen.ready && seen.probe.version().is_some() && seen.alive != Alive::No;
         since(&mut self.healthy_since, healthy, seen.now);
+        if hidden {
+            self.steady.forget();
+        }
+        let reached = !hidden && seen.url == Url::Good;
+        let sent_to = !self.asks_balancers || self.balancers_up == Some(true);
+        self.steady.take_in(healthy && reached && sent_to, seen.now);
     }
 
     /// Notes that the phase has changed.
@@ -120,9 +133,16 @@ impl Timers {
         }
     }
 
-    /// How long it has been healthy without a break.
+    /// How long it has been ready in every look.
     pub fn healthy_for(&self, now: Instant) -> Option<Duration> {
         self.healthy_since.map(|since| now.saturating_duration_since(since))
+    }
+
+    /// How long it has been ready, its health URL has answered 200 and the balancers have sent it requests, all without a
+    /// break. Balancers that cannot be asked send requests once their checks had time to see it (`rise`).
+    pub fn steady_for(&self, now: Instant, rise: Duration) -> Option<Duration> {
+        let unasked = if self.asks_balancers { Duration::ZERO } else { rise };
+        self.steady.lasts(now)?.checked_sub(unasked)
     }
 }
 

@@ -47,6 +47,11 @@ impl Instance {
                 tracing::info!(service = %self.service.name, generation = %order.generation,
                     disposition = order.directive.disposition.word(), phase = ?phase, "directive accepted");
                 self.journal.witness.term = Some(order.directive.term.clone());
+                // The same directive under another generation is a retry.
+                let again = self.journal.order.as_ref().is_some_and(|o| o.directive == order.directive);
+                if again || phase != Phase::Serving {
+                    self.timers.faults.forget();
+                }
                 self.journal.order = Some(*order);
                 self.journal.refusal = None;
                 self.timers.restart_at = None;

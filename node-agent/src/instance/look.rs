@@ -47,6 +47,7 @@ impl Instance {
             hook: Hook::NotBegun,
         };
         self.timers.take_in(&seen);
+        self.timers.faults.take_in(&self.journal.phase, &seen, self.service.debounce);
         self.look_again_at(&mut seen).await?;
         Ok(seen)
     }

@@ -45,6 +45,7 @@ pub fn compose(
         abilities: abilities(service),
         in_flight: seen.in_flight.counted().filter(|_| journal.phase == Phase::Draining),
         witness: journal.witness.clone(),
+        fault: timers.faults.reported(seen.now).map(Box::new),
     }
 }
 

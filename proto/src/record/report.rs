@@ -55,6 +55,22 @@ pub struct Report {
     /// What the agent has obeyed, whatever a restored store says later.
     #[serde(default, skip_serializing_if = "Witness::is_silent")]
     pub witness: Witness,
+    /// What goes wrong, or went wrong a short time ago, since the instance was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Box<Fault>>,
+}
+
+/// What goes wrong with an instance after it was verified, while it should be in rotation.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fault {
+    /// What was seen.
+    pub reason: String,
+    /// It lasted for longer than a hiccup does, or the process ended: it counts as a failure of what runs.
+    #[serde(default)]
+    pub lasting: bool,
+    /// It began a short time ago: a recent fault of another instance may have the same cause.
+    #[serde(default)]
+    pub recent: bool,
 }
 
 /// What an agent's journal keeps against a store that was restored from a backup, or is blank.

@@ -62,6 +62,7 @@ pub(super) struct Index {
     pub(super) misdirected: Groups<()>,
     pub(super) domains_out: Tally<Arc<str>>,
     pub(super) unlabelled_out: Groups<()>,
+    pub(super) faulty: Groups<()>,
 }
 
 /// Where an instance stands in each index: computed from the instance alone, compared to move it between groups.
@@ -79,6 +80,7 @@ pub(super) struct Facets {
     stock: Stock,
     misdirected: bool,
     domain: Option<Arc<str>>,
+    faulty: bool,
 }
 
 /// What is present on a node, by the report alone.
@@ -156,6 +158,7 @@ impl Facets {
             stock,
             misdirected,
             domain,
+            faulty: instance.fault().is_some(),
         }
     }
 
@@ -254,6 +257,8 @@ impl Index {
         self.misdirected.shift(place, was, now);
         let (was, now) = given(Facets::is_unlabelled_out);
         self.unlabelled_out.shift(place, was, now);
+        let (was, now) = given(|f| f.faulty);
+        self.faulty.shift(place, was, now);
         self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
     }
 

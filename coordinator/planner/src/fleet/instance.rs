@@ -8,7 +8,7 @@ use tidegate_proto::record::Malformed;
 use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
 use tidegate_proto::{NodeId, Release, ReleaseTag, ServiceVersion, UpgradeId, mutant};
 
 /// An instance.
@@ -134,6 +134,23 @@ impl Instance {
             Step::Refused { reason } => Some(short(&format!("admission refused: {reason}"))),
             _ => None,
         }
+    }
+
+    /// What goes wrong with it since it was verified, where no person keeps it out.
+    pub fn fault(&self) -> Option<&Fault> {
+        let report = self.report.as_ref().filter(|_| !self.is_kept_out())?;
+        report.fault.as_deref()
+    }
+
+    /// The same, in a text of a bounded length.
+    pub fn fault_words(&self) -> String {
+        self.fault().map(|fault| short(&fault.reason)).unwrap_or_default()
+    }
+
+    /// Whether it says, under its last directive, that it did not become healthy in rotation.
+    pub fn has_failed_verifying(&self) -> bool {
+        let step = self.report.as_ref().filter(|_| self.has_accepted()).map(|report| &report.step);
+        matches!(step, Some(Step::Failed { at, .. }) if at == "verifying")
     }
 
     /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.

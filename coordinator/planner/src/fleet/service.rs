@@ -383,6 +383,11 @@ impl ServiceFleet {
         those(self, &self.index.cluttered, ..)
     }
 
+    /// Those that report a fault since they were verified, where no person keeps them out.
+    pub fn faulty(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.faulty, ..)
+    }
+
     /// The failure domains of which something is out, by the label that the active upgrade names; under `NO_DOMAIN`
     /// those without it.
     pub fn domains_out(&self) -> impl Iterator<Item = &str> {

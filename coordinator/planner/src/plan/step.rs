@@ -4,6 +4,7 @@ mod bind;
 mod contract;
 mod enter;
 mod failures;
+mod faults;
 pub(crate) mod metadata;
 mod preflight;
 mod reconciled;
@@ -38,6 +39,14 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         return failures::tell_open(draft);
     }
     if reconciled::restate(draft) {
+        return;
+    }
+    let exposes = match draft.upgrade.phase {
+        Phase::Roll { .. } | Phase::Remove | Phase::Contract { .. } => true,
+        Phase::Migrate => draft.upgrade.waves.is_some(),
+        _ => false,
+    };
+    if exposes && faults::watch(draft) {
         return;
     }
     match draft.upgrade.phase.clone() {

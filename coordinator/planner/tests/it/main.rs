@@ -6,6 +6,7 @@
 mod budget;
 mod certificate;
 mod contracted;
+mod faults;
 mod index;
 mod late_nodes;
 mod metadata;

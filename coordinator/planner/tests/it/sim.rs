@@ -229,6 +229,15 @@ impl World {
         Ok(())
     }
 
+    /// A person lets it go on.
+    pub fn resume(&mut self) {
+        let asker =
+            tidegate_planner::ask::Asker { who: "op".into(), why: String::new(), accepts: BTreeSet::new() };
+        let commit = tidegate_planner::ask::resume(self.store.fleet(), &self.moment(), &upgrade_id(), &asker);
+        assert!(self.store.commit(&commit.unwrap()));
+        self.events += 1;
+    }
+
     /// One turn of the leader: whether it changed anything, and what it waits for.
     pub fn turn(&mut self) -> (bool, Plan) {
         let plan = plan(self.store.fleet(), &self.moment());

@@ -15,18 +15,19 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Release, Revision, ServiceVersion, Span};
 
 /// An instance whose world is set by hand.
-pub(super) struct Story {
-    pub(super) service: Service,
-    pub(super) journal: Journal,
-    pub(super) timers: Timers,
-    pub(super) seen: Seen,
+#[derive(Clone)]
+pub(in crate::directive) struct Story {
+    pub(in crate::directive) service: Service,
+    pub(in crate::directive) journal: Journal,
+    pub(in crate::directive) timers: Timers,
+    pub(in crate::directive) seen: Seen,
 }
 
-pub(super) fn version(number: i64) -> ServiceVersion {
+pub(in crate::directive) fn version(number: i64) -> ServiceVersion {
     ServiceVersion::new(number).unwrap()
 }
 
-pub(super) fn release(number: i64) -> Release {
+pub(in crate::directive) fn release(number: i64) -> Release {
     Release {
         tag: format!("pantry-{number}.0.0").parse().unwrap(),
         sha256: Digest::of(b"code"),
@@ -34,7 +35,7 @@ pub(super) fn release(number: i64) -> Release {
     }
 }
 
-pub(super) fn order(generation: i64, disposition: Disposition) -> Order {
+pub(in crate::directive) fn order(generation: i64, disposition: Disposition) -> Order {
     let drain = Drain { evidence: Evidence::Settle, settle: Span::from_secs(6), ..Drain::default() };
     Order {
         generation: Revision(generation),
@@ -49,13 +50,13 @@ pub(super) fn order(generation: i64, disposition: Disposition) -> Order {
     }
 }
 
-pub(super) fn replace(number: i64) -> Disposition {
+pub(in crate::directive) fn replace(number: i64) -> Disposition {
     Disposition::Replace { release: release(number) }
 }
 
 impl Story {
     /// Version 1 serves, admitted, in rotation for a minute.
-    pub(super) fn serving() -> Self {
+    pub(in crate::directive) fn serving() -> Self {
         let node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
         let service = node.services.into_values().next().unwrap();
         let now = Instant::now();
@@ -93,18 +94,23 @@ impl Story {
     }
 
     /// So many seconds later, with what is seen as it is.
-    pub(super) fn pass(&mut self, seconds: u64) -> &mut Self {
-        self.seen.now += Duration::from_secs(seconds);
+    pub(in crate::directive) fn pass(&mut self, seconds: u64) -> &mut Self {
+        self.pass_ms(1000 * seconds)
+    }
+
+    /// The same, in milliseconds.
+    pub(in crate::directive) fn pass_ms(&mut self, ms: u64) -> &mut Self {
+        self.seen.now += Duration::from_millis(ms);
         self.timers.take_in(&self.seen);
         self
     }
 
-    pub(super) fn act(&self) -> Act {
+    pub(in crate::directive) fn act(&self) -> Act {
         decide(&self.service, &self.journal, &self.timers, &self.seen)
     }
 
     /// The store has this directive; it is accepted.
-    pub(super) fn ordered(&mut self, order: Order) -> &mut Self {
+    pub(in crate::directive) fn ordered(&mut self, order: Order) -> &mut Self {
         self.seen.wanted = Some(order);
         match self.act() {
             Act::Accept(order, phase) => {
@@ -116,18 +122,18 @@ impl Story {
         self
     }
 
-    pub(super) fn enter(&mut self, phase: Phase) {
+    pub(in crate::directive) fn enter(&mut self, phase: Phase) {
         self.journal.phase = phase;
         self.timers.entered(self.seen.now);
     }
 
-    pub(super) fn hidden(&mut self) -> &mut Self {
+    pub(in crate::directive) fn hidden(&mut self) -> &mut Self {
         self.seen.file = DisableFile::Own;
         self.seen.url = Url::Unavailable;
         self.pass(0)
     }
 
-    pub(super) fn gone(&mut self) -> &mut Self {
+    pub(in crate::directive) fn gone(&mut self) -> &mut Self {
         self.seen.alive = Alive::No;
         self.seen.probe = Probed::Failed("nothing runs".to_owned());
         self.seen.ready = false;
@@ -137,7 +143,7 @@ impl Story {
     }
 
     /// Nothing listens any more where it answered, and there is no lock that tells more.
-    pub(super) fn silent(&mut self) -> &mut Self {
+    pub(in crate::directive) fn silent(&mut self) -> &mut Self {
         self.gone();
         self.seen.alive = Alive::Silent;
         self.seen.url = Url::Nobody;
@@ -145,13 +151,13 @@ impl Story {
     }
 
     /// The configuration says this too.
-    pub(super) fn with_config(&mut self, more: &str) {
+    pub(in crate::directive) fn with_config(&mut self, more: &str) {
         let node = parse(&format!("{}\n{more}", example::text("n1")), Path::new("agent.toml")).unwrap();
         self.service = node.services.into_values().next().unwrap();
     }
 
     /// Its code is replaced by hooks.
-    pub(super) fn by_hooks(mut self) -> Self {
+    pub(in crate::directive) fn by_hooks(mut self) -> Self {
         let argv = || vec!["true".to_owned()];
         let timeout = Duration::from_secs(60);
         let hooks = Hooks { stage: None, stop: argv(), start: argv(), remove: None, timeout };
@@ -159,7 +165,7 @@ impl Story {
         self
     }
 
-    pub(super) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
+    pub(in crate::directive) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
         let window =
             Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
         let known = Some(Known { revision: Revision(revision), window });

@@ -3,16 +3,16 @@
 
 use super::super::Draft;
 use super::failures::{self, Failed};
+use super::faults;
 use super::walk::{Walk, begin_with_the_move, walk};
 use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
-use crate::upgrade::way_back;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::Commit;
-use tidegate_proto::record::upgrade::{Failure, MigrateOrder, Pause};
-use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure, Then};
+use tidegate_proto::record::upgrade::MigrateOrder;
+use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure};
 use tidegate_proto::{NodeId, mutant};
 
 pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
@@ -21,15 +21,14 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let releases = vec![former.release.clone(), target.clone()];
     direct(draft, &releases, "an instance that joined is told what the others know");
     let upgrade = draft.upgrade;
-    let last = last_wave(upgrade);
+    let last = failures::last_wave(upgrade);
+    let in_doubt = faults::is_any_in_doubt(draft, service);
     let may_begin = |i: &Instance| {
-        !upgrade.failed.contains_key(&i.node)
+        !in_doubt
+            && !upgrade.failed.contains_key(&i.node)
             && !upgrade.skipped.contains_key(&i.node)
             && i.has_staged(&releases)
     };
-    if let Some(why) = beyond_budget(draft, service) {
-        return give_up(draft, why);
-    }
     let gives_up = |i: &Instance| upgrade.failed.contains_key(&i.node);
     let around = Walk {
         service,
@@ -54,46 +53,6 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     draft.checkpoint(service.done(), !under_way.is_any());
 }
 
-fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u32 {
-    upgrade.waves.as_ref().map_or(0, |division| (division.sizes.len() as u32).saturating_sub(1))
-}
-
-/// Why the failures that were recorded are more than the spec bears, if they are.
-fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
-    let counted: Vec<_> = draft.upgrade.failed.iter().filter(|(_, failure)| !failure.accepted).collect();
-    let budget = &draft.spec().failures;
-    let tolerated = budget.tolerate.rounded_down(service.len());
-    let in_wave = |wave| counted.iter().filter(|(_, f)| f.wave == wave).count();
-    let too_many =
-        |failure: &Failure| counted.len() > tolerated || in_wave(failure.wave) > budget.per_wave as usize;
-    let (node, failure) = counted.iter().rev().find(|(_, failure)| too_many(failure))?;
-    Some(format!(
-        "{node} failed in wave {} ({}); {} failed in all, {tolerated} are tolerated, {} a wave",
-        failure.wave + 1,
-        failure.reason,
-        counted.len(),
-        budget.per_wave
-    ))
-}
-
-/// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
-fn give_up(draft: &mut Draft<'_>, why: String) {
-    match (draft.spec().failures.then, way_back(draft.fleet, draft.upgrade, &why)) {
-        (Then::Rollback, Ok(_)) => super::retreat::turn_back(draft, why),
-        (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),
-        (Then::Pause, _) => pause(draft, why),
-    }
-}
-
-fn pause(draft: &mut Draft<'_>, why: String) {
-    let at = draft.moment.wall;
-    let because = why.clone();
-    let hold = move |body: &mut tidegate_proto::record::upgrade::Upgrade| {
-        body.paused = Some(Pause { who: "coordinator".to_owned(), why, at })
-    };
-    draft.rewrite(Commit::new(), hold, "pause".to_owned(), "paused", &because);
-}
-
 /// Nothing became healthy for the progress deadline, and what it waits for is no person.
 fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
     let deadline = draft.spec().health.progress_deadline;
@@ -103,7 +62,7 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
     if ignored && only_silent {
         return draft.wait(reason);
     }
-    give_up(draft, reason.to_string());
+    failures::give_up(draft, reason.to_string());
 }
 
 /// Whether the exposed waves are through; what follows then.

@@ -49,6 +49,7 @@ impl World {
             },
             in_flight: None,
             witness: Witness::default(),
+            fault: None,
         };
         let agent = Agent {
             report,
@@ -268,6 +269,7 @@ impl World {
         let agent = self.agents.get_mut(n).unwrap();
         agent.report.rotation = Rotation::Out;
         agent.report.health = Health::Unknown;
+        agent.report.fault = None;
         if admitted {
             agent.report.step = Step::Verifying;
             agent.report.version = Some(release.version);

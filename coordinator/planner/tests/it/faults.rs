@@ -1,0 +1,165 @@
+//! Instances of waves that have passed are watched until the upgrade ends.
+
+use crate::sim::{World, node, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::Reason;
+use tidegate_proto::record::report::{Fault, Health, Rotation};
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{NodeId, ServiceVersion};
+
+/// Three waves of two, of which the first has passed; the nodes of the first.
+fn in_the_second_wave(change: serde_json::Value) -> (World, Vec<NodeId>) {
+    let mut world = World::at_version_1(6);
+    let mut all = json!({"strategy": {"canary": {"steps": [2, 2, 2]}}, "min_in_service": 3});
+    all.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    world.start(spec(all)).unwrap();
+    world.until("the first wave has passed", |world| matches!(world.phase(), Phase::Roll { wave: 1 }));
+    let first: Vec<_> = world.agents.iter().filter(|(_, a)| a.release.version == two()).collect();
+    let first: Vec<NodeId> = first.into_iter().map(|(node, _)| node.clone()).collect();
+    assert_eq!(first.len(), 2);
+    (world, first)
+}
+
+fn two() -> ServiceVersion {
+    ServiceVersion::new(2).unwrap()
+}
+
+/// An instance is not healthy any more; its agent says so of it.
+fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
+    let report = &mut world.agents.get_mut(n).unwrap().report;
+    report.health = Health::Unhealthy;
+    let reason = "its readiness URL does not answer 200".to_owned();
+    report.fault = Some(Box::new(Fault { reason, lasting, recent }));
+    world.publish(n);
+}
+
+/// It is healthy again.
+fn recovers(world: &mut World, n: &NodeId) {
+    let report = &mut world.agents.get_mut(n).unwrap().report;
+    (report.health, report.rotation) = (Health::Healthy, Rotation::In);
+    report.fault = None;
+    world.publish(n);
+}
+
+fn old_ones(world: &World) -> Vec<NodeId> {
+    let old =
+        world.agents.iter().filter(|(_, a)| a.release.version != two() && a.report.rotation == Rotation::In);
+    old.map(|(node, _)| node.clone()).collect()
+}
+
+#[test]
+fn failure_after_verification_is_rolled_back() {
+    let (mut world, first) = in_the_second_wave(json!({}));
+    fails(&mut world, &first[0], true, true);
+    world.turn();
+    let failed = world.upgrade().unwrap().failed.clone();
+    assert_eq!(failed[&first[0]].wave, 0, "in the wave in which it was verified");
+    assert!(failed[&first[0]].reason.contains("does not answer 200"), "{failed:?}");
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(world.versions(), [1; 6]);
+}
+
+#[test]
+fn failure_after_verification_pauses_where_the_spec_says_so() {
+    let (mut world, first) = in_the_second_wave(json!({"failures": {"then": "pause"}}));
+    fails(&mut world, &first[1], true, false);
+    world.run();
+    let pause = world.upgrade().unwrap().paused.clone().unwrap();
+    assert!(
+        pause.why.contains(first[1].as_str()) && pause.why.contains("failed afterwards"),
+        "{}",
+        pause.why
+    );
+}
+
+#[test]
+fn failure_after_verification_within_the_budget_goes_on() {
+    let (mut world, first) =
+        in_the_second_wave(json!({"max_unavailable": 2, "failures": {"tolerate": 1, "per_wave": 1}}));
+    fails(&mut world, &first[0], true, true);
+    world.run();
+    assert_eq!(world.versions(), [2; 6]);
+    assert!(matches!(world.phase(), Phase::Remove), "{:?}", world.phase());
+    let (mut world, first) = in_the_second_wave(json!({"failures": {"tolerate": 2, "per_wave": 1}}));
+    fails(&mut world, &first[0], true, true);
+    fails(&mut world, &first[1], true, true);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "two in one wave: {:?}", world.phase());
+}
+
+#[test]
+fn failure_while_the_old_code_is_removed_is_counted() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("the old code is removed", |world| matches!(world.phase(), Phase::Remove));
+    fails(&mut world, &node(1), true, true);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(world.versions(), [1; 3]);
+}
+
+#[test]
+fn hiccup_takes_nobody_else_out_and_is_not_counted() {
+    let (mut world, first) = in_the_second_wave(json!({"max_unavailable": 4, "min_in_service": 1}));
+    fails(&mut world, &first[0], false, true);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::Roll { wave: 1 }), "{:?}", world.phase());
+    let reasons = &last.waiting[&upgrade_id()];
+    let named = |r: &Reason| matches!(r, Reason::NotServing { nodes } if nodes.first.contains(&first[0]));
+    assert!(reasons.iter().any(named), "{reasons:?}");
+    assert!(world.upgrade().unwrap().failed.is_empty());
+    recovers(&mut world, &first[0]);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn fault_that_old_and_new_share_pauses_and_is_not_counted() {
+    let (mut world, first) = in_the_second_wave(json!({}));
+    let old = old_ones(&world);
+    fails(&mut world, &old[0], false, true);
+    fails(&mut world, &first[0], true, true);
+    world.run();
+    let upgrade = world.upgrade().unwrap();
+    let why = &upgrade.paused.as_ref().expect("it is paused").why;
+    assert!(why.contains("both share") && why.contains(old[0].as_str()), "{why}");
+    assert!(upgrade.failed.values().all(|failure| failure.accepted), "{:?}", upgrade.failed);
+    recovers(&mut world, &old[0]);
+    recovers(&mut world, &first[0]);
+    world.resume();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", world.upgrade().unwrap().paused);
+}
+
+#[test]
+fn old_instance_that_failed_long_before_shares_nothing() {
+    let (mut world, first) = in_the_second_wave(json!({}));
+    let old = old_ones(&world);
+    fails(&mut world, &old[0], true, false);
+    fails(&mut world, &first[0], true, true);
+    world.turn();
+    assert!(world.upgrade().unwrap().paused.is_none());
+    assert!(world.upgrade().unwrap().failed.values().all(|failure| !failure.accepted));
+    world.run();
+    assert!(
+        matches!(world.phase(), Phase::RolledBack { .. } | Phase::RollingBack { .. }),
+        "{:?}",
+        world.phase()
+    );
+}
+
+#[test]
+fn version_that_is_not_verified_while_the_old_one_fails_too_pauses() {
+    let mut world = World::at_version_1(4);
+    world.start(spec(json!({}))).unwrap();
+    world.agents.values_mut().for_each(|a| a.broken_at = Some(2));
+    world.until("one was replaced", |world| world.versions().contains(&2));
+    for n in old_ones(&world) {
+        fails(&mut world, &n, true, false);
+    }
+    world.run();
+    let upgrade = world.upgrade().unwrap();
+    assert!(upgrade.paused.as_ref().is_some_and(|p| p.why.contains("both share")), "{:?}", upgrade.paused);
+    assert!(matches!(upgrade.phase, Phase::Roll { .. }), "{:?}", upgrade.phase);
+}

@@ -1,0 +1,169 @@
+//! What goes wrong with a service after it was verified, while it should be in rotation.
+//!
+//! A fault is reported as soon as it is seen, and counts once it has lasted, so that a fault of many instances, which their
+//! agents see at different times, is reported by all of them before it counts for any.
+
+use super::phase::Phase;
+use super::seen::{Alive, DisableFile, Probed, Seen, Url};
+use std::time::{Duration, Instant};
+use tidegate_proto::record::report::Fault;
+
+/// A fault that lasts for less than this is a hiccup and counts for nothing. A process that ends counts after this time
+/// also where it was started again meanwhile.
+pub const LASTING: Duration = Duration::from_secs(3);
+
+/// For how long after its beginning a fault counts as recent, and for how long a fault that has ended is still reported.
+pub const RECENT: Duration = Duration::from_secs(15);
+
+/// The faults of one service.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    /// Bad looks in a row.
+    bad: u32,
+    bad_since: Option<Instant>,
+    raised: Option<Raised>,
+}
+
+#[derive(Debug, Clone)]
+struct Raised {
+    began: Instant,
+    reason: String,
+    /// The process ended: being good again does not undo that.
+    fell: bool,
+    lasting: bool,
+    /// Since when it is good again.
+    over: Option<Instant>,
+}
+
+impl Faults {
+    /// Takes a look in. `debounce`: how many bad looks in a row are a fault.
+    pub fn take_in(&mut self, phase: &Phase, seen: &Seen, debounce: u32) {
+        let now = seen.now;
+        let wrong = if *phase == Phase::Serving { wrong(seen) } else { None };
+        self.bad = if wrong.is_some() { self.bad.saturating_add(1) } else { 0 };
+        self.bad_since = wrong.is_some().then(|| self.bad_since.unwrap_or(now));
+        if let (Some(reason), Some(began)) = (wrong, self.bad_since) {
+            let fell = seen.alive == Alive::No;
+            if fell || self.bad >= debounce {
+                self.raise(began, reason, fell);
+            }
+        }
+        let good = *phase == Phase::Serving && self.bad == 0;
+        if let Some(raised) = &mut self.raised {
+            raised.over = good.then(|| raised.over.unwrap_or(now));
+            let since = now.saturating_duration_since(raised.began);
+            raised.lasting |= since >= LASTING && (raised.fell || self.bad_since.is_some());
+            let over = raised.over.map(|over| now.saturating_duration_since(over));
+            let told = since >= RECENT && (!raised.lasting || over.is_some_and(|time| time >= RECENT));
+            if told && over.is_some() {
+                self.raised = None;
+            }
+        }
+    }
+
+    fn raise(&mut self, began: Instant, reason: String, fell: bool) {
+        match &mut self.raised {
+            // One that counts already is the same one until it is over.
+            Some(raised) if raised.lasting || raised.over.is_none() => {
+                raised.fell |= fell;
+                raised.over = None;
+            }
+            _ => self.raised = Some(Raised { began, reason, fell, lasting: false, over: None }),
+        }
+    }
+
+    /// What was seen so far is of another release, or of another attempt.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What a report says of it.
+    pub fn reported(&self, now: Instant) -> Option<Fault> {
+        let raised = self.raised.as_ref()?;
+        let recent = now.saturating_duration_since(raised.began) < RECENT;
+        Some(Fault { reason: raised.reason.clone(), lasting: raised.lasting, recent })
+    }
+}
+
+/// What is wrong with a service that should be in rotation. What a person keeps out is not looked at.
+fn wrong(seen: &Seen) -> Option<String> {
+    let found = match (seen.alive, &seen.probe, seen.url) {
+        _ if seen.file != DisableFile::Absent => return None,
+        (Alive::No, ..) => "its process ended".to_owned(),
+        (Alive::Silent, ..) => "nothing listens where it should answer".to_owned(),
+        _ if !seen.ready => "its readiness URL does not answer 200".to_owned(),
+        (_, Probed::Failed(why), _) => format!("its version cannot be learned: {why}"),
+        (_, _, Url::Good) => return None,
+        _ => "its health URL does not answer 200".to_owned(),
+    };
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::story::Story;
+    use super::*;
+
+    /// What is reported after each of so many seconds, in letters: `-` nothing, `r` recent, `R` recent and lasting, `L`
+    /// lasting.
+    fn reported(story: &mut Story, faults: &mut Faults, seconds: usize) -> String {
+        let each = (0..seconds).map(|_| {
+            story.pass(1);
+            faults.take_in(&story.journal.phase, &story.seen, 2);
+            match faults.reported(story.seen.now) {
+                None => '-',
+                Some(Fault { lasting: false, .. }) => 'r',
+                Some(Fault { recent: true, .. }) => 'R',
+                Some(_) => 'L',
+            }
+        });
+        each.collect()
+    }
+
+    fn recover(story: &mut Story) {
+        story.seen = Seen { now: story.seen.now, ..Story::serving().seen };
+    }
+
+    #[test]
+    fn hiccup_is_reported_and_never_lasting() {
+        let (mut story, mut faults) = (Story::serving(), Faults::default());
+        assert_eq!(reported(&mut story, &mut faults, 2), "--");
+        story.seen.ready = false;
+        assert_eq!(reported(&mut story, &mut faults, 3), "-rr");
+        story.seen.ready = true;
+        assert_eq!(reported(&mut story, &mut faults, 15), "rrrrrrrrrrrr---");
+        story.seen.ready = false;
+        assert_eq!(reported(&mut story, &mut faults, 1), "-", "one bad look is none");
+    }
+
+    #[test]
+    fn fault_that_stays_is_lasting_and_reported_for_a_while_after_it() {
+        let (mut story, mut faults) = (Story::serving().by_hooks(), Faults::default());
+        story.silent();
+        story.seen.url = Url::Nobody;
+        assert_eq!(reported(&mut story, &mut faults, 20), format!("-rr{}{}", "R".repeat(12), "L".repeat(5)));
+        recover(&mut story);
+        assert_eq!(reported(&mut story, &mut faults, 20), format!("{}-----", "L".repeat(15)));
+    }
+
+    #[test]
+    fn ended_process_counts_also_where_it_was_started_again() {
+        let (mut story, mut faults) = (Story::serving(), Faults::default());
+        story.gone();
+        assert_eq!(reported(&mut story, &mut faults, 1), "r");
+        story.enter(Phase::Stopped);
+        assert_eq!(reported(&mut story, &mut faults, 1), "r");
+        recover(&mut story);
+        story.enter(Phase::Serving);
+        assert!(reported(&mut story, &mut faults, 2).ends_with('R'));
+    }
+
+    #[test]
+    fn what_a_person_keeps_out_has_no_fault() {
+        let (mut story, mut faults) = (Story::serving(), Faults::default());
+        story.seen.file = DisableFile::Foreign;
+        story.seen.url = Url::Unavailable;
+        story.seen.ready = false;
+        assert_eq!(reported(&mut story, &mut faults, 10), "-".repeat(10));
+    }
+}
