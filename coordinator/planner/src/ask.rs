@@ -15,7 +15,7 @@ pub use decommission::decommission;
 pub use maintenance::{cordon, uncordon};
 pub use reconcile::{reconcile, reconciled};
 pub use start::{StartRequest, start};
-pub use steer::{approve, pause, resume, retry, roll_back, skip};
+pub use steer::{approve, pause, resume, retry, retry_stopped, roll_back, skip};
 pub use task::settle_task;
 pub use token::{TokenRequest, create_token, revoke_token};
 

@@ -112,9 +112,14 @@ enum Verb {
         id: String,
         /// Whose instance.
         node: String,
-        /// A remark, for the history.
+        /// A remark, for the history; required with --declare-stopped.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
+        /// Declare that the service on this node has stopped, where its drain fails because requests in flight cannot be
+        /// counted. The agent then waits for no count, unless it sees that the service still answers or works on requests.
+        /// The drain's other evidence and the confirmed stop are still required.
+        #[arg(long)]
+        declare_stopped: bool,
     },
     /// Everything that happened, in order.
     History {
@@ -145,7 +150,9 @@ impl Args {
             Verb::Resume { id, why } => steer::resume(reach, id, why).await,
             Verb::Rollback { id, why } => steer::roll_back(reach, id, why).await,
             Verb::Skip { id, node, why } => steer::skip(reach, id, node, why).await,
-            Verb::Retry { id, node, why } => steer::retry(reach, id, node, why).await,
+            Verb::Retry { id, node, why, declare_stopped } => {
+                steer::retry(reach, id, node, why, declare_stopped).await
+            }
             Verb::History { id } => look::history(reach, id).await,
             Verb::Certificate { id } => look::certificate(reach, id).await,
         }

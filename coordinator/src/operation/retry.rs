@@ -13,8 +13,9 @@ pub async fn retry(room: &Room, seat: &Seat, asked: RetryInstanceRequest) -> Res
     let id = upgrade_id(&asked.id)?;
     let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let revision =
-        wish::grant(room, seat, |fleet, moment| ask::retry(fleet, moment, &id, &node, &asker)).await?;
-    let what = format!("upgrade {id}: {node} is tried again");
+    let ask = if asked.declare_stopped { ask::retry_stopped } else { ask::retry };
+    let revision = wish::grant(room, seat, |fleet, moment| ask(fleet, moment, &id, &node, &asker)).await?;
+    let declared = if asked.declare_stopped { ", declared stopped" } else { "" };
+    let what = format!("upgrade {id}: {node} is retried{declared}");
     Ok(Done { what, revision: revision.0 })
 }

@@ -108,6 +108,7 @@ fn directive(disposition: Disposition) -> Directive {
         drain: Drain::default(),
         health: HealthTimes::default(),
         term: term(),
+        declared_stopped: false,
     }
 }
 

@@ -4,6 +4,7 @@
 mod bad_input;
 mod crash_sweep;
 mod fleet;
+mod late_death;
 mod late_old_node;
 mod leaders;
 mod line;

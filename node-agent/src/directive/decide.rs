@@ -320,7 +320,9 @@ impl Place<'_> {
         }
         let let_go = self.let_go(&drain);
         match &let_go {
-            Ok(()) if self.timers.idle() => return Act::Enter(Phase::Drained { forced: false }),
+            Ok(()) if self.timers.idle() || self.is_declared_stopped() => {
+                return Act::Enter(Phase::Drained { forced: false });
+            }
             _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
             _ => {}
         }
@@ -328,7 +330,10 @@ impl Place<'_> {
             // Only what is in flight may be cut off; an instance that still gets requests is never stopped.
             (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
             (Ok(()), OnDeadline::Fail) => {
-                let reason = format!("{} after {}", self.in_flight_words(), drain.deadline);
+                let known = self.seen.shows_work();
+                let help =
+                    if known { "" } else { "; if the service has stopped, retry with --declare-stopped" };
+                let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
                 Phase::failed("draining", reason, false)
             }
             (Err(lacks), _) => Phase::failed("draining", format!("{lacks} after {}", drain.deadline), false),
@@ -356,11 +361,19 @@ impl Place<'_> {
         }
     }
 
+    /// Whether a person has declared that it has stopped, and nothing that is seen shows the contrary.
+    fn is_declared_stopped(&self) -> bool {
+        self.directive().is_some_and(|directive| directive.declared_stopped) && !self.seen.shows_work()
+    }
+
     fn in_flight_words(&self) -> String {
         match (&self.seen.in_flight, &self.seen.balancers) {
             (InFlight::Counted(count), _) if *count > 0 => format!("{count} requests are in flight"),
             (_, Balancers::Said { sessions, .. }) if *sessions > 0 => {
                 format!("the balancers have {sessions} sessions open")
+            }
+            (InFlight::Refused, _) => {
+                "requests in flight could not be counted, because nothing listens at the counter".to_owned()
             }
             _ => "requests in flight could not be counted".to_owned(),
         }

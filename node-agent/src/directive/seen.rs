@@ -78,6 +78,8 @@ pub enum InFlight {
     Counted(u32),
     /// The counter was asked and did not tell: not known is not none.
     Unknown,
+    /// Nothing listens where the counter answers. Alone that is no count either.
+    Refused,
 }
 
 impl InFlight {
@@ -85,7 +87,7 @@ impl InFlight {
     pub fn counted(self) -> Option<u32> {
         match self {
             Self::Counted(count) => Some(count),
-            Self::NotAsked | Self::Unknown => None,
+            Self::NotAsked | Self::Unknown | Self::Refused => None,
         }
     }
 }
@@ -173,6 +175,18 @@ impl Seen {
     /// lock, the stop hook came to its end and nothing has answered since.
     pub fn nothing_runs(&self, phase: &Phase) -> bool {
         self.alive == Alive::No || self.alive == Alive::Silent && *phase == Phase::Stopped
+    }
+
+    /// Whether nothing of the service listens any more: neither its readiness URL nor its health URL nor its counter.
+    pub fn nothing_listens(&self) -> bool {
+        self.alive == Alive::Silent && self.url == Url::Nobody && self.in_flight == InFlight::Refused
+    }
+
+    /// Whether something shows that the service still works on requests, or that it runs.
+    pub fn shows_work(&self) -> bool {
+        let counted = self.in_flight.counted().is_some_and(|count| count > 0);
+        let sessions = matches!(self.balancers, Balancers::Said { sessions, .. } if sessions > 0);
+        self.alive == Alive::Yes || counted || sessions
     }
 
     /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.

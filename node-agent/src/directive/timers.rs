@@ -155,8 +155,9 @@ fn since(slot: &mut Option<Instant>, holds: bool, now: Instant) {
 }
 
 /// Nothing in flight: by the counter where one is configured, and by the balancers' sessions where they were asked.
-/// What one of them does not tell is not known, and not known is not idle. A program that stopped listening may still
-/// work on something; nothing is in flight only where the lock shows that nothing runs.
+/// What one of them does not tell is not known, and not known is not idle. A program that closed its listener may still
+/// work on requests that it has: without a lock that shows that nothing runs, it is idle only where nothing of it listens,
+/// its counter included, and the balancers, which see the connections of requests under way, have no session.
 fn idle(seen: &Seen) -> bool {
     let sessions = match &seen.balancers {
         Balancers::Said { sessions, .. } => Some(*sessions),
@@ -164,7 +165,8 @@ fn idle(seen: &Seen) -> bool {
     };
     match (seen.in_flight, sessions) {
         _ if seen.alive == Alive::No => true,
-        (InFlight::Unknown, _) | (InFlight::NotAsked, None) => false,
+        (InFlight::Refused, Some(0)) => seen.nothing_listens(),
+        (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
         (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
     }
 }

@@ -1,27 +1,29 @@
 //! How many requests an instance still works on: by its own counter, or by the established connections of its port.
 
 use crate::config::settings::InFlight;
-use crate::fetch;
+use crate::directive::seen::InFlight as Seen;
+use crate::fetch::{self, NoAnswer};
 use std::time::Duration;
 
 /// The kernel's word for an established connection in its tables.
 const ESTABLISHED: &str = "01";
 
-/// Counts; none where that failed.
-pub async fn count(how: &InFlight, limit: Duration) -> Option<u32> {
+/// Counts.
+pub async fn count(how: &InFlight, limit: Duration) -> Seen {
     match how {
         InFlight::Http(url, pointer) => match fetch::number(url, pointer.as_deref(), limit).await {
-            Ok(number) => u32::try_from(number).ok(),
+            Ok(number) => u32::try_from(number).map_or(Seen::Unknown, Seen::Counted),
+            Err(NoAnswer::Refused { .. }) => Seen::Refused,
             Err(error) => {
                 tracing::debug!(%error, "could not count what is in flight");
-                None
+                Seen::Unknown
             }
         },
         InFlight::Tcp(port) => {
-            let four = tokio::fs::read_to_string("/proc/net/tcp").await.ok()?;
+            let Ok(four) = tokio::fs::read_to_string("/proc/net/tcp").await else { return Seen::Unknown };
             // A machine without IPv6 has no such table.
             let six = tokio::fs::read_to_string("/proc/net/tcp6").await.unwrap_or_default();
-            Some(established(&four, *port).saturating_add(established(&six, *port)))
+            Seen::Counted(established(&four, *port).saturating_add(established(&six, *port)))
         }
     }
 }
@@ -48,11 +50,11 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let how = InFlight::Tcp(port);
         let limit = Duration::from_secs(5);
-        assert_eq!(count(&how, limit).await, Some(0));
+        assert_eq!(count(&how, limit).await, Seen::Counted(0));
         let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let (server, _) = listener.accept().unwrap();
-        assert_eq!(count(&how, limit).await, Some(1));
+        assert_eq!(count(&how, limit).await, Seen::Counted(1));
         drop((client, server));
-        assert_eq!(count(&how, limit).await, Some(0));
+        assert_eq!(count(&how, limit).await, Seen::Counted(0));
     }
 }

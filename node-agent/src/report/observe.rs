@@ -87,9 +87,7 @@ impl Observer {
         // After the health URL, and what is in flight after the balancers: the order is the evidence.
         let balancers = self.ask_balancers(phase, file, now).await;
         let in_flight = match (&self.service.in_flight, phase) {
-            (Some(how), Phase::Draining) if alive != Alive::No => {
-                in_flight::count(how, limit).await.map_or(InFlight::Unknown, InFlight::Counted)
-            }
+            (Some(how), Phase::Draining) if alive != Alive::No => in_flight::count(how, limit).await,
             _ => InFlight::NotAsked,
         };
         Look { now, alive, probe, ready: is_ready, health, file, url, balancers, in_flight }

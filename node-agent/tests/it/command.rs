@@ -4,8 +4,8 @@ use crate::world::store::{directive, release};
 use crate::world::{CALLED, World, service, wait_for};
 use std::process::{Command, Stdio};
 use tidegate_proto::Revision;
-use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::directive::{Disposition, OnDeadline};
+use tidegate_proto::record::report::{Report, Step};
 
 /// Starts the service as a person, or an init system, would have.
 async fn started_by_hand(world: &World, version: u32) {
@@ -188,4 +188,28 @@ async fn a_process_that_the_agent_did_not_start_is_adopted_and_not_stopped_by_gu
     world.store.wait_for_report(&world, "failed", |r| failed(&r.step)).await;
     assert_eq!(world.starts().len(), 1);
     assert!(service::is_running(world.starts()[0].1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crashed_service_with_an_http_counter_is_drained_by_evidence_and_replaced() {
+    let mut world = World::new().await;
+    world.driver = Some(hooks(&world, KILL));
+    started_by_hand(&world, 2).await;
+    let _agent = world.agent();
+    world.store.wait_for_serving(&world, 2, Revision::ABSENT).await;
+    // It was exposed, and crashes: nothing listens any more, and the balancer has a session for a while.
+    service::end(world.starts()[0].1, world.path());
+    world.balancer.say("DOWN", 1);
+    let wanted = release(&world, 1);
+    let mut back = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted]);
+    back.drain.on_deadline = OnDeadline::Fail;
+    let generation = world.store.direct(back).await;
+    let draining = |r: &Report| r.generation == generation && r.step == Step::Draining;
+    world.store.wait_for_report(&world, "draining", draining).await;
+    let asked = world.balancer.asked();
+    wait_for("more questions", &world, || async { world.balancer.asked() }, |n| *n >= asked + 4).await;
+    assert_eq!(world.store.report().await.unwrap().step, Step::Draining, "a session is open");
+    world.balancer.follow();
+    world.store.wait_for_serving(&world, 1, generation).await;
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [2, 1]);
 }

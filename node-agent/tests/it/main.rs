@@ -18,6 +18,7 @@ mod replace;
 mod rest;
 mod store_away;
 mod tasks;
+mod verify;
 
 /// What this binary becomes when the agent starts it as a service; see `world::service`.
 #[test]

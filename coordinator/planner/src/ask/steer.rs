@@ -2,13 +2,15 @@
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
 use crate::certificate::SESSIONS;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
 use crate::reason::Reason;
 use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::record::upgrade::{Pause, Phase, Word};
+use tidegate_proto::record::directive::Directive;
+use tidegate_proto::record::report::Health;
+use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade, Word};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, UpgradeId};
 
@@ -141,7 +143,7 @@ pub fn retry(
     let stored = find_active(fleet, id, "retry an instance of")?;
     let service = &stored.spec.service;
     let instance = fleet.service(service).and_then(|s| s.get(node));
-    let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures());
+    let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
     let excused = stored.failed.contains_key(node) || stored.skipped.contains_key(node);
     if directive.is_none() && !excused {
@@ -152,23 +154,84 @@ pub fn retry(
             ),
         );
     }
+    demand_orders(id, stored)?;
+    let key = Key::Directive(service.clone(), node.clone());
+    let commit = taken_up(moment, id, stored, asker, node, &format!("{node} retried"));
+    Ok(match directive {
+        Some(directive) => {
+            let body = Directive { declared_stopped: false, ..directive.record.body.clone() };
+            commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
+        }
+        None => commit,
+    })
+}
+
+/// The same for an instance whose service has stopped, as a person declares: its agent then waits for no count of requests
+/// in flight. The stop itself is confirmed as ever.
+pub fn retry_stopped(
+    fleet: &Fleet,
+    moment: &Moment,
+    id: &UpgradeId,
+    node: &NodeId,
+    asker: &Asker,
+) -> Result<Commit, Refusal> {
+    let stored = find_active(fleet, id, "declare an instance stopped for")?;
+    demand_why(asker, "declaring an instance stopped")?;
+    let service = &stored.spec.service;
+    let instance = fleet.service(service).and_then(|s| s.get(node)).filter(|i| i.counts());
+    let Some(instance) = instance else {
+        return refuse(RefusalKind::NotFound, format!("{service} has no instance on {node}"));
+    };
+    demand_orders(id, stored)?;
+    if instance.report.as_ref().is_some_and(|report| report.health == Health::Healthy) {
+        return refuse(
+            RefusalKind::State,
+            format!("cannot declare {service}/{node} stopped: its agent reports that it answers as healthy"),
+        );
+    }
+    let directive = instance.directive.as_ref().filter(|d| d.upgrade == *id && d.disposition.takes_out());
+    let Some(directive) = directive else {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "cannot declare {service}/{node} stopped: no directive of upgrade {id} takes it out of rotation, so no drain \
+                 waits for requests in flight; retry it without --declare-stopped"
+            ),
+        );
+    };
+    let key = Key::Directive(service.clone(), node.clone());
+    let commit = taken_up(moment, id, stored, asker, node, &format!("{node} retried, declared stopped"));
+    let body = Directive { declared_stopped: true, ..directive.record.body.clone() };
+    Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
+}
+
+/// The instance is neither failed nor skipped any more.
+fn taken_up(
+    moment: &Moment,
+    id: &UpgradeId,
+    stored: &Stored<Upgrade>,
+    asker: &Asker,
+    node: &NodeId,
+    to: &str,
+) -> Commit {
+    rewritten(moment, id, stored, asker, to, |body| {
+        body.failed.remove(node);
+        body.skipped.remove(node);
+    })
+}
+
+/// Refused in a phase in which instances get no directives.
+fn demand_orders(id: &UpgradeId, stored: &Stored<Upgrade>) -> Result<(), Refusal> {
     let orders =
         matches!(stored.phase, Phase::Stage | Phase::Roll { .. } | Phase::Remove | Phase::RollingBack { .. });
     if !orders {
         return refuse(
             RefusalKind::State,
-            format!("upgrade {id} is in {}: instances are told nothing in this phase", stored.phase),
+            format!(
+                "upgrade {id} is in {}: retry is not possible in this phase, in which instances get no directives",
+                stored.phase
+            ),
         );
     }
-    let key = Key::Directive(service.clone(), node.clone());
-    let commit = rewritten(moment, id, stored, asker, &format!("{node} retried"), |body| {
-        body.failed.remove(node);
-        body.skipped.remove(node);
-    });
-    Ok(match directive {
-        Some(directive) => {
-            commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.clone())
-        }
-        None => commit,
-    })
+    Ok(())
 }

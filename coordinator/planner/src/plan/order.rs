@@ -118,6 +118,7 @@ impl Draft<'_> {
             drain: spec.drain.clone(),
             health: spec.health.clone(),
             term: self.moment.leader.term.clone(),
+            declared_stopped: false,
         };
         let key = Key::Directive(spec.service.clone(), order.instance.node.clone());
         let at = order.instance.directive.as_ref().map_or(Revision::ABSENT, |d| d.at);

@@ -209,3 +209,44 @@ fn what_has_been_waited_in_a_phase_without_a_count_of_its_own_is_kept() {
     assert_eq!(world.upgrade().unwrap().phase_ms, 6_000);
     assert!(tidegate_planner::plan(world.store.fleet(), &world.moment()).actions.is_empty(), "once");
 }
+
+#[test]
+fn instance_declared_stopped_needs_a_reason_and_what_is_seen_must_not_deny_it() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1, "failures": {"then": "pause"}}))).unwrap();
+    world.until("one drains", |world| world.agents.values().any(|a| a.report.step == Step::Draining));
+    let n = world.agents.iter().find(|(_, a)| a.report.step == Step::Draining).unwrap().0.clone();
+    let declare = |world: &World, why: &str| {
+        let asker = ask::Asker { why: why.into(), ..asker() };
+        ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker)
+    };
+    let refused = |world: &World, why: &str| declare(world, why).unwrap_err().to_string();
+    assert!(refused(&world, "").contains("--why"));
+    assert!(refused(&world, "it crashed").contains("answers as healthy"));
+    let report = &mut world.agents.get_mut(&n).unwrap().report;
+    report.health = tidegate_proto::record::report::Health::Unhealthy;
+    report.step = Step::Failed { at: "draining".into(), reason: "could not be counted".into() };
+    world.publish(&n);
+    world.turn();
+    assert!(world.upgrade().unwrap().failed.contains_key(&n));
+    let commit = declare(&world, "it crashed").unwrap();
+    carry_out(&mut world, commit);
+    assert!(!world.upgrade().unwrap().failed.contains_key(&n));
+    let directive = |world: &World| match &world.store.keys[&Key::Directive(service(), n.clone())].0 {
+        tidegate_proto::Value::Directive(record) => record.body.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(directive(&world).declared_stopped);
+    // A later retry says it no more.
+    let asker = asker();
+    let again = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker).unwrap();
+    carry_out(&mut world, again);
+    assert!(!directive(&world).declared_stopped);
+    // Nothing takes the others out, so that nothing waits for them.
+    let other = world.agents.keys().find(|other| **other != n).unwrap().clone();
+    world.agents.get_mut(&other).unwrap().report.health = tidegate_proto::record::report::Health::Unhealthy;
+    world.publish(&other);
+    let asker = ask::Asker { why: "it crashed".into(), ..asker };
+    let refusal = ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), &other, &asker);
+    assert!(refusal.unwrap_err().to_string().contains("takes it out of rotation"));
+}

@@ -46,7 +46,15 @@ steer!(
     /// `tidegate upgrade skip`.
     skip(skip_instance, SkipInstanceRequest { id, node, why })
 );
-steer!(
-    /// `tidegate upgrade retry`.
-    retry(retry_instance, RetryInstanceRequest { id, node, why })
-);
+
+/// `tidegate upgrade retry`.
+pub async fn retry(
+    reach: &Reach,
+    id: String,
+    node: String,
+    why: String,
+    declare_stopped: bool,
+) -> Result<Outcome, Failure> {
+    let request = RetryInstanceRequest { id, node, why, who: reach.who(), declare_stopped };
+    told(reach, reach.client().await?.retry_instance(request).await?.get_ref())
+}

@@ -2,9 +2,9 @@
 
 use super::super::decide::Act;
 use super::super::phase::Phase;
-use super::super::seen::{Balancers, DisableFile, InFlight};
+use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
-use super::story::{Story, order};
+use super::story::{Story, order, replace};
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 
 #[test]
@@ -95,7 +95,7 @@ fn what_a_counter_does_not_tell_is_not_idle_whatever_the_balancers_say() {
 
 #[test]
 fn who_stopped_listening_may_still_work_on_something() {
-    for counter in [InFlight::Unknown, InFlight::NotAsked] {
+    for counter in [InFlight::Unknown, InFlight::NotAsked, InFlight::Refused] {
         let mut story = Story::serving().by_hooks();
         story.ordered(order(9, Disposition::Drain)).hidden();
         story.seen.in_flight = InFlight::Counted(1);
@@ -113,4 +113,81 @@ fn who_stopped_listening_may_still_work_on_something() {
     story.seen.in_flight = InFlight::Counted(0);
     story.silent().pass(10);
     assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+/// The service crashed after it was exposed: its code is replaced by hooks, and it has a counter that answers over HTTP.
+fn crashed(on_deadline: OnDeadline) -> Story {
+    let mut story = Story::serving().by_hooks();
+    story.timers = Timers::new(story.seen.now, true);
+    let mut drain = order(9, replace(2));
+    drain.directive.drain.on_deadline = on_deadline;
+    story.ordered(drain).hidden().silent();
+    story.seen.in_flight = InFlight::Refused;
+    story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, words: String::new() };
+    story
+}
+
+#[test]
+fn nothing_listens_and_no_session_is_evidence_of_idle() {
+    let mut story = crashed(OnDeadline::Fail);
+    story.pass(10);
+    assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
+}
+
+#[test]
+fn closed_listener_without_the_rest_is_no_evidence_of_idle() {
+    let lacking: [(&str, fn(&mut Story)); 6] = [
+        ("sessions", |s| {
+            s.seen.balancers = Balancers::Said { up: false, down: true, sessions: 1, words: String::new() }
+        }),
+        ("balancers that can be asked", |s| {
+            s.timers = Timers::new(s.seen.now, false);
+            s.seen.balancers = Balancers::None;
+        }),
+        ("a readiness URL that refuses", |s| s.seen.alive = Alive::Unknown),
+        ("a health URL that refuses", |s| s.seen.url = Url::Other),
+        ("a counter that refuses", |s| s.seen.in_flight = InFlight::Unknown),
+        ("a counter", |s| s.seen.in_flight = InFlight::Counted(1)),
+    ];
+    for (what, lack) in lacking {
+        let mut story = crashed(OnDeadline::Fail);
+        lack(&mut story);
+        story.pass(10);
+        assert_eq!(story.act(), Act::Wait, "{what}");
+        story.pass(60);
+        let Act::Enter(Phase::Failed { at, .. }) = story.act() else { panic!("{what}: {:?}", story.act()) };
+        assert_eq!(at, "draining", "{what}");
+    }
+}
+
+#[test]
+fn declared_stop_replaces_the_count_and_nothing_else() {
+    let declared = |change: fn(&mut Story)| {
+        let mut story = crashed(OnDeadline::Fail);
+        story.timers = Timers::new(story.seen.now, false);
+        story.seen.balancers = Balancers::None;
+        change(&mut story);
+        story.pass(0).pass(10);
+        assert_eq!(story.act(), Act::Wait, "not declared");
+        story.journal.order.as_mut().unwrap().directive.declared_stopped = true;
+        story.seen.wanted = story.journal.order.clone();
+        story.act()
+    };
+    let drained = Act::Enter(Phase::Drained { forced: false });
+    assert_eq!(declared(|_| ()), drained);
+    assert_eq!(declared(|s| s.seen.in_flight = InFlight::Unknown), drained);
+    assert_eq!(declared(|s| s.seen.in_flight = InFlight::Counted(3)), Act::Wait, "requests are counted");
+    assert_eq!(declared(|s| s.seen.alive = Alive::Yes), Act::Wait, "it answers");
+    assert_eq!(declared(|s| s.seen.url = Url::Other), Act::Wait, "it was not seen to refuse");
+    let busy = |s: &mut Story| {
+        s.timers = Timers::new(s.seen.now, true);
+        s.seen.balancers = Balancers::Said { up: false, down: true, sessions: 2, words: String::new() };
+    };
+    assert_eq!(declared(busy), Act::Wait, "balancers have sessions");
+    // Its stop is confirmed as ever (rule 5).
+    let mut story = crashed(OnDeadline::Fail);
+    story.enter(Phase::Stopping);
+    story.journal.order.as_mut().unwrap().directive.declared_stopped = true;
+    story.seen.wanted = story.journal.order.clone();
+    assert_eq!(story.act(), Act::Stop);
 }

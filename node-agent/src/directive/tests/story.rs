@@ -46,6 +46,7 @@ pub(in crate::directive) fn order(generation: i64, disposition: Disposition) -> 
             drain,
             health: HealthTimes::default(),
             term: "t1".parse().unwrap(),
+            declared_stopped: false,
         },
     }
 }

@@ -1,5 +1,5 @@
 //! The service: this test binary, called again. It writes down each start, answers its version, and obeys a few files
-//! beside it: `in-flight` (a number), `unready`, `hang`, `changed-to` (a version), `stubborn` (its health check looks at no file), `go` (ends what is slow).
+//! beside it: `in-flight` (a number), `unready-VERSION`, `sick-VERSION` (its health URL answers 503), `hang`, `changed-to` (a version), `stubborn` (its health check looks at no file), `go` (ends what is slow).
 
 use axum::Router;
 use axum::extract::State;
@@ -69,7 +69,8 @@ async fn slow(State(release): State<Release>) -> &'static str {
 }
 
 async fn healthcheck(State(release): State<Release>) -> (StatusCode, &'static str) {
-    match release.disable.exists() && !release.room.join("stubborn").exists() {
+    let sick = release.room.join(format!("sick-{}", release.version)).exists();
+    match sick || release.disable.exists() && !release.room.join("stubborn").exists() {
         true => (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE"),
         false => (StatusCode::OK, "OK"),
     }

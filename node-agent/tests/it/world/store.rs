@@ -160,5 +160,6 @@ pub fn directive(disposition: Disposition, releases: Vec<Release>) -> Directive 
             ..HealthTimes::default()
         },
         term: "term-1".parse().unwrap(),
+        declared_stopped: false,
     }
 }
