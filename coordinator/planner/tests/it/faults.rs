@@ -93,6 +93,8 @@ fn failure_while_the_old_code_is_removed_is_counted() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({}))).unwrap();
     world.until("the old code is removed", |world| matches!(world.phase(), Phase::Remove));
+    // What is dead tells no version.
+    world.agents.get_mut(&node(1)).unwrap().report.version = None;
     fails(&mut world, &node(1), true, true);
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());

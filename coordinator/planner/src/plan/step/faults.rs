@@ -63,12 +63,11 @@ fn runs_the_target(draft: &Draft<'_>, instance: &Instance) -> bool {
 /// The instances of the old version that should serve and are not healthy, where they are more than half of it: then what
 /// fails beside them does not fail because it is new.
 pub(super) fn shared_by_most<'a>(draft: &Draft<'_>, service: &'a ServiceFleet) -> Option<Vec<&'a Instance>> {
-    let from = draft.spec().from;
     let serves = |i: &Instance| {
         i.report.as_ref().is_some_and(|r| r.step == Step::Serving) && !i.is_kept_out() && !i.is_under_order()
     };
     let healthy = |i: &Instance| i.report.as_ref().is_some_and(|r| r.health == Health::Healthy);
-    let old = service.instances().filter(|i| !matches!(i.known(), Known::At(v) if v != from) && serves(i));
+    let old = service.instances().filter(|i| serves(i) && !runs_the_target(draft, i));
     let (mut all, mut bad) = (0, Vec::new());
     for instance in old {
         all += 1;
