@@ -238,6 +238,9 @@ fn instance_declared_stopped_needs_a_reason_and_what_is_seen_must_not_deny_it() 
     };
     assert!(directive(&world).declared_stopped);
     // A later retry says it no more.
+    let at = world.store.keys[&Key::Directive(service(), n.clone())].1;
+    world.agents.get_mut(&n).unwrap().report.generation = tidegate_proto::Revision(at);
+    world.publish(&n);
     let asker = asker();
     let again = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker).unwrap();
     carry_out(&mut world, again);
