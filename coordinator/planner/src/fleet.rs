@@ -1,6 +1,7 @@
 //! Everything observed at one revision: the records, by service and node, with the indexes that make reading them
 //! cheap. Pure data; it is told of keys and asks for nothing.
 
+mod cause;
 mod compute;
 mod group;
 mod index;
@@ -14,7 +15,7 @@ mod witness;
 
 pub use compute::SignalCount;
 pub use index::{NO_DOMAIN, Standing};
-pub use instance::{Instance, Known};
+pub use instance::{Exposure, Instance, Known};
 pub use service::{ServiceFleet, Those};
 pub(crate) use upgrade::releases;
 pub use witness::Against;

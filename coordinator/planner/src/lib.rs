@@ -28,8 +28,8 @@ pub mod task;
 pub mod upgrade;
 pub mod wave;
 
-pub use fleet::{Fleet, Instance, Known, ServiceFleet, Standing, Stored, Those};
+pub use fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Standing, Stored, Those};
 pub use moment::{Elapsed, Leading, Moment, SchemaFacts};
 pub use plan::{Action, Plan, PlannedCommit, SchemaJob, plan};
-pub use reason::{Reason, Sample};
+pub use reason::{Cause, Causes, Reason, Sample};
 pub use spread::Spread;

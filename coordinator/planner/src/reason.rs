@@ -1,8 +1,11 @@
 //! Why nothing moves: a value for each reason, so that "not now" cannot be said without one. Every reason can tell
 //! what is waited for, who can end the wait, which command helps, and what happens at a deadline.
 
+mod causes;
 mod help;
 mod sentence;
+
+pub use causes::{Cause, Causes};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -110,11 +113,12 @@ pub enum Reason {
     Draining { nodes: Sample, deadline: Span },
     Replacing { nodes: Sample, deadline: Span },
     Returning { nodes: Sample },
-    NotServing { nodes: Sample },
+    NotServing { nodes: Causes },
     Maintained { nodes: Sample },
-    Capacity { in_service: usize, required: usize },
-    Unavailable { out: usize, allowed: usize },
-    Domain { out: String },
+    Capacity { in_service: usize, required: usize, out: Causes },
+    Unavailable { allowed: usize, out: Causes },
+    Domain { domain: String, out: Causes },
+    Held { nodes: Sample },
     Unlabelled { nodes: Sample },
     Skipped { nodes: Sample },
     Failed { node: NodeId, why: String },
@@ -176,6 +180,7 @@ impl Reason {
             Self::Capacity { .. } => "capacity",
             Self::Unavailable { .. } => "unavailable",
             Self::Domain { .. } => "domain",
+            Self::Held { .. } => "held",
             Self::Unlabelled { .. } => "unlabelled",
             Self::Skipped { .. } => "skipped",
             Self::Failed { .. } => "failed",

@@ -180,7 +180,7 @@ mod tests {
         let begun = told(&id, &[paused("lunch")], None).reasons[0].since.unwrap();
         assert!(begun > Timestamp(1_000), "it begins when it is first told");
         let before = long_ago(&[paused("lunch")]);
-        let other = Reason::Capacity { in_service: 4, required: 4 };
+        let other = Reason::Capacity { in_service: 4, required: 4, out: Default::default() };
         let later = told(&id, &[paused("lunch, still"), other], Some(&before));
         assert_eq!(later.reasons[0].since, Some(Timestamp(1_000)));
         assert!(later.reasons[1].since >= Some(begun), "another kind of wait begins now");

@@ -5,12 +5,12 @@
 //! * Each goes by the names of the nodes, whatever the order in which they came.
 
 use super::group::{Groups, Tally};
-use super::instance::{Instance, Known};
+use super::instance::{Exposure, Instance, Known};
 use super::place::Place;
 use crate::spread::Spread;
 use std::sync::Arc;
 use tidegate_proto::key::Kind;
-use tidegate_proto::{Release, Revision, UpgradeId};
+use tidegate_proto::{Release, Revision, UpgradeId, mutant};
 
 /// The failure domain of an instance without the label, or with an empty one: unknown, so it conflicts with all.
 pub const NO_DOMAIN: &str = "";
@@ -38,14 +38,23 @@ pub enum Standing {
     Kept,
     /// A person's disable-file keeps it out.
     Held,
-    /// It serves nobody, and neither an order nor a person is the reason.
+    /// It may get requests and is not seen serving them well: unhealthy in rotation, or neither proved to be in nor
+    /// out. It is drained before it is replaced.
+    Unhealthy,
+    /// It is out of rotation, and neither an order nor a person is the reason.
     Adrift,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Index {
     pub(super) counting: usize,
-    pub(super) out: usize,
+    /// Those not in service.
+    pub(super) out: Groups<()>,
+    /// How many are in rotation, healthy or not.
+    pub(super) in_rotation: usize,
+    /// How many get no requests, or are on their way in or out, by evidence or by order.
+    pub(super) away: usize,
+    pub(super) domains_away: Tally<Arc<str>>,
     pub(super) spread: Spread,
     pub(super) known: Groups<Known>,
     pub(super) acknowledged: Groups<Revision>,
@@ -71,6 +80,7 @@ pub(super) struct Facets {
     counts: bool,
     known: Known,
     out: bool,
+    exposure: Exposure,
     acknowledged: Revision,
     wave: u32,
     /// None = done, or nothing is to be done.
@@ -149,6 +159,7 @@ impl Facets {
             counts: instance.counts(),
             known,
             out: !in_service,
+            exposure: instance.exposure(),
             acknowledged: instance.report.as_ref().map_or(Revision::ABSENT, |report| report.window),
             // A page that the last drawing left behind may name a wave that there is not any more.
             wave: view.map_or(0, |v| instance.wave.map_or(v.last_wave, |wave| wave.min(v.last_wave))),
@@ -191,6 +202,10 @@ impl Facets {
         self.out && self.domain.as_deref() == Some(NO_DOMAIN)
     }
 
+    fn domain_away(&self) -> Option<&Arc<str>> {
+        self.domain.as_ref().filter(|_| self.exposure.is_away())
+    }
+
     fn domain_out(&self) -> Option<&Arc<str>> {
         self.domain.as_ref().filter(|_| self.out)
     }
@@ -203,8 +218,13 @@ fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
         () if known == Known::Silent => Standing::Silent,
         () if instance.maintained => Standing::Kept,
         () if instance.is_kept_out() => Standing::Held,
+        () if may_get_requests(instance) => Standing::Unhealthy,
         () => Standing::Adrift,
     }
+}
+
+fn may_get_requests(instance: &Instance) -> bool {
+    instance.exposure() != Exposure::Away && !mutant::is("unhealthy-is-already-out")
 }
 
 fn count(count: &mut usize, before: bool, after: bool) {
@@ -235,8 +255,12 @@ impl Index {
             (before.then_some(()), after.then_some(()))
         };
         count(&mut self.counting, before.is_some(), after.is_some());
-        let (was, now) = is(|f| f.out);
-        count(&mut self.out, was, now);
+        let (was, now) = given(|f| f.out);
+        self.out.shift(place, was, now);
+        let (was, now) = is(|f| f.exposure == Exposure::In);
+        count(&mut self.in_rotation, was, now);
+        let (was, now) = is(|f| f.exposure.is_away());
+        count(&mut self.away, was, now);
         let (was, now) = is(|f| f.done);
         count(&mut self.done, was, now);
         self.spread(before.map(|f| f.known), after.map(|f| f.known));
@@ -260,6 +284,7 @@ impl Index {
         let (was, now) = given(|f| f.faulty);
         self.faulty.shift(place, was, now);
         self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
+        self.domains_away.shift(before.and_then(Facets::domain_away), after.and_then(Facets::domain_away));
     }
 
     fn spread(&mut self, before: Option<Known>, after: Option<Known>) {

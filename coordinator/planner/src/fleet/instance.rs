@@ -44,6 +44,26 @@ pub enum Known {
     At(ServiceVersion),
 }
 
+/// Whether requests can reach an instance, whatever its health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exposure {
+    /// In rotation.
+    In,
+    /// Neither in nor out by evidence: its health URL gives no clear answer, so that it may be in again at once.
+    Possible,
+    /// On its way in or out by its agent's own decision, with requests or without.
+    Between,
+    /// Out by evidence, by a person or by an order; or silent, so that nothing is known of it.
+    Away,
+}
+
+impl Exposure {
+    /// Whether it is not counted among those that requests can reach.
+    pub(super) fn is_away(self) -> bool {
+        matches!(self, Self::Between | Self::Away)
+    }
+}
+
 impl Instance {
     /// An instance of which nothing is known yet.
     pub fn new(node: NodeId) -> Self {
@@ -100,6 +120,36 @@ impl Instance {
             && report.rotation == Rotation::In
             && report.step == Step::Serving;
         good && matches!(self.known(), Known::At(_)) && !self.maintained && !self.is_ordered_out()
+    }
+
+    /// Whether requests can reach it. An instance that an order takes out is away from the commit of its directive.
+    pub fn exposure(&self) -> Exposure {
+        let Some(report) = &self.report else { return Exposure::Away };
+        match report.rotation {
+            _ if self.maintained || self.is_ordered_out() => Exposure::Away,
+            Rotation::In => Exposure::In,
+            Rotation::Out | Rotation::Maintenance => Exposure::Away,
+            // It was in rotation, and a balancer does not confirm that it still is.
+            Rotation::Returning if report.step == Step::Serving => Exposure::Possible,
+            Rotation::Leaving | Rotation::Returning => Exposure::Between,
+            Rotation::Unknown => Exposure::Possible,
+        }
+    }
+
+    /// Whether it is healthy and on its way into rotation: it is waited for.
+    pub fn is_coming(&self) -> bool {
+        self.report.as_ref().is_some_and(|r| r.step == Step::Verifying && r.health == Health::Healthy)
+    }
+
+    /// Whether what runs is healthy, and no report shows that it was stopped since.
+    pub fn runs_healthily(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| {
+            let runs = matches!(
+                report.step,
+                Step::Serving | Step::Verifying | Step::Draining | Step::Drained { .. }
+            );
+            runs && report.health == Health::Healthy
+        })
     }
 
     fn is_ordered_out(&self) -> bool {

@@ -288,14 +288,31 @@ impl ServiceFleet {
         those(self, &self.index.known, range)
     }
 
-    /// How many serve nobody, by what is observed: broken, silent, maintained or ordered out.
-    pub fn out(&self) -> usize {
-        self.index.out
+    /// Those not in service, by what is observed: unhealthy, silent, in maintenance or ordered out.
+    pub fn out(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.out, ..)
+    }
+
+    /// How many are in rotation, healthy or not, and not ordered out.
+    pub fn in_rotation(&self) -> usize {
+        self.index.in_rotation
+    }
+
+    /// How many get no requests: out of rotation by evidence, by a person or by an order; on their way in or out; or
+    /// silent.
+    pub fn away(&self) -> usize {
+        self.index.away
+    }
+
+    /// The failure domains of which something gets no requests, by the label that the active upgrade names; under
+    /// `NO_DOMAIN` those without it.
+    pub fn domains_away(&self) -> impl Iterator<Item = &str> {
+        self.index.domains_away.keys().map(|domain| &**domain)
     }
 
     /// How many are in rotation and healthy.
     pub fn in_service(&self) -> usize {
-        self.index.counting - self.index.out
+        self.index.counting - self.index.out.count(..)
     }
 
     /// Those that have not acknowledged the window as it stands; nobody where there is none.

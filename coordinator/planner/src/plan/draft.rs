@@ -92,6 +92,15 @@ impl<'a> Draft<'a> {
         true
     }
 
+    /// Waits for instances that are not in rotation and healthy, with the cause of each; tells whether there are any.
+    pub(crate) fn wait_for_unfit(&mut self, nodes: crate::reason::Causes) -> bool {
+        if nodes.is_empty() {
+            return false;
+        }
+        self.wait(Reason::NotServing { nodes });
+        true
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.reasons.is_empty()
     }

@@ -19,7 +19,7 @@ mod walk;
 
 use super::Draft;
 use crate::fleet::{Instance, Standing};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Causes, Reason, Sample};
 use crate::upgrade::way_back;
 pub(super) use retreat::turn_back;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -160,9 +160,10 @@ fn all_serving(draft: &mut Draft<'_>) -> bool {
     for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), names(kept_out)] {
         waits |= draft.wait_for_any(nodes, |nodes| Reason::Maintained { nodes });
     }
-    for nodes in [all(Standing::Silent).sample(), all(Standing::Adrift).sample(), names(moved)] {
-        waits |= draft.wait_for_any(nodes, |nodes| Reason::NotServing { nodes });
+    for standing in [Standing::Silent, Standing::Unhealthy, Standing::Adrift] {
+        waits |= draft.wait_for_unfit(Causes::of(all(standing)));
     }
+    waits |= draft.wait_for_unfit(Causes::counted(moved.into_iter()));
     !waits || mutant::is("completed-is-not-seen")
 }
 

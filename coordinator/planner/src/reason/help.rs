@@ -33,7 +33,7 @@ impl Reason {
             Self::Skipped { .. } => {
                 "a person, by taking it up again; or by decommissioning it once it is stopped"
             }
-            Self::Capacity { .. } | Self::Unavailable { .. } | Self::Domain { .. } => {
+            Self::Capacity { .. } | Self::Unavailable { .. } | Self::Domain { .. } | Self::Held { .. } => {
                 "instances that come back into rotation; or a person who mends what is out"
             }
             Self::NoStorage { .. }
@@ -102,6 +102,7 @@ impl Reason {
             | Self::Capacity { .. }
             | Self::Unavailable { .. }
             | Self::Domain { .. }
+            | Self::Held { .. }
             | Self::Unlabelled { .. } => Some(format!("tidegate upgrade status {upgrade}")),
             Self::Stalled { .. } | Self::EmptyWave { .. } | Self::Preflight { .. } => Some(rollback()),
             Self::Needed { by, .. } => {

@@ -32,14 +32,20 @@ impl fmt::Display for Reason {
             }
             Self::Returning { nodes } => write!(f, "going back into rotation: {nodes}"),
             Self::NotServing { nodes } => write!(f, "not in rotation and healthy: {nodes}"),
+            Self::Held { nodes } => {
+                write!(f, "drained and not stopped, because too few others are in rotation: {nodes}")
+            }
             Self::Maintained { nodes } => write!(f, "kept out by a person: {nodes}"),
-            Self::Capacity { in_service, required } => {
-                write!(f, "{in_service} instances are in service and {required} must stay")
+            Self::Capacity { in_service, required, out } => {
+                write!(f, "{in_service} instances are in service and {required} must stay")?;
+                if out.is_empty() { Ok(()) } else { write!(f, "; not in service: {out}") }
             }
-            Self::Unavailable { out, allowed } => {
-                write!(f, "{out} instances are out of rotation and at most {allowed} may be")
+            Self::Unavailable { allowed, out } => {
+                write!(f, "{} instances are not in service and at most {allowed} may be: {out}", out.count)
             }
-            Self::Domain { out } => write!(f, "failure domain {out} is out, and no second one may be"),
+            Self::Domain { domain, out } => {
+                write!(f, "failure domain {domain} is out, and no second one may be; not in service: {out}")
+            }
             Self::Unlabelled { nodes } => write!(
                 f,
                 "out of rotation without the label of a failure domain, so possibly in any of them: {nodes}; nobody else may go"

@@ -1,13 +1,17 @@
-//! How many instances may be taken out of rotation now: the guard of rule 4.
+//! The one capacity rule (rule 4): how many instances may be taken out of rotation now, whoever takes them out and why.
 //!
 //! # Invariants
 //! * By what is observed, at least `min_in_service` healthy instances stay in rotation.
-//! * At most `max_unavailable` are out, whoever took them out, broken, silent and maintained ones included.
+//! * At most `max_unavailable` are out, whoever took them out; unhealthy, silent and maintained ones included.
 //! * Where a failure domain is named, nothing is taken from a second one while something of a first is out. Who lacks
 //!   the label may be in any of them: a domain of its own that conflicts with all, its like included.
+//! * An instance that gets no requests costs nothing. One that may get requests and is unhealthy is judged as if every
+//!   unhealthy one in rotation became healthy at once: orders then still leave `min_in_service`, and no more than
+//!   `max_unavailable` of one domain get no requests. So a hiccup of all takes no more out than a roll would, and a
+//!   fleet that is unhealthy for good still moves, one after the other.
 
-use crate::fleet::{Instance, NO_DOMAIN, ServiceFleet};
-use crate::reason::{Reason, Sample};
+use crate::fleet::{Exposure, Instance, NO_DOMAIN, ServiceFleet};
+use crate::reason::{Causes, Reason, Sample};
 use tidegate_proto::mutant;
 use tidegate_proto::spec::Spec;
 
@@ -19,10 +23,28 @@ pub struct Budget {
     one_domain: bool,
     domains_out: usize,
     unlabelled_out: Sample,
-    out: usize,
+    out: Causes,
     max_unavailable: usize,
     in_service: usize,
     min_in_service: usize,
+    reach: Reach,
+}
+
+/// Whom requests can reach, healthy or not: what unhealthy instances are judged by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reach {
+    /// In rotation.
+    inside: usize,
+    /// In rotation, or neither in nor out by evidence.
+    possibly: usize,
+    /// None of these.
+    away: usize,
+    /// The failure domain of those that are away.
+    domain: Option<String>,
+    /// How many domains that is; more than one closes.
+    domains: usize,
+    /// Capacity held for longer than the progress deadline of a rollback: failure domains hold, and one goes at a time.
+    overdue: bool,
 }
 
 impl Budget {
@@ -31,14 +53,14 @@ impl Budget {
         let whole = fleet.len();
         let max_unavailable = spec.max_unavailable.rounded_down(whole).max(1);
         let min_in_service = spec.min_in_service.rounded_up(whole);
-        let (out, in_service) = (fleet.out(), fleet.in_service());
+        let (out, in_service) = (Causes::of(fleet.out()), fleet.in_service());
         let may_go = match mutant::is("min-in-service-is-ignored") {
             true => in_service,
             false => in_service.saturating_sub(min_in_service),
         };
         let may_be_out = match mutant::is("max-unavailable-is-ignored") {
             true => whole,
-            false => max_unavailable.saturating_sub(out),
+            false => max_unavailable.saturating_sub(out.count),
         };
         let room = may_be_out.min(may_go);
         let unlabelled_out = match mutant::is("an-unlabelled-one-is-in-no-domain") {
@@ -60,6 +82,7 @@ impl Budget {
             max_unavailable,
             in_service,
             min_in_service,
+            reach: Reach::of(fleet, one_domain),
         }
     }
 
@@ -68,7 +91,7 @@ impl Budget {
         self.room == 0
     }
 
-    /// Takes one instance out of the budget; false where it does not allow that.
+    /// Takes one healthy instance out of the budget; false where it does not allow that.
     pub fn take(&mut self, instance: &Instance, label: Option<&str>) -> bool {
         if self.room == 0 {
             return false;
@@ -88,9 +111,68 @@ impl Budget {
         true
     }
 
-    /// Whether more is out already than the spec leaves: then what is drained and not stopped goes back.
-    pub fn is_short(&self) -> bool {
-        self.in_service < self.min_in_service || self.out > self.max_unavailable || self.domains_out > 1
+    /// Takes one out of the budget that may get requests and is unhealthy; false where it does not allow that.
+    pub fn take_unhealthy(&mut self, instance: &Instance, label: Option<&str>) -> bool {
+        let exposure = instance.exposure();
+        if !self.may_take_unhealthy(exposure) {
+            return false;
+        }
+        let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
+        let fits = match &self.reach.domain {
+            Some(away) => away == domain && domain != NO_DOMAIN,
+            None => true,
+        };
+        if self.one_domain && !fits {
+            return false;
+        }
+        let reach = &mut self.reach;
+        reach.domain = Some(domain.to_owned());
+        reach.inside -= usize::from(exposure == Exposure::In);
+        let counted = usize::from(matches!(exposure, Exposure::In | Exposure::Possible));
+        (reach.possibly, reach.away) = (reach.possibly - counted, reach.away + counted);
+        reach.overdue = false;
+        true
+    }
+
+    /// Whether it allows no unhealthy one any more, of whatever domain.
+    pub fn is_spent_for_unhealthy(&self) -> bool {
+        let each = [Exposure::In, Exposure::Possible, Exposure::Between];
+        !each.into_iter().any(|exposure| self.may_take_unhealthy(exposure))
+    }
+
+    fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
+        let reach = &self.reach;
+        let (there, cost) = match exposure {
+            Exposure::In => (reach.inside, 1),
+            Exposure::Possible => (reach.possibly, 1),
+            Exposure::Between => (reach.possibly, 0),
+            Exposure::Away => return false,
+        };
+        let holds = there >= self.min_in_service + cost && reach.away + cost <= self.max_unavailable;
+        let closed = self.one_domain && reach.domains > 1;
+        (holds || reach.overdue) && !closed
+    }
+
+    /// Whether capacity has held unhealthy ones for too long: then one goes, and is stopped, all the same.
+    pub fn set_overdue(&mut self, overdue: bool) {
+        self.reach.overdue = overdue;
+    }
+
+    /// Whether an instance that is drained and still unhealthy may be stopped.
+    pub fn bears_unhealthy(&self) -> bool {
+        let reach = &self.reach;
+        let holds = reach.possibly >= self.min_in_service && reach.away <= self.max_unavailable;
+        (holds || reach.overdue) && !(self.one_domain && reach.domains > 1)
+    }
+
+    /// How many more are out than the spec leaves, so that so many which are not stopped yet go back. Those that are on
+    /// their way back count as out until they are there.
+    pub fn lacks(&self) -> usize {
+        if self.domains_out > 1 {
+            return usize::MAX;
+        }
+        let few = self.min_in_service.saturating_sub(self.in_service);
+        few.max(self.out.count.saturating_sub(self.max_unavailable))
     }
 
     /// How many may be under way at once.
@@ -100,15 +182,37 @@ impl Budget {
 
     /// Why it allows no more.
     pub fn reason(&self) -> Reason {
+        let out = self.out.clone();
         if self.in_service <= self.min_in_service {
-            return Reason::Capacity { in_service: self.in_service, required: self.min_in_service };
+            return Reason::Capacity { in_service: self.in_service, required: self.min_in_service, out };
         }
-        if self.out >= self.max_unavailable || self.room == 0 && !self.one_domain {
-            return Reason::Unavailable { out: self.out, allowed: self.max_unavailable };
+        if out.count >= self.max_unavailable || self.room == 0 && !self.one_domain {
+            return Reason::Unavailable { allowed: self.max_unavailable, out };
         }
         match &self.unlabelled_out {
-            nodes if nodes.is_empty() => Reason::Domain { out: self.domain.clone().unwrap_or_default() },
+            nodes if nodes.is_empty() => {
+                Reason::Domain { domain: self.domain.clone().unwrap_or_default(), out }
+            }
             nodes => Reason::Unlabelled { nodes: nodes.clone() },
+        }
+    }
+}
+
+impl Reach {
+    fn of(fleet: &ServiceFleet, one_domain: bool) -> Self {
+        let away = fleet.away();
+        let mut domains = fleet.domains_away();
+        let domain = domains.next().map(str::to_owned);
+        // Those without the label may be in any domain: beside them nothing else goes.
+        let unlabelled = domain.as_deref() == Some(NO_DOMAIN);
+        let others = domains.count();
+        Self {
+            inside: fleet.in_rotation(),
+            possibly: fleet.len() - away,
+            away,
+            domains: usize::from(domain.is_some()) + others + usize::from(unlabelled),
+            domain: domain.filter(|_| one_domain),
+            overdue: false,
         }
     }
 }

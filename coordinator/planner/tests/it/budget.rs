@@ -4,7 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeSet;
 use tidegate_planner::{Plan, Reason, Sample};
-use tidegate_proto::record::report::{Health, Rotation};
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 
 fn reasons(plan: &Plan) -> &[Reason] {
@@ -16,8 +16,7 @@ fn is_in(world: &World, n: usize) -> bool {
 }
 
 fn set_health(world: &mut World, n: usize, health: Health) {
-    world.agents.get_mut(&node(n)).unwrap().report.health = health;
-    world.publish(&node(n));
+    world.set_unready(&node(n), health == Health::Unhealthy);
 }
 
 #[test]
@@ -72,7 +71,9 @@ fn one_without_the_label_goes_alone() {
 #[test]
 fn an_instance_that_is_already_out_costs_no_budget_and_goes_first() {
     let mut world = World::at_version_1(4);
-    set_health(&mut world, 2, Health::Unhealthy);
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    (report.health, report.rotation, report.step) = (Health::Unhealthy, Rotation::Out, Step::Stopped);
+    world.publish(&node(2));
     world.start(spec(json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3}))).unwrap();
     world.until_roll();
     for _ in 0..50 {

@@ -7,6 +7,7 @@ mod budget;
 mod certificate;
 mod contracted;
 mod faults;
+mod hiccups;
 mod index;
 mod late_nodes;
 mod metadata;

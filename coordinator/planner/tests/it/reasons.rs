@@ -3,13 +3,18 @@
 
 use crate::sim::{node, release, service, upgrade_id};
 use std::fmt::Write as _;
-use tidegate_planner::{Reason, Sample};
+use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Revision, Span};
 
 fn all() -> Vec<Reason> {
     let nodes = || Sample { first: vec![node(1), node(2)], count: 7 };
     let (service, tag, version) = (service(), release(2).tag, release(2).version);
+    let cause = |n, why: &str| Cause { node: node(n), why: why.into() };
+    let out = || Causes {
+        first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")],
+        count: 7,
+    };
     let deadline = Span::from_millis(60_000);
     let why = || "why".to_owned();
     vec![
@@ -25,11 +30,13 @@ fn all() -> Vec<Reason> {
         Reason::Draining { nodes: nodes(), deadline },
         Reason::Replacing { nodes: nodes(), deadline },
         Reason::Returning { nodes: nodes() },
-        Reason::NotServing { nodes: nodes() },
+        Reason::NotServing { nodes: out() },
         Reason::Maintained { nodes: nodes() },
-        Reason::Capacity { in_service: 4, required: 4 },
-        Reason::Unavailable { out: 2, allowed: 2 },
-        Reason::Domain { out: "zone-a".into() },
+        Reason::Capacity { in_service: 4, required: 4, out: Causes::default() },
+        Reason::Capacity { in_service: 4, required: 4, out: out() },
+        Reason::Unavailable { allowed: 2, out: out() },
+        Reason::Domain { domain: "zone-a".into(), out: out() },
+        Reason::Held { nodes: nodes() },
         Reason::Unlabelled { nodes: nodes() },
         Reason::Skipped { nodes: nodes() },
         Reason::Failed { node: node(1), why: "verifying: not healthy within 300 s of its start".into() },

@@ -49,7 +49,7 @@ fn within_the_budget_the_wave_goes_on_but_remove_does_not_begin() {
     assert!(matches!(world.phase(), Phase::Remove), "{:?} {:?}", world.phase(), last.waiting);
     let reasons = last.waiting.values().next().unwrap();
     assert!(
-        reasons.iter().any(|r| matches!(r, Reason::NotServing { nodes } if nodes.first == [node(2)])),
+        reasons.iter().any(|r| matches!(r, Reason::NotServing { nodes } if nodes.first[0].node == node(2))),
         "completed is claimed only from observation: {reasons:?}"
     );
 }

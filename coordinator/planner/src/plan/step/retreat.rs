@@ -76,6 +76,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         releases,
         may_begin: &may_begin,
         gives_up: &gives_up,
+        overdue: is_overdue(draft),
     };
     let under_way = walk_to(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
     if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {
@@ -94,6 +95,12 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         }
     }
     draft.checkpoint(service.done(), !under_way.is_any());
+}
+
+/// Whether nothing has moved for the progress deadline: what is unhealthy then goes back although too few others are in
+/// rotation, so that a fleet that is unhealthy as a whole has a way out.
+fn is_overdue(draft: &Draft<'_>) -> bool {
+    draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis()
 }
 
 /// The ceiling is the old version again; every instance knows it, and the new code is gone.

@@ -7,7 +7,7 @@ use super::faults;
 use super::walk::{Walk, begin_with_the_move, walk};
 use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, Known, ServiceFleet, Standing};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Causes, Reason, Sample};
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::Commit;
@@ -37,6 +37,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         releases: releases.clone(),
         may_begin: &may_begin,
         gives_up: &gives_up,
+        overdue: false,
     };
     let under_way = walk(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {
@@ -118,6 +119,7 @@ impl<'a> Open<'a> {
         };
         let idle = service
             .each_standing(Standing::Ready, wave)
+            .chain(service.each_standing(Standing::Unhealthy, wave))
             .chain(service.each_standing(Standing::Adrift, wave))
             .chain(service.ordered().each.filter(|i| i.wave.map_or(last, |drawn| drawn.min(last)) <= wave))
             .filter(|instance| !excused.contains(&instance.node));
@@ -146,7 +148,7 @@ fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
     for nodes in open.kept_out {
         draft.wait_for_any(nodes, |nodes| Reason::Maintained { nodes });
     }
-    draft.wait_for_any(names(idle), |nodes| Reason::NotServing { nodes });
+    draft.wait_for_unfit(Causes::counted(idle.into_iter()));
 }
 
 /// The last wave has passed: one transaction raises the floor and leaves the roll.

@@ -24,6 +24,7 @@ pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
         releases: releases.to_vec(),
         may_begin: &may_begin,
         gives_up: &|_| false,
+        overdue: false,
     };
     walk_to(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }

@@ -3,8 +3,8 @@
 
 use super::super::Draft;
 use super::super::order::Order;
-use crate::fleet::{Instance, Known, ServiceFleet, Standing};
-use crate::reason::{Reason, Sample};
+use crate::fleet::{Exposure, Instance, Known, ServiceFleet, Standing};
+use crate::reason::{Causes, Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{NodeId, Release, mutant};
@@ -20,6 +20,8 @@ pub(super) struct Walk<'a> {
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
     /// Whether an instance that could not be drained is let back into service.
     pub(super) gives_up: &'a dyn Fn(&Instance) -> bool,
+    /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
+    pub(super) overdue: bool,
 }
 
 /// What was found of the instances that are under way.
@@ -28,23 +30,37 @@ pub(super) struct UnderWay<'a> {
     draining: Vec<&'a NodeId>,
     replacing: Vec<&'a NodeId>,
     returning: Vec<&'a NodeId>,
-    broken: Vec<&'a NodeId>,
+    broken: Vec<&'a Instance>,
     silent: Vec<&'a NodeId>,
     /// A person keeps them out, or holds them where they are.
     kept_out: Vec<&'a NodeId>,
+    /// Drained, and not to be stopped now.
+    held: Vec<&'a Instance>,
+    /// Unhealthy, and possibly in rotation under an order of another release: drained first, like the others.
+    unhealthy: Vec<&'a Instance>,
     /// Those that failed under their directive, with why.
     pub(super) failed: Vec<(&'a Instance, String)>,
+    /// Healthy and not stopped: their orders are withdrawn as far as capacity lacks them.
+    withdrawable: Vec<(&'a Instance, Course)>,
     replace: Vec<Order<'a>>,
     recall: Vec<Order<'a>>,
 }
 
-impl UnderWay<'_> {
-    /// How many are on their way out or back.
+/// How far an instance is that was taken out and has not been stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    Draining,
+    Drained,
+    Replacing,
+}
+
+impl<'a> UnderWay<'a> {
+    /// How many are on their way out or back, and report.
     fn moving(&self) -> usize {
-        self.silent.len()
-            + self.draining.len()
+        self.draining.len()
             + self.replacing.len()
             + self.returning.len()
+            + self.held.len()
             + self.replace.len()
             + self.recall.len()
     }
@@ -55,7 +71,30 @@ impl UnderWay<'_> {
             && self.draining.is_empty()
             && self.replacing.is_empty()
             && self.returning.is_empty()
+            && self.held.is_empty()
             && self.broken.is_empty())
+    }
+
+    /// Decides about those that are healthy and not stopped: as many as capacity lacks go back, and none is stopped
+    /// while it lacks any.
+    fn settle(&mut self, walk: &Walk<'a>, budget: &Budget) {
+        let lacks = match mutant::is("recovered-is-not-recalled") {
+            true => 0,
+            false => budget.lacks(),
+        };
+        let mut back = lacks.saturating_sub(self.returning.len() + self.recall.len());
+        for (instance, course) in std::mem::take(&mut self.withdrawable) {
+            match course {
+                _ if back > 0 => {
+                    back -= 1;
+                    self.recall.push(Order::serve(instance));
+                }
+                Course::Draining => self.draining.push(&instance.node),
+                Course::Drained if lacks > 0 => self.held.push(instance),
+                Course::Drained => self.replace.push(Order::replace(instance, walk.target.clone())),
+                Course::Replacing => self.replacing.push(&instance.node),
+            }
+        }
     }
 }
 
@@ -67,8 +106,11 @@ pub(super) fn walk<'a>(
     candidates: impl Iterator<Item = &'a Instance>,
 ) -> UnderWay<'a> {
     let mut budget = Budget::of(walk.service, draft.spec());
+    if walk.overdue {
+        budget.set_overdue(true);
+    }
     let mut under_way = under_way(walk, &budget);
-    let moving = under_way.moving();
+    let moving = under_way.moving() + under_way.silent.len();
     let at_once =
         if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
     for instance in already_out(walk).take(at_once.saturating_sub(moving)) {
@@ -78,15 +120,20 @@ pub(super) fn walk<'a>(
         &under_way.recall,
         &walk.releases,
         "recall",
-        "it could not be drained, or too much is out already",
+        "it could not be drained, or capacity no longer holds",
     );
     if !draft.has_commits() {
         let because = "it is out of rotation, and capacity still holds";
         draft.order_out(&under_way.replace, &walk.releases, "replace", because);
     }
     if !draft.has_commits() {
+        if under_way.moving() > 0 {
+            budget.set_overdue(false);
+        }
+        let unhealthy = walk.service.each_standing(Standing::Unhealthy, walk.up_to);
+        let unhealthy = under_way.unhealthy.iter().copied().chain(unhealthy);
         let label = draft.spec().failure_domain.clone();
-        let (begin, held) = begin(walk, &mut budget, label.as_deref(), candidates);
+        let (begin, held) = begin(walk, &mut budget, label.as_deref(), unhealthy, candidates);
         draft.order_out(&begin, &walk.releases, "drain", "the budget allows it");
         if held {
             draft.wait(budget.reason());
@@ -104,7 +151,8 @@ pub(super) fn begin_with_the_move<'a>(
 ) {
     let mut budget = Budget::of(walk.service, draft.spec());
     let label = draft.spec().failure_domain.clone();
-    let (begin, _) = begin(walk, &mut budget, label.as_deref(), candidates);
+    let unhealthy = walk.service.each_standing(Standing::Unhealthy, walk.up_to + 1);
+    let (begin, _) = begin(walk, &mut budget, label.as_deref(), unhealthy, candidates);
     draft.order_out_with_the_move(&begin, &walk.releases, "drain", "the budget allows it");
 }
 
@@ -125,47 +173,81 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
             Disposition::Replace { release } if *release == walk.target => match failed {
                 Some(_) => {}
                 None if instance.is_kept_out() => found.kept_out.push(node),
-                None if instance.claims_to_serve() => found.broken.push(node),
+                None if is_former(instance, walk) => found.withdrawable.push((instance, Course::Replacing)),
+                None if instance.claims_to_serve() => found.broken.push(instance),
                 None => found.replacing.push(node),
             },
             Disposition::Drain if failed.is_some() && (walk.gives_up)(instance) => {
                 found.recall.push(Order::serve(instance))
             }
             Disposition::Drain if failed.is_some() => {}
-            Disposition::Drain if !instance.is_drained() => found.draining.push(node),
-            Disposition::Drain if budget.is_short() || instance.maintained => {
-                found.recall.push(Order::serve(instance))
-            }
-            Disposition::Drain | Disposition::Replace { .. } | Disposition::Stop if instance.maintained => {
+            Disposition::Drain => drained(&mut found, walk, budget, instance),
+            Disposition::Replace { .. } | Disposition::Stop if instance.maintained => {
                 found.kept_out.push(node)
             }
-            Disposition::Drain | Disposition::Replace { .. } | Disposition::Stop => {
+            Disposition::Replace { .. } if instance.exposure() != Exposure::Away => {
+                found.unhealthy.push(instance)
+            }
+            Disposition::Replace { .. } | Disposition::Stop => {
                 found.replace.push(Order::replace(instance, walk.target.clone()))
             }
             Disposition::Serve { .. } => found.returning.push(node),
         }
     }
+    found.settle(walk, budget);
     found
 }
 
-/// Those that serve nobody anyway, through no order of ours: replacing them costs no budget.
+/// Whether it runs, healthy, and is seen at another version than the one that it was told to serve with.
+fn is_former(instance: &Instance, walk: &Walk<'_>) -> bool {
+    let known = instance.known();
+    instance.runs_healthily() && matches!(known, Known::At(version) if version != walk.target.version)
+}
+
+/// One that is told to drain: what follows depends on its health now, and on capacity now.
+fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, instance: &'a Instance) {
+    let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
+    match course {
+        Course::Drained if instance.maintained => found.recall.push(Order::serve(instance)),
+        _ if instance.runs_healthily() => found.withdrawable.push((instance, course)),
+        Course::Drained if budget.bears_unhealthy() => {
+            found.replace.push(Order::replace(instance, walk.target.clone()))
+        }
+        Course::Drained => found.held.push(instance),
+        _ => found.draining.push(&instance.node),
+    }
+}
+
+/// Those that get no requests, through no order of ours: replacing them costs no budget.
 fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
     let adrift = walk.service.each_standing(Standing::Adrift, walk.up_to);
     let held = walk.service.each_standing(Standing::Held, walk.up_to);
     adrift.chain(held).filter(|instance| (walk.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 
-/// Takes from the candidates what the budget allows; tells whether it held back others.
+/// Takes from the unhealthy ones and then from the candidates what the budget allows; tells whether it held back all
+/// that could go.
 fn begin<'a>(
     walk: &Walk<'a>,
     budget: &mut Budget,
     label: Option<&str>,
+    unhealthy: impl Iterator<Item = &'a Instance>,
     candidates: impl Iterator<Item = &'a Instance>,
 ) -> (Vec<Order<'a>>, bool) {
+    const MOST: usize = super::super::draft::BATCH;
     let mut orders = Vec::new();
     let mut held = false;
+    for instance in unhealthy.filter(|i| !i.is_coming() && (walk.may_begin)(i)) {
+        if orders.len() == MOST || held && budget.is_spent_for_unhealthy() {
+            break;
+        }
+        match budget.take_unhealthy(instance, label) {
+            true => orders.push(Order::drain(instance)),
+            false => held = true,
+        }
+    }
     for instance in candidates.filter(|i| i.is_in_service() && (walk.may_begin)(i)) {
-        if orders.len() == super::super::draft::BATCH {
+        if orders.len() == MOST {
             break;
         }
         match budget.take(instance, label) {
@@ -189,7 +271,10 @@ fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
     draft.wait_for_any(sample(&found.draining), |nodes| Reason::Draining { nodes, deadline: drain });
     draft.wait_for_any(sample(&found.replacing), |nodes| Reason::Replacing { nodes, deadline: healthy });
     draft.wait_for_any(sample(&found.returning), |nodes| Reason::Returning { nodes });
-    draft.wait_for_any(sample(&found.broken), |nodes| Reason::NotServing { nodes });
+    draft.wait_for_unfit(Causes::counted(found.broken.iter().copied()));
+    if !found.held.is_empty() {
+        draft.wait(Reason::Held { nodes: Sample::counted(found.held.iter().map(|i| &i.node)) });
+    }
     draft.wait_for_any(sample(&found.kept_out), |nodes| Reason::Maintained { nodes });
     for (instance, why) in found.failed.iter().take(Sample::NAMED) {
         draft.wait(Reason::Failed { node: instance.node.clone(), why: why.clone() });

@@ -20,10 +20,31 @@ pub struct Agent {
     pub broken_at: Option<i64>,
     /// Its balancer never lets go.
     pub undrainable: bool,
+    /// Its readiness URL fails for now; its health URL goes on to answer 200.
+    pub unready: bool,
+    /// Releases of this version are not ready here once they are in rotation.
+    pub ill_at: Option<i64>,
     pub alive: bool,
     pub admitted: i64,
     /// The directive and window under which it last had nothing to do.
     pub idle: Option<(i64, i64)>,
+}
+
+impl Agent {
+    fn is_ready(&self) -> bool {
+        !self.unready && self.ill_at != Some(i64::from(self.release.version.get()))
+    }
+
+    /// What runs is as healthy as its readiness URL says.
+    fn feel(&mut self) {
+        let runs = matches!(
+            self.report.step,
+            Step::Serving | Step::Draining | Step::Drained { .. } | Step::Verifying
+        );
+        if runs && self.report.health != Health::Unknown {
+            self.report.health = if self.is_ready() { Health::Healthy } else { Health::Unhealthy };
+        }
+    }
 }
 
 impl World {
@@ -58,6 +79,8 @@ impl World {
             zone: ["a", "b", "c"][n % 3].into(),
             broken_at: None,
             undrainable: false,
+            unready: false,
+            ill_at: None,
             alive: true,
             admitted: 0,
             idle: None,
@@ -122,6 +145,26 @@ impl World {
         self.store.commit(&Commit::new().delete(Key::Report(service(), node(n))));
     }
 
+    /// Its readiness fails, or is back; the report follows at once.
+    pub fn set_unready(&mut self, n: &NodeId, unready: bool) {
+        let agent = self.agents.get_mut(n).unwrap();
+        (agent.unready, agent.idle) = (unready, None);
+        agent.feel();
+        if agent.alive {
+            self.publish(n);
+        }
+    }
+
+    /// Releases of this version are not ready on any node, from now on.
+    pub fn all_ill_at(&mut self, version: i64) {
+        let nodes: Vec<NodeId> = self.agents.keys().cloned().collect();
+        for n in nodes {
+            self.agents.get_mut(&n).unwrap().ill_at = Some(version);
+            let unready = self.agents[&n].unready;
+            self.set_unready(&n, unready);
+        }
+    }
+
     /// A node that was away comes back with this version: its service is started only where it is admitted.
     pub fn return_with(&mut self, n: &NodeId, version: i64) {
         let agent = self.agents.get_mut(n).unwrap();
@@ -183,6 +226,7 @@ impl World {
             }
         }
         let agent = self.agents.get_mut(n).unwrap();
+        agent.feel();
         let moved = (&agent.report, &agent.staged, agent.admitted) != (&before.0, &before.1, before.2);
         agent.idle = (!moved).then_some((directed, window));
         moved
@@ -223,6 +267,8 @@ impl World {
             (agent.report.step.clone(), agent.report.rotation, agent.report.health);
         let running = agent.release.clone();
         let held = self.agents[n].undrainable && step == Step::Draining;
+        // What is ill once it is in rotation was well before.
+        let ready = !self.agents[n].unready;
         let mut go = |step: Step, rotation: Rotation, health: Health| {
             let agent = self.agents.get_mut(n).unwrap();
             (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
@@ -239,6 +285,7 @@ impl World {
             (Disposition::Serve { .. }, Step::Draining | Step::Drained { .. }) => {
                 go(Step::Verifying, Rotation::Returning, health)
             }
+            (Disposition::Serve { .. }, Step::Verifying) if !ready => {}
             (Disposition::Serve { .. }, Step::Verifying) => go(Step::Serving, Rotation::In, Health::Healthy),
             (Disposition::Serve { .. }, _) => {}
             (Disposition::Drain, Step::Draining) => {
@@ -246,6 +293,7 @@ impl World {
             }
             (Disposition::Drain, Step::Drained { .. }) => {}
             (Disposition::Drain, _) => go(Step::Draining, Rotation::Leaving, health),
+            (Disposition::Replace { release }, Step::Verifying) if *release == running && !ready => {}
             (Disposition::Replace { release }, Step::Verifying) if *release == running => self.verify(n),
             (Disposition::Replace { release }, Step::Serving)
                 if *release == running && rotation == Rotation::In => {}

@@ -1,0 +1,266 @@
+//! Readiness that fails for a while, of one instance or of all: the health URLs go on to answer 200, so that balancers
+//! go on to send requests. No order may make a lasting loss of it.
+
+use crate::sim::{World, node, release, service, spec, upgrade_id};
+use proptest::prelude::*;
+use serde_json::json;
+use tidegate_planner::Reason;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::{Key, NodeId, Value};
+
+fn rolling(nodes: usize, change: serde_json::Value) -> World {
+    let mut world = World::at_version_1(nodes);
+    world.start(spec(change)).unwrap();
+    world.until_roll();
+    world
+}
+
+fn nodes(world: &World) -> Vec<NodeId> {
+    world.agents.keys().cloned().collect()
+}
+
+fn all_unready(world: &mut World, unready: bool) {
+    nodes(world).iter().for_each(|n| world.set_unready(n, unready));
+}
+
+/// How many health URLs answer 200.
+fn in_rotation(world: &World) -> usize {
+    world.agents.values().filter(|agent| agent.report.rotation == Rotation::In).count()
+}
+
+fn disposition(world: &World, n: usize) -> Option<Disposition> {
+    match world.store.keys.get(&Key::Directive(service(), node(n))) {
+        Some((Value::Directive(record), _, _)) => Some(record.body.disposition.clone()),
+        _ => None,
+    }
+}
+
+fn four_of_which_three_must_stay() -> World {
+    rolling(4, json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 3}))
+}
+
+#[test]
+fn hiccup_of_all_takes_out_no_more_than_capacity_allows() {
+    let mut world = four_of_which_three_must_stay();
+    all_unready(&mut world, true);
+    for _ in 0..20 {
+        world.turn();
+        world.agents_step();
+        assert!(in_rotation(&world) >= 3, "{} health URLs answer 200", in_rotation(&world));
+    }
+    all_unready(&mut world, false);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn unhealthy_in_rotation_is_drained_before_it_is_replaced() {
+    let mut world = four_of_which_three_must_stay();
+    world.set_unready(&node(2), true);
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        world.turn();
+        let now = disposition(&world, 2);
+        if now.is_some() && seen.last() != Some(&now) {
+            seen.push(now);
+        }
+        world.agents_step();
+    }
+    let words: Vec<&str> = seen.iter().flatten().map(Disposition::word).collect();
+    assert_eq!(words, ["drain", "replace"]);
+}
+
+/// An instance that is taken out because it is unhealthy, before it has stopped.
+fn being_taken_out(step: &Step) -> World {
+    let mut world = four_of_which_three_must_stay();
+    world.set_unready(&node(2), true);
+    world.until("it is on its way out", |world| world.agents[&node(2)].report.step == *step);
+    world
+}
+
+#[test]
+fn order_for_a_recovered_instance_is_withdrawn_without_capacity() {
+    for step in [Step::Draining, Step::Drained { forced: false }] {
+        let mut world = being_taken_out(&step);
+        world.set_unready(&node(0), true);
+        world.set_unready(&node(2), false);
+        for _ in 0..10 {
+            world.turn();
+            world.agents_step();
+            assert_eq!(world.agents[&node(2)].release, release(1), "it is healthy again and was stopped");
+        }
+        assert!(matches!(disposition(&world, 2), Some(Disposition::Serve { .. })), "{step:?}");
+        assert_eq!(world.agents[&node(2)].report.rotation, Rotation::In);
+    }
+}
+
+#[test]
+fn replacement_is_withdrawn_until_it_has_stopped() {
+    let mut world = being_taken_out(&Step::Drained { forced: false });
+    world.turn();
+    assert!(matches!(disposition(&world, 2), Some(Disposition::Replace { .. })));
+    world.set_unready(&node(2), false);
+    world.set_unready(&node(0), true);
+    world.turn();
+    assert!(
+        matches!(disposition(&world, 2), Some(Disposition::Serve { .. })),
+        "{:?}",
+        disposition(&world, 2)
+    );
+    all_unready(&mut world, false);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn drained_and_still_unhealthy_is_not_stopped_without_capacity() {
+    let mut world = being_taken_out(&Step::Draining);
+    world.fall_silent(0);
+    let at_rest = world.run();
+    assert_eq!(world.agents[&node(2)].release, release(1));
+    let kinds: Vec<&str> = at_rest.waiting[&upgrade_id()].iter().map(Reason::kind).collect();
+    assert!(kinds.contains(&"held"), "{kinds:?}");
+}
+
+#[test]
+fn a_wholly_unhealthy_fleet_is_upgraded_one_by_one() {
+    let mut world = World::at_version_1(4);
+    world.all_ill_at(1);
+    world.start(spec(json!({"strategy": "immediate", "max_unavailable": 2, "min_in_service": 3}))).unwrap();
+    for _ in 0..200 {
+        world.turn();
+        world.agents_step();
+        assert!(in_rotation(&world) >= 3);
+    }
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+fn roll_back(world: &mut World) {
+    let asker = Asker { who: "op".into(), why: "it is ill".into(), accepts: Default::default() };
+    let back = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&back));
+    world.events += 1;
+}
+
+/// All at version 2, which is then not ready anywhere.
+fn ill_after_the_roll() -> World {
+    let mut world = World::at_version_1(4);
+    let change =
+        json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3, "approvals": ["remove"]});
+    world.start(spec(change)).unwrap();
+    world.run();
+    assert_eq!(world.versions(), [2; 4]);
+    world.all_ill_at(2);
+    world
+}
+
+#[test]
+fn rollback_of_an_unhealthy_new_version_goes_on() {
+    let mut world = ill_after_the_roll();
+    roll_back(&mut world);
+    for _ in 0..200 {
+        world.turn();
+        world.agents_step();
+        assert!(in_rotation(&world) >= 3);
+    }
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}
+
+#[test]
+fn rollback_that_capacity_holds_for_too_long_takes_unhealthy_ones_out_one_at_a_time() {
+    let mut world = ill_after_the_roll();
+    world.fall_silent(3);
+    roll_back(&mut world);
+    let at_rest = world.run();
+    assert_eq!(world.versions(), [2; 4], "one is silent, so three in rotation are as many as must stay");
+    let reasons = &at_rest.waiting[&upgrade_id()];
+    assert!(reasons.iter().any(|r| r.kind() == "unavailable" || r.kind() == "capacity"), "{reasons:?}");
+    for _ in 0..200 {
+        world.stalled_ms = 10 * 60 * 1000;
+        world.turn();
+        world.agents_step();
+        assert!(in_rotation(&world) >= 2, "one at a time");
+    }
+    assert_eq!(world.versions(), [1, 1, 1, 2]);
+    assert_eq!(world.really_in_service(), 3);
+}
+
+#[derive(Debug, Clone)]
+enum Happening {
+    Turn,
+    Agent(usize),
+    Hiccup(usize),
+    Recover(usize),
+    HiccupOfAll,
+    RecoverAll,
+    Flap,
+    Elect,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        10 => Just(Happening::Turn),
+        14 => (0..5_usize).prop_map(Happening::Agent),
+        2 => (0..5_usize).prop_map(Happening::Hiccup),
+        2 => (0..5_usize).prop_map(Happening::Recover),
+        1 => Just(Happening::HiccupOfAll),
+        1 => Just(Happening::RecoverAll),
+        1 => Just(Happening::Flap),
+        1 => Just(Happening::Elect),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Hiccups alone leave every health URL at 200: what does not answer 200 was taken out by an order.
+    #[test]
+    fn hiccups_and_orders_never_go_below_min_in_service(
+        happenings in prop::collection::vec(happening(), 20..250),
+        max in 1..4_u32, min in 2..4_u32, zones in any::<bool>(), back_at in 0..400_usize,
+    ) {
+        let mut change = json!({"strategy": {"canary": {}}, "max_unavailable": max, "min_in_service": min});
+        if zones {
+            change["failure_domain"] = json!("zone");
+        }
+        let mut world = World::at_version_1(5);
+        world.start(spec(change)).unwrap();
+        let mut term = 1;
+        for (at, happening) in happenings.into_iter().enumerate() {
+            match happening {
+                Happening::Turn => drop(world.turn()),
+                Happening::Agent(n) => drop(world.agent_step(&node(n))),
+                Happening::Hiccup(n) => world.set_unready(&node(n), true),
+                Happening::Recover(n) => world.set_unready(&node(n), false),
+                Happening::HiccupOfAll => all_unready(&mut world, true),
+                Happening::RecoverAll => all_unready(&mut world, false),
+                Happening::Flap => {
+                    all_unready(&mut world, true);
+                    world.turn();
+                    world.agents_step();
+                    all_unready(&mut world, false);
+                }
+                Happening::Elect => { term += 1; world.elect(term); }
+            }
+            if at == back_at && !world.phase().is_over() {
+                let asker = Asker { who: "op".into(), why: "why".into(), accepts: Default::default() };
+                if let Ok(back) = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker) {
+                    prop_assert!(world.store.commit(&back));
+                    world.events += 1;
+                }
+            }
+            let out: Vec<_> = world.agents.values().filter(|a| a.report.rotation != Rotation::In).collect();
+            prop_assert!(5 - out.len() >= min as usize, "{} of 5 answer 200", 5 - out.len());
+            prop_assert!(out.len() <= max as usize, "{} are out", out.len());
+            let out_zones: std::collections::BTreeSet<_> = out.iter().map(|a| &a.zone).collect();
+            prop_assert!(!zones || out_zones.len() <= 1, "zones {:?} are out", out_zones);
+            prop_assert!(world.store.fleet().service(&service()).unwrap().index_is_true());
+        }
+        all_unready(&mut world, false);
+        let last = world.run();
+        prop_assert!(world.phase().is_over(), "{:?}: {:?}", world.phase(), last.waiting);
+    }
+}
