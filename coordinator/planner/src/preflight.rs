@@ -3,10 +3,10 @@
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
-use crate::reason::Sample;
+use crate::reason::{Causes, Sample};
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::Former;
-use tidegate_proto::spec::Spec;
+use tidegate_proto::spec::{Spec, Strategy};
 use tidegate_proto::{Digest, NodeId, Release, ReleaseTag, ServiceVersion, mutant};
 
 /// One thing that preflight found.
@@ -24,6 +24,23 @@ fn blocker(what: impl Into<String>) -> Finding {
 
 fn warning(what: impl Into<String>) -> Finding {
     Finding { blocks: false, what: what.into() }
+}
+
+/// What a dry run says: first what keeps any upgrade of the service from starting now, then everything that preflight
+/// finds.
+pub fn preview(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
+    let contested = fleet.unreconciled(&BTreeMap::new()).map(|reason| {
+        blocker(format!(
+            "{reason}; what follows rests on records that may be older than what the agents obeyed"
+        ))
+    });
+    let active = fleet.lock(&spec.service).map(|(holder, _)| {
+        blocker(format!(
+            "upgrade {holder} of {} is active: one at a time; what follows describes a fleet that it is changing",
+            spec.service
+        ))
+    });
+    contested.into_iter().chain(active).chain(findings(fleet, spec)).collect()
 }
 
 /// Everything that preflight finds.
@@ -44,6 +61,7 @@ pub fn findings(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
     );
     found.extend(abilities(service, spec));
     found.extend(capacity(service, spec));
+    found.extend(outage(service, spec));
     found.extend(domains(service, spec));
     found
 }
@@ -70,7 +88,7 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         found.push(warning(format!(
             "{}: not in rotation and healthy before the upgrade: {}",
             service.name(),
-            Sample::of(broken.iter().map(|i| &i.node), broken.len())
+            Causes::counted(broken.into_iter())
         )));
     }
     found
@@ -133,10 +151,25 @@ fn capacity(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     }
     let broken = whole - in_service;
     let allowed = spec.max_unavailable.rounded_down(whole).max(1);
-    // What is out already costs no budget: it is replaced first, and what becomes healthy lets the others go.
     (broken > 0 && (broken >= allowed || in_service <= required)).then(|| {
         warning(format!(
-            "{in_service} of {whole} instances are in service, {required} must stay and at most {allowed} may be out: the {broken} that are out are replaced first, and nobody else goes before enough of them are back"
+            "{in_service} of {whole} instances are in service, {required} must stay and at most {allowed} may be out: no healthy instance is taken out before enough of these are back, and without progress for {} the roll fails: {}",
+            spec.health.progress_deadline,
+            Causes::of(service.out())
+        ))
+    })
+}
+
+/// Whether the roll may leave nothing in service.
+fn outage(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
+    let whole = service.len();
+    let allowed = spec.max_unavailable.rounded_down(whole).max(1);
+    let required = spec.min_in_service.rounded_up(whole);
+    let at_once = spec.strategy == Strategy::Immediate;
+    (required == 0 && (whole == 1 || allowed >= whole || at_once)).then(|| {
+        warning(format!(
+            "min_in_service is 0 and up to {} of {whole} instances are taken out at once: expect an outage while they are replaced",
+            allowed.min(whole)
         ))
     })
 }

@@ -124,7 +124,7 @@ pub enum Reason {
     Failed { node: NodeId, why: String },
     EmptyWave { wave: u32 },
     NoInstances { service: ServiceName },
-    Stalled { for_ms: u64, deadline: Span },
+    Stalled { for_ms: u64, deadline: Span, out: Causes },
     Preflight { finding: String },
     Approval { point: ApprovalPoint },
     Acceptance { why: String },

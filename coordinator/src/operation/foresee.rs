@@ -50,7 +50,7 @@ pub(super) fn unless_away(
 
 /// What stands in the way, and the waves as they would be drawn now.
 fn foreseen(fleet: &Fleet, id: &UpgradeId, spec: &Spec) -> (Vec<Finding>, Vec<Wave>) {
-    let found = preflight::findings(fleet, spec).into_iter();
+    let found = preflight::preview(fleet, spec).into_iter();
     let findings = found.map(|finding| Finding { blocking: finding.blocks, what: finding.what }).collect();
     let label = spec.failure_domain.as_deref();
     let nodes =

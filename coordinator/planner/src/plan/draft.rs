@@ -101,6 +101,10 @@ impl<'a> Draft<'a> {
         true
     }
 
+    pub(crate) fn waits_for_approval(&self) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::Approval { .. }))
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.reasons.is_empty()
     }

@@ -59,11 +59,11 @@ impl fmt::Display for Reason {
                 write!(f, "nobody is left in wave {} who could be seen at the new version", wave + 1)
             }
             Self::NoInstances { service } => write!(f, "{service} has no instance"),
-            Self::Stalled { for_ms, deadline } => write!(
-                f,
-                "no instance became healthy for {} (progress deadline {deadline})",
-                Span::from_millis(for_ms / 1000 * 1000)
-            ),
+            Self::Stalled { for_ms, deadline, out } => {
+                let time = Span::from_millis(for_ms / 1000 * 1000);
+                write!(f, "no instance became healthy for {time} (progress deadline {deadline})")?;
+                if out.is_empty() { Ok(()) } else { write!(f, "; not in service: {out}") }
+            }
             Self::Preflight { finding } => f.write_str(finding),
             Self::Approval { point } => write!(f, "{point} waits for a person's approval"),
             Self::Acceptance { why } => {

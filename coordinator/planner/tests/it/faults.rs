@@ -26,7 +26,9 @@ fn two() -> ServiceVersion {
 
 /// An instance is not healthy any more; its agent says so of it.
 fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
-    let report = &mut world.agents.get_mut(n).unwrap().report;
+    let agent = world.agents.get_mut(n).unwrap();
+    agent.ill_at = Some(i64::from(agent.release.version.get()));
+    let report = &mut agent.report;
     report.health = Health::Unhealthy;
     let reason = "its readiness URL does not answer 200".to_owned();
     report.fault = Some(Box::new(Fault { reason, lasting, recent }));
@@ -35,7 +37,9 @@ fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
 
 /// It is healthy again.
 fn recovers(world: &mut World, n: &NodeId) {
-    let report = &mut world.agents.get_mut(n).unwrap().report;
+    let agent = world.agents.get_mut(n).unwrap();
+    agent.ill_at = None;
+    let report = &mut agent.report;
     (report.health, report.rotation) = (Health::Healthy, Rotation::In);
     report.fault = None;
     world.publish(n);
@@ -108,7 +112,7 @@ fn hiccup_takes_nobody_else_out_and_is_not_counted() {
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Roll { wave: 1 }), "{:?}", world.phase());
     let reasons = &last.waiting[&upgrade_id()];
-    let named = |r: &Reason| matches!(r, Reason::NotServing { nodes } if nodes.first.contains(&first[0]));
+    let named = |r: &Reason| matches!(r, Reason::NotServing { nodes } if nodes.first.iter().any(|cause| cause.node == first[0]));
     assert!(reasons.iter().any(named), "{reasons:?}");
     assert!(world.upgrade().unwrap().failed.is_empty());
     recovers(&mut world, &first[0]);

@@ -6,6 +6,7 @@
 mod budget;
 mod certificate;
 mod contracted;
+mod deadlines;
 mod faults;
 mod hiccups;
 mod index;

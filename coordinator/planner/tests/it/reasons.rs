@@ -42,7 +42,7 @@ fn all() -> Vec<Reason> {
         Reason::Failed { node: node(1), why: "verifying: not healthy within 300 s of its start".into() },
         Reason::EmptyWave { wave: 0 },
         Reason::NoInstances { service },
-        Reason::Stalled { for_ms: 600_000, deadline },
+        Reason::Stalled { for_ms: 600_000, deadline, out: out() },
         Reason::Preflight { finding: "what was found".into() },
         Reason::Approval { point: ApprovalPoint::Contract },
         Reason::Acceptance { why: "SQLite has no list of sessions".into() },

@@ -4,9 +4,9 @@
 use super::super::Draft;
 use super::failures::{self, Failed};
 use super::faults;
-use super::walk::{Walk, begin_with_the_move, walk};
+use super::walk::{UnderWay, Walk, begin_with_the_move, walk};
 use super::{all_at, direct, nobody_joined};
-use crate::fleet::{Instance, Known, ServiceFleet, Standing};
+use crate::fleet::{Instance, ServiceFleet, Standing};
 use crate::reason::{Causes, Reason, Sample};
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
@@ -47,20 +47,54 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         return;
     }
     let overdue = draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis();
-    if under_way.is_any() && overdue && !draft.has_progressed(service.done()) {
-        return stalled(draft, service);
+    let holdup = Holdup::of(draft, service, &under_way);
+    if holdup.counts() && overdue && !draft.has_progressed(service.done()) {
+        return stalled(draft, service, holdup);
     }
     settle(draft, &around, wave, last);
-    draft.checkpoint(service.done(), !under_way.is_any());
+    let idle = !holdup.counts() || draft.waits_for_approval();
+    draft.checkpoint(service.done(), idle);
+}
+
+/// What the progress deadline counts for: an instance that is on its way, unhealthy, silent or failed. What a person
+/// keeps out, has skipped or has accepted is waited for without an end.
+struct Holdup {
+    silent: bool,
+    others: bool,
+}
+
+impl Holdup {
+    fn of(draft: &Draft<'_>, service: &ServiceFleet, under_way: &UnderWay<'_>) -> Self {
+        let upgrade = draft.upgrade;
+        let any = |standing| {
+            let skipped = upgrade
+                .skipped
+                .keys()
+                .filter(|node| service.standing_of(node).is_some_and(|(stands, _)| stands == standing));
+            service.standing(standing, u32::MAX).count > skipped.count()
+        };
+        let failed = upgrade
+            .failed
+            .iter()
+            .any(|(node, failure)| !failure.accepted && !upgrade.skipped.contains_key(node));
+        Self {
+            silent: under_way.any_silent() || any(Standing::Silent),
+            others: under_way.any_reporting() || any(Standing::Unhealthy) || any(Standing::Adrift) || failed,
+        }
+    }
+
+    fn counts(&self) -> bool {
+        self.silent || self.others
+    }
 }
 
 /// Nothing became healthy for the progress deadline, and what it waits for is no person.
-fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet) {
+fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: Holdup) {
     let deadline = draft.spec().health.progress_deadline;
     let ignored = draft.spec().failures.ignore.contains(&IgnoredFailure::Unreachable);
-    let only_silent = service.ordered().each.all(|instance| instance.known() == Known::Silent);
-    let reason = Reason::Stalled { for_ms: draft.elapsed().stalled_ms, deadline };
-    if ignored && only_silent {
+    let out = Causes::of(service.out());
+    let reason = Reason::Stalled { for_ms: draft.elapsed().stalled_ms, deadline, out };
+    if ignored && !holdup.others {
         return draft.wait(reason);
     }
     failures::give_up(draft, reason.to_string());

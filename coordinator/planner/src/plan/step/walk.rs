@@ -67,8 +67,15 @@ impl<'a> UnderWay<'a> {
 
     /// Whether an instance is on its way, and not by a person's leave.
     pub(super) fn is_any(&self) -> bool {
-        !(self.silent.is_empty()
-            && self.draining.is_empty()
+        self.any_silent() || self.any_reporting()
+    }
+
+    pub(super) fn any_silent(&self) -> bool {
+        !self.silent.is_empty()
+    }
+
+    pub(super) fn any_reporting(&self) -> bool {
+        !(self.draining.is_empty()
             && self.replacing.is_empty()
             && self.returning.is_empty()
             && self.held.is_empty()

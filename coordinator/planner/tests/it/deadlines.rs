@@ -1,0 +1,124 @@
+//! Which waits the progress deadline ends, and what a dry run says of capacity before anything is touched.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::{Value as Json, json};
+use tidegate_planner::Plan;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::preflight::{self, Finding};
+use tidegate_proto::NodeId;
+use tidegate_proto::record::report::Rotation;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::spec::ApprovalPoint;
+
+fn asker() -> Asker {
+    Asker { who: "op".into(), why: "seen".into(), accepts: Default::default() }
+}
+
+/// A roll of three that may not begin, because of one that is in a later wave.
+fn held_up_by(trouble: impl Fn(&mut World, &NodeId)) -> (World, NodeId, Plan) {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 2}))).unwrap();
+    world.until_roll();
+    let fleet = world.store.fleet();
+    let n = fleet.service(&service()).unwrap().instances().find(|i| i.wave == Some(2)).unwrap().node.clone();
+    trouble(&mut world, &n);
+    let at_rest = world.run();
+    assert_eq!(world.versions().iter().filter(|v| **v == 2).count(), 0, "too few are in service");
+    (world, n, at_rest)
+}
+
+fn says(plan: &Plan, text: &str) -> bool {
+    plan.waiting[&upgrade_id()].iter().any(|reason| reason.to_string().contains(text))
+}
+
+fn after_the_deadline(world: &mut World) -> Phase {
+    world.stalled_ms = 10 * 60 * 1000;
+    world.turn();
+    world.phase()
+}
+
+#[test]
+fn unhealthy_instance_that_holds_the_roll_is_named_and_fails_it() {
+    let (mut world, n, at_rest) = held_up_by(|world, n| world.set_unready(n, true));
+    let named = format!("not in service: {n} (unhealthy: readiness URL fails)");
+    assert!(says(&at_rest, &named), "{:?}", at_rest.waiting);
+    let Phase::RollingBack { because, .. } = after_the_deadline(&mut world) else {
+        panic!("{:?}", world.phase())
+    };
+    assert!(because.contains(&named), "{because}");
+}
+
+#[test]
+fn silent_instance_that_holds_the_roll_is_named_and_fails_it() {
+    let (mut world, n, at_rest) = held_up_by(|world, n| world.fall_silent(n.as_str()[1..].parse().unwrap()));
+    assert!(says(&at_rest, &format!("{n} (no report)")), "{:?}", at_rest.waiting);
+    assert!(matches!(after_the_deadline(&mut world), Phase::RollingBack { .. }));
+}
+
+#[test]
+fn disable_file_of_a_person_is_named_and_fails_nothing() {
+    let (mut world, n, at_rest) = held_up_by(|world, n| {
+        world.agents.get_mut(n).unwrap().report.rotation = Rotation::Maintenance;
+        world.publish(n);
+    });
+    assert!(says(&at_rest, &format!("{n} (a person's disable-file)")), "{:?}", at_rest.waiting);
+    assert!(matches!(after_the_deadline(&mut world), Phase::Roll { .. }));
+    assert_eq!(world.upgrade().unwrap().stalled_ms, 0, "the count begins again");
+}
+
+#[test]
+fn cordon_is_named_and_fails_nothing() {
+    let (mut world, n, at_rest) = held_up_by(|world, n| {
+        let cordon = ask::cordon(world.store.fleet(), &world.moment(), n, &asker()).unwrap();
+        assert!(world.store.commit(&cordon));
+        world.events += 1;
+    });
+    assert!(says(&at_rest, &format!("{n} (node cordoned)")), "{:?}", at_rest.waiting);
+    assert!(matches!(after_the_deadline(&mut world), Phase::Roll { .. }));
+}
+
+#[test]
+fn approval_after_the_last_wave_fails_nothing() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"approvals": [ApprovalPoint::Remove]}))).unwrap();
+    world.run();
+    assert!(matches!(after_the_deadline(&mut world), Phase::Roll { .. }));
+}
+
+fn preview(world: &World, change: Json) -> Vec<Finding> {
+    preflight::preview(world.store.fleet(), &spec(change))
+}
+
+fn warns_of_an_outage(found: &[Finding]) -> bool {
+    found.iter().any(|finding| !finding.blocks && finding.what.contains("expect an outage"))
+}
+
+#[test]
+fn dry_run_warns_of_an_outage() {
+    let (one, four) = (World::at_version_1(1), World::at_version_1(4));
+    assert!(warns_of_an_outage(&preview(&one, json!({"min_in_service": 0}))));
+    let at_once = json!({"strategy": "immediate", "min_in_service": 0, "max_unavailable": 2});
+    assert!(warns_of_an_outage(&preview(&four, at_once)));
+    assert!(!warns_of_an_outage(&preview(&four, json!({"strategy": "immediate"}))));
+}
+
+#[test]
+fn dry_run_promises_nothing_about_those_that_are_out() {
+    let mut world = World::at_version_1(3);
+    world.set_unready(&node(1), true);
+    let found = preview(&world, json!({"min_in_service": 2}));
+    let said = found.iter().find(|finding| finding.what.contains("no healthy instance is taken out"));
+    assert!(
+        said.is_some_and(|finding| finding.what.contains("n1 (unhealthy: readiness URL fails)")),
+        "{found:?}"
+    );
+    assert!(found.iter().all(|finding| !finding.what.contains("replaced first")), "{found:?}");
+}
+
+#[test]
+fn dry_run_says_first_that_an_upgrade_is_active() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let found = preview(&world, json!({}));
+    assert!(found[0].blocks && found[0].what.starts_with("upgrade u1 of pantry-api is active"), "{found:?}");
+}
