@@ -105,7 +105,10 @@ async fn walk_all(
             Err(error) => {
                 leader.session.rollback().await;
                 pace.refused();
-                ladder.rest(error, &format!("backfill {}", step.table.as_str()), teller).await?;
+                let table = step.table.as_str().to_owned();
+                let held = if error.lock_refused() { leader.holders(&[table]).await } else { None };
+                let doing = format!("backfill {}", step.table.as_str());
+                ladder.rest_for(error, &doing, held, teller).await?;
             }
         }
     }

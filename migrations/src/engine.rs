@@ -143,6 +143,14 @@ impl Engine {
         sessions::list(&self.url).await
     }
 
+    /// Who is connected to another endpoint of the same database, such as a standby. Only looks.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::Authentication`].
+    pub async fn sessions_at(endpoint: &DatabaseUrl) -> Result<Sessions, Error> {
+        sessions::list(endpoint).await
+    }
+
     /// Adds what the new version needs.
     pub async fn expand(
         &self,

@@ -68,12 +68,16 @@ pub enum Error {
         holder: Option<Holder>,
     },
     /// A table's lock was not granted in any of the tries. Trying again later helps.
-    #[error("could not get a lock for `{step}` in {tries} tries; a long transaction may hold the table")]
+    #[error(
+        "could not get a lock for `{step}` in {tries} tries; a long transaction may hold the table{held}"
+    )]
     LockTimeout {
         /// The step, in words.
         step: String,
         /// How often it was tried.
         tries: u32,
+        /// `; held by` and the sessions that hold it, or nothing where they are not known.
+        held: String,
     },
     /// The migrations break rules or cannot be read.
     #[error("migrations refused")]
@@ -166,7 +170,9 @@ impl Error {
         match kind {
             Kind::Unreachable => Error::Unreachable { message, source },
             Kind::Authentication => Error::Authentication { message, source },
-            Kind::LockTimeout | Kind::Conflict => Error::LockTimeout { step: first(), tries: 1 },
+            Kind::LockTimeout | Kind::Conflict => {
+                Error::LockTimeout { step: first(), tries: 1, held: String::new() }
+            }
             Kind::Cancelled => Error::Cancelled,
             Kind::Statement => Error::Sql { statement: first(), message, source },
         }

@@ -32,14 +32,26 @@ impl<'a> Ladder<'a> {
 
     /// Rests after a refused try, or passes on what no further try would change.
     pub async fn rest(&mut self, refused: Error, step: &str, teller: &Teller<'_>) -> Result<(), Error> {
+        self.rest_for(refused, step, None, teller).await
+    }
+
+    /// The same, where it is known who holds the lock.
+    pub async fn rest_for(
+        &mut self,
+        refused: Error,
+        step: &str,
+        held_by: Option<String>,
+        teller: &Teller<'_>,
+    ) -> Result<(), Error> {
         if !refused.lock_refused() {
             return Err(refused);
         }
         self.tries += 1;
+        let held = held_by.map(|by| format!("; held by {by}")).unwrap_or_default();
         if self.since.elapsed() > BUDGET {
-            return Err(Error::LockTimeout { step: step.to_owned(), tries: self.tries });
+            return Err(Error::LockTimeout { step: step.to_owned(), tries: self.tries, held });
         }
-        teller.waiting(Some(format!("a lock for `{step}`, {} tries so far", self.tries)));
+        teller.waiting(Some(format!("a lock for `{step}`, {} tries so far{held}", self.tries)));
         // Jitter: two that lost to each other must not meet again.
         let rest = self.rest.mul_f64(rand::random_range(0.5..1.5));
         self.rest = self.rest.mul_f64(GROWTH).min(LONGEST_REST);

@@ -1,14 +1,16 @@
 //! The one session that may change a schema: it holds the lock, and its term is checked in every
 //! transaction.
 
+use crate::blocker::{self, Lookout};
 use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
 use crate::error::{Error, Holder};
 use crate::history::{self, Stored};
 use crate::ladder::{LOCK_LIMIT, Ladder};
-use crate::progress::Teller;
+use crate::progress::{PhaseProgress, Teller};
 use crate::term::Term;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +24,9 @@ const LOCK_POLL: Duration = Duration::from_millis(250);
 /// How long a lock held by an equal or higher term is asked for before the verb answers.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often a statement that takes long is looked at from outside. Most end before the first look.
+const BLOCKERS_POLL: Duration = Duration::from_secs(1);
+
 /// A stopped leader keeps its rows locked no longer than this. A limit on statements that was meant
 /// for a service must not end a validation or a build that stops nobody.
 const LIMITS: &str = "SET idle_in_transaction_session_timeout = '5s'; SET statement_timeout = 0";
@@ -32,6 +37,7 @@ pub(crate) struct Leader {
     pub term: Term,
     pub url: DatabaseUrl,
     pub cancel: CancellationToken,
+    pub progress: watch::Sender<PhaseProgress>,
     pid: Option<i64>,
 }
 
@@ -45,8 +51,14 @@ impl Leader {
     ) -> Result<(Leader, Stored), Error> {
         let session =
             Session::connect(url, &term.session_name(), cancel).await.map_err(|f| Error::of(f, "connect"))?;
-        let mut leader =
-            Leader { session, term: term.clone(), url: url.clone(), cancel: cancel.clone(), pid: None };
+        let mut leader = Leader {
+            session,
+            term: term.clone(),
+            url: url.clone(),
+            cancel: cancel.clone(),
+            progress: teller.0.clone(),
+            pid: None,
+        };
         if leader.session.dialect() == Dialect::Postgres {
             leader.lock(teller).await?;
         }
@@ -102,11 +114,16 @@ impl Leader {
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
         }
+        let progress = self.progress.clone();
         let work = self.session.run(sql);
         tokio::pin!(work);
         tokio::select! {
-            done = &mut work => return done.map_err(|f| Error::of(f, sql)),
+            done = &mut work => {
+                Teller(&progress).waiting(None);
+                return done.map_err(|f| Error::of(f, sql));
+            }
             () = cancel.cancelled() => {}
+            () = tell_blockers(&url, pid, &progress) => {}
         }
         // Asked again and again: the first word may come before the statement has begun.
         loop {
@@ -118,6 +135,17 @@ impl Leader {
                 () = tokio::time::sleep(LOCK_POLL) => {}
             }
         }
+    }
+
+    /// Who holds one of these tables now, for a reason that people read: not being able to tell is no failure.
+    pub async fn holders(&mut self, tables: &[String]) -> Option<String> {
+        if self.session.dialect() != Dialect::Postgres {
+            return None;
+        }
+        blocker::holders(&mut self.session, tables).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the holders of a lock could not be listed");
+            None
+        })
     }
 
     async fn open(&mut self) -> Result<(), Error> {
@@ -222,6 +250,21 @@ pub(crate) fn compare(ours: &Term, stored: &Term) -> Result<(), Error> {
 
 fn int(rows: &[Vec<Value>], at: usize) -> Option<i64> {
     rows.first()?.get(at)?.int()
+}
+
+/// Tells, for as long as a statement runs, which sessions it waits for. Does not return.
+async fn tell_blockers(url: &DatabaseUrl, pid: Option<i64>, progress: &watch::Sender<PhaseProgress>) {
+    let Some(pid) = pid else { return std::future::pending().await };
+    let mut lookout = None;
+    loop {
+        tokio::time::sleep(BLOCKERS_POLL).await;
+        if lookout.is_none() {
+            lookout = Lookout::of(url, pid).await;
+        }
+        if let Some(lookout) = &mut lookout {
+            Teller(progress).waiting(lookout.blockers().await);
+        }
+    }
 }
 
 /// Cancels another session's statement, from a session of its own.

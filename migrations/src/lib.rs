@@ -19,6 +19,7 @@
 //! * A step that ran is not run again; a phase that ran with other words is drift and stops.
 
 mod backfill;
+mod blocker;
 mod crash;
 mod database;
 mod engine;

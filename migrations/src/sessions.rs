@@ -33,6 +33,10 @@ pub struct SessionFact {
     pub kind: SessionKind,
     /// Who it is, where the name says.
     pub tag: Option<SessionTag>,
+    /// The database user that it works as; of a prepared transaction its owner.
+    pub user: Option<String>,
+    /// The client's address; none for a local socket, and where we may not see it.
+    pub client: Option<String>,
 }
 
 /// What a session is.
@@ -44,6 +48,8 @@ pub enum SessionKind {
     PreparedTransaction,
     /// A replication connection.
     WalSender,
+    /// A process that applies what another database publishes.
+    Apply,
     /// A session of this engine.
     Engine,
 }
@@ -87,12 +93,15 @@ pub(crate) async fn list(url: &DatabaseUrl) -> Result<Sessions, Error> {
 }
 
 async fn ask(session: &mut Session) -> Result<Vec<SessionFact>, Error> {
-    // Without rights on another role's session its backend_type reads as null: counted as a client.
-    let sql = "SELECT coalesce(application_name, ''), pid::bigint, state, coalesce(backend_type, 'client backend') \
-               FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (datname = current_database() \
-               OR (datname IS NULL AND backend_type = 'walsender')) \
-               AND coalesce(backend_type, 'client backend') IN ('client backend', 'walsender') \
-               UNION ALL SELECT gid, NULL, 'prepared', 'prepared' FROM pg_prepared_xacts \
+    // Without rights on another role's session its backend_type reads as null: counted as a client. An apply process
+    // has no name of its own: its subscription's is told.
+    let sql = "SELECT coalesce(nullif(a.application_name, ''), s.subname, ''), a.pid::bigint, a.state, \
+               coalesce(a.backend_type, 'client backend'), a.usename::text, host(a.client_addr) \
+               FROM pg_stat_activity a LEFT JOIN pg_stat_subscription s ON s.pid = a.pid \
+               WHERE a.pid <> pg_backend_pid() AND (a.datname = current_database() \
+               OR (a.datname IS NULL AND a.backend_type = 'walsender')) \
+               AND (coalesce(a.backend_type, 'client backend') IN ('client backend', 'walsender') OR s.pid IS NOT NULL) \
+               UNION ALL SELECT gid, NULL, 'prepared', 'prepared', owner::text, NULL FROM pg_prepared_xacts \
                WHERE database = current_database() ORDER BY 1, 2";
     let rows = session.read(sql, &[]).await.map_err(|f| Error::of(f, sql))?;
     Ok(rows.iter().map(|row| fact(row)).collect())
@@ -107,6 +116,7 @@ fn fact(row: &[Value]) -> SessionFact {
     let kind = match text(3).as_str() {
         "walsender" => SessionKind::WalSender,
         "prepared" => SessionKind::PreparedTransaction,
+        kind if kind.starts_with("logical replication") => SessionKind::Apply,
         _ if ours => SessionKind::Engine,
         _ => SessionKind::Session,
     };
@@ -114,6 +124,8 @@ fn fact(row: &[Value]) -> SessionFact {
         tag: if kind == SessionKind::Engine { None } else { SessionTag::parse(&name) },
         pid: row.get(1).and_then(Value::int),
         state: row.get(2).and_then(Value::text).map(str::to_owned),
+        user: row.get(4).and_then(Value::text).map(str::to_owned),
+        client: row.get(5).and_then(Value::text).map(str::to_owned),
         application_name: name,
         kind,
     }

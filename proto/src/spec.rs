@@ -130,6 +130,17 @@ pub struct SpecSchema {
     /// Sessions on the schema that are no service of ours and may stay, by `application_name`.
     #[serde(default)]
     pub allow_sessions: Vec<String>,
+    /// Further endpoints of the database, whose sessions are read as well: standbys that answer reads, and databases
+    /// to which it is replicated logically.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<DatabaseSource>,
+}
+
+impl SpecSchema {
+    /// The names of all endpoints whose sessions are read: the environment variables that hold their URLs.
+    pub fn every_endpoint(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.database).chain(&self.endpoints).map(DatabaseSource::name)
+    }
 }
 
 /// Where the coordinators find a database: never in the spec itself, which is kept in version control.
@@ -138,6 +149,14 @@ pub struct SpecSchema {
 pub enum DatabaseSource {
     /// The URL is in this environment variable of every coordinator.
     FromEnv(String),
+}
+
+impl DatabaseSource {
+    /// The variable: the name by which the database is told, because the URL holds a password.
+    pub fn name(&self) -> &str {
+        let Self::FromEnv(variable) = self;
+        variable
+    }
 }
 
 /// A phase that a person must approve before it is entered.
@@ -246,6 +265,15 @@ impl Spec {
                     self.health.progress_deadline, self.health.healthy_deadline
                 ),
             );
+        }
+        if let Some(schema) = &self.schema {
+            let mut names = std::collections::BTreeSet::new();
+            if let Some(twice) = schema.every_endpoint().find(|name| !names.insert(*name)) {
+                flaw(
+                    "schema.endpoints",
+                    format!("{twice} is named twice: list each endpoint once, and not the database itself"),
+                );
+            }
         }
         if self.schema.is_none()
             && self.approvals.iter().any(|p| {

@@ -9,7 +9,7 @@
 mod conditions;
 mod make;
 
-pub use conditions::{False, check, sessions_flaw, undo_flaw};
+pub use conditions::{False, check, joined, sessions_flaws, standing_flaws, undo_flaws};
 pub use make::{DatabaseEvidence, Made, certify, forget};
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,10 @@ pub struct Certificate {
     pub sessions: Part<BTreeSet<Session>>,
     /// Sessions that are no service of ours and may stay, by name.
     pub allowed_sessions: BTreeSet<String>,
+    /// The endpoints whose sessions were read, by the environment variables that hold their URLs; empty in
+    /// certificates of the time when the database's own URL was the only one.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub endpoints: BTreeSet<String>,
 }
 
 /// A part of the proof.
@@ -135,14 +139,26 @@ pub struct Rows {
     pub pending: u64,
 }
 
-/// A session on the schema.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// A session on the schema. What former versions did not record of it is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
-    /// Its `application_name`.
+    /// Its `application_name`; the global id of a prepared transaction.
     pub name: String,
     /// What it is: `session`, `prepared transaction`, …
     pub kind: String,
+    /// The endpoint that listed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Its server process there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i64>,
+    /// The database user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The client's address; absent for a local socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
 }
 
 /// A certificate with its digest: what `tidegate upgrade certificate` prints and `tidegate certificate verify` reads.

@@ -6,10 +6,12 @@ mod bind;
 mod bound;
 mod certify;
 mod job;
+mod sessions;
 
 pub use bind::{bind, look_only};
 pub use bound::{BY_HAND, Unbound};
 pub use job::lacks;
+pub use sessions::{recorded, warnings};
 
 use crate::room::Room;
 use crate::seat::{Seat, held};

@@ -3,17 +3,18 @@
 
 use super::exit::{Failure, Outcome};
 use super::show;
-use crate::act::schema::BY_HAND;
+use crate::act::schema::{BY_HAND, recorded};
 use crate::telemetry::Chain;
 use clap::Subcommand;
 use futures::future::BoxFuture;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tidegate_migrations::{
-    ContractProof, DatabaseUrl, Engine, Error, MigrationSet, Phase, PhaseProgress, PhaseState,
-    SchemaIdentity, Sessions, Status, Term,
+    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Phase, PhaseProgress, PhaseState,
+    SchemaIdentity, SessionKind, Sessions, Status, Term,
 };
-use tidegate_planner::certificate::{Sealed, Session, sessions_flaw};
+use tidegate_planner::certificate::{Sealed, joined, sessions_flaws};
 use tidegate_proto::ServiceVersion;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -194,17 +195,26 @@ impl Opened {
     }
 }
 
-/// Whether the sessions are still such as the certificate demands.
+/// Whether the sessions are still such as the certificate demands, on each endpoint that it names.
 async fn clean(engine: &Engine, sealed: &Sealed) -> Result<(), String> {
-    let Sessions::Listed(listed) = engine.sessions().await.map_err(|e| Chain(&e).to_string())? else {
-        return Ok(());
+    let certificate = &sealed.certificate;
+    let mut all = BTreeSet::new();
+    let mut add = |endpoint: &str, sessions| {
+        let Sessions::Listed(listed) = sessions else { return };
+        let others = listed.into_iter().filter(|session| session.kind != SessionKind::Engine);
+        all.extend(others.map(|session| recorded(endpoint, session)));
     };
-    let ours = tidegate_migrations::SessionKind::Engine;
-    let sessions = listed.into_iter().filter(|session| session.kind != ours);
-    let sessions =
-        sessions.map(|s| Session { name: s.application_name, kind: "session".to_owned() }).collect();
-    let (required, allowed) = (&sealed.certificate.required, &sealed.certificate.allowed_sessions);
-    sessions_flaw(required, allowed, &sessions).map_or(Ok(()), |flaw| Err(flaw.to_string()))
+    add("--from-env", engine.sessions().await.map_err(|e| Chain(&e).to_string())?);
+    // A certificate of one endpoint is of the database itself.
+    for name in certificate.endpoints.iter().filter(|_| certificate.endpoints.len() > 1) {
+        let failed = |why: String| format!("endpoint {name}, which the certificate names: {why}");
+        let text =
+            std::env::var(name).map_err(|_| failed("set this environment variable to its URL".to_owned()))?;
+        let url: DatabaseUrl = text.parse().map_err(|e: InvalidUrl| failed(e.to_string()))?;
+        add(name, Engine::sessions_at(&url).await.map_err(|e| failed(Chain(&e).to_string()))?);
+    }
+    let flaws = sessions_flaws(&certificate.required, &certificate.allowed_sessions, &all);
+    joined(&flaws).map_or(Ok(()), Err)
 }
 
 async fn narrate(mut told: watch::Receiver<PhaseProgress>) {

@@ -12,6 +12,9 @@ use tidegate_proto::wire::v1::{Finding, ForeseeUpgradeReply, ForeseeUpgradeReque
 /// The first nodes of a wave that are named.
 const NAMED: usize = 10;
 
+/// The most warnings about sessions that are listed.
+const WARNED: usize = 20;
+
 /// Tells what preflight finds now, and the waves as they would be drawn.
 pub async fn foresee(
     room: &Room,
@@ -31,6 +34,11 @@ pub(super) async fn look(
 ) -> Result<(Option<SchemaBinding>, ForeseeUpgradeReply), OperationError> {
     let (schema, away) = unless_away(schema::look_only(room, id, spec).await)?;
     let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec);
+    if away.is_none() {
+        let warned = schema::warnings(room, id, spec).await.unwrap_or_else(|unread| vec![unread]);
+        let warning = |what| Finding { blocking: false, what: format!("contract will wait: {what}") };
+        findings.extend(warned.into_iter().take(WARNED).map(warning));
+    }
     findings.extend(away);
     Ok((schema, ForeseeUpgradeReply { findings, waves }))
 }

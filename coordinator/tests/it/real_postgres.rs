@@ -46,6 +46,18 @@ impl Postgres {
         postgres
     }
 
+    /// A standby that answers reads, streaming from this server.
+    fn standby(&self) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(dir.path(), owner(), None).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let standby = Self { dir, port };
+        let from = format!("host=127.0.0.1 port={} user=op application_name=copy", self.port);
+        let copy = ["-R", "--checkpoint=fast", "--no-sync", "-d", from.as_str(), "-D"];
+        succeed(program("pg_basebackup").args(copy).arg(standby.data()));
+        standby
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -185,5 +197,69 @@ async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_bac
     let watched = daemon.ask(&["upgrade", "watch", "u1"]);
     assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
     assert!(began.elapsed() < Duration::from_secs(60));
+    end.cancel();
+}
+
+/// A program that is no service of ours.
+async fn stranger(postgres: &Postgres, name: &str) -> PgConnection {
+    let mut session = PgConnection::connect(&postgres.url()).await.unwrap();
+    let named = sqlx::AssertSqlSafe(format!("SET application_name = '{name}'"));
+    session.execute(sqlx::raw_sql(named)).await.unwrap();
+    session
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_of_every_endpoint_hold_contract_and_are_named() {
+    let postgres = Postgres::init();
+    postgres.start();
+    things(&postgres).await.close().await.unwrap();
+    let standby = postgres.standby();
+    standby.start();
+    let standby_url = standby.url_of("op:secret-word");
+    let daemon = Daemon::embedded(|command, dir| {
+        command.arg("--migrations").arg(migrations(dir)).env("THINGS_URL", postgres.url());
+        command.env("STANDBY_URL", &standby_url);
+    });
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let asked = SCHEMA.replace(
+        "migrations: things",
+        "migrations: things, endpoints: [{from_env: STANDBY_URL}], allow_sessions: [copy, walreceiver]",
+    );
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
+    let (reader, writer) = (stranger(&standby, "reader").await, stranger(&postgres, "writer").await);
+    let dry = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1", "--dry-run"]);
+    let all = format!("{}{}", dry.out, dry.err);
+    for expected in ["contract will wait", "\"reader\" (pid", "user op, client 127.0.0.1, at STANDBY_URL"] {
+        assert!(all.contains(expected), "{expected}: {dry:?}");
+    }
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let explain = ["upgrade", "explain", "u1"];
+    daemon.until("contract waits for a person", &explain, |said| said.out.contains("approve u1 contract"));
+    assert_eq!(daemon.ask(&["upgrade", "approve", "u1", "contract"]).code, 0);
+    daemon.until("both sessions are named at once", &explain, |said| {
+        said.out.contains("\"reader\" (pid")
+            && said.out.contains("\"writer\" (pid")
+            && said.out.contains("pg_terminate_backend(")
+    });
+
+    reader.close().await.unwrap();
+    writer.close().await.unwrap();
+    standby.stop();
+    let silent = daemon.until("an endpoint that does not answer closes contract", &explain, |said| {
+        said.out.contains("STANDBY_URL") && said.out.contains("could not reach the database")
+    });
+    assert!(!silent.out.contains("secret-word") && !daemon.log().contains("secret-word"), "{silent:?}");
+    standby.start();
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    let certificate = daemon.ask(&["upgrade", "certificate", "u1"]);
+    let sealed: serde_json::Value = serde_json::from_str(&certificate.out).unwrap();
+    let endpoints = serde_json::json!(["STANDBY_URL", "THINGS_URL"]);
+    assert_eq!(sealed["certificate"]["endpoints"], endpoints, "{certificate:?}");
+    let file = daemon.file("c.json", &certificate.out);
+    let verified = crate::process::run(crate::process::tidegate().arg("certificate").arg("verify").arg(file));
+    assert_eq!(verified.code, 0, "{verified:?}");
     end.cancel();
 }

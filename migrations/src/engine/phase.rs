@@ -136,7 +136,9 @@ impl Run<'_, '_> {
                 }
                 Err(error) => {
                     self.leader.session.rollback().await;
-                    ladder.rest(error, &first, &self.teller).await?;
+                    let tables: Vec<String> = steps[unit.clone()].iter().flat_map(Step::tables).collect();
+                    let held = if error.lock_refused() { self.leader.holders(&tables).await } else { None };
+                    ladder.rest_for(error, &first, held, &self.teller).await?;
                 }
             }
         }

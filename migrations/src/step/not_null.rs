@@ -8,7 +8,7 @@ use crate::database::{Session, Value};
 use crate::error::Error;
 use crate::ladder::Ladder;
 use crate::leader::Leader;
-use crate::progress::{PhaseProgress, Teller};
+use crate::progress::Teller;
 use crate::unit::{Name, NotNull};
 
 /// PostgreSQL, three transactions; what one of them did is seen and not done again.
@@ -36,12 +36,12 @@ pub(super) async fn by_constraint(leader: &mut Leader, forbids: &NotNull) -> Res
     if *done == 0 && *checked == 0 {
         let sql =
             format!("ALTER TABLE {table} ADD CONSTRAINT {check} CHECK ({column} IS NOT NULL) NOT VALID");
-        short(leader, &sql).await?;
+        short(leader, table, &sql).await?;
     }
     if *done == 0 && *valid == 0 {
         leader.long("SET lock_timeout = '100ms'").await?;
         let sql = format!("ALTER TABLE {table} VALIDATE CONSTRAINT {check}");
-        laddered(leader, &sql).await?;
+        laddered(leader, table, &sql).await?;
         leader.long("RESET lock_timeout").await?;
     }
     // Two statements: within one, the check would go before it could serve as the proof.
@@ -51,12 +51,12 @@ pub(super) async fn by_constraint(leader: &mut Leader, forbids: &NotNull) -> Res
         String::new()
     };
     let sql = format!("{set}ALTER TABLE {table} DROP CONSTRAINT {check}");
-    short(leader, &sql).await
+    short(leader, table, &sql).await
 }
 
 /// A short statement in a transaction of ours, tried until the lock is granted.
-async fn short(leader: &mut Leader, sql: &str) -> Result<(), Error> {
-    let (nobody, _) = tokio::sync::watch::channel(PhaseProgress::default());
+async fn short(leader: &mut Leader, table: &Name, sql: &str) -> Result<(), Error> {
+    let progress = leader.progress.clone();
     let cancel = leader.cancel.clone();
     let mut ladder = Ladder::new(&cancel);
     loop {
@@ -67,17 +67,19 @@ async fn short(leader: &mut Leader, sql: &str) -> Result<(), Error> {
         };
         let Err(error) = tried.await else { return Ok(()) };
         leader.session.rollback().await;
-        ladder.rest(error, sql, &Teller(&nobody)).await?;
+        let held = leader.holders(&[table.as_str().to_owned()]).await;
+        ladder.rest_for(error, sql, held, &Teller(&progress)).await?;
     }
 }
 
 /// A long statement outside a transaction, tried until the lock is granted.
-async fn laddered(leader: &mut Leader, sql: &str) -> Result<(), Error> {
-    let (nobody, _) = tokio::sync::watch::channel(PhaseProgress::default());
+async fn laddered(leader: &mut Leader, table: &Name, sql: &str) -> Result<(), Error> {
+    let progress = leader.progress.clone();
     let cancel = leader.cancel.clone();
     let mut ladder = Ladder::new(&cancel);
     while let Err(error) = leader.long_change("a validation", sql).await {
-        ladder.rest(error, sql, &Teller(&nobody)).await?;
+        let held = leader.holders(&[table.as_str().to_owned()]).await;
+        ladder.rest_for(error, sql, held, &Teller(&progress)).await?;
     }
     Ok(())
 }

@@ -63,6 +63,20 @@ impl Step {
     }
 }
 
+impl Step {
+    /// Every table that it locks, as far as its words tell.
+    pub(crate) fn tables(&self) -> Vec<String> {
+        match self {
+            Step::Sql(statements) => statements.iter().filter_map(Statement::table).collect(),
+            Step::Sync(sync) => {
+                let refreshed = sync.refresh.iter().map(|refresh| &refresh.table);
+                refreshed.chain([&sync.table]).map(|table| table.as_str().to_owned()).collect()
+            }
+            other => other.table().into_iter().collect(),
+        }
+    }
+}
+
 /// `add_column = { table, column, type, default }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,6 +5,8 @@ mod real_postgres {
     use std::time::{Duration, Instant};
     use tidegate_migrations::{Error, LOCK_LIMIT};
 
+    const PID: &str = "SELECT pg_backend_pid()::bigint";
+
     /// A reader that sits in a transaction blocks the expand; readers who come after it must not
     /// stall behind the expand for longer than one try.
     #[tokio::test(flavor = "multi_thread")]
@@ -13,7 +15,8 @@ mod real_postgres {
         let (engine, set) = (database.engine().await, sample());
         let (mut sitter, mut reader) = (database.client().await, database.client().await);
         engine.claim(&term(1)).await.unwrap();
-        sitter.run("BEGIN; SELECT count(*) FROM images").await;
+        sitter.run("SET application_name = 'report-job'; BEGIN; SELECT count(*) FROM images").await;
+        let held = format!("held by session {} (report-job, user postgres", sitter.number(PID).await);
         let watch = watcher();
         let mut progress = watch.subscribe();
         let running = engine.clone();
@@ -21,7 +24,9 @@ mod real_postgres {
         tokio::time::timeout(
             Duration::from_secs(10),
             progress.wait_for(|p| {
-                p.waiting.as_ref().is_some_and(|w| w.contains("a lock for `add column images.visibility`"))
+                p.waiting.as_ref().is_some_and(|w| {
+                    w.contains("a lock for `add column images.visibility`") && w.contains(&held)
+                })
             }),
         )
         .await
@@ -101,8 +106,9 @@ mod real_postgres {
         // A writer that stays in its transaction: a concurrent build waits for its end.
         let mut sitter = database.client().await;
         sitter
-            .run("BEGIN; INSERT INTO image_members VALUES ('nobody', 'x'); SELECT count(*) FROM images")
+            .run("SET application_name = 'report-job'; BEGIN; INSERT INTO image_members VALUES ('nobody', 'x'); SELECT count(*) FROM images")
             .await;
+        let blocker = format!("session {} (report-job, user postgres", sitter.number(PID).await);
         let (cancel, watch) = (patient(), watcher());
         let mut progress = watch.subscribe();
         let (token, running, same) = (cancel.clone(), engine.clone(), set.clone());
@@ -112,6 +118,8 @@ mod real_postgres {
             .await
             .expect("it comes to the index")
             .unwrap();
+        let named = progress.wait_for(|p| p.waiting.as_ref().is_some_and(|w| w.contains(&blocker)));
+        tokio::time::timeout(Duration::from_secs(20), named).await.expect("it names who blocks it").unwrap();
         cancel.cancel();
         let error =
             tokio::time::timeout(Duration::from_secs(10), verb).await.expect("it ends").unwrap().unwrap_err();

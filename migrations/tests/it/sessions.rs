@@ -34,6 +34,7 @@ mod real_postgres {
         let session = of("pantry-api/2/node-1");
         assert_eq!((session.kind, &session.tag), (SessionKind::Session, &tag(2, "node-1")));
         assert_eq!(session.state.as_deref(), Some("idle in transaction"));
+        assert_eq!((session.user.as_deref(), session.client.as_deref()), (Some("postgres"), None));
         assert_eq!(of("psql").tag, None);
         let prepared = of("pantry-api/1/node-9");
         assert_eq!((prepared.kind, prepared.pid), (SessionKind::PreparedTransaction, None));

@@ -40,7 +40,7 @@ pub fn check(certificate: &Certificate) -> Vec<False> {
     found.extend(approval_flaw(certificate));
     found.extend(rows_flaw(certificate));
     if let Part::Proved(sessions) = &certificate.sessions {
-        found.extend(sessions_flaw(&certificate.required, &certificate.allowed_sessions, sessions));
+        found.extend(sessions_flaws(&certificate.required, &certificate.allowed_sessions, sessions));
     }
     found
 }
@@ -172,21 +172,71 @@ fn rows_flaw(certificate: &Certificate) -> Option<False> {
     }
 }
 
-/// The first session that is neither tagged `service/version/node` at or above what is required, nor allowed by
-/// name. Tidegate's own sessions are tagged `tidegate/<term>/schema`.
-pub fn sessions_flaw(
+/// Every session that is neither tagged `service/version/node` at or above what is required, nor allowed by name.
+/// Tidegate's own sessions are tagged `tidegate/<term>/schema`.
+pub fn sessions_flaws(
     required: &BTreeMap<ServiceName, ServiceVersion>,
     allowed: &BTreeSet<String>,
     sessions: &BTreeSet<Session>,
-) -> Option<False> {
+) -> Vec<False> {
     let flaw = |session: &Session| {
         if allowed.contains(&session.name) {
             return None;
         }
         let why = tag_flaw(required, &session.name)?;
-        Some(not("sessions", format!("{} {:?} {why}", session.kind, session.name)))
+        Some(not("sessions", format!("{session} {why}{}", help(session))))
     };
-    sessions.iter().find_map(flaw)
+    sessions.iter().filter_map(flaw).collect()
+}
+
+/// The sessions that no upgrade of a service ends, so that contract will wait for a person: untagged, or of a service
+/// that is not known to share the schema.
+pub fn standing_flaws(
+    sharing: impl IntoIterator<Item = ServiceName>,
+    allowed: &BTreeSet<String>,
+    sessions: &BTreeSet<Session>,
+) -> Vec<False> {
+    let any_version = sharing.into_iter().map(|service| (service, ServiceVersion::ABSENT)).collect();
+    sessions_flaws(&any_version, allowed, sessions)
+}
+
+/// The most findings of one kind that are listed.
+const LISTED: usize = 20;
+
+/// Findings as one text, bounded; none where there is none.
+pub fn joined(found: &[False]) -> Option<String> {
+    let listed: Vec<String> = found.iter().take(LISTED).map(ToString::to_string).collect();
+    let more = match found.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    (!found.is_empty()).then(|| listed.join("; ") + &more)
+}
+
+impl std::fmt::Display for Session {
+    /// `session "psql" (pid 7, user app, client 10.0.0.7, at DATABASE_URL)`, with what is known of it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.name)?;
+        let known = [
+            self.pid.map(|pid| format!("pid {pid}")),
+            self.user.as_ref().map(|user| format!("user {user}")),
+            self.client.as_ref().map(|client| format!("client {client}")),
+            self.endpoint.as_ref().map(|endpoint| format!("at {endpoint}")),
+        ];
+        let known: Vec<String> = known.into_iter().flatten().collect();
+        if known.is_empty() { Ok(()) } else { write!(f, " ({})", known.join(", ")) }
+    }
+}
+
+/// The command that ends a session, and what else helps.
+fn help(session: &Session) -> String {
+    let end = match (session.pid, session.endpoint.is_some()) {
+        (Some(pid), _) => format!("SELECT pg_terminate_backend({pid})"),
+        (None, true) => format!("ROLLBACK PREPARED '{}'", session.name.replace('\'', "''")),
+        // As former versions recorded it.
+        (None, false) => return String::new(),
+    };
+    format!("; end it where it runs, or with {end}, or name it in schema.allow_sessions")
 }
 
 fn tag_flaw(required: &BTreeMap<ServiceName, ServiceVersion>, name: &str) -> Option<String> {
@@ -209,12 +259,8 @@ fn tag_flaw(required: &BTreeMap<ServiceName, ServiceVersion>, name: &str) -> Opt
     }
 }
 
-/// The first session of a service above the version that stays: undoing expand is contract, mirrored.
-pub fn undo_flaw(
-    service: &ServiceName,
-    stays: ServiceVersion,
-    sessions: &BTreeSet<Session>,
-) -> Option<False> {
+/// Every session of a service above the version that stays: undoing expand is contract, mirrored.
+pub fn undo_flaws(service: &ServiceName, stays: ServiceVersion, sessions: &BTreeSet<Session>) -> Vec<False> {
     let newer = |session: &&Session| {
         let mut parts = session.name.split('/');
         let of_service =
@@ -222,6 +268,6 @@ pub fn undo_flaw(
         let version = parts.next().and_then(|version| version.parse::<ServiceVersion>().ok());
         of_service && version.is_some_and(|version| version > stays)
     };
-    let session = sessions.iter().find(newer)?;
-    Some(not("sessions", format!("{} {:?} is above version {stays}", session.kind, session.name)))
+    let flaw = |session: &Session| not("sessions", format!("{session} is above version {stays}"));
+    sessions.iter().filter(newer).map(flaw).collect()
 }

@@ -16,6 +16,9 @@ use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, SpecSchema};
 use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
 
+/// The most findings that are listed at once.
+const LISTED: usize = 20;
+
 /// What the database showed after the read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseEvidence {
@@ -60,11 +63,11 @@ pub fn certify(
     let certificate = certificate(fleet, moment, id, upgrade, binding, asked, schema, evidence);
     let flaws = check(&certificate);
     if !flaws.is_empty() {
-        return Err(flaws
-            .into_iter()
-            .take(20)
-            .map(|flaw| Reason::Certificate { why: flaw.to_string() })
-            .collect());
+        let more = flaws.len().saturating_sub(LISTED);
+        let more =
+            (more > 0).then(|| format!("and {more} more findings, which are listed when these are gone"));
+        let listed = flaws.into_iter().take(LISTED).map(|flaw| flaw.to_string());
+        return Err(listed.chain(more).map(|why| Reason::Certificate { why }).collect());
     }
     let commits = commits(fleet, moment, id, upgrade, binding, schema, &certificate)?;
     Ok(Made { certificate, commits })
@@ -85,6 +88,10 @@ fn certificate(
         .keys()
         .map(|name| (name.clone(), service_part(fleet.service(name), asked.empty.contains(name))))
         .collect();
+    let endpoints = match &evidence.sessions {
+        Ok(_) => asked.every_endpoint().map(str::to_owned).collect(),
+        Err(_) => BTreeSet::new(),
+    };
     let approval_asked = upgrade.spec.approvals.contains(&ApprovalPoint::Contract);
     let approval = match upgrade.approvals.get(&ApprovalPoint::Contract) {
         Some(word) => Part::Proved(word.clone()),
@@ -104,6 +111,7 @@ fn certificate(
         pending_rows: Part::Proved(Rows { pending: evidence.pending_rows }),
         sessions: evidence.sessions.map_or_else(Part::NotApplicable, Part::Proved),
         allowed_sessions: asked.allow_sessions.iter().cloned().collect(),
+        endpoints,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::sim::{World, node, service, sessions, spec, upgrade_id};
 use serde_json::{Value as Json, json};
-use tidegate_planner::certificate::{Certificate, Sealed, forget};
+use tidegate_planner::certificate::{Certificate, Sealed, Session, forget};
 use tidegate_planner::{Reason, SchemaFacts};
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
@@ -80,16 +80,61 @@ fn an_old_session() {
 
 #[test]
 fn undoing_expand_wants_no_session_of_the_new_version() {
-    use tidegate_planner::certificate::undo_flaw;
+    use tidegate_planner::certificate::undo_flaws;
     let stays = crate::sim::release(1).version;
-    assert_eq!(undo_flaw(&service(), stays, &sessions(&["pantry-api/1/n0", "psql", "billing/9/n0"])), None);
-    let found = undo_flaw(&service(), stays, &sessions(&["pantry-api/1/n0", "pantry-api/2/n1"])).unwrap();
-    assert_eq!(found.to_string(), "sessions: session \"pantry-api/2/n1\" is above version 1");
+    assert_eq!(undo_flaws(&service(), stays, &sessions(&["pantry-api/1/n0", "psql", "billing/9/n0"])), []);
+    let found = undo_flaws(&service(), stays, &sessions(&["pantry-api/1/n0", "pantry-api/2/n1"]));
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["sessions: session \"pantry-api/2/n1\" is above version 1"]);
 }
 
 #[test]
 fn an_untagged_session() {
     assert!(refused(|w| w.evidence.sessions = Ok(sessions(&["psql"]))).contains("is not tagged"));
+}
+
+#[test]
+fn every_offending_session_is_named_with_the_command_that_ends_it() {
+    let session = |name: &str, pid, kind: &str| Session {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        endpoint: Some("STANDBY".to_owned()),
+        pid,
+        user: Some("app".to_owned()),
+        client: pid.map(|_| "10.0.0.7".to_owned()),
+    };
+    let all = [
+        session("psql", Some(7), "session"),
+        session("pantry-api/1/n0", Some(8), "session"),
+        session("it's", None, "prepared transaction"),
+    ];
+    let said = refused(|w| w.evidence.sessions = Ok(all.into_iter().collect()));
+    for expected in [
+        "session \"psql\" (pid 7, user app, client 10.0.0.7, at STANDBY) is not tagged",
+        "SELECT pg_terminate_backend(7)",
+        "(pid 8, user app, client 10.0.0.7, at STANDBY) is below version 2",
+        "prepared transaction \"it's\" (user app, at STANDBY)",
+        "ROLLBACK PREPARED 'it''s'",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let many = (0..30).map(|pid| session("psql", Some(pid), "session"));
+    assert!(refused(|w| w.evidence.sessions = Ok(many.collect())).contains("and 10 more"));
+}
+
+/// A certificate of the time when sessions had a name and a kind only, and one endpoint was asked.
+#[test]
+fn certificate_of_a_former_version_is_still_true() {
+    let sealed: Sealed = serde_json::from_str(include_str!("certificate_of_one_endpoint.json")).unwrap();
+    sealed.verify().unwrap();
+    assert!(sealed.certificate.endpoints.is_empty());
+}
+
+#[test]
+fn certificate_names_the_endpoints_that_were_asked() {
+    let mut world = ready();
+    world.certify().unwrap();
+    assert_eq!(world.certificate.unwrap().endpoints, ["PANTRY".to_owned()].into());
 }
 
 #[test]

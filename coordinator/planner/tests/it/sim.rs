@@ -49,7 +49,10 @@ pub fn spec(change: serde_json::Value) -> Spec {
 }
 
 pub fn sessions(names: &[&str]) -> BTreeSet<Session> {
-    names.iter().map(|name| Session { name: (*name).to_owned(), kind: "session".to_owned() }).collect()
+    names
+        .iter()
+        .map(|name| Session { name: (*name).to_owned(), kind: "session".to_owned(), ..Session::default() })
+        .collect()
 }
 
 /// Whether an upgrade that is active either moves or says why it does not. There is one at most here.

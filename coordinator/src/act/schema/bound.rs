@@ -1,5 +1,6 @@
 //! The database and the migrations that a spec names, found and read: what every job begins with.
 
+use super::sessions::{Endpoint, endpoints};
 use crate::room::Room;
 use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
@@ -78,6 +79,10 @@ pub struct Bound {
     pub set: MigrationSet,
     /// The digest of all of them.
     pub digest: Digest,
+    /// The variable that holds the database's URL: its name as an endpoint.
+    pub variable: String,
+    /// The further endpoints whose sessions count.
+    pub endpoints: Vec<Endpoint>,
 }
 
 impl Bound {
@@ -102,7 +107,7 @@ impl Bound {
         let DatabaseSource::FromEnv(variable) = &schema.database;
         let away = |source| Unbound::Away { variable: variable.clone(), source };
         let engine = Engine::connect(&url).await.map_err(away)?;
-        Ok(Self { engine, set, digest })
+        Ok(Self { engine, set, digest, variable: variable.clone(), endpoints: endpoints(schema)? })
     }
 
     /// How far the database is, by its own history.
@@ -135,6 +140,7 @@ pub(super) async fn found(
 ) -> Result<(DatabaseUrl, MigrationSet, Digest), Unbound> {
     let directory = below(room.migrations.as_deref(), &schema.migrations)?;
     let url = url(&schema.database)?;
+    endpoints(schema)?;
     let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
     let all =
         loading.await.expect("reading files is not cancelled and does not panic").map_err(Unbound::Load)?;
@@ -165,7 +171,7 @@ fn below(root: Option<&Path>, asked: &str) -> Result<PathBuf, Unbound> {
     }
 }
 
-fn url(source: &DatabaseSource) -> Result<DatabaseUrl, Unbound> {
+pub(super) fn url(source: &DatabaseSource) -> Result<DatabaseUrl, Unbound> {
     let DatabaseSource::FromEnv(variable) = source;
     let text = std::env::var(variable).map_err(|_| Unbound::NoUrl(variable.clone()))?;
     text.parse().map_err(|source| Unbound::Url { variable: variable.clone(), source })

@@ -3,15 +3,14 @@
 
 use super::bound::Bound;
 use super::job;
+use super::sessions::sessions_of;
 use crate::record::metrics::Outcome;
 use crate::report::Picture;
 use crate::room::Room;
 use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
-use std::collections::BTreeSet;
-use tidegate_migrations::{SessionKind, Sessions};
 use tidegate_planner::Reason;
-use tidegate_planner::certificate::{DatabaseEvidence, Made, Session, certify as make, forget};
+use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, forget};
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 
@@ -61,25 +60,4 @@ fn pages_of(snapshot: &Snapshot, id: &UpgradeId) -> Vec<Key> {
 async fn evidence(bound: &Bound) -> Result<DatabaseEvidence, String> {
     let pending_rows = bound.engine.pending_rows(&bound.set).await.map_err(|e| Chain(&e).to_string())?;
     Ok(DatabaseEvidence { pending_rows, sessions: sessions_of(bound).await? })
-}
-
-/// The sessions on a schema, but for those by which coordinators ask for them; or why the database cannot tell.
-pub(super) async fn sessions_of(bound: &Bound) -> Result<Result<BTreeSet<Session>, String>, String> {
-    let listed = match bound.engine.sessions().await.map_err(|e| Chain(&e).to_string())? {
-        Sessions::CannotTell { reason } => return Ok(Err(reason)),
-        Sessions::Listed(listed) => listed,
-    };
-    let counted = listed.into_iter().filter(|session| session.kind != SessionKind::Engine);
-    Ok(Ok(counted
-        .map(|session| Session { name: session.application_name, kind: word(session.kind).to_owned() })
-        .collect()))
-}
-
-fn word(kind: SessionKind) -> &'static str {
-    match kind {
-        SessionKind::Session => "session",
-        SessionKind::PreparedTransaction => "prepared transaction",
-        SessionKind::WalSender => "replication connection",
-        SessionKind::Engine => "engine",
-    }
 }

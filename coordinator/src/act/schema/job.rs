@@ -2,14 +2,14 @@
 
 use super::bind::{self, term_of};
 use super::bound::{Bound, Unbound, found};
-use super::certify::sessions_of;
+use super::sessions::sessions_of;
 use crate::room::Room;
 use crate::seat::Seat;
 use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
-use tidegate_planner::certificate::{SESSIONS, sessions_flaw, undo_flaw};
+use tidegate_planner::certificate::{SESSIONS, joined, sessions_flaws, undo_flaws};
 use tidegate_planner::{SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
@@ -219,7 +219,7 @@ async fn still_allowed(
         Err(why) => return Err(format!("the sessions on the schema can no longer be listed: {why}")),
     };
     let allowed = asked.allow_sessions.iter().cloned().collect();
-    sessions_flaw(&required, &allowed, &sessions).map_or(Ok(()), |flaw| Err(flaw.to_string()))
+    joined(&sessions_flaws(&required, &allowed, &sessions)).map_or(Ok(()), Err)
 }
 
 fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
@@ -229,8 +229,7 @@ fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
 /// Asked before expand is undone: no session of the new version is left, where the database can tell.
 async fn nothing_new_works(bound: &Bound, upgrade: &Upgrade) -> Result<(), String> {
     let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
-    undo_flaw(&upgrade.spec.service, upgrade.spec.from, &sessions)
-        .map_or(Ok(()), |flaw| Err(flaw.to_string()))
+    joined(&undo_flaws(&upgrade.spec.service, upgrade.spec.from, &sessions)).map_or(Ok(()), Err)
 }
 
 fn shown(progress: &PhaseProgress) -> String {
