@@ -4,11 +4,15 @@
 //! still to do, and closes it. Each verb that only looks changes nothing and works before the first
 //! claim.
 
+mod adopt;
 mod entry;
+mod left;
+mod obstacle;
 mod order;
 mod phase;
 mod status;
 
+pub use adopt::{Adopted, Adoption};
 pub use status::{MigrationStatus, PhaseState, Status};
 
 use crate::database::{DatabaseUrl, Session};
@@ -138,6 +142,48 @@ impl Engine {
         answer
     }
 
+    /// What forbids to begin the set's own migrations, in words, each with the command that helps: a migration of the
+    /// baseline that is not finished, an object that is there already, a flaw of a file. Only looks.
+    pub async fn obstacles(&self, set: &MigrationSet) -> Result<Vec<String>, Error> {
+        let mut session = self.look().await?;
+        let answer = obstacle::all(&mut session, set).await;
+        session.close().await;
+        answer
+    }
+
+    /// What [`Engine::adopt`] would mark. Only looks.
+    ///
+    /// # Errors
+    /// The same as those of [`Engine::adopt`].
+    pub async fn adoptable(&self, set: &MigrationSet, adoption: &Adoption) -> Result<Vec<Adopted>, Error> {
+        let mut session = self.look().await?;
+        let answer = adopt::plan(&mut session, set, adoption).await;
+        session.close().await;
+        answer
+    }
+
+    /// Marks the set's own migrations as present, because what they make is in the database already. No undo takes
+    /// back what was adopted.
+    ///
+    /// # Errors
+    /// [`Error::Order`] where one is in progress, [`Error::NotAsAdopted`] where the database is not as they leave it.
+    pub async fn adopt(
+        &self,
+        set: &MigrationSet,
+        term: &Term,
+        adoption: &Adoption,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Adopted>, Error> {
+        let (watch, _) = watch::channel(PhaseProgress::default());
+        let (mut leader, _) = Leader::take(&self.url, term, &Teller(&watch), cancel).await?;
+        let answer = adopt::mark(&mut leader, set, adoption).await;
+        if answer.is_err() {
+            leader.session.rollback().await;
+        }
+        leader.session.close().await;
+        answer
+    }
+
     /// Who is connected. Only looks.
     pub async fn sessions(&self) -> Result<Sessions, Error> {
         sessions::list(&self.url).await
@@ -218,6 +264,7 @@ impl Engine {
             contract,
             outcome: Outcome::default(),
             owner: set.owner(),
+            kept: Vec::new(),
         };
         let answer = run.all(phase, set).await;
         let outcome = run.outcome;

@@ -111,6 +111,28 @@ pub enum Error {
         /// What must be first.
         needs: String,
     },
+    /// A step would make what is already there, and the history does not say that a migration made it.
+    #[error(
+        "`{step}` of {migration} is refused: {object} is present, and the history does not show that a migration made \
+         it. If it is what the step makes, mark it as present with `tidegate schema adopt --migration {migration}`, \
+         with --expand-only while the version before it runs; otherwise rename or remove it"
+    )]
+    Present {
+        /// The migration.
+        migration: String,
+        /// The step, in words.
+        step: String,
+        /// What is there.
+        object: String,
+    },
+    /// What is to be adopted is not in the database as the migration leaves it.
+    #[error("cannot adopt {migration}: {found}")]
+    NotAsAdopted {
+        /// The migration.
+        migration: String,
+        /// What is missing, or still there.
+        found: String,
+    },
     /// Rows are still to do where none may be.
     #[error("{migration} is not filled: {rows} rows are still to do by its verify query")]
     Unverified {

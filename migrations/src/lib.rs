@@ -29,7 +29,9 @@ mod ladder;
 mod leader;
 mod lint;
 mod mutant;
+mod object;
 mod owner;
+mod presence;
 mod progress;
 mod sessions;
 mod step;
@@ -39,7 +41,8 @@ mod unit;
 
 pub use database::{DatabaseUrl, Dialect, InvalidUrl};
 pub use engine::{
-    ContractProof, Engine, MigrationStatus, Outcome, PhaseState, Recheck, SchemaId, SchemaIdentity, Status,
+    Adopted, Adoption, ContractProof, Engine, MigrationStatus, Outcome, PhaseState, Recheck, SchemaId,
+    SchemaIdentity, Status,
 };
 pub use error::{Error, Holder};
 pub use ladder::LOCK_LIMIT;

@@ -8,6 +8,7 @@ mod additive;
 mod finding;
 mod removing;
 mod shape;
+mod strict;
 
 pub use finding::{Finding, Place, Rule};
 
@@ -29,6 +30,17 @@ pub(crate) fn lint(migration: &Migration) -> Vec<Finding> {
         findings.extend(shape::findings(migration, dialect));
     }
     findings
+}
+
+/// Findings that forbid to begin a migration, and not to finish one: files that ran under an earlier program, which
+/// did not have these rules, must stay as they ran.
+pub(crate) fn to_begin(migration: &Migration, dialect: Dialect) -> Vec<Finding> {
+    strict::findings(migration, dialect)
+}
+
+/// Whether a step does something or nothing by what is there already.
+pub(crate) fn asks_what_is_there(step: &Step) -> bool {
+    !strict::conditional(step).is_empty()
 }
 
 /// A step that both engines share is reported once.
@@ -112,7 +124,7 @@ fn alter_actions(tokens: &[Token]) -> Option<Vec<&[Token]>> {
 }
 
 /// Splits at commas that stand in no parentheses.
-fn split_top(tokens: &[Token]) -> Vec<&[Token]> {
+pub(crate) fn split_top(tokens: &[Token]) -> Vec<&[Token]> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, token) in tokens.iter().enumerate() {
         match token {

@@ -47,6 +47,19 @@ pub(crate) async fn drop(session: &mut Session, sync: &DropSync) -> Result<(), E
     if names.is_empty() { Ok(()) } else { run(session, &names.join(";\n")).await }
 }
 
+/// Whether a sync of this column is there.
+pub(crate) async fn is_there(session: &mut Session, table: &str, new: &str) -> Result<bool, Error> {
+    let (Ok(table), Ok(new)) = (Name::try_from(table.to_owned()), Name::try_from(new.to_owned())) else {
+        return Ok(false);
+    };
+    let base = base(&table, &new);
+    let names = match session.dialect() {
+        Dialect::Postgres => postgres::drop(session, &base).await?,
+        Dialect::Sqlite => sqlite::drop(session, &base).await?,
+    };
+    Ok(!names.is_empty())
+}
+
 /// A statement that changes nothing, and fails where the expressions do not fit.
 fn check(sync: &Sync) -> String {
     format!(

@@ -40,6 +40,9 @@ pub struct Migration {
     file: std::path::PathBuf,
     steps: BTreeMap<Phase, BTreeMap<String, Vec<Step>>>,
     verify: BTreeMap<String, Statement>,
+    /// Steps of expand that no undo takes back, by engine. Absent from the digest where there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    irreversible: BTreeMap<String, BTreeSet<usize>>,
 }
 
 impl Migration {
@@ -51,6 +54,11 @@ impl Migration {
     /// The query that counts the rows that migrate has still to do; none when it has nothing to fill.
     pub fn verify(&self, dialect: Dialect) -> Option<&Statement> {
         self.verify.get(&dialect.to_string())
+    }
+
+    /// Whether a step of expand, counted from 0, is left in place by an undo.
+    pub fn is_irreversible(&self, dialect: Dialect, step: usize) -> bool {
+        self.irreversible.get(&dialect.to_string()).is_some_and(|steps| steps.contains(&step))
     }
 
     /// The file it was read from.
@@ -78,7 +86,8 @@ impl Migration {
 /// ```
 ///
 /// Further steps are `sql`, `file`, `sync`, `drop_sync`, `index` and `not_null`; `[sqlite.migrate]` and
-/// its like replace a phase's steps on one engine.
+/// its like replace a phase's steps on one engine. A step of expand needs an undo, or `irreversible = true` beside it:
+/// then a rollback leaves in place what it made.
 #[derive(Debug, Clone)]
 pub struct MigrationSet {
     migrations: Vec<Migration>,

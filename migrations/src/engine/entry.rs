@@ -5,6 +5,7 @@ use crate::history::{self, Entry, PHASE};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
 use crate::progress::Teller;
+use crate::unit::Phase;
 use std::fmt;
 
 /// A change of the history alone.
@@ -13,8 +14,8 @@ pub(super) enum Write<'a> {
     Begin { entry: &'a Entry, summary: &'a str, note: Option<&'a str> },
     /// Ends a row.
     Finish(&'a Entry),
-    /// Ends the row of an undo, and lays aside what it undid.
-    FinishUndo(&'a Entry),
+    /// Ends the row of an undo, and lays aside what it undid; rows of what is still there stay.
+    FinishUndo { entry: &'a Entry, stay: &'a [(Phase, i64)] },
     /// Opens fills again from their beginning.
     Reopen(&'a [Entry]),
 }
@@ -24,7 +25,7 @@ impl fmt::Display for Write<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (verb, entry) = match self {
             Self::Begin { entry, .. } => ("begin", *entry),
-            Self::Finish(entry) | Self::FinishUndo(entry) => ("end", *entry),
+            Self::Finish(entry) | Self::FinishUndo { entry, .. } => ("end", *entry),
             Self::Reopen(_) => return f.write_str("open fills again"),
         };
         match entry.step {
@@ -67,9 +68,9 @@ async fn attempt(leader: &mut Leader, write: &Write<'_>) -> Result<Option<Entry>
             }
         }
         Write::Finish(entry) => history::finish_entry(session, entry, &term).await?,
-        Write::FinishUndo(entry) => {
+        Write::FinishUndo { entry, stay } => {
             history::finish_entry(session, entry, &term).await?;
-            history::undo_entries(session, &entry.migration).await?;
+            history::undo_entries(session, &entry.migration, stay).await?;
         }
         Write::Reopen(entries) => {
             for entry in *entries {

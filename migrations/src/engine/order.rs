@@ -1,5 +1,6 @@
 //! What the history allows: which phase may follow which, and whether what ran is what is written.
 
+use super::left::stays;
 use crate::database::Dialect;
 use crate::error::Error;
 use crate::history::{Entry, PHASE, State};
@@ -33,10 +34,24 @@ impl<'a> Record<'a> {
         self.entries.iter().find(|e| e.phase == phase && e.step == step).copied()
     }
 
-    /// Whether this owner has expanded something of it that an undo may take back.
-    pub fn expanded_by(&self, owner: &Owner) -> bool {
-        let ours = |e: &&Entry| owner.owns(e) || mutant::is("undo-takes-what-is-not-ours");
-        self.entries.iter().copied().filter(|e| e.phase == Phase::Expand).any(|e| ours(&e))
+    pub fn entries(&self) -> impl Iterator<Item = &'a Entry> {
+        self.entries.iter().copied()
+    }
+
+    /// Whether a row is this owner's.
+    pub fn is_of(&self, entry: &Entry, owner: &Owner) -> bool {
+        owner.owns(entry) || mutant::is("undo-takes-what-is-not-ours")
+    }
+
+    /// Whether something of expand was begun that an undo can take back.
+    pub fn expanding(&self, migration: &Migration, dialect: Dialect) -> bool {
+        self.entries().any(|e| e.phase == Phase::Expand && stays(migration, dialect, e).is_none())
+    }
+
+    /// Whether this owner has expanded something of it that an undo takes back.
+    pub fn expanded_by(&self, migration: &Migration, dialect: Dialect, owner: &Owner) -> bool {
+        let takes = |e: &Entry| e.phase == Phase::Expand && stays(migration, dialect, e).is_none();
+        self.entries().any(|e| takes(e) && self.is_of(e, owner))
     }
 
     /// The other owners of what is expanded of it.
@@ -49,7 +64,13 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// [`Error::Order`] where it may not run now.
-    pub fn wants(&self, migration: &Migration, phase: Phase, owner: &Owner) -> Result<bool, Error> {
+    pub fn wants(
+        &self,
+        migration: &Migration,
+        phase: Phase,
+        dialect: Dialect,
+        owner: &Owner,
+    ) -> Result<bool, Error> {
         let refuse = |found: &str, needs: &str| {
             let (found, needs) = (found.to_owned(), needs.to_owned());
             Err(Error::Order { migration: migration.id.clone(), phase, found, needs })
@@ -68,7 +89,9 @@ impl<'a> Record<'a> {
             Phase::Undo if self.begun(Phase::Contract) && !self.done(Phase::Contract) => {
                 return refuse("its contract has begun", "run contract to its end; there is no way back");
             }
-            Phase::Undo => return Ok(self.expanded_by(owner) && !self.begun(Phase::Contract)),
+            Phase::Undo => {
+                return Ok(self.expanded_by(migration, dialect, owner) && !self.begun(Phase::Contract));
+            }
             Phase::Migrate | Phase::Contract => {}
         }
         Ok(!self.done(phase))

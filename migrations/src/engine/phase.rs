@@ -2,18 +2,21 @@
 
 use super::entry::{Write, write};
 use super::order::{self, Record};
-use super::{ContractProof, Outcome, Recheck, status};
+use super::{ContractProof, Outcome, Recheck, left, status};
 use crate::backfill;
-use crate::database::Dialect;
+use crate::database::{Dialect, Session};
 use crate::error::Error;
 use crate::history::{self, Entry, PHASE, State};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
+use crate::lint;
 use crate::mutant;
+use crate::object::{self, Object};
 use crate::owner::Owner;
+use crate::presence;
 use crate::progress::Teller;
 use crate::step::{self, Manner};
-use crate::unit::{Digest, Migration, MigrationSet, Phase, Step};
+use crate::unit::{Digest, LoadError, Migration, MigrationSet, Phase, Step};
 
 /// How often a fill is walked again in one call when rows are still to do after it.
 const PASSES: u32 = 3;
@@ -26,6 +29,8 @@ pub(super) struct Run<'a, 'r> {
     pub outcome: Outcome,
     /// In whose name rows are written, and whose rows an undo takes.
     pub owner: &'a Owner,
+    /// What an undo of the migration at hand must not remove.
+    pub kept: Vec<Object>,
 }
 
 impl Run<'_, '_> {
@@ -45,13 +50,18 @@ impl Run<'_, '_> {
         let mut todo = Vec::new();
         for migration in order {
             let record = Record::of(&entries, &migration.id);
-            if record.wants(migration, phase, self.owner)?
+            if record.wants(migration, phase, dialect, self.owner)?
                 || self.fills_again(phase, migration, &record).await?
             {
-                todo.push((migration, record.begun(Phase::Contract)));
+                if phase == Phase::Expand && !record.begun(Phase::Expand) {
+                    may_begin(migration, dialect)?;
+                }
+                let kept = left::kept(&record, migration, dialect, self.owner);
+                todo.push((migration, record.begun(Phase::Contract), kept));
             }
         }
-        for (migration, contracting) in todo {
+        for (migration, contracting, kept) in todo {
+            self.kept = kept;
             if phase == Phase::Contract && !contracting {
                 self.verify(migration).await?;
                 self.recheck().await?;
@@ -151,6 +161,7 @@ impl Run<'_, '_> {
         unit: std::ops::Range<usize>,
     ) -> Result<usize, Error> {
         let (note, owner) = (self.note(), self.owner);
+        let kept = &self.kept;
         let (leader, mut done) = (&mut *self.leader, 0);
         leader.begin().await?;
         // Read under the term's lock: what another process of this term did meanwhile counts.
@@ -166,7 +177,17 @@ impl Run<'_, '_> {
             let term = leader.term.clone();
             history::begin_entry(&mut leader.session, &entry, &step.summary(), note.as_deref(), &term)
                 .await?;
-            step::together(&mut leader.session, step).await?;
+            let there = record.step(phase, at as i64).is_some();
+            let doing = match phase {
+                Phase::Undo => left::spared(step, kept),
+                _ => Some(step.clone()),
+            };
+            if !there && phase != Phase::Undo {
+                not_there(&mut leader.session, migration, step).await?;
+            }
+            if let Some(step) = doing {
+                step::together(&mut leader.session, &step).await?;
+            }
             history::finish_entry(&mut leader.session, &entry, &term).await?;
             done += 1;
         }
@@ -180,6 +201,10 @@ impl Run<'_, '_> {
         let step = &steps[at];
         self.teller.step(&migration.id, at + 1, steps.len(), step.summary());
         self.recheck().await?;
+        let entries = history::entries(&mut self.leader.session).await?;
+        if Record::of(&entries, &migration.id).step(phase, at as i64).is_none() {
+            not_there(&mut self.leader.session, migration, step).await?;
+        }
         let note = self.note();
         let mut entry = entry(self.owner, migration, phase, at as i64, Digest::of(step));
         let summary = step.summary();
@@ -222,7 +247,13 @@ impl Run<'_, '_> {
         steps: &[Step],
     ) -> Result<(), Error> {
         let entry = entry(self.owner, migration, phase, PHASE, Digest::of(steps));
-        let end = if phase == Phase::Undo { Write::FinishUndo(&entry) } else { Write::Finish(&entry) };
+        if phase != Phase::Undo {
+            return write(self.leader, &self.teller, Write::Finish(&entry)).await.map(drop);
+        }
+        let entries = history::entries(&mut self.leader.session).await?;
+        let record = Record::of(&entries, &migration.id);
+        let stay = left::rows(&mut self.leader.session, &record, migration, &self.kept).await?;
+        let end = Write::FinishUndo { entry: &entry, stay: &stay };
         write(self.leader, &self.teller, end).await.map(drop)
     }
 
@@ -269,6 +300,25 @@ fn entry(owner: &Owner, migration: &Migration, phase: Phase, step: i64, checksum
         owner: Some(owner.name().to_owned()),
         term_id: String::new(),
     }
+}
+
+/// Whether a migration may begin, by its words.
+fn may_begin(migration: &Migration, dialect: Dialect) -> Result<(), Error> {
+    match lint::to_begin(migration, dialect) {
+        findings if findings.is_empty() => Ok(()),
+        findings => Err(Error::Lint(LoadError::Findings(findings))),
+    }
+}
+
+/// Sees that nothing is there yet of what a step that has not begun makes.
+async fn not_there(session: &mut Session, migration: &Migration, step: &Step) -> Result<(), Error> {
+    for object in object::made(step).unwrap_or_default() {
+        if presence::is_there(session, &object).await? {
+            let (step, object) = (step.summary(), object.to_string());
+            return Err(Error::Present { migration: migration.id.clone(), step, object });
+        }
+    }
+    Ok(())
 }
 
 /// Which steps are one transaction. Neighbours on the same table are: between a column and its sync,

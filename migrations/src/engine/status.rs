@@ -1,5 +1,6 @@
 //! How far a schema is: what a person, and the next decision, want to know. Only looks.
 
+use super::left;
 use super::order::{self, Record};
 use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub struct MigrationStatus {
     pub ours: bool,
     /// Who else has expanded something of it: that is left in place.
     pub others: Vec<String>,
+    /// What an undo in the owner's name leaves in place, in words; nothing once contract has begun.
+    pub left: Vec<String>,
     /// Whether its contract has nothing to do.
     pub contract_is_empty: bool,
 }
@@ -65,6 +68,7 @@ pub struct Status {
 pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
     let entries = live(session).await?;
     order::drift(&entries, set, session.dialect())?;
+    let dialect = session.dialect();
     let mut migrations = Vec::new();
     for migration in set.iter() {
         let record = Record::of(&entries, &migration.id);
@@ -85,15 +89,22 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
         migrations.push(MigrationStatus {
             id: migration.id.clone(),
             version: migration.version,
-            expand: state(Phase::Expand),
+            expand: match state(Phase::Expand) {
+                PhaseState::Running if !record.expanding(migration, dialect) => PhaseState::NotStarted,
+                state => state,
+            },
             migrate,
             contract: state(Phase::Contract),
             undo: state(Phase::Undo),
             pending_rows,
             own,
-            ours: record.expanded_by(set.owner()),
+            ours: record.expanded_by(migration, dialect, set.owner()),
             others: record.others(set.owner()).into_iter().collect(),
-            contract_is_empty: migration.steps(Phase::Contract, session.dialect()).is_empty(),
+            left: match record.begun(Phase::Contract) {
+                true => Vec::new(),
+                false => left::described(&record, migration, dialect, set.owner()),
+            },
+            contract_is_empty: migration.steps(Phase::Contract, dialect).is_empty(),
         });
     }
     let next = next(&migrations);
@@ -159,6 +170,6 @@ pub(super) async fn pending(session: &mut Session, migration: &Migration) -> Res
     }
 }
 
-async fn live(session: &mut Session) -> Result<Vec<Entry>, Error> {
+pub(super) async fn live(session: &mut Session) -> Result<Vec<Entry>, Error> {
     if history::present(session).await? { history::entries(session).await } else { Ok(Vec::new()) }
 }

@@ -152,10 +152,18 @@ pub(crate) async fn save_cursor(session: &mut Session, entry: &Entry, term: &Ter
     }
 }
 
-/// Lays a migration's rows aside: what they tell was undone.
-pub(crate) async fn undo_entries(session: &mut Session, migration: &str) -> Result<(), Error> {
-    let sql = "UPDATE tidegate_history SET state = 'undone' WHERE migration = $1 AND state <> 'undone'";
-    change(session, sql, &[migration.into()]).await?;
+/// Lays a migration's rows aside: what they record was undone. These phases' steps stay: what they made is there.
+pub(crate) async fn undo_entries(
+    session: &mut Session,
+    migration: &str,
+    stay: &[(Phase, i64)],
+) -> Result<(), Error> {
+    let sql = "UPDATE tidegate_history SET state = 'undone' \
+               WHERE migration = $1 AND phase = $2 AND step = $3 AND state <> 'undone'";
+    let live = entries(session).await?.into_iter().filter(|e| e.migration == migration);
+    for entry in live.filter(|e| !stay.contains(&(e.phase, e.step))) {
+        change(session, sql, &[migration.into(), entry.phase.as_str().into(), entry.step.into()]).await?;
+    }
     Ok(())
 }
 

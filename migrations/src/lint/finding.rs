@@ -26,6 +26,10 @@ pub enum Rule {
     SafeForm,
     /// What belongs together does not stand together.
     Shape,
+    /// A step says `IF EXISTS` or `IF NOT EXISTS`.
+    IfExists,
+    /// A step of expand has neither an undo nor `irreversible = true`.
+    Undoable,
 }
 
 /// A step of a phase, counted from 0 inside, from 1 in messages.

@@ -38,8 +38,9 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
             }
         }
     }
-    if !expand.is_empty() && migration.steps(Phase::Undo, dialect).is_empty() {
-        let allowed = "undo steps that take expand back";
+    let reversible = (0..expand.len()).any(|step| !migration.is_irreversible(dialect, step));
+    if reversible && migration.steps(Phase::Undo, dialect).is_empty() {
+        let allowed = "undo steps that take expand back, or irreversible = true beside each step of expand";
         add(Phase::Expand, 0, Rule::Shape, "an expand without undo".into(), allowed);
     }
     for (index, step) in migration.steps(Phase::Undo, dialect).iter().enumerate() {

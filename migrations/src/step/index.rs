@@ -14,7 +14,7 @@ const TRIES: u32 = 3;
 
 /// SQLite: the file has one writer anyway.
 pub(super) async fn plain(session: &mut Session, index: &Index) -> Result<(), Error> {
-    let sql = definition(index, "", "IF NOT EXISTS ");
+    let sql = definition(index, "");
     session.run(&sql).await.map_err(|f| Error::of(f, &sql))
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn concurrently(leader: &mut Leader, index: &Index) -> Result<(
             }
             None => {}
         }
-        let built = leader.long_change("an index", &definition(index, "CONCURRENTLY ", "")).await;
+        let built = leader.long_change("an index", &definition(index, "CONCURRENTLY ")).await;
         match built {
             Err(error) if tried < TRIES && error.lock_refused() => {
                 tracing::warn!(%error, index = index.name.as_str(), "a concurrent build is tried again");
@@ -58,10 +58,10 @@ async fn validity(leader: &mut Leader, name: &Name) -> Result<Option<bool>, Erro
     Ok(rows.first().and_then(|r| r.first()).map(|v| *v == Value::Int(1)))
 }
 
-fn definition(index: &Index, concurrently: &str, if_not_exists: &str) -> String {
+fn definition(index: &Index, concurrently: &str) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
     let columns = index.on.iter().map(Name::to_string).collect::<Vec<_>>().join(", ");
     let only = index.only.as_ref().map(|w| format!(" WHERE {}", w.text())).unwrap_or_default();
     let (name, table) = (&index.name, &index.table);
-    format!("CREATE {unique}INDEX {concurrently}{if_not_exists}{name} ON {table} ({columns}){only}")
+    format!("CREATE {unique}INDEX {concurrently}{name} ON {table} ({columns}){only}")
 }

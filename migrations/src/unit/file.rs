@@ -6,8 +6,10 @@ use super::{
 };
 use crate::database::Dialect;
 use crate::lint::{Finding, Place, Rule};
-use serde::Deserialize;
-use std::collections::BTreeMap;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Component, Path};
 
 #[derive(Deserialize)]
@@ -67,9 +69,15 @@ impl Override {
     }
 }
 
-#[derive(Deserialize, Clone)]
-#[serde(rename_all = "snake_case")]
-enum StepFile {
+/// One step, as `{ KIND = … }`, in expand also with `irreversible = true` beside it.
+#[derive(Clone)]
+struct StepFile {
+    kind: StepKind,
+    irreversible: bool,
+}
+
+#[derive(Clone)]
+enum StepKind {
     Sql(String),
     File(String),
     AddColumn(AddColumn),
@@ -79,6 +87,65 @@ enum StepFile {
     Backfill(Backfill),
     Index(Index),
     NotNull(NotNull),
+}
+
+const STEP_FIELDS: [&str; 10] = [
+    "sql",
+    "file",
+    "add_column",
+    "drop_column",
+    "sync",
+    "drop_sync",
+    "backfill",
+    "index",
+    "not_null",
+    "irreversible",
+];
+
+impl<'de> Deserialize<'de> for StepFile {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(StepVisitor)
+    }
+}
+
+struct StepVisitor;
+
+/// Read field by field, so that a flaw is found with its line.
+impl<'de> Visitor<'de> for StepVisitor {
+    type Value = StepFile;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one step, such as { sql = \"…\" }")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StepFile, A::Error> {
+        let (mut kind, mut irreversible) = (None, false);
+        while let Some(field) = map.next_key::<String>()? {
+            let found = match field.as_str() {
+                "irreversible" => {
+                    irreversible = map.next_value()?;
+                    continue;
+                }
+                "sql" => StepKind::Sql(map.next_value()?),
+                "file" => StepKind::File(map.next_value()?),
+                "add_column" => StepKind::AddColumn(map.next_value()?),
+                "drop_column" => StepKind::DropColumn(map.next_value()?),
+                "sync" => StepKind::Sync(map.next_value()?),
+                "drop_sync" => StepKind::DropSync(map.next_value()?),
+                "backfill" => StepKind::Backfill(map.next_value()?),
+                "index" => StepKind::Index(map.next_value()?),
+                "not_null" => StepKind::NotNull(map.next_value()?),
+                other => return Err(A::Error::unknown_field(other, &STEP_FIELDS)),
+            };
+            if kind.replace(found).is_some() {
+                return Err(A::Error::custom(format!(
+                    "a second kind of step, `{field}`: each step is of one kind"
+                )));
+            }
+        }
+        let kind = kind.ok_or_else(|| A::Error::custom("a step of no kind"))?;
+        Ok(StepFile { kind, irreversible })
+    }
 }
 
 impl File {
@@ -118,6 +185,7 @@ impl File {
             plain.insert(phase, steps.unwrap_or_default());
         }
         let mut steps = BTreeMap::new();
+        let mut irreversible: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for phase in Phase::ALL {
             let mut by_dialect = BTreeMap::new();
             for (dialect, over) in
@@ -126,7 +194,15 @@ impl File {
                 let own = over.take(phase).unwrap_or_else(|| plain[&phase].clone());
                 let resolved = own.into_iter().enumerate().filter_map(|(index, step)| {
                     let place = Place { phase, step: index, dialect };
-                    resolve(path, place, step).map_err(|finding| findings.push(*finding)).ok()
+                    if step.irreversible && phase == Phase::Expand {
+                        irreversible.entry(dialect.to_string()).or_default().insert(index);
+                    } else if step.irreversible {
+                        let found = format!("irreversible = true in {phase}");
+                        let allowed =
+                            "irreversible = true beside a step of expand, which a rollback leaves in place";
+                        findings.push(Finding::of_step(path, place, Rule::Form, found, allowed));
+                    }
+                    resolve(path, place, step.kind).map_err(|finding| findings.push(*finding)).ok()
                 });
                 by_dialect.insert(dialect.to_string(), resolved.collect());
             }
@@ -140,6 +216,7 @@ impl File {
             file: path.to_owned(),
             steps,
             verify,
+            irreversible,
         }
     }
 
@@ -169,7 +246,7 @@ impl File {
     }
 }
 
-fn resolve(path: &Path, place: Place, step: StepFile) -> Result<Step, Box<Finding>> {
+fn resolve(path: &Path, place: Place, step: StepKind) -> Result<Step, Box<Finding>> {
     let refuse =
         |rule, found: String, allowed: &str| Box::new(Finding::of_step(path, place, rule, found, allowed));
     let script = |text: &str| {
@@ -181,8 +258,8 @@ fn resolve(path: &Path, place: Place, step: StepFile) -> Result<Step, Box<Findin
         Ok(Step::Sql(statements))
     };
     Ok(match step {
-        StepFile::Sql(text) => script(&text)?,
-        StepFile::File(name) => {
+        StepKind::Sql(text) => script(&text)?,
+        StepKind::File(name) => {
             let text = beside(path, &name).map_err(|found| {
                 refuse(
                     Rule::Path,
@@ -192,13 +269,13 @@ fn resolve(path: &Path, place: Place, step: StepFile) -> Result<Step, Box<Findin
             })?;
             script(&text)?
         }
-        StepFile::AddColumn(s) => Step::AddColumn(s),
-        StepFile::DropColumn(s) => Step::DropColumn(s),
-        StepFile::Sync(s) => Step::Sync(s),
-        StepFile::DropSync(s) => Step::DropSync(s),
-        StepFile::Backfill(s) => Step::Backfill(s),
-        StepFile::Index(s) => Step::Index(s),
-        StepFile::NotNull(s) => Step::NotNull(s),
+        StepKind::AddColumn(s) => Step::AddColumn(s),
+        StepKind::DropColumn(s) => Step::DropColumn(s),
+        StepKind::Sync(s) => Step::Sync(s),
+        StepKind::DropSync(s) => Step::DropSync(s),
+        StepKind::Backfill(s) => Step::Backfill(s),
+        StepKind::Index(s) => Step::Index(s),
+        StepKind::NotNull(s) => Step::NotNull(s),
     })
 }
 

@@ -6,6 +6,7 @@
 #[macro_use]
 mod support;
 
+mod adopt;
 mod child;
 mod crash;
 mod drift;

@@ -1,10 +1,10 @@
 //! An upgrade owns its own migrations: an undo takes what its owner expanded, and nothing else.
 
-on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, pending_rows_are_those_of_own_migrations }
+on_both! { undo_of_a_failed_upgrade_leaves_the_tables_that_were_there, undo_leaves_migrations_at_or_below_from, undo_leaves_what_was_expanded_by_hand, undo_leaves_what_an_earlier_upgrade_contracted, history_without_owners_gains_them_and_keeps_its_rows, unrecorded_rows_are_undone_only_for_their_upgrade, unrecorded_rows_that_asked_what_is_there_stay, pending_rows_are_those_of_own_migrations }
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{MigrationSet, Owner, PhaseState};
+    use tidegate_migrations::{Error, MigrationSet, Owner, PhaseState};
 
     /// Version 1 makes the table, version 2 a column of it.
     const THINGS: &str = "id = '0001_things'\nversion = 1\nold_reads_migrated = true\n\
@@ -145,6 +145,37 @@ mod story {
         assert_eq!(client.texts(owners).await, ["-", "u1"]);
         engine.undo(&upgrade, &term(2), &watch, &cancel).await.unwrap();
         assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
+    }
+
+    pub async fn unrecorded_rows_that_asked_what_is_there_stay(database: Database) {
+        let mut client = at_version_1(&database).await;
+        client.run("CREATE TABLE extra (id INTEGER)").await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let text = |create: &str| {
+            let text = format!(
+                "id = '0002_extra'\nversion = 2\nold_reads_migrated = true\n[expand]\nsteps = [\
+                 {{ sql = '{create} extra (id INTEGER)' }}]\n[undo]\nsteps = [{{ sql = 'DROP TABLE IF EXISTS extra' }}]\n"
+            );
+            set_in(written(&[("0001_things.toml", THINGS), ("0002_extra.toml", &text)]).path()).between(1, 2)
+        };
+        let upgrade = text("CREATE TABLE IF NOT EXISTS").owned_by(Owner::upgrade("u1").with_unrecorded());
+        // As the program before this one recorded the step: it ran, and found the table.
+        for at in [-1, 0] {
+            client
+                .run(&format!(
+                    "INSERT INTO tidegate_history (migration, phase, step, summary, checksum, state, term_revision, \
+                     term_id, started) VALUES ('0002_extra', 'expand', {at}, '', '', 'done', 1, 't1', '')"
+                ))
+                .await;
+        }
+        let Err(Error::Drift { now, .. }) = engine.status(&upgrade).await else { panic!("no checksum yet") };
+        client.run(&format!("UPDATE tidegate_history SET checksum = '{now}' WHERE checksum = ''")).await;
+        let status = engine.status(&upgrade).await.unwrap().migrations.pop().unwrap();
+        assert!(status.left[0].contains("may have found what was there before"), "{status:?}");
+        engine.undo(&upgrade, &term(2), &watch, &cancel).await.unwrap();
+        client.run("SELECT id FROM extra").await;
+        let status = engine.status(&upgrade).await.unwrap().migrations.pop().unwrap();
+        assert_eq!((status.ours, status.expand), (false, PhaseState::NotStarted));
     }
 
     pub async fn unrecorded_rows_are_undone_only_for_their_upgrade(database: Database) {

@@ -194,7 +194,8 @@ mod story {
             { sql = 'CREATE VIEW broken AS SELECT nothing FROM nowhere' }, \
             { add_column = { table = 'absent', column = 'x', type = 'text' } }]\n\
             [undo]\nsteps = [{ sql = 'DROP VIEW IF EXISTS broken' }, { sql = 'DROP TABLE IF EXISTS notes' }, \
-            { drop_column = { table = 'images', column = 'note' } }]\n";
+            { drop_column = { table = 'images', column = 'note' } }, \
+            { drop_column = { table = 'absent', column = 'x' } }]\n";
         let directory = written(&[("0003_note.toml", migration)]);
         let (engine, set, mut client) =
             (database.engine().await, set_in(directory.path()), database.client().await);

@@ -1,0 +1,63 @@
+//! Whether an object is in the database. Only looks.
+
+use crate::database::{Dialect, Session, Value};
+use crate::error::Error;
+use crate::object::Object;
+use crate::sync;
+
+/// Whether it is there. An invalid index is what a build that failed left behind, and counts as none. Not asked of functions, types, schemas and constraints: the database itself refuses to make
+/// one that is there, and no step of ours takes one that is there for its own.
+pub(crate) async fn is_there(session: &mut Session, object: &Object) -> Result<bool, Error> {
+    match (object, session.dialect()) {
+        (Object::Sync { table, new }, _) => sync::is_there(session, table, new).await,
+        (Object::Constraint { .. } | Object::Other { .. }, _) => Ok(false),
+        (Object::Relation { name, .. }, Dialect::Postgres) => {
+            let (schema, name) = qualified(name);
+            let sql = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                       WHERE c.relname = $1 AND n.nspname = coalesce($2, current_schema()) \
+                       AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND NOT i.indisvalid)";
+            count(session, sql, &[name.into(), schema.map_or(Value::Null, Value::from)]).await
+        }
+        (Object::Relation { name, .. }, Dialect::Sqlite) => {
+            let sql = "SELECT count(*) FROM sqlite_master WHERE type IN ('table', 'view', 'index') \
+                       AND lower(name) = lower($1)";
+            count(session, sql, &[qualified(name).1.into()]).await
+        }
+        (Object::Column { table, name }, Dialect::Postgres) => {
+            let sql = "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = $2 \
+                       AND attnum > 0 AND NOT attisdropped";
+            count(session, sql, &[quoted(table).as_str().into(), name.as_str().into()]).await
+        }
+        (Object::Column { table, name }, Dialect::Sqlite) => {
+            let sql = "SELECT count(*) FROM pragma_table_xinfo($1) WHERE lower(name) = lower($2)";
+            count(session, sql, &[qualified(table).1.into(), name.as_str().into()]).await
+        }
+        (Object::Trigger { table, name }, Dialect::Postgres) => {
+            let sql = "SELECT count(*) FROM pg_trigger WHERE tgrelid = to_regclass($1) AND tgname = $2";
+            count(session, sql, &[quoted(table).as_str().into(), name.as_str().into()]).await
+        }
+        (Object::Trigger { name, .. }, Dialect::Sqlite) => {
+            let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND lower(name) = lower($1)";
+            count(session, sql, &[name.as_str().into()]).await
+        }
+    }
+}
+
+/// Whether [`is_there`] can tell.
+pub(crate) fn can_tell(object: &Object) -> bool {
+    !matches!(object, Object::Constraint { .. } | Object::Other { .. })
+}
+
+async fn count(session: &mut Session, sql: &str, values: &[Value]) -> Result<bool, Error> {
+    let rows = session.read(sql, values).await.map_err(|f| Error::of(f, sql))?;
+    Ok(rows.first().and_then(|r| r.first()).and_then(Value::int).unwrap_or_default() > 0)
+}
+
+/// The schema that is written before a name, and the name.
+fn qualified(name: &str) -> (Option<&str>, &str) {
+    name.rsplit_once('.').map_or((None, name), |(schema, name)| (Some(schema), name))
+}
+
+fn quoted(name: &str) -> String {
+    name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".")
+}
