@@ -86,7 +86,7 @@ impl Cli {
             Verb::Fleet(args) => asking(args.run(&self.reach)),
             Verb::Release(args) => asking(args.run(&self.reach)),
             Verb::Metadata(args) => asking(args.run(&self.reach)),
-            Verb::Schema(args) => asking(args.run(self.reach.json)),
+            Verb::Schema(args) => asking(args.run(self.reach.who(), self.reach.json)),
             Verb::Certificate(args) => args.run(self.reach.json),
             Verb::Task(args) => asking(args.run(&self.reach)),
             Verb::Token(args) => asking(args.run(&self.reach)),

@@ -43,6 +43,10 @@ pub struct SchemaFacts {
     pub contracted: bool,
     /// Expand was undone, or was never begun.
     pub clean: bool,
+    /// What an undo leaves in place, in words: irreversible steps, and what another owner expanded.
+    pub left: Vec<String>,
+    /// What forbids to begin, with the command that helps: it is found before the upgrade is bound to its schema.
+    pub obstacles: Vec<String>,
     /// Why the database cannot list its sessions, where it cannot: contract then needs an approval that accepts that.
     pub sessions_unknown: Option<String>,
     /// The job that runs now, in a word, with its progress.

@@ -1,6 +1,8 @@
 //! `tidegate schema …`: one database, looked at or changed by hand, for those who run no coordinator on it. The
 //! database's own lock and term hold against a coordinator that does.
 
+mod adopt;
+
 use super::exit::{Failure, Outcome};
 use super::show;
 use crate::act::schema::{BY_HAND, recorded};
@@ -11,8 +13,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tidegate_migrations::{
-    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Phase, PhaseProgress, PhaseState,
-    SchemaIdentity, SessionKind, Sessions, Status, Term,
+    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Owner, Phase, PhaseProgress,
+    PhaseState, SchemaIdentity, SessionKind, Sessions, Status, Term,
 };
 use tidegate_planner::certificate::{Sealed, joined, sessions_flaws};
 use tidegate_proto::ServiceVersion;
@@ -76,13 +78,25 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         certificate: PathBuf,
     },
-    /// Take expand back.
+    /// Mark migrations as present, because what they make is in the database already. No undo takes them back.
+    #[command(after_help = adopt::AFTER)]
+    Adopt {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        adopt: adopt::Adopt,
+    },
+    /// Take expand back: what was expanded by hand, and of it what --from and --to name.
     Undo {
         #[command(flatten)]
         which: Which,
         /// Your statement that nothing of the new version runs any more: nobody else is asked.
         #[arg(long, required = true)]
         nothing_new_runs: bool,
+        /// Take back what this upgrade expanded instead, by its ID; `unrecorded`: what a coordinator expanded before
+        /// owners were recorded.
+        #[arg(long, value_name = "UPGRADE")]
+        made_by: Option<String>,
     },
 }
 
@@ -94,13 +108,22 @@ struct Opened {
 
 impl Args {
     /// Looks, or does it.
-    pub async fn run(self, as_json: bool) -> Result<Outcome, Failure> {
+    pub async fn run(self, who: String, as_json: bool) -> Result<Outcome, Failure> {
         let (which, phase, certificate) = match self.verb {
             Verb::Check { which } => return check(&which.open().await?, as_json).await,
             Verb::Expand { which } => (which, Phase::Expand, None),
             Verb::Migrate { which } => (which, Phase::Migrate, None),
             Verb::Contract { which, certificate } => (which, Phase::Contract, Some(certificate)),
-            Verb::Undo { which, .. } => (which, Phase::Undo, None),
+            Verb::Adopt { which, adopt } => return adopt.run(which, who, as_json).await,
+            Verb::Undo { which, made_by, .. } => {
+                let mut opened = which.open().await?;
+                opened.set = opened.set.owned_by(match made_by.as_deref() {
+                    None => Owner::by_hand(),
+                    Some("unrecorded") => Owner::by_hand().with_unrecorded(),
+                    Some(upgrade) => Owner::upgrade(upgrade),
+                });
+                return opened.run(Phase::Undo, None, as_json).await;
+            }
         };
         let opened = which.open().await?;
         let proof = certificate.map(|path| opened.proof(&path)).transpose()?;
@@ -134,6 +157,12 @@ impl Opened {
     /// created at revision 1).
     fn term(&self) -> Term {
         self.identity.term.clone().unwrap_or_else(|| Term { revision: 1, id: BY_HAND.to_owned() })
+    }
+
+    /// What the undo has left in place, and why.
+    async fn left(&self) -> Result<Vec<String>, Failure> {
+        let status = self.engine.status(&self.set).await.map_err(failed)?;
+        Ok(status.migrations.into_iter().filter(|m| m.own).flat_map(|m| m.left).collect())
     }
 
     fn proof(&self, path: &Path) -> Result<Sealed, Failure> {
@@ -186,10 +215,16 @@ impl Opened {
             (Phase::Contract, None) => return Err(Failure::refused("contract runs on a certificate only")),
         };
         let done = done.map_err(failed)?;
+        let left = match phase {
+            Phase::Undo => self.left().await?,
+            _ => Vec::new(),
+        };
         if as_json {
-            show::json(&json!({ "phase": phase.as_str(), "steps": done.steps, "rows": done.rows }))?;
+            let (steps, rows) = (done.steps, done.rows);
+            show::json(&json!({ "phase": phase.as_str(), "steps": steps, "rows": rows, "left_in_place": left }))?;
         } else {
             show::text(&format!("{phase}: {} steps, {} rows", done.steps, done.rows))?;
+            left.iter().try_for_each(|left| show::text(&format!("left in place: {left}")))?;
         }
         Ok(Outcome::Good)
     }
@@ -234,6 +269,7 @@ async fn narrate(mut told: watch::Receiver<PhaseProgress>) {
 async fn check(opened: &Opened, as_json: bool) -> Result<Outcome, Failure> {
     let status = opened.engine.status(&opened.set).await.map_err(failed)?;
     let next = status.next.map(Phase::as_str);
+    let obstacles = opened.engine.obstacles(&opened.set).await.map_err(failed)?;
     if as_json {
         let migrations: Vec<_> = status
             .migrations
@@ -241,14 +277,17 @@ async fn check(opened: &Opened, as_json: bool) -> Result<Outcome, Failure> {
             .map(|m| {
                 json!({
                     "id": m.id, "version": m.version, "expand": word(m.expand), "migrate": word(m.migrate),
-                    "contract": word(m.contract), "undo": word(m.undo), "pending_rows": m.pending_rows,
+                    "contract": word(m.contract), "undo": word(m.undo), "pending_rows": m.pending_rows, "own": m.own,
+                    "left_in_place": m.left,
                 })
             })
             .collect();
         let id = opened.identity.id.as_ref().map(|id| id.0.clone());
-        show::json(&json!({ "schema": id, "next": next, "migrations": migrations }))?;
+        let all = json!({ "schema": id, "next": next, "migrations": migrations, "obstacles": obstacles });
+        show::json(&all)?;
     } else {
         show::text(&described(&status))?;
+        obstacles.iter().try_for_each(|what| show::text(&format!("cannot begin: {what}")))?;
     }
     Ok(match status.next {
         None => Outcome::Good,
@@ -299,6 +338,8 @@ fn failed(error: Error) -> Failure {
         | Error::Drift { .. }
         | Error::Order { .. }
         | Error::Unverified { .. }
+        | Error::Present { .. }
+        | Error::NotAsAdopted { .. }
         | Error::Recheck { .. } => Failure::refused(message),
         _ => Failure::failed(message),
     }

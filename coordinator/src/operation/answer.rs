@@ -36,6 +36,7 @@ pub fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::
         waves: upgrade.waves.as_ref().map_or(0, |division| short(division.sizes.len())),
         done: short(done),
         instances: short(if active { service.map_or(0, ServiceFleet::len) } else { total(upgrade) }),
+        left_in_place: upgrade.schema.as_ref().map(|schema| schema.left.clone()).unwrap_or_default(),
     }
 }
 

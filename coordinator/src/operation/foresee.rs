@@ -22,8 +22,15 @@ pub async fn foresee(
 ) -> Result<ForeseeUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
     let id = start::name(&asked.id, &spec)?;
-    let (_, reply) = look(room, &id, &spec).await?;
-    Ok(reply)
+    look(room, &id, &spec).await.map(|looked| looked.reply)
+}
+
+/// What starting an upgrade would do, with what its database shows.
+pub(super) struct Looked {
+    pub schema: Option<SchemaBinding>,
+    /// What forbids to begin in the database.
+    pub obstacles: Vec<String>,
+    pub reply: ForeseeUpgradeReply,
 }
 
 /// The same, with the schema that the database shows.
@@ -31,8 +38,9 @@ pub(super) async fn look(
     room: &Room,
     id: &UpgradeId,
     spec: &Spec,
-) -> Result<(Option<SchemaBinding>, ForeseeUpgradeReply), OperationError> {
-    let (schema, away) = unless_away(schema::look_only(room, id, spec).await)?;
+) -> Result<Looked, OperationError> {
+    let (seen, away) = unless_away(schema::look_only(room, id, spec).await)?;
+    let (schema, obstacles) = seen.map_or((None, Vec::new()), |(schema, found)| (Some(schema), found));
     let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec);
     if away.is_none() {
         let warned = schema::warnings(room, id, spec).await.unwrap_or_else(|unread| vec![unread]);
@@ -40,13 +48,14 @@ pub(super) async fn look(
         findings.extend(warned.into_iter().take(WARNED).map(warning));
     }
     findings.extend(away);
-    Ok((schema, ForeseeUpgradeReply { findings, waves }))
+    findings.extend(obstacles.iter().map(|what| Finding { blocking: true, what: what.clone() }));
+    Ok(Looked { schema, obstacles, reply: ForeseeUpgradeReply { findings, waves } })
 }
 
 /// What was found, or that the database does not answer: the upgrade then waits for it in preflight.
-pub(super) fn unless_away(
-    looked: Result<Option<SchemaBinding>, Unbound>,
-) -> Result<(Option<SchemaBinding>, Option<Finding>), Unbound> {
+pub(super) fn unless_away<T>(
+    looked: Result<Option<T>, Unbound>,
+) -> Result<(Option<T>, Option<Finding>), Unbound> {
     match looked {
         Err(unbound) if unbound.is_away() => {
             let what = format!("the upgrade waits in preflight for its database: {}", unbound.told());

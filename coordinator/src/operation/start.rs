@@ -19,13 +19,18 @@ pub async fn start(
     let spec = spec::parse(&asked.spec)?;
     let asker = remarking(&asked.who, "why", "")?;
     let id = name(&asked.id, &spec)?;
-    let (schema, ForeseeUpgradeReply { mut findings, waves }) = foresee::look(room, &id, &spec).await?;
+    let foresee::Looked { schema, obstacles, reply } = foresee::look(room, &id, &spec).await?;
+    let ForeseeUpgradeReply { mut findings, waves } = reply;
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
     let request = StartRequest { id: id.clone(), spec, schema, asker };
     // The database is claimed only for an upgrade that nothing else stands in the way of.
     wish::ponder(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
+    if !obstacles.is_empty() {
+        let found = obstacles.join("; ");
+        return Err(OperationError::Refused(format!("preflight found what would stop the upgrade: {found}")));
+    }
     let request = match &request.schema {
         Some(_) => {
             let (schema, away) = foresee::unless_away(schema::bind(room, seat, &id, &request.spec).await)?;

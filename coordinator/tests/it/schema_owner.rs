@@ -17,6 +17,26 @@ steps = [{ sql = "CREATE TABLE things (id integer PRIMARY KEY, shade text)" }]
 steps = [{ sql = "DROP TABLE IF EXISTS things" }]
 "#;
 
+/// As in files that ran elsewhere: it has no lower bound, asks what is there, and is irreversible.
+const FORMER: &str = r#"
+id = "0001_things"
+version = 1
+old_reads_migrated = false
+[expand]
+steps = [{ sql = "CREATE TABLE IF NOT EXISTS things (id integer PRIMARY KEY, shade text)" }]
+[undo]
+steps = [{ sql = "DROP TABLE IF EXISTS things" }]
+"#;
+
+/// Version 2 keeps a table whatever happens.
+const KEPT: &str = r#"
+id = "0003_kept"
+version = 2
+old_reads_migrated = true
+[expand]
+steps = [{ sql = "CREATE TABLE kept (id integer)", irreversible = true }]
+"#;
+
 /// A directory with two migrations, of version 1 and of version 2, and the URL of a database without tables.
 async fn place() -> (tempfile::TempDir, String) {
     let place = tempfile::tempdir().unwrap();
@@ -87,6 +107,41 @@ async fn rollback_keeps_what_version_1_made_by_hand() {
     assert!(waited.out.contains("over: rolled-back"), "{waited:?}");
     assert_eq!(number(&url, COUNT).await, Some(50), "{}", daemon.log());
     assert_eq!(number(&url, COLOURS).await, None, "its own column is gone");
+    let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
+    assert!(spread.out.contains("4 at 1"), "{spread:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn adopted_table_of_50_rows_survives_a_rollback() {
+    let (place, url) = place().await;
+    std::fs::write(place.path().join("migrations/things/0001_things.toml"), FORMER).unwrap();
+    std::fs::write(place.path().join("migrations/things/0003_kept.toml"), KEPT).unwrap();
+    sql(&url, "CREATE TABLE things (id integer PRIMARY KEY, shade text)").await;
+    sql(&url, ROWS).await;
+    let daemon = daemon(place.path(), &url);
+    let refused = roll_back(&daemon).await;
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.err.contains("tidegate schema adopt --to 1"), "{refused:?}");
+    assert_eq!(number(&url, "SELECT count(*) FROM tidegate_history").await, None, "nothing was claimed");
+
+    let adopt = ["adopt", "--to", "1", "--why", "made by the installer"];
+    let would = schema(place.path(), &url, &[&adopt[..], &["--dry-run"]].concat());
+    assert!(would.code == 0 && would.out.contains("\"dry_run\":true"), "{would:?}");
+    assert!(would.out.contains("0001_things"), "{would:?}");
+    assert_eq!(number(&url, "SELECT count(*) FROM tidegate_history").await, None, "only shown");
+    let done = schema(place.path(), &url, &adopt);
+    assert_eq!(done.code, 0, "{done:?}");
+
+    let waited = roll_back(&daemon).await;
+    assert_eq!(waited.code, 1, "{waited:?}\n{}", daemon.log());
+    assert!(waited.out.contains("over: rolled-back"), "an irreversible baseline forbids nothing: {waited:?}");
+    assert_eq!(number(&url, COUNT).await, Some(50), "{}", daemon.log());
+    assert_eq!(number(&url, COLOURS).await, None, "its own column is gone");
+    assert_eq!(number(&url, "SELECT count(*) FROM kept").await, Some(0), "irreversible");
+    for verb in [["upgrade", "status", "u1"], ["upgrade", "explain", "u1"], ["upgrade", "history", "u1"]] {
+        let said = daemon.ask(&verb);
+        assert!(said.out.contains("CREATE TABLE kept") && said.out.contains("irreversible"), "{said:?}");
+    }
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("4 at 1"), "{spread:?}");
 }

@@ -47,6 +47,18 @@ impl KeyColumn {
             found: format!("key {} {found}", step.key.as_str()),
             needs: "a column without nulls that is the primary key or has a unique index of its own".into(),
         };
+        if session.dialect() == Dialect::Sqlite {
+            // A primary key that is no INTEGER may be null there, and a walk by key passes such rows by.
+            let (table, column) = (&step.table, &step.key);
+            let nulls = format!("SELECT count(*) FROM {table} WHERE {column} IS NULL");
+            match session.read(&nulls, &[]).await.map(|found| found.first().and_then(|row| row.first()?.int())) {
+                Ok(Some(1..)) => return Err(unsupported("is null in some rows")),
+                Ok(_) => {}
+                // No such column: said below. Anything else is the database's own trouble.
+                Err(failure) if rows.is_empty() => tracing::debug!(%failure, "the key is no column"),
+                Err(failure) => return Err(Error::of(failure, &nulls)),
+            }
+        }
         match rows.first().map(Vec::as_slice) {
             Some([Value::Text(kind), Value::Int(1)]) => Ok(KeyColumn {
                 table: step.table.to_string(),

@@ -1,6 +1,6 @@
 //! The way of a schema through its phases, and back.
 
-on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract }
+on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, fill_refuses_a_key_that_is_null, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract }
 
 mod story {
     use crate::support::*;
@@ -184,6 +184,29 @@ mod story {
         let lost = "SELECT count(*) FROM images WHERE id LIKE 'new-%' AND visibility <> CASE \
                     CAST(substr(id, 5) AS integer) % 3 WHEN 0 THEN 'private' WHEN 1 THEN 'shared' ELSE 'public' END";
         assert_eq!(client.number(lost).await, 0, "what the new version wrote is what it reads");
+    }
+
+    pub async fn fill_refuses_a_key_that_is_null(database: Database) {
+        let mut client = database.client().await;
+        client.run("CREATE TABLE notes (id TEXT PRIMARY KEY, note TEXT)").await;
+        client.run("INSERT INTO notes VALUES ('a', NULL)").await;
+        let null = client.try_run("INSERT INTO notes VALUES (NULL, NULL)").await;
+        let text = "id = '0002_note'\nversion = 2\nold_reads_migrated = true\n[migrate]\nrequires = 'expanded'\n\
+            steps = [{ backfill = { table = 'notes', key = 'id', where = 'note IS NULL', set = { note = \"'x'\" } } }]\n\
+            verify = 'SELECT count(*) FROM notes WHERE note IS NULL'\n";
+        let (engine, set) = (database.engine().await, set_in(written(&[("0002_note.toml", text)]).path()));
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        let filled = engine.migrate(&set, &term(1), &watch, &cancel).await;
+        if database.dialect() == Dialect::Postgres {
+            assert!(null.is_err() && filled.is_ok(), "PostgreSQL has no null in a primary key");
+            return;
+        }
+        let said = filled.unwrap_err().to_string();
+        assert!(said.contains("key id is null in some rows"), "{said}");
+        client.run("DELETE FROM notes WHERE id IS NULL").await;
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        assert_eq!(client.number("SELECT count(*) FROM notes WHERE note = 'x'").await, 1);
     }
 
     pub async fn an_undo_follows_an_expand_that_was_cut_off(database: Database) {

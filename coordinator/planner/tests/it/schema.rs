@@ -164,3 +164,40 @@ fn an_upgrade_that_never_found_its_database_can_be_ended() {
     world.run();
     assert!(matches!(world.phase(), Phase::Failed { .. }), "{:?}", world.phase());
 }
+
+#[test]
+fn obstacles_in_the_database_hold_an_upgrade_in_preflight() {
+    let mut world = World::at_version_1(3);
+    world.start(with_schema(json!({}))).unwrap();
+    let finding = "migration 0001_things is of version 1, at or below `from`, and is not finished".to_owned();
+    world.facts = Some(tidegate_planner::SchemaFacts {
+        obstacles: vec![finding.clone()],
+        found: Some(binding(MigrateOrder::BeforeRoll)),
+        clean: true,
+        ..Default::default()
+    });
+    let last = world.turn().1;
+    assert_eq!(world.phase(), Phase::Preflight);
+    assert_eq!(last.waiting[&upgrade_id()], [Reason::Preflight { finding }]);
+    assert!(last.actions.iter().any(|action| action.schema_of() == Some(&upgrade_id())), "it is looked at again");
+    world.facts = None;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed, "once it is removed, the upgrade goes on");
+}
+
+#[test]
+fn what_an_undo_leaves_in_place_is_recorded() {
+    let mut world = World::at_version_1(3);
+    world.start_with_schema(with_schema(json!({"approvals": ["roll"]})), MigrateOrder::BeforeRoll);
+    world.run();
+    let asker = Asker { who: "op".into(), why: "second thoughts".into(), accepts: Default::default() };
+    let commit =
+        ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let left = "`CREATE TABLE kept (id integer)` of 0002_it (irreversible)".to_owned();
+    world.leaves_in_place = vec![left.clone()];
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(world.upgrade().unwrap().schema.as_ref().unwrap().left, [left]);
+}

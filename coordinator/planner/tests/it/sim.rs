@@ -74,6 +74,8 @@ pub struct World {
     pub group_uncounted: BTreeMap<tidegate_proto::GroupName, u64>,
     pub facts: Option<SchemaFacts>,
     pub jobs: Vec<SchemaJob>,
+    /// What an undo leaves in place.
+    pub leaves_in_place: Vec<String>,
     /// What the database answers when a certificate is made.
     pub evidence: DatabaseEvidence,
     pub certificate: Option<Certificate>,
@@ -110,6 +112,7 @@ impl World {
             group_uncounted: BTreeMap::new(),
             facts: None,
             jobs: Vec::new(),
+            leaves_in_place: Vec::new(),
             evidence: DatabaseEvidence {
                 pending_rows: 0,
                 sessions: Ok(sessions(&["pantry-api/2/n0", "tidegate/7/schema"])),
@@ -202,7 +205,10 @@ impl World {
             SchemaJob::Expand => (facts.expanded, facts.clean) = (true, false),
             SchemaJob::Migrate => facts.migrated = true,
             SchemaJob::Contract { .. } => facts.contracted = true,
-            SchemaJob::Undo => *facts = SchemaFacts { clean: true, ..SchemaFacts::default() },
+            SchemaJob::Undo => {
+                let left = self.leaves_in_place.clone();
+                *facts = SchemaFacts { clean: true, left, ..SchemaFacts::default() };
+            }
         }
         self.jobs.push(job);
     }

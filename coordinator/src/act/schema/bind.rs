@@ -15,20 +15,21 @@ impl From<Unbound> for OperationError {
     }
 }
 
-/// What a spec's schema is, without changing anything. A database that was never claimed has no id yet: until then
+/// What a spec's schema is and what forbids to begin, without changing anything. A database that was never claimed has no id yet: until then
 /// it stands under the name `unclaimed`.
 pub async fn look_only(
     room: &Room,
     upgrade: &UpgradeId,
     spec: &Spec,
-) -> Result<Option<SchemaBinding>, Unbound> {
+) -> Result<Option<(SchemaBinding, Vec<String>)>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
     bound.facts().await?;
     let identity = bound.engine.identity().await?;
     let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
-    binding(&bound, &id).map(Some)
+    let obstacles = bound.obstacles().await?;
+    Ok(Some((binding(&bound, &id)?, obstacles)))
 }
 
 /// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.

@@ -14,6 +14,9 @@ use tidegate_proto::{Digest, Revision, ServiceVersion, UpgradeId};
 /// The term of a database that no coordinator has led yet, and a person worked on.
 pub const BY_HAND: &str = "by-hand";
 
+/// The most things left in place that are recorded.
+const MOST_LEFT: usize = 50;
+
 /// Why a schema cannot be worked on from here; it waits, and is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
@@ -110,6 +113,11 @@ impl Bound {
         Ok(Self { engine, set, digest, variable: variable.clone(), endpoints: endpoints(schema)? })
     }
 
+    /// What forbids to begin, found in the database and in the files, each with the command that helps.
+    pub async fn obstacles(&self) -> Result<Vec<String>, Unbound> {
+        Ok(self.engine.obstacles(&self.set).await?)
+    }
+
     /// How far the database is, by its own history.
     pub async fn facts(&self) -> Result<SchemaFacts, Unbound> {
         let status = self.engine.status(&self.set).await?;
@@ -125,6 +133,8 @@ impl Bound {
             migrated: all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
             contracted: all(|m| m.contract == PhaseState::Done),
             clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
+            // A few name the kind; the history in the database names them all.
+            left: own().flat_map(|m| m.left.clone()).take(MOST_LEFT).collect(),
             sessions_unknown,
             obeyed: obeyed.and_then(|term| Some((term.id.parse().ok()?, Revision(term.revision)))),
             ..SchemaFacts::default()

@@ -75,6 +75,13 @@ async fn attempt(
     if job == SchemaJob::Look || !acknowledged(room, &seen) {
         return Ok(seen);
     }
+    if job == SchemaJob::Expand && seen.clean && !seen.expanded {
+        // Found again here: the upgrade may have waited long since it was started.
+        let obstacles = bound.obstacles().await.map_err(|e| e.told())?;
+        if !obstacles.is_empty() {
+            return Err(obstacles.join("; "));
+        }
+    }
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
     }
@@ -108,9 +115,14 @@ async fn attempt(
 async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<SchemaFacts, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
-    let seen = Bound::open(room, id, spec, schema, None).await?.facts().await?;
+    let bound = Bound::open(room, id, spec, schema, None).await?;
+    let seen = bound.facts().await?;
     if !acknowledged(room, &seen) {
         return Ok(seen);
+    }
+    let obstacles = bound.obstacles().await?;
+    if !obstacles.is_empty() {
+        return Ok(SchemaFacts { obstacles, ..seen });
     }
     let found = bind::bind(room, seat, id, spec).await?;
     let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts().await?;

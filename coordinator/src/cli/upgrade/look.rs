@@ -83,7 +83,7 @@ fn described(reply: &UpgradeStatusReply) -> String {
 }
 
 fn heading(upgrade: &UpgradeSummary) -> String {
-    format!(
+    let text = format!(
         "upgrade   {}\nhop       {} {} -> {} ({})\nstands    {}\ndone      {}/{}\nby        {} at {}\n",
         upgrade.id,
         upgrade.service,
@@ -95,7 +95,12 @@ fn heading(upgrade: &UpgradeSummary) -> String {
         upgrade.instances,
         upgrade.by,
         show::time(upgrade.at),
-    )
+    );
+    text + &left_in_place(upgrade)
+}
+
+fn left_in_place(upgrade: &UpgradeSummary) -> String {
+    upgrade.left_in_place.iter().map(|left| format!("left in place in the database: {left}\n")).collect()
 }
 
 /// `tidegate upgrade explain`.
@@ -124,6 +129,7 @@ fn explained(reply: &ExplainUpgradeReply) -> String {
         text.push_str(&format!("it waits for{at}\n{}", show::reasons(&reply.reasons, reply.more)));
     } else if over {
         text.push_str("it is over and waits for nothing\n");
+        text.push_str(&reply.upgrade.as_ref().map(left_in_place).unwrap_or_default());
     } else if let Some(held) = reply.upgrade.as_ref().filter(|upgrade| upgrade.paused) {
         // Reasons are written a moment after the pause.
         text.push_str(&format!("`tidegate upgrade resume {}` lets it go on\n", held.id));

@@ -15,6 +15,14 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
     }
     let nothing = SchemaFacts::default();
     let facts = draft.facts().unwrap_or(&nothing);
+    if !facts.obstacles.is_empty() {
+        for finding in &facts.obstacles {
+            draft.wait(Reason::Preflight { finding: finding.clone() });
+        }
+        // Looked at again until a person has removed them.
+        draft.schema(SchemaJob::Bind);
+        return false;
+    }
     let Some(found) = facts.found.clone() else {
         see_to(draft, SchemaJob::Bind, facts);
         return false;

@@ -13,7 +13,7 @@ use crate::release::need;
 use crate::upgrade::phase::Move;
 use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::record::upgrade::Former;
+use tidegate_proto::record::upgrade::{Former, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, mutant};
 
@@ -112,7 +112,7 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     let known = acknowledged(draft);
     let back = all_at(draft, former.release.version);
     if clean && known && back && !draft.has_commits() {
-        leave(draft, &former, "the ceiling is lowered and acknowledged");
+        leave(draft, &former, Vec::new(), "the ceiling is lowered and acknowledged");
     }
 }
 
@@ -123,12 +123,17 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
     let back = all_at(draft, former.release.version);
     if back && !draft.has_commits() && schema::run(draft, SchemaJob::Undo, undone) {
-        leave(draft, &former, "the database's history shows expand undone");
+        let left = draft.facts().map(|facts| facts.left.clone()).unwrap_or_default();
+        let mut because = "the database's history shows expand undone".to_owned();
+        if !left.is_empty() {
+            because.push_str(&format!("; left in place: {}", left.join(", ")));
+        }
+        leave(draft, &former, left, &because);
     }
 }
 
 /// One step back; where it is the last, the window is put back as it was.
-fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
+fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &str) {
     let upgrade = draft.upgrade;
     let next = crate::upgrade::phase::transition(&upgrade.phase, Move::Retreated, upgrade.schema.as_ref());
     let over = next.is_ok_and(|phase| phase.is_over());
@@ -136,7 +141,12 @@ fn leave(draft: &mut Draft<'_>, former: &Former, because: &str) {
         return;
     }
     let extra = if over { restored(draft, former) } else { Commit::new() };
-    draft.advance(Move::Retreated, extra, |_| (), because);
+    let record = |body: &mut Upgrade| {
+        if let Some(schema) = &mut body.schema {
+            schema.left = left;
+        }
+    };
+    draft.advance(Move::Retreated, extra, record, because);
 }
 
 /// The window as it was; where there was none, one that admits every version that releases leave. It stays at the old
