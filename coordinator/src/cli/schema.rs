@@ -221,7 +221,9 @@ impl Opened {
         };
         if as_json {
             let (steps, rows) = (done.steps, done.rows);
-            show::json(&json!({ "phase": phase.as_str(), "steps": steps, "rows": rows, "left_in_place": left }))?;
+            show::json(
+                &json!({ "phase": phase.as_str(), "steps": steps, "rows": rows, "left_in_place": left }),
+            )?;
         } else {
             show::text(&format!("{phase}: {} steps, {} rows", done.steps, done.rows))?;
             left.iter().try_for_each(|left| show::text(&format!("left in place: {left}")))?;

@@ -34,11 +34,7 @@ pub(super) struct Looked {
 }
 
 /// The same, with the schema that the database shows.
-pub(super) async fn look(
-    room: &Room,
-    id: &UpgradeId,
-    spec: &Spec,
-) -> Result<Looked, OperationError> {
+pub(super) async fn look(room: &Room, id: &UpgradeId, spec: &Spec) -> Result<Looked, OperationError> {
     let (seen, away) = unless_away(schema::look_only(room, id, spec).await)?;
     let (schema, obstacles) = seen.map_or((None, Vec::new()), |(schema, found)| (Some(schema), found));
     let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec);

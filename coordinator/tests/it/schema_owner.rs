@@ -83,14 +83,17 @@ fn daemon(place: &Path, url: &str) -> Daemon {
     })
 }
 
-/// Upgrades four instances from 1 to 2, of which one breaks at 2: it is rolled back.
-async fn roll_back(daemon: &Daemon) -> Said {
+/// Four instances at version 1, of which one breaks at 2; they work until the token is cancelled.
+async fn herd(daemon: &Daemon) -> CancellationToken {
     let end = CancellationToken::new();
     tokio::spawn(daemon.herd(4).await.break_at_2(1).run(end.clone()));
+    end
+}
+
+/// Upgrades them from 1 to 2 until it is over: one breaks, so it is rolled back.
+fn upgrade(daemon: &Daemon) -> Said {
     let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 2\n{}", crate::schema::SCHEMA)));
-    let waited = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1", "--wait"]);
-    end.cancel();
-    waited
+    daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1", "--wait"])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,13 +105,15 @@ async fn rollback_keeps_what_version_1_made_by_hand() {
     }
     sql(&url, ROWS).await;
     let daemon = daemon(place.path(), &url);
-    let waited = roll_back(&daemon).await;
+    let end = herd(&daemon).await;
+    let waited = upgrade(&daemon);
     assert_eq!(waited.code, 1, "{waited:?}\n{}", daemon.log());
     assert!(waited.out.contains("over: rolled-back"), "{waited:?}");
     assert_eq!(number(&url, COUNT).await, Some(50), "{}", daemon.log());
     assert_eq!(number(&url, COLOURS).await, None, "its own column is gone");
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("4 at 1"), "{spread:?}");
+    end.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +124,8 @@ async fn adopted_table_of_50_rows_survives_a_rollback() {
     sql(&url, "CREATE TABLE things (id integer PRIMARY KEY, shade text)").await;
     sql(&url, ROWS).await;
     let daemon = daemon(place.path(), &url);
-    let refused = roll_back(&daemon).await;
+    let end = herd(&daemon).await;
+    let refused = upgrade(&daemon);
     assert_eq!(refused.code, 3, "{refused:?}");
     assert!(refused.err.contains("tidegate schema adopt --to 1"), "{refused:?}");
     assert_eq!(number(&url, "SELECT count(*) FROM tidegate_history").await, None, "nothing was claimed");
@@ -132,7 +138,7 @@ async fn adopted_table_of_50_rows_survives_a_rollback() {
     let done = schema(place.path(), &url, &adopt);
     assert_eq!(done.code, 0, "{done:?}");
 
-    let waited = roll_back(&daemon).await;
+    let waited = upgrade(&daemon);
     assert_eq!(waited.code, 1, "{waited:?}\n{}", daemon.log());
     assert!(waited.out.contains("over: rolled-back"), "an irreversible baseline forbids nothing: {waited:?}");
     assert_eq!(number(&url, COUNT).await, Some(50), "{}", daemon.log());
@@ -144,4 +150,5 @@ async fn adopted_table_of_50_rows_survives_a_rollback() {
     }
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("4 at 1"), "{spread:?}");
+    end.cancel();
 }

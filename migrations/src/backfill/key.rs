@@ -51,7 +51,11 @@ impl KeyColumn {
             // A primary key that is no INTEGER may be null there, and a walk by key passes such rows by.
             let (table, column) = (&step.table, &step.key);
             let nulls = format!("SELECT count(*) FROM {table} WHERE {column} IS NULL");
-            match session.read(&nulls, &[]).await.map(|found| found.first().and_then(|row| row.first()?.int())) {
+            match session
+                .read(&nulls, &[])
+                .await
+                .map(|found| found.first().and_then(|row| row.first()?.int()))
+            {
                 Ok(Some(1..)) => return Err(unsupported("is null in some rows")),
                 Ok(_) => {}
                 // No such column: said below. Anything else is the database's own trouble.

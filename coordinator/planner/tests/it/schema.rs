@@ -179,7 +179,10 @@ fn obstacles_in_the_database_hold_an_upgrade_in_preflight() {
     let last = world.turn().1;
     assert_eq!(world.phase(), Phase::Preflight);
     assert_eq!(last.waiting[&upgrade_id()], [Reason::Preflight { finding }]);
-    assert!(last.actions.iter().any(|action| action.schema_of() == Some(&upgrade_id())), "it is looked at again");
+    assert!(
+        last.actions.iter().any(|action| action.schema_of() == Some(&upgrade_id())),
+        "it is looked at again"
+    );
     world.facts = None;
     world.run();
     assert_eq!(world.phase(), Phase::Completed, "once it is removed, the upgrade goes on");
@@ -191,8 +194,7 @@ fn what_an_undo_leaves_in_place_is_recorded() {
     world.start_with_schema(with_schema(json!({"approvals": ["roll"]})), MigrateOrder::BeforeRoll);
     world.run();
     let asker = Asker { who: "op".into(), why: "second thoughts".into(), accepts: Default::default() };
-    let commit =
-        ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
     let left = "`CREATE TABLE kept (id integer)` of 0002_it (irreversible)".to_owned();
