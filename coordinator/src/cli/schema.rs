@@ -84,7 +84,7 @@ enum Verb {
         #[command(flatten)]
         which: Which,
         #[command(flatten)]
-        adopt: adopt::Adopt,
+        adopt: adopt::AdoptArgs,
     },
     /// Take expand back: what was expanded by hand, and of it what --from and --to name.
     Undo {

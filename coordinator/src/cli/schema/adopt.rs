@@ -17,7 +17,7 @@ Exit codes: 0 done (also where all of it was adopted before), 2 bad input, 3 ref
 
 /// What is adopted.
 #[derive(Debug, clap::Args)]
-pub struct Adopt {
+pub struct AdoptArgs {
     /// Migration ID, such as 0001_things; may be given several times. Default: all that --from and --to leave.
     #[arg(long = "migration", value_name = "ID", required_unless_present = "to")]
     ids: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Adopt {
     dry_run: bool,
 }
 
-impl Adopt {
+impl AdoptArgs {
     /// Marks, or shows what would be marked.
     pub async fn run(self, which: Which, who: String, as_json: bool) -> Result<Outcome, Failure> {
         let mut opened = which.open().await?;
