@@ -6,7 +6,7 @@ mod order;
 mod step;
 
 pub use action::{Action, Plan, PlannedCommit, SchemaJob};
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, step_word};
 pub(crate) use step::metadata;
 
 use crate::fleet::Fleet;

@@ -37,7 +37,7 @@ async fn database(dir: &Path) -> String {
 }
 
 /// A directory with migrations and a database, which outlives the daemon that uses it.
-async fn place() -> (tempfile::TempDir, String) {
+pub async fn place() -> (tempfile::TempDir, String) {
     let place = tempfile::tempdir().unwrap();
     let migrations = place.path().join("migrations/things");
     std::fs::create_dir_all(&migrations).unwrap();
@@ -46,7 +46,7 @@ async fn place() -> (tempfile::TempDir, String) {
     (place, url)
 }
 
-fn daemon(place: &Path, url: Option<&str>) -> Daemon {
+pub fn daemon(place: &Path, url: Option<&str>) -> Daemon {
     Daemon::embedded(|command, _| {
         command.arg("--migrations").arg(place.join("migrations"));
         if let Some(url) = url {

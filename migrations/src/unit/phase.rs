@@ -1,6 +1,7 @@
 //! The phases of a schema change, and what migrate asks of the fleet.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A phase of a migration.
@@ -39,11 +40,15 @@ impl fmt::Display for Phase {
 }
 
 /// When migrate may run. Whether it is so is the caller's question to the fleet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Requires {
     /// As soon as expand is done, before the roll: Glance's order.
     Expanded,
-    /// When the floor of every service on the schema is at least this, after the roll: Nova's order.
+    /// When the committed floor of the service that is upgraded is at least this, and that of every service which
+    /// shares the schema is at least its number in the spec's `shared_with`. Nova's order where that is after the roll.
     Floor(u32),
+    /// When the committed floor of each service that is named here is at least its number, and no other is asked.
+    #[serde(untagged)]
+    Services(BTreeMap<String, u32>),
 }

@@ -2,7 +2,7 @@
 //! another coordinator needs to take the next step and repeat none.
 
 use super::{Body, Timestamp};
-use crate::name::{NodeId, SchemaName, UpgradeId};
+use crate::name::{NodeId, SchemaName, ServiceName, UpgradeId};
 use crate::spec::{ApprovalPoint, Spec};
 use crate::{Digest, Release, ServiceVersion};
 use serde::{Deserialize, Serialize};
@@ -250,6 +250,10 @@ pub struct SchemaBinding {
     /// What a rollback left in place in the database, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// The floor that migrate requires of each service. Absent where the migrations require none, and in records that
+    /// were written before the requirement was kept: the planner then derives it from the spec.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub migrate_floors: BTreeMap<ServiceName, ServiceVersion>,
 }
 
 /// When data is migrated.

@@ -36,7 +36,7 @@ pub fn reconciled(fleet: &Fleet, moment: &Moment) -> Result<(), Refusal> {
 /// Refused without a reason, and where nobody contradicts it.
 pub fn reconcile(fleet: &Fleet, moment: &Moment, asker: &Asker) -> Result<Commit, Refusal> {
     demand_why(asker, "reconciling the store")?;
-    let Some(reason) = fleet.unreconciled(&moment.schemas) else {
+    let Some(reason) = fleet.reconcilable(&moment.schemas) else {
         return refuse(RefusalKind::State, "nobody contradicts the store: there is nothing to reconcile");
     };
     let known = fleet.reconciliation();

@@ -172,16 +172,30 @@ impl Fleet {
         })
     }
 
-    /// Why nothing may act: an agent, a coordinator, or a database that was looked at, contradicts the store.
+    /// Why nothing may act: an agent, a coordinator, or the database of an upgrade, contradicts the store.
     pub fn unreconciled(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
         if mutant::is("restored-store-is-obeyed") {
             return None;
         }
+        // The database of a start that was refused is only heard by a reconciliation: a URL may simply be wrong.
+        self.contradicted(databases, |id| self.upgrade(id).is_some())
+    }
+
+    /// Why there is something to reconcile: what stops everything, or the database of a start that was refused.
+    pub fn reconcilable(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
+        self.contradicted(databases, |_| true)
+    }
+
+    fn contradicted(
+        &self,
+        databases: &BTreeMap<UpgradeId, SchemaFacts>,
+        counts: impl Fn(&UpgradeId) -> bool,
+    ) -> Option<Reason> {
         let mut said = Vec::new();
         let fell = self.witnesses.fell.map(|(seen, found)| Against::Fell { seen, found });
         said.extend(fell.map(|against| format!("a coordinator {against}")));
         let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
-        let strangers = obeyed.filter(|(_, (term, _))| !self.acknowledges_term(term));
+        let strangers = obeyed.filter(|(id, (term, _))| counts(id) && !self.acknowledges_term(term));
         said.extend(strangers.map(|(upgrade, (term, _))| {
             format!("the database of upgrade {upgrade} {}", Against::UnknownTerm(term.clone()))
         }));

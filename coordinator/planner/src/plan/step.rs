@@ -13,6 +13,7 @@ mod remove;
 mod retreat;
 mod roll;
 mod schema;
+mod shared;
 mod stage;
 mod stragglers;
 mod walk;

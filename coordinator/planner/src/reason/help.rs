@@ -68,6 +68,12 @@ impl Reason {
             Self::Restored { .. } => "a person, who knows what happened since the backup",
             Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
+            Self::SchemaLost { .. } => {
+                "a person: restore the database that was migrated, or roll the upgrade back"
+            }
+            Self::MigrateFloor { .. } => {
+                "the upgrade of that service, which commits the floor after its last instance"
+            }
             Self::Certificate { .. } => "whatever is named, or a person who looks after it",
         }
     }
@@ -104,7 +110,11 @@ impl Reason {
             | Self::Domain { .. }
             | Self::Held { .. }
             | Self::Unlabelled { .. } => Some(format!("tidegate upgrade status {upgrade}")),
-            Self::Stalled { .. } | Self::EmptyWave { .. } | Self::Preflight { .. } => Some(rollback()),
+            Self::Stalled { .. }
+            | Self::EmptyWave { .. }
+            | Self::Preflight { .. }
+            | Self::SchemaLost { .. } => Some(rollback()),
+            Self::MigrateFloor { service, .. } => Some(format!("tidegate upgrade list {service} --active")),
             Self::Needed { by, .. } => {
                 Some(format!("tidegate release rollback … --stream {} --why …", by.stream))
             }
@@ -169,9 +179,10 @@ impl Reason {
             Self::Stalled { .. } => {
                 Some("it has passed; the spec ignores those that are unreachable".to_owned())
             }
-            Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
+            Self::SchemaTrouble { .. } | Self::SchemaLost { .. } | Self::Certificate { .. } => {
                 Some("none: it is tried again, at least every 15 s".to_owned())
             }
+            Self::MigrateFloor { .. } => Some("none: it waits for another service".to_owned()),
             Self::Approval { .. }
             | Self::Acceptance { .. }
             | Self::Paused { .. }

@@ -6,6 +6,7 @@
 mod budget;
 mod certificate;
 mod contracted;
+mod database;
 mod deadlines;
 mod faults;
 mod hiccups;
@@ -22,6 +23,7 @@ mod rollback;
 mod rolling;
 mod rules;
 mod schema;
+mod sharing;
 mod sim;
 mod stories;
 mod stragglers;

@@ -165,7 +165,8 @@ fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
 #[test]
 fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
     let shared = |with: serde_json::Value| {
-        let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": with});
+        let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": with, "empty": ["pantry-worker"]
+        });
         spec(json!({"min_in_service": 1, "schema": schema}))
     };
     let mut world = World::at_version_1(2);
@@ -180,6 +181,7 @@ fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
         old_reads_migrated: true,
         own: vec!["0002_it".into()],
         left: Vec::new(),
+        migrate_floors: Default::default(),
     };
     assert!(first.body.phase.is_over());
     let request = ask::StartRequest {

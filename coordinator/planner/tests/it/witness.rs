@@ -275,3 +275,20 @@ fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without
     let refused = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap_err();
     assert!(refused.message.contains("there is nothing to reconcile"), "{refused}");
 }
+
+#[test]
+fn the_database_of_a_refused_start_is_heard_by_a_reconciliation_alone() {
+    let mut world = fleet();
+    let stranger: TermId = "elsewhere".parse().unwrap();
+    world.facts =
+        Some(SchemaFacts { obeyed: Some((stranger.clone(), Revision(900))), ..SchemaFacts::default() });
+    let mut moment = world.moment();
+    moment.schemas.insert(upgrade_id(), world.facts.clone().unwrap());
+    assert_eq!(world.store.fleet().unreconciled(&moment.schemas), None, "its URL may be wrong");
+    let commit = ask::reconcile(world.store.fleet(), &moment, &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    let fleet = world.store.fleet();
+    assert!(fleet.acknowledges_term(&stranger));
+    assert_eq!(fleet.reconciliation().map(|by| by.revision), Some(Revision(900)), "terms count on from it");
+    assert!(ask::reconcile(fleet, &moment, &asker()).is_err(), "there is nothing left to reconcile");
+}
