@@ -51,7 +51,11 @@ fn all() -> Vec<Reason> {
         Reason::Schema { job: "expand".into(), progress: "2 of 3 steps".into() },
         Reason::SchemaTrouble { job: "expand".into(), why: "connection refused".into() },
         Reason::SchemaLost { job: "expand".into() },
-        Reason::MigrateFloor { service: "scheduler".parse().unwrap(), floor: None, needs: release(2).version },
+        Reason::MigrateFloor {
+            service: "scheduler".parse().unwrap(),
+            floor: None,
+            needs: release(2).version,
+        },
         Reason::MigrateFloor {
             service: "scheduler".parse().unwrap(),
             floor: Some(release(1).version),
