@@ -113,6 +113,8 @@ async fn a_database_that_another_store_led_is_refused_until_it_is_reconciled() {
     blank.kill();
     drop(blank);
     let blank = on_store(place.path(), &url);
+    // The lease of the one that was killed lapses first.
+    blank.until("it leads", &["upgrade", "list"], |_| blank.http("/readyz").contains("\"leads\":true"));
     refused(&blank);
     assert_eq!(term(&url).await, known, "nor by a later term");
 

@@ -231,6 +231,10 @@ impl Story {
         let replaced = self.replaced.as_ref().is_some_and(|(_, then)| Some(then) != decision.as_ref());
         let rolls = matches!(self.world.phase(), Phase::Roll { .. });
         let (_, plan) = self.world.turn();
+        if self.world.database.expanded {
+            // Expand was done on the copy: from here on the copy is the database.
+            self.replaced = None;
+        }
         assert!(!(rolls && replaced && drains(&plan)), "drained on an older copy: {plan:?}");
     }
 
