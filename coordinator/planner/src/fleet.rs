@@ -18,8 +18,8 @@ pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Exposure, Instance, Known};
 pub use service::{ServiceFleet, Those};
 pub(crate) use upgrade::releases;
-pub use witness::Against;
 pub(crate) use witness::is_told_anew;
+pub use witness::{Against, Contradiction};
 
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
@@ -102,10 +102,16 @@ impl Fleet {
     pub fn put(&mut self, key: Key, value: Result<Value, Malformed>, at: Revision) {
         match value {
             Ok(value) => {
-                if self.unreadable.remove(&key).is_some() {
+                let was_unreadable = self.unreadable.remove(&key).is_some();
+                if was_unreadable {
                     self.mark_unreadable(&key, None);
                 }
+                let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
                 self.put_readable(key, value, at);
+                // While it could not be read, no instance contradicted it.
+                if let Some(service) = window.filter(|_| was_unreadable) {
+                    self.hear_all_of(&service);
+                }
             }
             Err(malformed) => {
                 self.delete(&key);
@@ -139,8 +145,11 @@ impl Fleet {
                 self.instance(s, n, Some(Kind::Directive), |i| i.directive = Some(Stored { record, at }))
             }
             (Key::Window(s), Value::Window(record)) => {
-                self.of(s).set_window(Some(Stored { record, at }));
-                self.hear_doubters();
+                let of = self.of(s.clone());
+                let fell = at < of.window_at();
+                of.set_window(Some(Stored { record, at }));
+                // A window that rises contradicts nothing anew.
+                if fell { self.hear_all_of(&s) } else { self.hear_doubters() }
             }
             (Key::Term(term), Value::Term(_)) => self.knows_term(term, at),
             (Key::Reconciliation, Value::Reconciliation(record)) => {
@@ -238,7 +247,7 @@ impl Fleet {
         change: impl FnOnce(&mut Instance),
     ) {
         let maintained = self.maintenance.contains_key(&node);
-        let hears = !self.loading && matches!(changed, Some(Kind::Report | Kind::Directive));
+        let hears = !self.loading;
         let window_is_readable = !hears || self.window_is_readable(&service);
         let loading = self.loading;
         let of = self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service, loading));
@@ -249,7 +258,10 @@ impl Fleet {
             change(instance);
         });
         if hears {
-            self.witnesses.hear(&name, instance, window);
+            let (node, contradicts) = (instance.node.clone(), self.witnesses.hear(&name, instance, window));
+            if contradicts != instance.contradicts {
+                of.change(node, None, |instance| instance.contradicts = contradicts);
+            }
         }
     }
 

@@ -100,9 +100,9 @@ fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     let settled = window.floor == spec.from && window.ceiling == spec.from;
     (!settled && !mutant::is("hop-is-not-checked")).then(|| {
         blocker(format!(
-            "the window of {} is {}, not [{from}, {from}]: the hop before this one has not completed",
-            service.name(),
+            "the window of {name} is {}, not [{from}, {from}]: the hop before this one has not completed. If no upgrade is to complete it, as after a store was reconciled: `tidegate fleet window {name} --floor {from} --ceiling {from} --why …`",
             window.record.body,
+            name = service.name(),
             from = spec.from
         ))
     })

@@ -94,7 +94,7 @@ pub struct CanaryCount {
 }
 
 /// The command that helps where a store was restored.
-const RECONCILE: &str = "tidegate fleet reconcile --why …";
+const RECONCILE: &str = "tidegate fleet reconcile";
 
 /// A reason for waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +150,7 @@ pub enum Reason {
     ErrandUnknown { hook: HookName, node: NodeId, task: TaskId, why: String },
     ErrandFailed { hook: HookName, node: NodeId, why: String },
     Restored { witnesses: Vec<String>, count: usize },
+    Unsupported { service: ServiceName, node: NodeId, claim: String },
     Unheard { for_ms: u64 },
     FormerStore { nodes: Sample },
     Unsignalled { nodes: Sample, batch: u32, batches: u32, left: Span },
@@ -212,6 +213,7 @@ impl Reason {
             Self::ErrandUnknown { .. } => "errand-unknown",
             Self::ErrandFailed { .. } => "errand-failed",
             Self::Restored { .. } => "restored",
+            Self::Unsupported { .. } => "unsupported-claim",
             Self::Unheard { .. } => "unheard",
             Self::FormerStore { .. } => "former-store",
             Self::Unsignalled { .. } => "unsignalled",

@@ -68,6 +68,7 @@ pub fn inventory(n: usize, version: i64) -> Inventory {
 pub fn report(n: usize, version: i64, admission: Revision) -> Report {
     Report {
         version: Some(release(version).version),
+        probed: None,
         release: Some(release(version).tag),
         release_digest: Some(release(version).sha256),
         admission,

@@ -2,14 +2,14 @@
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
 use crate::certificate::SESSIONS;
-use crate::fleet::{Fleet, Stored};
+use crate::fleet::{Contradiction, Fleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
 use crate::reason::Reason;
 use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::directive::Directive;
-use tidegate_proto::record::report::Health;
+use tidegate_proto::record::report::{Health, Report};
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade, Word};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, UpgradeId};
@@ -96,6 +96,7 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     if let Err(refused) = way_back(fleet, stored, &because) {
         return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
     }
+    beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
     draft.turn_back_for(asker, because);
     let (actions, reasons) = draft.finish();
@@ -106,6 +107,32 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
             refuse(RefusalKind::State, format!("cannot roll back upgrade {id} as things stand{why}"))
         }
     }
+}
+
+/// On a store that is contradicted, the record of the upgrade may be older than what was done: it is not rolled back
+/// below what an instance obeyed, or what its database has contracted.
+fn beyond_former(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgrade) -> Result<(), Refusal> {
+    if fleet.contradiction(&moment.schemas) != Contradiction::Supported {
+        return Ok(());
+    }
+    let (service, from) = (&upgrade.spec.service, upgrade.spec.from);
+    let floor = |report: &Report| report.witness.floor.filter(|floor| *floor > from);
+    let obeyed = fleet
+        .contradicted_by()
+        .filter(|(of, ..)| *of == service)
+        .find_map(|(_, instance, _)| Some((&instance.node, floor(instance.report.as_ref()?)?)));
+    let contracted = moment.schemas.get(id).is_some_and(|facts| facts.contracted);
+    let why = match obeyed {
+        Some((node, floor)) => format!("{service}/{node} obeyed a floor of {floor}"),
+        None if contracted => "its database is contracted".to_owned(),
+        None => return Ok(()),
+    };
+    refuse(
+        RefusalKind::State,
+        format!(
+            "cannot roll back upgrade {id}: the store is contradicted, and {why}, so version {from} may not be able to run. Reconcile the store first: `tidegate fleet reconcile`"
+        ),
+    )
 }
 
 /// Excuses an instance from its wave; never from remove or contract.

@@ -124,14 +124,15 @@ fn service_part(service: Option<&ServiceFleet>, named_empty: bool) -> ServicePar
 
 /// What is missing is written as what it reads as: no admission, no report, an unknown version.
 fn seen(instance: &Instance) -> InstanceSeen {
-    let report = instance.report.as_ref().filter(|_| instance.unreadable.is_empty());
+    let believed = instance.unreadable.is_empty() && !instance.contradicts;
+    let report = instance.report.as_ref().filter(|_| believed);
     InstanceSeen {
         admission: instance.inventory.as_ref().map_or(Revision::ABSENT, |i| i.at),
         admitted: instance.inventory.as_ref().map_or(ServiceVersion::ABSENT, |i| i.version),
         report: report.map_or(Revision::ABSENT, |r| r.at),
         reported: report.and_then(|r| r.version),
         report_admission: report.map_or(Revision::ABSENT, |r| r.admission),
-        acknowledged: report.map_or(Revision::ABSENT, |r| r.window),
+        acknowledged: instance.acknowledged(),
     }
 }
 

@@ -176,7 +176,8 @@ fn nobody_joined(draft: &Draft<'_>, commit: Commit) -> Commit {
 /// Tells every instance whose directive does not say so yet which releases should be present.
 fn direct(draft: &mut Draft<'_>, releases: &[tidegate_proto::Release], because: &str) {
     let Some(service) = draft.service() else { return };
-    let instances = service.misdirected().each;
+    // What contradicts the store may obey an order a second time.
+    let instances = service.misdirected().each.filter(|instance| !instance.contradicts);
     let orders: Vec<_> = instances.take(super::draft::BATCH * 20).map(super::order::Order::restate).collect();
     draft.order(&orders, releases, "releases for", because);
 }

@@ -66,6 +66,9 @@ impl Reason {
             Self::Paused { .. } => "a person: go on, or go back",
             Self::Approval { .. } | Self::Acceptance { .. } | Self::NoWayBack { .. } => "a person",
             Self::Restored { .. } => "a person, who knows what happened since the backup",
+            Self::Unsupported { .. } => {
+                "a person, by including or disregarding the claim, or by decommissioning the instance"
+            }
             Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
             Self::Certificate { .. } => "whatever is named, or a person who looks after it",
@@ -108,7 +111,7 @@ impl Reason {
             Self::Needed { by, .. } => {
                 Some(format!("tidegate release rollback … --stream {} --why …", by.stream))
             }
-            Self::Restored { .. } => Some(RECONCILE.to_owned()),
+            Self::Restored { .. } | Self::Unsupported { .. } => Some(RECONCILE.to_owned()),
             _ => None,
         }
     }
@@ -127,7 +130,7 @@ impl Reason {
             }
             Self::Manual { .. } => Some(format!("tidegate release stream {stream} --set …")),
             Self::TooManyKept { .. } => Some(format!("tidegate release unpin … --stream {stream}")),
-            Self::Restored { .. } => Some(RECONCILE.to_owned()),
+            Self::Restored { .. } | Self::Unsupported { .. } => Some(RECONCILE.to_owned()),
             Self::ReleaseApproval { .. } => {
                 Some(format!("tidegate release approve {revision} --stream {stream}"))
             }

@@ -141,6 +141,10 @@ impl fmt::Display for Reason {
                     more => write!(f, "; and {more} more witnesses"),
                 }
             }
+            Self::Unsupported { service, node, claim } => write!(
+                f,
+                "{service}/{node} {claim}; no database and no other node claims that, so the instance counts as silent and out, and the floor, remove and contract of {service} are closed"
+            ),
             Self::Unheard { for_ms } => write!(
                 f,
                 "this coordinator has not seen the store before, and hears the agents first: {} more",

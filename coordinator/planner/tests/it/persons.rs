@@ -109,7 +109,13 @@ fn a_decommission_is_completed_with_how_it_was_stopped_and_not_given_twice() {
     world.fall_silent(1);
     let id = InstanceId::new(service(), node(1));
     let ask_it = |world: &World, how: Option<&str>| {
-        ask::decommission(world.store.fleet(), &world.moment(), &id, how.map(str::to_owned), &asker())
+        ask::decommission(
+            world.store.fleet(),
+            &world.moment(),
+            &id,
+            ask::Gone { stopped_how: how.map(str::to_owned), ..Default::default() },
+            &asker(),
+        )
     };
     let first = ask_it(&world, None).unwrap();
     carry_out(&mut world, first);
@@ -154,8 +160,14 @@ fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
     carry_out(&mut world, skip);
     world.fall_silent(last.as_str()[1..].parse().unwrap());
     let gone = InstanceId::new(service(), last);
-    let commit =
-        ask::decommission(world.store.fleet(), &world.moment(), &gone, Some("off".into()), &asker()).unwrap();
+    let commit = ask::decommission(
+        world.store.fleet(),
+        &world.moment(),
+        &gone,
+        ask::Gone { stopped_how: Some("off".into()), ..Default::default() },
+        &asker(),
+    )
+    .unwrap();
     carry_out(&mut world, commit);
     let at_rest = world.run();
     let reasons = &at_rest.waiting[&upgrade_id()];

@@ -40,15 +40,19 @@ pub async fn bind(
 ) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, upgrade, spec, schema, None).await?;
-    let id = bound.engine.claim(&term_of(room, seat)).await?;
+    let id = bound.engine.claim(&term_of(room, seat)?).await?;
     binding(&bound, &id).map(Some)
 }
 
 /// The term as databases keep it. After a store was restored, its numbers count on from the highest that the former
 /// one had given, because a database obeys no lower one.
-pub fn term_of(room: &Room, seat: &Seat) -> Term {
+///
+/// # Errors
+/// Where the reconciliation record names a revision that no store can have given.
+pub fn term_of(room: &Room, seat: &Seat) -> Result<Term, Unbound> {
     let former = room.mirror.picture().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
-    Term { revision: former.0 + seat.leading.revision.0, id: seat.leading.term.to_string() }
+    let number = former.checked_add(seat.leading.revision).ok_or(Unbound::Term(former))?;
+    Ok(Term { revision: number.0, id: seat.leading.term.to_string() })
 }
 
 fn binding(bound: &Bound, id: &SchemaId) -> Result<SchemaBinding, Unbound> {

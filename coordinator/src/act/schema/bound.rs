@@ -65,6 +65,11 @@ pub enum Unbound {
     /// The id that the database keeps is no name.
     #[error("the id that the database keeps for its schema cannot be used")]
     Id(#[source] NotAName),
+    /// The term that a database would keep cannot be counted.
+    #[error(
+        "the reconciliation record names revision {0} of a former store, which no store can have given, so the term cannot be counted on from it: `tidegate fleet reconcile`, or correct that record"
+    )]
+    Term(Revision),
     /// The database did not do what was asked.
     #[error(transparent)]
     Database(#[from] tidegate_migrations::Error),

@@ -8,7 +8,7 @@ use crate::seat::Seat;
 use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
-use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
+use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
 use tidegate_planner::certificate::{SESSIONS, sessions_flaw, undo_flaw};
 use tidegate_planner::{SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
@@ -81,7 +81,8 @@ async fn attempt(
     tracing::info!("begins");
     tell(seat, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
-    let doing = verb(room, seat, id, &upgrade, &bound, job, &teller, cancel);
+    let term = term_of(room, seat).map_err(|e| e.told())?;
+    let doing = verb(room, seat, id, &upgrade, &bound, (job, term), &teller, cancel);
     tokio::pin!(doing);
     let mut timer = tokio::time::interval(TELL);
     let done = loop {
@@ -169,11 +170,11 @@ async fn verb(
     id: &UpgradeId,
     upgrade: &Upgrade,
     bound: &Bound,
-    job: SchemaJob,
+    (job, term): (SchemaJob, Term),
     teller: &watch::Sender<PhaseProgress>,
     cancel: &CancellationToken,
 ) -> Result<Outcome, Error> {
-    let (engine, set, term) = (&bound.engine, &bound.set, term_of(room, seat));
+    let (engine, set) = (&bound.engine, &bound.set);
     match job {
         SchemaJob::Bind | SchemaJob::Look => Ok(Outcome::default()),
         SchemaJob::Expand => engine.expand(set, &term, teller, cancel).await,
