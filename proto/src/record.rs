@@ -18,6 +18,7 @@ pub mod directive;
 mod envelope;
 pub mod event;
 pub mod evidence;
+pub mod exception;
 pub mod group;
 pub mod inventory;
 pub mod leader;

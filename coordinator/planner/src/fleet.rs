@@ -3,6 +3,7 @@
 
 mod cause;
 mod compute;
+mod exceptions;
 mod group;
 mod index;
 mod instance;
@@ -14,6 +15,7 @@ mod upgrade;
 mod witness;
 
 pub use compute::SignalCount;
+pub use exceptions::Exceptions;
 pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Exposure, Instance, Known};
 pub use service::{ServiceFleet, Those};
@@ -59,6 +61,7 @@ pub struct Fleet {
     schemas: BTreeMap<SchemaName, Stored<Schema>>,
     maintenance: BTreeMap<NodeId, Stored<Maintenance>>,
     waves: BTreeMap<UpgradeId, BTreeMap<u32, Stored<WavePage>>>,
+    exceptions: exceptions::ByUpgrade,
     compute: compute::ComputeRecords,
     metadata: metadata::MetadataRecords,
     tokens: BTreeMap<TokenId, Stored<Token>>,
@@ -170,6 +173,9 @@ impl Fleet {
                 let former = self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
                 self.assign_waves(&id, page, former);
             }
+            (Key::Exception(id, node), Value::Exception(record)) => {
+                self.exceptions.entry(id).or_default().insert(node, Stored { record, at });
+            }
             (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
             (key @ (Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..)), value) => {
                 self.metadata.put(key, value, at)
@@ -214,6 +220,9 @@ impl Fleet {
                 self.set_maintained(&node, false);
             }
             Key::Token(id) => drop(self.tokens.remove(&id)),
+            Key::Exception(id, node) => {
+                self.exceptions.get_mut(&id).map(|of| of.remove(&node));
+            }
             Key::Waves(id, page) => {
                 let former = self.waves.get_mut(&id).and_then(|pages| pages.remove(&page));
                 self.assign_waves(&id, page, former);
@@ -400,6 +409,11 @@ impl Fleet {
         let known =
             |token: &Token| matches!(&token.credential, Credential::Certificate(name) if name == subject);
         self.tokens().find(|(_, token)| known(token) && token.revoked.is_none() && !token.has_expired(now))
+    }
+
+    /// The instances of an upgrade that failed or were skipped.
+    pub fn exceptions<'a>(&'a self, id: &UpgradeId, upgrade: &'a Upgrade) -> Exceptions<'a> {
+        Exceptions::of(id, upgrade, &self.exceptions)
     }
 
     /// The stored pages of who is in which wave.

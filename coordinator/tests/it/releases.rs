@@ -22,7 +22,7 @@ use tidegate_store::Scope;
 use tokio_util::sync::CancellationToken;
 
 impl Door {
-    async fn of_releases(coordinator: &Coordinator) -> Self {
+    pub async fn of_releases(coordinator: &Coordinator) -> Self {
         let room = coordinator.room.clone();
         let guard = Guard::new(room.mirror.clone(), None);
         // That route asks the guard itself: the call comes from this machine.
@@ -48,8 +48,15 @@ impl Door {
         self.post("", &release(version)).await
     }
 
+    /// Creates a release that needs a service to be at version 2.
+    pub async fn create_requiring_2(&self, version: u64, service: &str) -> Answer {
+        let mut asked = release(version);
+        asked["requires"] = json!({ service: 2 });
+        self.post("", &asked).await
+    }
+
     /// Waits until a release has this status.
-    async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
+    pub async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
         let mut sight = coordinator.room.mirror.sight();
         let there = async {
             loop {

@@ -127,6 +127,7 @@ fn upgrade(size: usize) -> Upgrade {
         waves: Some(Division { pages: size.div_ceil(PAGE_MEMBERS) as u32, sizes: vec![1, size as u32 - 1] }),
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),
+        resumed: 0,
         stalled_ms: 0,
         phase_ms: 0,
         done: size as u32 / 2,

@@ -63,6 +63,7 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
         waves: None,
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),
+        resumed: 0,
         stalled_ms: 0,
         phase_ms: 0,
         done: 0,

@@ -84,7 +84,9 @@ pub fn resume(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> 
     Ok(rewritten(moment, id, stored, asker, "resumed", |body| {
         body.paused = None;
         body.stalled_ms = 0;
+        // Those that an earlier version wrote; the others are of an earlier count.
         body.failed.values_mut().for_each(|failure| failure.accepted = true);
+        body.resumed = body.resumed.saturating_add(1);
     }))
 }
 
@@ -122,13 +124,13 @@ pub fn skip(
     if !known {
         return refuse(RefusalKind::NotFound, format!("{} has no instance on {node}", stored.spec.service));
     }
-    if stored.skipped.contains_key(node) {
+    let exceptions = fleet.exceptions(id, stored);
+    if exceptions.is_skipped(node) {
         return refuse(RefusalKind::State, format!("{node} is skipped in upgrade {id} already"));
     }
     let word = word(moment, asker);
-    Ok(rewritten(moment, id, stored, asker, &format!("{node} skipped"), |body| {
-        drop(body.skipped.insert(node.clone(), word))
-    }))
+    let commit = rewritten(moment, id, stored, asker, &format!("{node} skipped"), |_| ());
+    Ok(exceptions.rewrite(commit, id, node, |exception| exception.skipped = Some(word)))
 }
 
 /// Takes an instance up again that failed, that failed to stage or remove a release, or that was skipped. Where it still
@@ -145,7 +147,7 @@ pub fn retry(
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
-    let excused = stored.failed.contains_key(node) || stored.skipped.contains_key(node);
+    let excused = fleet.exceptions(id, stored).excuse(node);
     if directive.is_none() && !excused {
         return refuse(
             RefusalKind::State,
@@ -156,7 +158,7 @@ pub fn retry(
     }
     demand_orders(id, stored)?;
     let key = Key::Directive(service.clone(), node.clone());
-    let commit = taken_up(moment, id, stored, asker, node, &format!("{node} retried"));
+    let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
     Ok(match directive {
         Some(directive) => {
             let body = Directive { declared_stopped: false, ..directive.record.body.clone() };
@@ -200,24 +202,26 @@ pub fn retry_stopped(
         );
     };
     let key = Key::Directive(service.clone(), node.clone());
-    let commit = taken_up(moment, id, stored, asker, node, &format!("{node} retried, declared stopped"));
+    let commit =
+        taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
     let body = Directive { declared_stopped: true, ..directive.record.body.clone() };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 
 /// The instance is neither failed nor skipped any more.
 fn taken_up(
-    moment: &Moment,
+    (fleet, moment): (&Fleet, &Moment),
     id: &UpgradeId,
     stored: &Stored<Upgrade>,
     asker: &Asker,
     node: &NodeId,
     to: &str,
 ) -> Commit {
-    rewritten(moment, id, stored, asker, to, |body| {
+    let commit = rewritten(moment, id, stored, asker, to, |body| {
         body.failed.remove(node);
         body.skipped.remove(node);
-    })
+    });
+    fleet.exceptions(id, stored).forget(commit, id, node)
 }
 
 /// Refused in a phase in which instances get no directives.

@@ -8,7 +8,7 @@
 
 use super::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
-use crate::fleet::{Fleet, ServiceFleet, Stored};
+use crate::fleet::{Exceptions, Fleet, ServiceFleet, Stored};
 use crate::moment::{Elapsed, Moment, SchemaFacts};
 use crate::reason::Reason;
 use crate::release::need;
@@ -61,6 +61,11 @@ impl<'a> Draft<'a> {
     /// The service's instances. An active upgrade's service has left a trace, or preflight would have stopped it.
     pub(crate) fn service(&self) -> Option<&'a ServiceFleet> {
         self.fleet.service(&self.spec().service)
+    }
+
+    /// The instances that failed or were skipped.
+    pub(crate) fn exceptions(&self) -> Exceptions<'a> {
+        self.fleet.exceptions(self.id, self.upgrade)
     }
 
     pub(crate) fn elapsed(&self) -> Elapsed {

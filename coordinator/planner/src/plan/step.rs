@@ -92,7 +92,7 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
                 stops |= *s == service;
                 *s == service
             }
-            Key::Waves(id, _) => {
+            Key::Waves(id, _) | Key::Exception(id, _) => {
                 stops |= id == draft.id;
                 id == draft.id
             }

@@ -7,6 +7,7 @@ mod budget;
 mod certificate;
 mod contracted;
 mod deadlines;
+mod exceptions;
 mod faults;
 mod hiccups;
 mod index;

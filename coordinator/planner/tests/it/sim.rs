@@ -229,6 +229,14 @@ impl World {
         Ok(())
     }
 
+    /// The failures that are recorded, each with whether it counts against the budget.
+    pub fn failures(&self) -> Vec<(NodeId, tidegate_proto::record::upgrade::Failure, bool)> {
+        let fleet = self.store.fleet();
+        let exceptions = fleet.exceptions(&upgrade_id(), fleet.upgrade(&upgrade_id()).unwrap());
+        let each = exceptions.failures().map(|(n, f)| (n.clone(), f.clone(), exceptions.counts(f)));
+        each.collect()
+    }
+
     /// A person lets it go on.
     pub fn resume(&mut self) {
         let asker =

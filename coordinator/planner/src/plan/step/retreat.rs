@@ -66,9 +66,9 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     if draft.has_commits() {
         return;
     }
-    let upgrade = draft.upgrade;
-    let may_begin = |i: &Instance| !has_failed_returning(upgrade, i);
-    let gives_up = |i: &Instance| has_failed_returning(upgrade, i);
+    let exceptions = draft.exceptions();
+    let may_begin = |i: &Instance| !has_failed_returning(exceptions, i);
+    let gives_up = |i: &Instance| has_failed_returning(exceptions, i);
     let back = Walk {
         service,
         up_to: u32::MAX,

@@ -22,14 +22,10 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     direct(draft, &releases, "an instance that joined is told what the others know");
     let upgrade = draft.upgrade;
     let last = failures::last_wave(upgrade);
+    let exceptions = draft.exceptions();
     let in_doubt = faults::is_any_in_doubt(draft, service);
-    let may_begin = |i: &Instance| {
-        !in_doubt
-            && !upgrade.failed.contains_key(&i.node)
-            && !upgrade.skipped.contains_key(&i.node)
-            && i.has_staged(&releases)
-    };
-    let gives_up = |i: &Instance| upgrade.failed.contains_key(&i.node);
+    let may_begin = |i: &Instance| !in_doubt && !exceptions.excuse(&i.node) && i.has_staged(&releases);
+    let gives_up = |i: &Instance| exceptions.has_failed(&i.node);
     let around = Walk {
         service,
         up_to: wave,
@@ -65,18 +61,16 @@ struct Holdup {
 
 impl Holdup {
     fn of(draft: &Draft<'_>, service: &ServiceFleet, under_way: &UnderWay<'_>) -> Self {
-        let upgrade = draft.upgrade;
+        let exceptions = draft.exceptions();
         let any = |standing| {
-            let skipped = upgrade
-                .skipped
-                .keys()
+            let skipped = exceptions
+                .skipped()
                 .filter(|node| service.standing_of(node).is_some_and(|(stands, _)| stands == standing));
             service.standing(standing, u32::MAX).count > skipped.count()
         };
-        let failed = upgrade
-            .failed
-            .iter()
-            .any(|(node, failure)| !failure.accepted && !upgrade.skipped.contains_key(node));
+        let failed = exceptions
+            .failures()
+            .any(|(node, failure)| exceptions.counts(failure) && !exceptions.is_skipped(node));
         Self {
             silent: under_way.any_silent() || any(Standing::Silent),
             others: under_way.any_reporting() || any(Standing::Unhealthy) || any(Standing::Adrift) || failed,
@@ -140,8 +134,7 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn of(draft: &Draft<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
-        let upgrade = draft.upgrade;
-        let excused: BTreeSet<&NodeId> = upgrade.failed.keys().chain(upgrade.skipped.keys()).collect();
+        let excused: BTreeSet<&NodeId> = draft.exceptions().excused().collect();
         let open = |standing| {
             let among = |node: &&&NodeId| {
                 service
