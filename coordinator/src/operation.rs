@@ -30,6 +30,7 @@ mod status;
 mod task;
 mod token;
 mod watch;
+mod window;
 mod wish;
 
 pub use approve::approve;
@@ -43,7 +44,7 @@ pub use instances::instances;
 pub use leader::leader;
 pub use list::list;
 pub use pause::pause;
-pub use reconcile::reconcile;
+pub use reconcile::{plan_reconciliation, reconcile};
 pub use resume::resume;
 pub use retry::retry;
 pub use roll_back::roll_back;
@@ -54,6 +55,7 @@ pub use status::status;
 pub use task::{settle_task, tasks};
 pub use token::{create_token, revoke_token, tokens};
 pub use watch::watch;
+pub use window::{foresee_window, set_window};
 
 use std::collections::BTreeSet;
 use tidegate_planner::ask::Asker;

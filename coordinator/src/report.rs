@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tidegate_planner::{Fleet, Stored};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::stream::Stream;
@@ -229,7 +230,10 @@ impl Picture {
     }
 
     /// Keeps what is not the fleet's; gives back what is.
-    fn take_in(&mut self, entry: Entry) -> Option<OfTheFleet> {
+    fn take_in(&mut self, mut entry: Entry) -> Option<OfTheFleet> {
+        if entry.lease == 0 && entry.key.kind() == Kind::Report && entry.value.is_ok() {
+            entry.value = Err(Malformed::Unleased);
+        }
         if let Err(why) = &entry.value {
             tracing::warn!(key = %entry.key, %why, "a record cannot be read; gates that depend on it stay closed");
         }

@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod figure;
+pub mod fill;
 pub mod fleet;
 pub mod host;
 pub mod median;
@@ -37,7 +38,7 @@ pub async fn run(arguments: &Arguments, dir: &Path) -> anyhow::Result<bool> {
         // Beside the table, which is for the standard output alone.
         eprintln!("measuring {}: {}", part.word(), part.about());
         let before = Ticks::now();
-        match measure(part, arguments.repeat, dir).await {
+        match measure(part, arguments, dir).await {
             Ok(figures) => {
                 let stolen =
                     Ticks::now().zip(before).and_then(|(now, before)| now.stolen_percent_since(before));
@@ -65,13 +66,14 @@ pub fn default_dir() -> anyhow::Result<PathBuf> {
     Ok(target.join("bench"))
 }
 
-async fn measure(part: Part, repeat: u32, dir: &Path) -> anyhow::Result<Vec<Figure>> {
+async fn measure(part: Part, arguments: &Arguments, dir: &Path) -> anyhow::Result<Vec<Figure>> {
     match part {
         Part::Spread => Ok(spread::measure()),
         Part::Rebuild => rebuild::measure(dir).await,
         Part::Rest => rest::measure(dir).await,
         Part::Reaction => reaction::measure(dir).await,
         Part::Releases => releases::measure(dir).await,
-        Part::Overhead => overhead::measure(dir, repeat).await,
+        Part::Overhead => overhead::measure(dir, arguments.repeat).await,
+        Part::Fill => fill::measure(dir, arguments.repeat, arguments.rows).await,
     }
 }

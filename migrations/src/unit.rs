@@ -76,7 +76,7 @@ impl Migration {
 /// [expand]
 /// steps = [{ add_column = { table = "images", column = "class", type = "text" } }]
 /// [migrate]
-/// requires = { floor = 2 }     # or "expanded": before the roll
+/// requires = { floor = 2 }     # or "expanded", or floors by service: { conductor = 2, scheduler = 2 }
 /// steps = [{ backfill = { table = "images", key = "id", where = "class IS NULL", set = { class = "'small'" } } }]
 /// verify = "SELECT count(*) FROM images WHERE class IS NULL"
 /// [contract]

@@ -8,6 +8,7 @@
 //! <prefix>/directives/<service>/<node>          coordinator
 //! <prefix>/upgrades/<upgrade>                   coordinator
 //! <prefix>/waves/<upgrade>/<page>               coordinator, before the roll begins
+//! <prefix>/exceptions/<upgrade>/<node>          coordinator: an instance that failed or was skipped in an upgrade
 //! <prefix>/active/<service>                     coordinator: the lock of the one active upgrade
 //! <prefix>/active-schema/<schema>               coordinator: the same for a schema
 //! <prefix>/schemas/<schema>                     coordinator
@@ -100,6 +101,8 @@ pub enum Key {
     Upgrade(UpgradeId),
     /// A page of who is in which wave.
     Waves(UpgradeId, u32),
+    /// An instance that failed or was skipped in an upgrade.
+    Exception(UpgradeId, NodeId),
     /// The lock of a service.
     Active(ServiceName),
     /// The lock of a schema.
@@ -165,6 +168,7 @@ impl Key {
             Self::Directive(..) => Kind::Directive,
             Self::Upgrade(_) => Kind::Upgrade,
             Self::Waves(..) => Kind::Waves,
+            Self::Exception(..) => Kind::Exception,
             Self::Active(_) => Kind::Active,
             Self::ActiveSchema(_) => Kind::ActiveSchema,
             Self::Schema(_) => Kind::Schema,
@@ -270,6 +274,7 @@ impl fmt::Display for Key {
             }
             Self::Upgrade(id) | Self::Waiting(id) => write!(f, "{word}/{id}"),
             Self::Waves(id, page) | Self::Certificate(id, page) => write!(f, "{word}/{id}/{page:06}"),
+            Self::Exception(id, node) => write!(f, "{word}/{id}/{node}"),
             Self::ActiveSchema(id) | Self::Schema(id) => write!(f, "{word}/{id}"),
             Self::Event(subject, seq) => write!(f, "{word}/{subject}/{seq}"),
             Self::Maintenance(node) => write!(f, "{word}/{node}"),
@@ -344,6 +349,7 @@ fn double(kind: Kind, owner: &str, name: &str) -> Option<Key> {
         Kind::Decommission => Key::Decommission(owner.parse().ok()?, name.parse().ok()?),
         Kind::Directive => Key::Directive(owner.parse().ok()?, name.parse().ok()?),
         Kind::Waves => Key::Waves(owner.parse().ok()?, name.parse().ok()?),
+        Kind::Exception => Key::Exception(owner.parse().ok()?, name.parse().ok()?),
         Kind::Certificate => Key::Certificate(owner.parse().ok()?, name.parse().ok()?),
         Kind::Event => Key::Event(owner.parse().ok()?, name.parse().ok()?),
         Kind::Release => Key::Release(owner.parse().ok()?, name.parse().ok()?),

@@ -18,6 +18,7 @@ pub mod directive;
 mod envelope;
 pub mod event;
 pub mod evidence;
+pub mod exception;
 pub mod group;
 pub mod inventory;
 pub mod leader;
@@ -69,6 +70,11 @@ pub enum Malformed {
     /// Not a JSON object of the right shape.
     #[error("is malformed: {0}")]
     Shape(String),
+    /// A report that lives under no lease: it would outlive the agent that wrote it.
+    #[error(
+        "has no lease and is ignored: it would outlive its agent. Agents write reports under a lease; find out who wrote it, and remove the key"
+    )]
+    Unleased,
 }
 
 #[derive(Serialize)]

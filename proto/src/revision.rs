@@ -21,6 +21,21 @@ impl Revision {
     pub fn is_absent(&self) -> bool {
         !self.exists()
     }
+
+    /// How far a former store can have been ahead of the one that replaced it. At 10,000 writes a second that is more
+    /// than three years of writes.
+    pub const LEAP: i64 = 1 << 40;
+
+    /// Whether a former store of this one, which is at `self`, can have given `claimed`. What an agent names beyond
+    /// that is never taken into a record, so that sums of revisions do not overflow.
+    pub fn may_follow(self, claimed: Self) -> bool {
+        claimed.0 >= 0 && claimed.0 <= self.0.saturating_add(Self::LEAP)
+    }
+
+    /// The sum, where there is one.
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.0).map(Self)
+    }
 }
 
 impl fmt::Display for Revision {

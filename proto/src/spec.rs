@@ -143,6 +143,12 @@ impl SpecSchema {
     }
 }
 
+impl SpecSchema {
+    /// How many other services may share a schema: the transactions that enter migrate and contract compare the window
+    /// of each, and one transaction has at most 128 compares.
+    pub const MAX_SHARING: usize = 100;
+}
+
 /// Where the coordinators find a database: never in the spec itself, which is kept in version control.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -263,6 +269,15 @@ impl Spec {
                 format!(
                     "{} is below healthy_deadline ({}): a wave would be given up before an instance may fail",
                     self.health.progress_deadline, self.health.healthy_deadline
+                ),
+            );
+        }
+        if let Some(schema) = self.schema.as_ref().filter(|s| s.shared_with.len() > SpecSchema::MAX_SHARING) {
+            let (found, most) = (schema.shared_with.len(), SpecSchema::MAX_SHARING);
+            flaw(
+                "schema.shared_with",
+                format!(
+                    "names {found} services, and at most {most} are allowed: the transaction that enters contract compares the window of each"
                 ),
             );
         }

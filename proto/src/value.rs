@@ -10,6 +10,7 @@ use crate::record::{
     directive::Directive,
     event::Event,
     evidence::Evidence,
+    exception::Exception,
     group::{Document, ExposedPage, Group, NamedMembers},
     inventory::Inventory,
     leader,
@@ -97,6 +98,8 @@ values! {
     Upgrade(Upgrade) = Kind::Upgrade,
     /// See [`WavePage`].
     Waves(WavePage) = Kind::Waves,
+    /// See [`Exception`].
+    Exception(Exception) = Kind::Exception,
     /// The lock of a service; see [`Active`].
     Active(Active) = Kind::Active,
     /// The lock of a schema.

@@ -4,20 +4,22 @@
 mod decommission;
 mod maintenance;
 pub mod metadata;
-mod reconcile;
+pub mod reconcile;
 pub mod release;
 mod start;
 mod steer;
 mod task;
 mod token;
+mod window;
 
-pub use decommission::decommission;
+pub use decommission::{Gone, decommission};
 pub use maintenance::{cordon, uncordon};
-pub use reconcile::{reconcile, reconciled};
+pub use reconcile::reconciled;
 pub use start::{StartRequest, start};
 pub use steer::{approve, pause, resume, retry, retry_stopped, roll_back, skip};
 pub use task::settle_task;
 pub use token::{TokenRequest, create_token, revoke_token};
+pub use window::{WindowRequest, set_window};
 
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;

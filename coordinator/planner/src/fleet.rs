@@ -3,6 +3,7 @@
 
 mod cause;
 mod compute;
+mod exceptions;
 mod group;
 mod index;
 mod instance;
@@ -14,12 +15,13 @@ mod upgrade;
 mod witness;
 
 pub use compute::SignalCount;
+pub use exceptions::Exceptions;
 pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Exposure, Instance, Known};
 pub use service::{ServiceFleet, Those};
 pub(crate) use upgrade::releases;
-pub use witness::Against;
 pub(crate) use witness::is_told_anew;
+pub use witness::{Against, Contradiction};
 
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
@@ -59,6 +61,7 @@ pub struct Fleet {
     schemas: BTreeMap<SchemaName, Stored<Schema>>,
     maintenance: BTreeMap<NodeId, Stored<Maintenance>>,
     waves: BTreeMap<UpgradeId, BTreeMap<u32, Stored<WavePage>>>,
+    exceptions: exceptions::ByUpgrade,
     compute: compute::ComputeRecords,
     metadata: metadata::MetadataRecords,
     tokens: BTreeMap<TokenId, Stored<Token>>,
@@ -102,10 +105,16 @@ impl Fleet {
     pub fn put(&mut self, key: Key, value: Result<Value, Malformed>, at: Revision) {
         match value {
             Ok(value) => {
-                if self.unreadable.remove(&key).is_some() {
+                let was_unreadable = self.unreadable.remove(&key).is_some();
+                if was_unreadable {
                     self.mark_unreadable(&key, None);
                 }
+                let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
                 self.put_readable(key, value, at);
+                // While it could not be read, no instance contradicted it.
+                if let Some(service) = window.filter(|_| was_unreadable) {
+                    self.hear_all_of(&service);
+                }
             }
             Err(malformed) => {
                 self.delete(&key);
@@ -139,8 +148,11 @@ impl Fleet {
                 self.instance(s, n, Some(Kind::Directive), |i| i.directive = Some(Stored { record, at }))
             }
             (Key::Window(s), Value::Window(record)) => {
-                self.of(s).set_window(Some(Stored { record, at }));
-                self.hear_doubters();
+                let of = self.of(s.clone());
+                let fell = at < of.window_at();
+                of.set_window(Some(Stored { record, at }));
+                // A window that rises contradicts nothing anew.
+                if fell { self.hear_all_of(&s) } else { self.hear_doubters() }
             }
             (Key::Term(term), Value::Term(_)) => self.knows_term(term, at),
             (Key::Reconciliation, Value::Reconciliation(record)) => {
@@ -169,6 +181,9 @@ impl Fleet {
             (Key::Waves(id, page), Value::Waves(record)) => {
                 let former = self.waves.entry(id.clone()).or_default().insert(page, Stored { record, at });
                 self.assign_waves(&id, page, former);
+            }
+            (Key::Exception(id, node), Value::Exception(record)) => {
+                self.exceptions.entry(id).or_default().insert(node, Stored { record, at });
             }
             (Key::Token(id), Value::Token(record)) => drop(self.tokens.insert(id, Stored { record, at })),
             (key @ (Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..)), value) => {
@@ -214,6 +229,9 @@ impl Fleet {
                 self.set_maintained(&node, false);
             }
             Key::Token(id) => drop(self.tokens.remove(&id)),
+            Key::Exception(id, node) => {
+                self.exceptions.get_mut(&id).map(|of| of.remove(&node));
+            }
             Key::Waves(id, page) => {
                 let former = self.waves.get_mut(&id).and_then(|pages| pages.remove(&page));
                 self.assign_waves(&id, page, former);
@@ -238,7 +256,7 @@ impl Fleet {
         change: impl FnOnce(&mut Instance),
     ) {
         let maintained = self.maintenance.contains_key(&node);
-        let hears = !self.loading && matches!(changed, Some(Kind::Report | Kind::Directive));
+        let hears = !self.loading;
         let window_is_readable = !hears || self.window_is_readable(&service);
         let loading = self.loading;
         let of = self.services.entry(service.clone()).or_insert_with(|| ServiceFleet::new(service, loading));
@@ -249,7 +267,10 @@ impl Fleet {
             change(instance);
         });
         if hears {
-            self.witnesses.hear(&name, instance, window);
+            let (node, contradicts) = (instance.node.clone(), self.witnesses.hear(&name, instance, window));
+            if contradicts != instance.contradicts {
+                of.change(node, None, |instance| instance.contradicts = contradicts);
+            }
         }
     }
 
@@ -400,6 +421,11 @@ impl Fleet {
         let known =
             |token: &Token| matches!(&token.credential, Credential::Certificate(name) if name == subject);
         self.tokens().find(|(_, token)| known(token) && token.revoked.is_none() && !token.has_expired(now))
+    }
+
+    /// The instances of an upgrade that failed or were skipped.
+    pub fn exceptions<'a>(&'a self, id: &UpgradeId, upgrade: &'a Upgrade) -> Exceptions<'a> {
+        Exceptions::of(id, upgrade, &self.exceptions)
     }
 
     /// The stored pages of who is in which wave.

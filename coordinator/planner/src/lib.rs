@@ -29,7 +29,7 @@ pub mod upgrade;
 pub mod wave;
 
 pub use fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Standing, Stored, Those};
-pub use moment::{Elapsed, Leading, Moment, SchemaFacts};
+pub use moment::{Elapsed, Leading, LookedFor, Moment, SchemaFacts};
 pub use plan::{Action, Plan, PlannedCommit, SchemaJob, plan};
 pub use reason::{Cause, Causes, Reason, Sample};
 pub use spread::Spread;

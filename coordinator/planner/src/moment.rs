@@ -1,10 +1,11 @@
 //! What a turn knows besides the fleet: who leads, how long things have been waiting, what databases show. Time is
 //! an argument; nothing below this asks a clock.
 
+use crate::plan::step_word;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::upgrade::SchemaBinding;
+use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
 use tidegate_proto::{GroupName, Key, Revision, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
@@ -32,12 +33,31 @@ pub struct Elapsed {
     pub phase_ms: u64,
 }
 
+/// For which decision a database was looked at: the step at which its upgrade was, and how many approvals it had. What
+/// was seen for another one is an old look, and nothing new begins on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LookedFor {
+    step: String,
+    approvals: usize,
+}
+
+impl LookedFor {
+    /// The decision before which an upgrade is now.
+    pub fn of(upgrade: &Upgrade) -> Self {
+        Self { step: step_word(&upgrade.phase), approvals: upgrade.approvals.len() }
+    }
+}
+
 /// What the schema worker has seen in the database of an upgrade.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SchemaFacts {
+    /// The decision for which this was seen; none = not seen for any, or the last attempt did not succeed.
+    pub looked_for: Option<LookedFor>,
     /// Every expand step is done.
     pub expanded: bool,
-    /// Every migrate step is done and verified.
+    /// Every migrate step was done, whatever rows have come since.
+    pub filled: bool,
+    /// Every migrate step is done, and no row is left.
     pub migrated: bool,
     /// Every contract step is done.
     pub contracted: bool,

@@ -6,14 +6,15 @@ mod order;
 mod step;
 
 pub use action::{Action, Plan, PlannedCommit, SchemaJob};
-pub(crate) use draft::Draft;
+pub(crate) use draft::{Draft, step_word};
 pub(crate) use step::metadata;
 
-use crate::fleet::Fleet;
+use crate::fleet::{Contradiction, Fleet};
 use crate::moment::Moment;
 use crate::reason::Reason;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
+use tidegate_proto::record::upgrade::{Phase, Retreat};
 use tidegate_proto::{Key, UpgradeId};
 
 /// What happens next. The same fleet and moment give the same plan.
@@ -22,6 +23,7 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
     let mut next_event = moment.next_event;
     if let Some(reason) = unheard(fleet, moment) {
         plan.waiting = fleet.active_upgrades().map(|(id, _)| (id.clone(), vec![reason.clone()])).collect();
+        walk_back(fleet, moment, &mut plan);
         for (name, stream) in fleet.streams() {
             let held = step::release::held(stream, &reason);
             let held = held.map(|(revision, reasons)| ((name.clone(), revision), reasons));
@@ -38,6 +40,12 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         let (actions, reasons) = draft.finish();
         plan.actions.extend(actions);
         plan.waiting.insert(id.clone(), reasons);
+    }
+    for (id, upgrade) in fleet.active_upgrades() {
+        let shared = upgrade.spec.schema.iter().flat_map(|schema| schema.shared_with.keys());
+        let services = std::iter::once(&upgrade.spec.service).chain(shared);
+        let claims = services.flat_map(|service| fleet.claims_of_one_node(service));
+        plan.waiting.entry(id.clone()).or_default().extend(claims);
     }
     for (name, _) in fleet.streams() {
         let turn = step::release::turn(fleet, moment, name, next_event);
@@ -65,6 +73,25 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         }
     }
     plan
+}
+
+/// On a store that is contradicted, instances are still walked back where a person has asked for that: it only makes
+/// things safer. Instances that contradict the store are left as they are, and the schema waits.
+fn walk_back(fleet: &Fleet, moment: &Moment, plan: &mut Plan) {
+    let mut next_event = moment.next_event;
+    for (id, upgrade) in fleet.active_upgrades() {
+        let walks =
+            matches!(upgrade.phase, Phase::RollingBack { retreat: Retreat::Restage | Retreat::Walk, .. });
+        if !walks || fleet.contradiction(&moment.schemas) != Contradiction::Supported {
+            continue;
+        }
+        let mut draft = Draft::new(fleet, moment, id, upgrade, next_event);
+        step::step(&mut draft);
+        next_event = draft.next_event();
+        let (actions, reasons) = draft.finish();
+        plan.actions.extend(actions.into_iter().filter(|action| matches!(action, Action::Commit(_))));
+        plan.waiting.entry(id.clone()).or_default().extend(reasons);
+    }
 }
 
 /// Every key that these actions write.

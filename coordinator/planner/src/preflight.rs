@@ -1,11 +1,15 @@
 //! Preflight: every check, all findings, each blocking or warning; the whole roll against capacity and domains, so
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
+mod schema;
+
+pub(crate) use schema::lowest;
+
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
 use crate::reason::{Causes, Sample};
 use std::collections::BTreeMap;
-use tidegate_proto::record::upgrade::Former;
+use tidegate_proto::record::upgrade::{Former, SchemaBinding};
 use tidegate_proto::spec::{Spec, Strategy};
 use tidegate_proto::{Digest, NodeId, Release, ReleaseTag, ServiceVersion, mutant};
 
@@ -28,7 +32,7 @@ fn warning(what: impl Into<String>) -> Finding {
 
 /// What a dry run says: first what keeps any upgrade of the service from starting now, then everything that preflight
 /// finds.
-pub fn preview(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
+pub fn preview(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Vec<Finding> {
     let contested = fleet.unreconciled(&BTreeMap::new()).map(|reason| {
         blocker(format!(
             "{reason}; what follows rests on records that may be older than what the agents obeyed"
@@ -40,11 +44,11 @@ pub fn preview(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
             spec.service
         ))
     });
-    contested.into_iter().chain(active).chain(findings(fleet, spec)).collect()
+    contested.into_iter().chain(active).chain(findings(fleet, spec, schema)).collect()
 }
 
-/// Everything that preflight finds.
-pub fn findings(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
+/// Everything that preflight finds. `schema` is what the database was found to be; none = not found yet.
+pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Vec<Finding> {
     let mut found: Vec<Finding> = spec.flaws().into_iter().map(|flaw| blocker(flaw.to_string())).collect();
     let Some(service) = fleet.service(&spec.service).filter(|service| !service.is_empty()) else {
         found.push(blocker(format!(
@@ -63,6 +67,8 @@ pub fn findings(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
     found.extend(capacity(service, spec));
     found.extend(outage(service, spec));
     found.extend(domains(service, spec));
+    found.extend(schema::sharing(fleet, spec));
+    found.extend(schema.into_iter().flat_map(|binding| schema::floors(fleet, spec, binding)));
     found
 }
 
@@ -97,12 +103,14 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
 /// One hop: no N → N+1 before (N-1) → N has completed.
 fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     let window = service.window().filter(|window| !window.is_open())?;
-    let settled = window.floor == spec.from && window.ceiling == spec.from;
+    // What only bounds a service from below was committed for another upgrade of a schema that it shares.
+    let only_floor = window.floor <= spec.from && window.ceiling == ServiceVersion::MAX;
+    let settled = only_floor || (window.floor == spec.from && window.ceiling == spec.from);
     (!settled && !mutant::is("hop-is-not-checked")).then(|| {
         blocker(format!(
-            "the window of {} is {}, not [{from}, {from}]: the hop before this one has not completed",
-            service.name(),
+            "the window of {name} is {}, not [{from}, {from}]: the hop before this one has not completed. If no upgrade is to complete it, as after a store was reconciled: `tidegate fleet window {name} --floor {from} --ceiling {from} --why …`",
             window.record.body,
+            name = service.name(),
             from = spec.from
         ))
     })

@@ -94,7 +94,7 @@ pub struct CanaryCount {
 }
 
 /// The command that helps where a store was restored.
-const RECONCILE: &str = "tidegate fleet reconcile --why …";
+const RECONCILE: &str = "tidegate fleet reconcile";
 
 /// A reason for waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +131,8 @@ pub enum Reason {
     Paused { who: String, why: String, way_back: bool },
     Schema { job: String, progress: String },
     SchemaTrouble { job: String, why: String },
+    SchemaLost { job: String },
+    MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
     Certificate { why: String },
     NoWayBack { why: String },
     Needed { service: ServiceName, floor: ServiceVersion, by: Box<NeededBy> },
@@ -150,6 +152,7 @@ pub enum Reason {
     ErrandUnknown { hook: HookName, node: NodeId, task: TaskId, why: String },
     ErrandFailed { hook: HookName, node: NodeId, why: String },
     Restored { witnesses: Vec<String>, count: usize },
+    Unsupported { service: ServiceName, node: NodeId, claim: String },
     Unheard { for_ms: u64 },
     FormerStore { nodes: Sample },
     Unsignalled { nodes: Sample, batch: u32, batches: u32, left: Span },
@@ -193,6 +196,8 @@ impl Reason {
             Self::Paused { .. } => "paused",
             Self::Schema { .. } => "schema",
             Self::SchemaTrouble { .. } => "schema-trouble",
+            Self::SchemaLost { .. } => "schema-lost",
+            Self::MigrateFloor { .. } => "migrate-floor",
             Self::Certificate { .. } => "certificate",
             Self::NoWayBack { .. } => "no-way-back",
             Self::Needed { .. } => "needed",
@@ -212,6 +217,7 @@ impl Reason {
             Self::ErrandUnknown { .. } => "errand-unknown",
             Self::ErrandFailed { .. } => "errand-failed",
             Self::Restored { .. } => "restored",
+            Self::Unsupported { .. } => "unsupported-claim",
             Self::Unheard { .. } => "unheard",
             Self::FormerStore { .. } => "former-store",
             Self::Unsignalled { .. } => "unsignalled",

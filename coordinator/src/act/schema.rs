@@ -173,12 +173,16 @@ impl Workers {
                     let done = job::run(&room, &seat, &upgrade, job, &cancel).await;
                     let succeeded = done.is_ok();
                     ended.store(true, Ordering::Release);
-                    match done {
+                    let is_new = match done {
                         // Nobody asked for its end to be told: it is looked at anew when it is asked for again.
-                        Err(_) if cancel.is_cancelled() => job::forget(&seat, &upgrade),
+                        Err(_) if cancel.is_cancelled() => {
+                            job::forget(&seat, &upgrade);
+                            true
+                        }
                         done => job::tell_end(&seat, &upgrade, done),
-                    }
-                    succeeded
+                    };
+                    // A look that shows what is known already waits longer before the next one, as a failure does.
+                    succeeded && (is_new || job != SchemaJob::Look)
                 }
                 Task::Certify => match certify::certify(&room, &seat, &upgrade).await {
                     Ok(()) => {

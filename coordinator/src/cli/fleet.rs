@@ -1,12 +1,14 @@
 //! `tidegate fleet …`: what is out there.
 
+mod reconcile;
+
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
 use super::show;
 use clap::Subcommand;
 use tidegate_proto::wire::v1::{
     CordonNodeRequest, DecommissionInstanceRequest, Done, FleetHistoryRequest, FleetSpreadRequest, Instance,
-    ListInstancesRequest, ReconcileStoreRequest, UncordonNodeRequest,
+    ListInstancesRequest, ReconcileStoreRequest, SetWindowRequest, UncordonNodeRequest,
 };
 
 /// Verbs on the fleet.
@@ -44,6 +46,10 @@ enum Verb {
         /// How it was stopped or fenced; demanded for one below the version that an upgrade requires.
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         stopped_how: String,
+        /// How the etcd user of its agent was revoked; demanded for an instance that contradicts the store and still
+        /// reports. Its reports up to then are ignored.
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        how: String,
     },
     /// Keep a node out of upgrades: they leave it as it is and count it as out of rotation.
     Cordon {
@@ -53,12 +59,51 @@ enum Verb {
         #[arg(long)]
         why: String,
     },
-    /// State that a store which was restored from a backup, or is blank, is the one to be obeyed. Until then nothing
-    /// acts. Floors are raised to what agents had journalled.
+    /// Reconcile a store that was restored from a backup, or is blank, with what its witnesses obeyed.
+    ///
+    /// Without --apply it shows the plan and changes nothing: every witness with its claim, what runs where, what
+    /// changes for whom, and the hash of all that. With --apply it does what that plan says, if nothing that the plan was
+    /// computed from has changed. It is refused while the running version of an instance is unknown or lies outside the
+    /// new window, unless the instance is named with --disregard.
     Reconcile {
-        /// Why it may be believed, for the history.
+        /// Show the plan only (this is the default).
+        #[arg(long, conflicts_with = "apply")]
+        plan: bool,
+        /// Hash of the plan to apply.
+        #[arg(long, value_name = "HASH", requires = "why")]
+        apply: Option<String>,
+        /// Instance whose claim is not applied, whose version need not be known, and whose agent stays as it is; may be
+        /// repeated. Give it with the plan and with --apply.
+        #[arg(long, value_name = "SERVICE/NODE")]
+        disregard: Vec<String>,
+        /// Instance whose claim is applied although no other node and no database makes it; may be repeated. Give it with
+        /// the plan and with --apply.
+        #[arg(long, value_name = "SERVICE/NODE")]
+        include: Vec<String>,
+        /// Reason, for the history.
         #[arg(long)]
+        why: Option<String>,
+    },
+    /// Set the versions of a service that may be admitted, where no upgrade does so.
+    ///
+    /// Refused while an upgrade of the service, or of a schema that it shares, is active or paused; while the store is
+    /// contradicted; below what a schema of the service has contracted, or what a compute release needs; and where an
+    /// instance would be outside. A silent instance counts at its last admission.
+    Window {
+        /// Service.
+        service: String,
+        /// Lowest version that may be admitted.
+        #[arg(long, value_name = "N")]
+        floor: u32,
+        /// Highest version that may be admitted.
+        #[arg(long, value_name = "M")]
+        ceiling: u32,
+        /// Reason, for the history.
+        #[arg(long, required_unless_present = "dry_run", default_value = "", hide_default_value = true)]
         why: String,
+        /// Say whether it would be set, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Let a node take part again.
     Uncordon {
@@ -79,13 +124,26 @@ impl Args {
             Verb::Spread { service } => return spread(reach, service.unwrap_or_default()).await,
             Verb::List { service, all } => return list(reach, service.unwrap_or_default(), all).await,
             Verb::History => return history(reach).await,
-            Verb::Decommission { instance, why, stopped_how } => {
-                client
-                    .decommission_instance(DecommissionInstanceRequest { instance, why, stopped_how, who })
-                    .await?
+            Verb::Decommission { instance, why, stopped_how, how } => {
+                let revoked_how = how;
+                let asked = DecommissionInstanceRequest { instance, why, stopped_how, who, revoked_how };
+                client.decommission_instance(asked).await?
             }
             Verb::Cordon { node, why } => client.cordon_node(CordonNodeRequest { node, why, who }).await?,
-            Verb::Reconcile { why } => client.reconcile_store(ReconcileStoreRequest { why, who }).await?,
+            Verb::Reconcile { apply: None, disregard, include, .. } => {
+                return reconcile::plan(reach, disregard, include).await;
+            }
+            Verb::Reconcile { apply: Some(hash), disregard, include, why, .. } => {
+                let why = why.unwrap_or_default();
+                client.reconcile_store(ReconcileStoreRequest { why, who, hash, disregard, include }).await?
+            }
+            Verb::Window { service, floor, ceiling, why, dry_run } => {
+                let asked = SetWindowRequest { service, floor, ceiling, why, who };
+                match dry_run {
+                    true => client.foresee_window(asked).await?,
+                    false => client.set_window(asked).await?,
+                }
+            }
             Verb::Uncordon { node, why } => {
                 client.uncordon_node(UncordonNodeRequest { node, why, who }).await?
             }
@@ -175,6 +233,7 @@ pub fn row(instance: &Instance) -> Vec<String> {
         (true, ..) => "decommissioned".to_owned(),
         (_, true, _) => "silent".to_owned(),
         (.., true) => format!("{} (cordoned)", instance.rotation),
+        _ if instance.quarantined.is_some() => format!("{} (quarantined)", instance.rotation),
         _ => instance.rotation.clone(),
     };
     vec![

@@ -15,11 +15,11 @@ use tidegate_proto::wire::v1::{
     DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest,
     FleetHistoryRequest, FleetSpreadReply, FleetSpreadRequest, ForeseeUpgradeReply, ForeseeUpgradeRequest,
     Instance, JsonReply, LeaderReply, LeaderRequest, ListInstancesRequest, ListTasksRequest,
-    ListTokensRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, ReconcileStoreRequest,
-    ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest,
-    SettleTaskRequest, SkipInstanceRequest, StartUpgradeReply, StartUpgradeRequest, Task, Token,
-    UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply,
-    UpgradeStatusRequest, WatchUpgradeRequest,
+    ListTokensRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationReply,
+    PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RevokeTokenRequest, RollBackUpgradeRequest, SetWindowRequest, SettleTaskRequest, SkipInstanceRequest,
+    StartUpgradeReply, StartUpgradeRequest, Task, Token, UncordonNodeRequest, UpgradeCertificateRequest,
+    UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
@@ -227,5 +227,21 @@ impl Operator for OperatorService {
 
     async fn reconcile_store(&self, r: Request<ReconcileStoreRequest>) -> Result<Response<Done>, Status> {
         wish!(self, r, operation::reconcile, reconcile_store)
+    }
+
+    async fn plan_reconciliation(
+        &self,
+        r: Request<PlanReconciliationRequest>,
+    ) -> Result<Response<PlanReconciliationReply>, Status> {
+        // Only the leader knows what databases say.
+        wish!(self, r, operation::plan_reconciliation, plan_reconciliation)
+    }
+
+    async fn foresee_window(&self, r: Request<SetWindowRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::foresee_window, foresee_window)
+    }
+
+    async fn set_window(&self, r: Request<SetWindowRequest>) -> Result<Response<Done>, Status> {
+        wish!(self, r, operation::set_window, set_window)
     }
 }

@@ -1,6 +1,8 @@
 //! What only the leader may do: done here in the name of whoever calls, or forwarded. One form for all services.
 
-use tidegate_proto::wire::v1::{CreateTokenReply, Done, MetadataReply, ReleaseReply, StartUpgradeReply};
+use tidegate_proto::wire::v1::{
+    CreateTokenReply, Done, MetadataReply, PlanReconciliationReply, ReleaseReply, StartUpgradeReply,
+};
 
 /// An answer to a wish, with a revision of the store at which the leader saw what it wrote.
 pub trait Written {
@@ -22,6 +24,7 @@ written!(
     Done: revision,
     StartUpgradeReply: revision,
     CreateTokenReply: revision,
+    PlanReconciliationReply: revision,
     MetadataReply: revision,
     ReleaseReply: store_revision
 );

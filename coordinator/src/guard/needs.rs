@@ -26,6 +26,8 @@ pub const METHODS: &[(&str, Role)] = &[
     ("FleetHistory", Read),
     ("ListTokens", Read),
     ("ListTasks", Read),
+    ("PlanReconciliation", Read),
+    ("ForeseeWindow", Read),
     ("StartUpgrade", Operate),
     ("ApproveUpgrade", Operate),
     ("PauseUpgrade", Operate),
@@ -38,6 +40,7 @@ pub const METHODS: &[(&str, Role)] = &[
     ("UncordonNode", Operate),
     ("SettleTask", Operate),
     ("ReconcileStore", Operate),
+    ("SetWindow", Operate),
     ("CreateToken", Operate),
     ("RevokeToken", Operate),
 ];

@@ -95,6 +95,8 @@ pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         node: instance.node.to_string(),
         version: match known {
             Known::At(version) => Some(version.get()),
+            // No gate counts what it runs; people are shown it.
+            _ if instance.contradicts => report.and_then(|report| report.runs()).map(|version| version.get()),
             Known::Silent | Known::Unknown => None,
         },
         release: report.and_then(|report| report.release.as_ref()).map(ToString::to_string),
@@ -103,7 +105,7 @@ pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         step: report.map_or("unknown", |report| report.step.word()).to_owned(),
         because: because_of(instance),
         wave: instance.wave.map(|wave| wave + 1),
-        silent: known == Known::Silent,
+        silent: known == Known::Silent && !instance.contradicts,
         in_service: instance.is_in_service(),
         cordoned: instance.maintained,
         directive: instance.directive.as_ref().map(|directive| directive.disposition.word().to_owned()),
@@ -111,6 +113,9 @@ pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         labels: instance.inventory.as_ref().map(|inventory| inventory.labels.clone()).unwrap_or_default(),
         in_flight: report.and_then(|report| report.in_flight),
         decommissioned: instance.is_decommissioned(),
+        quarantined: instance.contradicts.then(|| {
+            "its agent contradicts the store: `tidegate fleet reconcile` shows what it claims".to_owned()
+        }),
     }
 }
 

@@ -12,7 +12,9 @@ use tidegate_proto::wire::v1::{CordonNodeRequest, Done, UncordonNodeRequest};
 pub async fn cordon(room: &Room, seat: &Seat, asked: CordonNodeRequest) -> Result<Done, OperationError> {
     let node = node(&asked.node)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let revision = wish::grant(room, seat, |fleet, moment| ask::cordon(fleet, moment, &node, &asker)).await?;
+    let revision =
+        wish::grant_on_any_store(room, seat, |fleet, moment| ask::cordon(fleet, moment, &node, &asker))
+            .await?;
     Ok(Done {
         what: format!("{node} is cordoned: upgrades leave it alone and count it as out"),
         revision: revision.0,

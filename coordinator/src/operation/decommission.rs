@@ -17,9 +17,12 @@ pub async fn decommission(
     let instance: InstanceId =
         asked.instance.parse().map_err(|e: NotAnInstance| OperationError::BadInput(e.to_string()))?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let how = maybe_said("stopped-how", &asked.stopped_how)?;
-    let how = Some(how).filter(|how| !how.is_empty());
-    let revision = wish::grant(room, seat, |fleet, moment| {
+    let told = |how: String| Some(how).filter(|how| !how.is_empty());
+    let how = ask::Gone {
+        stopped_how: told(maybe_said("stopped-how", &asked.stopped_how)?),
+        revoked_how: told(maybe_said("how", &asked.revoked_how)?),
+    };
+    let revision = wish::grant_on_any_store(room, seat, |fleet, moment| {
         ask::decommission(fleet, moment, &instance, how.clone(), &asker)
     })
     .await?;

@@ -3,6 +3,7 @@
 use super::{OperationError, answer, spec, start};
 use crate::act::schema::{self, Unbound};
 use crate::room::Room;
+use crate::seat::Seat;
 use tidegate_planner::{Fleet, ServiceFleet, preflight, wave};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::SchemaBinding;
@@ -22,7 +23,7 @@ pub async fn foresee(
 ) -> Result<ForeseeUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
     let id = start::name(&asked.id, &spec)?;
-    look(room, &id, &spec).await.map(|looked| looked.reply)
+    look(room, None, &id, &spec).await.map(|looked| looked.reply)
 }
 
 /// What starting an upgrade would do, with what its database shows.
@@ -34,10 +35,15 @@ pub(super) struct Looked {
 }
 
 /// The same, with the schema that the database shows.
-pub(super) async fn look(room: &Room, id: &UpgradeId, spec: &Spec) -> Result<Looked, OperationError> {
-    let (seen, away) = unless_away(schema::look_only(room, id, spec).await)?;
+pub(super) async fn look(
+    room: &Room,
+    seat: Option<&Seat>,
+    id: &UpgradeId,
+    spec: &Spec,
+) -> Result<Looked, OperationError> {
+    let (seen, away) = unless_away(schema::look_only(room, seat, id, spec).await)?;
     let (schema, obstacles) = seen.map_or((None, Vec::new()), |(schema, found)| (Some(schema), found));
-    let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec);
+    let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec, schema.as_ref());
     if away.is_none() {
         let warned = schema::warnings(room, id, spec).await.unwrap_or_else(|unread| vec![unread]);
         let warning = |what| Finding { blocking: false, what: format!("contract will wait: {what}") };
@@ -62,8 +68,13 @@ pub(super) fn unless_away<T>(
 }
 
 /// What stands in the way, and the waves as they would be drawn now.
-fn foreseen(fleet: &Fleet, id: &UpgradeId, spec: &Spec) -> (Vec<Finding>, Vec<Wave>) {
-    let found = preflight::preview(fleet, spec).into_iter();
+fn foreseen(
+    fleet: &Fleet,
+    id: &UpgradeId,
+    spec: &Spec,
+    schema: Option<&SchemaBinding>,
+) -> (Vec<Finding>, Vec<Wave>) {
+    let found = preflight::preview(fleet, spec, schema).into_iter();
     let findings = found.map(|finding| Finding { blocking: finding.blocks, what: finding.what }).collect();
     let label = spec.failure_domain.as_deref();
     let nodes =

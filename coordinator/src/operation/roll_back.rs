@@ -15,6 +15,7 @@ pub async fn roll_back(
     let id = upgrade_id(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision =
-        wish::grant(room, seat, |fleet, moment| ask::roll_back(fleet, moment, &id, &asker)).await?;
+        wish::grant_on_any_store(room, seat, |fleet, moment| ask::roll_back(fleet, moment, &id, &asker))
+            .await?;
     Ok(Done { what: format!("upgrade {id} is being rolled back"), revision: revision.0 })
 }

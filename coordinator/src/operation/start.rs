@@ -19,7 +19,7 @@ pub async fn start(
     let spec = spec::parse(&asked.spec)?;
     let asker = remarking(&asked.who, "why", "")?;
     let id = name(&asked.id, &spec)?;
-    let foresee::Looked { schema, obstacles, reply } = foresee::look(room, &id, &spec).await?;
+    let foresee::Looked { schema, obstacles, reply } = foresee::look(room, Some(seat), &id, &spec).await?;
     let ForeseeUpgradeReply { mut findings, waves } = reply;
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });

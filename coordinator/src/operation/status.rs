@@ -33,6 +33,7 @@ fn seen(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply,
     let picture = room.mirror.picture();
     let upgrade = find(&picture.fleet, &id)?;
     let service = picture.fleet.service(&upgrade.spec.service);
+    let exceptions = picture.fleet.exceptions(&id, upgrade);
     let instances: Vec<_> = service
         .map(|service| {
             service.instances().take(most).map(|instance| answer::instance(service, instance)).collect()
@@ -54,16 +55,17 @@ fn seen(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply,
             .collect(),
         phase_ms: upgrade.phase_ms,
         stalled_ms: upgrade.stalled_ms,
-        failed: upgrade
-            .failed
-            .iter()
+        more_failed: answer::short(exceptions.failures().count().saturating_sub(most)),
+        failed: exceptions
+            .failures()
+            .take(most)
             .map(|(node, failure)| Failure {
                 node: node.to_string(),
                 wave: failure.wave + 1,
                 reason: failure.reason.clone(),
             })
             .collect(),
-        skipped: upgrade.skipped.keys().map(ToString::to_string).collect(),
+        skipped: exceptions.skipped().take(most).map(ToString::to_string).collect(),
         approved: upgrade.approvals.keys().map(ToString::to_string).collect(),
         schema: upgrade.schema.as_ref().map(|schema| schema.id.to_string()),
         certificate: match &upgrade.phase {

@@ -135,6 +135,19 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
     )))
 }
 
+/// Asks the planner over what is seen, on any store; changes nothing.
+pub async fn look<T>(
+    room: &Room,
+    seat: &Seat,
+    ask: impl Fn(&Fleet, &Moment) -> Result<T, Refusal>,
+) -> Result<T, OperationError> {
+    if !room.mirror.reaches_within(seat.committed(), PATIENCE).await {
+        return Err(away(room));
+    }
+    let picture = room.mirror.picture();
+    seat.plan(&picture, |moment| ask(&picture.fleet, moment), |_| 0).map_err(refused)
+}
+
 /// Asks whether a wish would be granted now; changes nothing.
 pub async fn ponder(
     room: &Room,

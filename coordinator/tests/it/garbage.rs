@@ -49,6 +49,24 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn report_without_a_lease_is_ignored_and_named() {
+    let (embedded, coordinator, _herd) = world(4).await;
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let forged = br#"{"schema":1,"version":1,"health":"healthy","rotation":"in","step":{"name":"serving"},
+        "identity":{"nonce":"n","boot":"b"},"witness":{"term":"made-up","floor":2147483647}}"#;
+    let put = kv.put("/tidegate/reports/pantry-api/n00002", forged.to_vec(), None).await.unwrap();
+    let at = tidegate_proto::Revision(put.header().unwrap().revision());
+    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    let seen = spread(&coordinator);
+    assert_eq!((seen.unknown, seen.in_service), (1, 3), "{seen:?}");
+    assert!(seen.unreadable[0].contains("reports/pantry-api/n00002 has no lease"), "{seen:?}");
+    let contradicted = coordinator.room.mirror.picture().fleet.contradicted_by().count();
+    assert_eq!(contradicted, 0, "what it claims is not heard");
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     let (embedded, coordinator, herd) = world(3).await;
     let end = tokio_util::sync::CancellationToken::new();

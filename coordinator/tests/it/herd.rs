@@ -253,6 +253,7 @@ fn report(n: usize, version: i64) -> Report {
     let release = release(version);
     Report {
         version: Some(release.version),
+        probed: None,
         release: Some(release.tag.clone()),
         release_digest: Some(release.sha256),
         admission: Revision::ABSENT,

@@ -11,6 +11,7 @@ mod garbage;
 mod guard;
 mod herd;
 mod metadata;
+mod old_looks;
 mod openapi;
 mod process;
 mod real_etcd;

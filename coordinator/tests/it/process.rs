@@ -57,6 +57,15 @@ impl Daemon {
         })
     }
 
+    /// With the embedded store of a directory that outlives it.
+    pub fn embedded_in(store: &Path, configure: impl FnOnce(&mut Command, &Path)) -> Self {
+        let store = format!("embedded:{}", store.display());
+        Self::start(|command, dir| {
+            command.args(["--store", &store, "--store-listen", "127.0.0.1:0"]);
+            configure(command, dir);
+        })
+    }
+
     /// Beside another one, over its store.
     pub fn beside(first: &Self) -> Self {
         let store = format!("etcd:http://{}", first.address("store"));

@@ -200,6 +200,65 @@ async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_bac
     end.cancel();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_holds_the_roll_and_late_rows_are_filled_in_remove() {
+    let postgres = Postgres::init();
+    postgres.start();
+    things(&postgres).await.close().await.unwrap();
+    let daemon = Daemon::embedded(|command, dir| {
+        command.arg("--migrations").arg(migrations(dir)).env("THINGS_URL", postgres.url());
+    });
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let asked = SCHEMA.replace("approvals: [contract]", "approvals: [expand, roll, remove, contract]");
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let until = |text: &str| {
+        daemon.until(text, &["upgrade", "explain", "u1"], |said| said.out.contains(text));
+    };
+    let approve = |point: &str| assert_eq!(daemon.ask(&["upgrade", "approve", "u1", point]).code, 0);
+    let (older, newer) = (postgres.dir.path().join("older"), postgres.dir.path().join("newer"));
+    until("approve u1 expand");
+    postgres.stop();
+    succeed(Command::new("cp").arg("-a").arg(postgres.data()).arg(&older));
+    postgres.start();
+    approve("expand");
+    until("approve u1 roll");
+    // A standby that lacks the last writes takes over.
+    postgres.stop();
+    std::fs::rename(postgres.data(), &newer).unwrap();
+    std::fs::rename(&older, postgres.data()).unwrap();
+    postgres.start();
+    approve("roll");
+    until("the database no longer shows that expand is done");
+    let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
+    assert!(spread.out.contains("3 at 1"), "{spread:?}");
+    postgres.stop();
+    std::fs::rename(postgres.data(), &older).unwrap();
+    std::fs::rename(&newer, postgres.data()).unwrap();
+    postgres.start();
+    until("approve u1 remove");
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    db.execute("INSERT INTO things VALUES (900000, 'late', NULL)").await.unwrap();
+    db.close().await.unwrap();
+    approve("remove");
+    until("approve u1 contract");
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    db.execute("INSERT INTO things VALUES (900001, 'later', NULL)").await.unwrap();
+    db.close().await.unwrap();
+    approve("contract");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    let late: i64 = sqlx::query_scalar("SELECT count(*) FROM things WHERE colour LIKE 'clate%'")
+        .fetch_one(&mut db)
+        .await
+        .unwrap();
+    assert_eq!(late, 2);
+    end.cancel();
+}
+
 /// A program that is no service of ours.
 async fn stranger(postgres: &Postgres, name: &str) -> PgConnection {
     let mut session = PgConnection::connect(&postgres.url()).await.unwrap();

@@ -8,6 +8,7 @@ use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use tidegate_coordinator::api::releases::{self, RELEASES};
 use tidegate_coordinator::api::start;
 use tidegate_coordinator::door::{Peer, Shown};
@@ -22,7 +23,7 @@ use tidegate_store::Scope;
 use tokio_util::sync::CancellationToken;
 
 impl Door {
-    async fn of_releases(coordinator: &Coordinator) -> Self {
+    pub async fn of_releases(coordinator: &Coordinator) -> Self {
         let room = coordinator.room.clone();
         let guard = Guard::new(room.mirror.clone(), None);
         // That route asks the guard itself: the call comes from this machine.
@@ -48,8 +49,15 @@ impl Door {
         self.post("", &release(version)).await
     }
 
+    /// Creates a release that needs a service to be at version 2.
+    pub async fn create_requiring_2(&self, version: u64, service: &str) -> Answer {
+        let mut asked = release(version);
+        asked["requires"] = json!({ service: 2 });
+        self.post("", &asked).await
+    }
+
     /// Waits until a release has this status.
-    async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
+    pub async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
         let mut sight = coordinator.room.mirror.sight();
         let there = async {
             loop {
@@ -228,13 +236,16 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
     held["requires"] = json!({ (service.as_str()): 2 });
     assert_eq!(door.post("", &held).await.body["status"], "pending");
 
-    // An agent says that it obeyed a term of which this store knows nothing.
+    // Two agents say that they obeyed a term of which this store knows nothing.
+    let lease = store.lease(Duration::from_secs(60)).await.unwrap();
     let reports = store.list(&Scope::Kind(Kind::Report)).await.unwrap().entries;
-    let (key, Ok(Value::Report(record))) = (reports[0].key.clone(), &reports[0].value) else { panic!() };
-    let mut testimony = record.body.clone();
-    testimony.witness.term = Some("elsewhere".parse().unwrap());
-    let done = store.commit(&Commit::new().put(key.clone(), testimony)).await.unwrap();
-    mirror.reaches(done.revision).await;
+    for report in reports.iter().take(2) {
+        let (key, Ok(Value::Report(record))) = (report.key.clone(), &report.value) else { panic!() };
+        let mut testimony = record.body.clone();
+        testimony.witness.term = Some("elsewhere".parse().unwrap());
+        let done = store.commit_leased(&Commit::new().put(key, testimony), &lease).await.unwrap();
+        mirror.reaches(done.revision).await;
+    }
 
     let wishes = [
         ("", release(9058)),
@@ -254,7 +265,13 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
     assert_eq!(told[0]["reasons"][0]["kind"], "restored", "{told:#}");
 
     let seat = coordinator.room.led_here().unwrap();
-    let asked = ReconcileStoreRequest { why: "restored from 02:00".to_owned(), who: "op".to_owned() };
+    let plan = operation::plan_reconciliation(&coordinator.room, &seat, Default::default()).await.unwrap();
+    let asked = ReconcileStoreRequest {
+        why: "restored from 02:00".to_owned(),
+        who: "op".to_owned(),
+        hash: plan.hash,
+        ..Default::default()
+    };
     let done = operation::reconcile(&coordinator.room, &seat, asked.clone()).await.unwrap();
     assert!(done.what.contains("reconciled"), "{done:?}");
     let Err(OperationError::Refused(why)) = operation::reconcile(&coordinator.room, &seat, asked).await

@@ -37,7 +37,7 @@ async fn database(dir: &Path) -> String {
 }
 
 /// A directory with migrations and a database, which outlives the daemon that uses it.
-async fn place() -> (tempfile::TempDir, String) {
+pub async fn place() -> (tempfile::TempDir, String) {
     let place = tempfile::tempdir().unwrap();
     let migrations = place.path().join("migrations/things");
     std::fs::create_dir_all(&migrations).unwrap();
@@ -46,7 +46,7 @@ async fn place() -> (tempfile::TempDir, String) {
     (place, url)
 }
 
-fn daemon(place: &Path, url: Option<&str>) -> Daemon {
+pub fn daemon(place: &Path, url: Option<&str>) -> Daemon {
     Daemon::embedded(|command, _| {
         command.arg("--migrations").arg(place.join("migrations"));
         if let Some(url) = url {
@@ -219,7 +219,9 @@ async fn a_pause_stops_a_running_fill_and_resume_goes_on_from_there() {
     let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
     assert_eq!(started.code, 0, "{started:?}");
     let explain = ["upgrade", "explain", "u1"];
-    daemon.until("the fill runs", &explain, |said| said.out.contains("stands in migrate"));
+    daemon.until("the fill runs", &explain, |said| {
+        said.out.contains("stands in migrate") && said.out.contains("schema migrate")
+    });
     let paused = daemon.ask(&["upgrade", "pause", "u1", "--why", "the database is slow"]);
     assert_eq!(paused.code, 0, "{paused:?}");
     daemon.until("the job ends", &explain, |_| daemon.log().contains("no longer asked for, and ends"));

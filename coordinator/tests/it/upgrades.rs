@@ -1,14 +1,20 @@
 //! Whole upgrades over agents that obey at once.
 
+use crate::openapi::Door;
 use crate::world::{Coordinator, spec, store, world};
 use std::time::Duration;
 use tidegate_coordinator::operation;
 use tidegate_coordinator::record::retention;
 use tidegate_proto::commit::Precondition;
+use tidegate_proto::record::MAX_RECORD_BYTES;
+use tidegate_proto::record::active::Active;
+use tidegate_proto::record::upgrade::{Failure, Phase, Upgrade};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::wire::v1::{
-    StartUpgradeRequest, UpgradeHistoryRequest, WatchUpgradeRequest, upgrade_seen::Seen,
+    ApproveUpgradeRequest, StartUpgradeRequest, UpgradeHistoryRequest, WatchUpgradeRequest,
+    upgrade_seen::Seen,
 };
-use tidegate_proto::{Key, Revision};
+use tidegate_proto::{Commit, Key, Revision, Value};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,6 +167,60 @@ async fn of_many_events_the_newest_stay_and_only_the_leader_removes_the_others()
     assert_eq!(retention::trim(store, &fence, 3).await.unwrap(), before.len() - 3);
     let after = operation::history(&coordinator.room, &asked).await.unwrap();
     assert_eq!(after, before[before.len() - 3..]);
+    end.cancel();
+    coordinator.stop().await;
+}
+
+/// An upgrade that holds so many failures, as an earlier version kept them, that its record cannot be rewritten.
+fn full(like: &Upgrade) -> Upgrade {
+    let mut full = like.clone();
+    full.spec.service = "a-first".parse().unwrap();
+    full.phase = Phase::Roll { wave: 0 };
+    let failure = |reason| Failure { wave: 0, reason, accepted: false, returning: false, resumed: 0 };
+    let size = |full: &Upgrade| Value::from(full.clone()).encode().len();
+    for n in 0..2_000 {
+        full.failed.insert(format!("n{n:05}").parse().unwrap(), failure("x".repeat(400)));
+    }
+    let rest = MAX_RECORD_BYTES - size(&full) - 200;
+    full.failed.insert("the-last".parse().unwrap(), failure("x".repeat(rest)));
+    assert!((MAX_RECORD_BYTES - 200..=MAX_RECORD_BYTES).contains(&size(&full)));
+    full
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upgrade_whose_record_is_full_holds_no_other_upgrade_or_stream() {
+    let (embedded, coordinator, herd) = world(3).await;
+    let end = CancellationToken::new();
+    coordinator.start_upgrade(&spec("approvals: [stage]"), "u1").await.unwrap();
+    let store = store(&embedded).await;
+    let read = store.get(&Key::Upgrade("u1".parse().unwrap())).await.unwrap().unwrap();
+    let Ok(Value::Upgrade(record)) = read.value else { panic!("no upgrade") };
+    let (bad, service): (tidegate_proto::UpgradeId, tidegate_proto::ServiceName) =
+        ("bad".parse().unwrap(), "a-first".parse().unwrap());
+    let commit = Commit::new()
+        .put(Key::Upgrade(bad.clone()), full(&record.body))
+        .put(Key::Window(service.clone()), Window::open(bad.clone()))
+        .put(Key::Active(service), Active { upgrade: bad.clone() });
+    let written = store.commit(&commit).await.unwrap().revision;
+    coordinator.room.mirror.reaches(written).await;
+    // Its first action, a pause beyond the failure budget, fails in every turn.
+    tokio::spawn(herd.run(end.clone()));
+    let seat = coordinator.room.led_here().unwrap();
+    let approve = ApproveUpgradeRequest {
+        id: "u1".to_owned(),
+        phase: "stage".to_owned(),
+        who: "op".to_owned(),
+        ..ApproveUpgradeRequest::default()
+    };
+    let mut sight = coordinator.room.mirror.sight();
+    while operation::approve(&coordinator.room, &seat, approve.clone()).await.is_err() {
+        sight.changed().await.unwrap();
+    }
+    let door = Door::of_releases(&coordinator).await;
+    door.create_requiring_2(9057, "pantry-api").await;
+    coordinator.reaches("u1", "completed").await;
+    door.becomes(&coordinator, 1, "deployed").await;
+    assert_eq!(coordinator.status("bad").await.upgrade.unwrap().phase, "roll");
     end.cancel();
     coordinator.stop().await;
 }

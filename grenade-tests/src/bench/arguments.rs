@@ -32,6 +32,9 @@ pub struct Arguments {
     /// How often whole upgrades are repeated, in turn with what they are compared with; the median counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=20))]
     pub repeat: u32,
+    /// How many rows the table of the part fill has
+    #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = value_parser!(u32).range(1_000..=100_000_000))]
+    pub rows: u32,
     /// Print the report as JSON instead of the table
     #[arg(long)]
     pub json: bool,
@@ -55,6 +58,8 @@ pub enum Part {
     Releases,
     /// What an upgrade of 50 instances takes beyond its hooks, beside a shell loop (real etcd, 50 agents)
     Overhead,
+    /// What a fill of 2,000,000 rows takes, and what a load beside it feels (real PostgreSQL)
+    Fill,
 }
 
 impl Part {
@@ -67,6 +72,7 @@ impl Part {
             Self::Reaction => "reaction",
             Self::Releases => "releases",
             Self::Overhead => "overhead",
+            Self::Fill => "fill",
         }
     }
 }

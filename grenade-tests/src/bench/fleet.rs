@@ -68,6 +68,7 @@ pub fn inventory(n: usize, version: i64) -> Inventory {
 pub fn report(n: usize, version: i64, admission: Revision) -> Report {
     Report {
         version: Some(release(version).version),
+        probed: None,
         release: Some(release(version).tag),
         release_digest: Some(release(version).sha256),
         admission,
@@ -127,6 +128,7 @@ fn upgrade(size: usize) -> Upgrade {
         waves: Some(Division { pages: size.div_ceil(PAGE_MEMBERS) as u32, sizes: vec![1, size as u32 - 1] }),
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),
+        resumed: 0,
         stalled_ms: 0,
         phase_ms: 0,
         done: size as u32 / 2,

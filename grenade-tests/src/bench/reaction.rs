@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use etcd_client::{Client, EventType, KeyValue, WatchOptions, WatchStream};
+use etcd_client::{Client, EventType, KeyValue, PutOptions, WatchOptions, WatchStream};
 use tidegate_proto::key::Prefix;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Report, Rotation, Step};
@@ -141,13 +141,16 @@ fn is_waited_for(report: &Report) -> bool {
 struct Agents {
     client: Client,
     prefix: Prefix,
+    lease: i64,
     reports: Vec<Report>,
 }
 
 impl Agents {
     /// Admits and reports every node at version 1.
     async fn join(client: &mut Client) -> anyhow::Result<Self> {
-        let mut agents = Self { client: client.clone(), prefix: Prefix::default(), reports: Vec::new() };
+        let lease = client.clone().lease_grant(3600, None).await.context("could not make a lease")?.id();
+        let mut agents =
+            Self { client: client.clone(), prefix: Prefix::default(), lease, reports: Vec::new() };
         for n in 0..NODES {
             let admission =
                 agents.put(Key::Inventory(fleet::service(), fleet::node(n)), fleet::inventory(n, 1)).await?;
@@ -158,8 +161,10 @@ impl Agents {
     }
 
     async fn put(&mut self, key: Key, value: impl Into<Value>) -> anyhow::Result<Revision> {
+        // A report without a lease is ignored.
+        let leased = matches!(key, Key::Report(..)).then(|| PutOptions::new().with_lease(self.lease));
         let (key, value) = (self.prefix.key(&key), value.into().encode());
-        let answer = self.client.put(key, value, None).await.context("could not write as an agent")?;
+        let answer = self.client.put(key, value, leased).await.context("could not write as an agent")?;
         Ok(Revision(answer.header().map_or(0, |header| header.revision())))
     }
 

@@ -33,6 +33,8 @@ pub struct MigrationStatus {
     pub contract: PhaseState,
     /// An undo that has begun and not ended; one that ended leaves `NotStarted` behind.
     pub undo: PhaseState,
+    /// Whether migrate was done, whatever rows have come since.
+    pub filled: bool,
     /// Rows still to fill; none where it cannot be asked, before expand and after contract.
     pub pending_rows: Option<u64>,
     /// Whether it is one of the set's own; the others are the baseline.
@@ -94,6 +96,7 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
                 state => state,
             },
             migrate,
+            filled: record.done(Phase::Migrate),
             contract: state(Phase::Contract),
             undo: state(Phase::Undo),
             pending_rows,

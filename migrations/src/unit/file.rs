@@ -169,7 +169,7 @@ impl File {
         self.check_head(path, findings);
         let mut verify = BTreeMap::new();
         let mut plain: BTreeMap<Phase, Vec<StepFile>> = BTreeMap::new();
-        let requires = self.migrate.as_ref().map_or(Requires::Expanded, |m| m.requires);
+        let requires = self.migrate.as_ref().map_or(Requires::Expanded, |m| m.requires.clone());
         for (dialect, over) in [(Dialect::Postgres, &self.postgres), (Dialect::Sqlite, &self.sqlite)] {
             let own = over.migrate.as_ref().and_then(|m| m.verify.clone());
             if let Some(query) = own.or_else(|| self.migrate.as_ref().and_then(|m| m.verify.clone())) {
@@ -237,12 +237,34 @@ impl File {
             let found = format!("version {}", self.version);
             findings.push(Finding::of_file(path, None, Rule::Form, found, "1 to 2147483647"));
         }
-        if let Some(Migrate { requires: Requires::Floor(floor), .. }) = &self.migrate
-            && (*floor == 0 || *floor > 2_147_483_647)
-        {
-            let found = format!("floor {floor}");
-            findings.push(Finding::of_file(path, None, Rule::Form, found, "1 to 2147483647"));
+        if let Some(Migrate { requires, .. }) = &self.migrate {
+            check_requires(requires, path, findings);
         }
+    }
+}
+
+/// The floors that migrate requires: at least one service, and versions that exist.
+fn check_requires(requires: &Requires, path: &Path, findings: &mut Vec<Finding>) {
+    let mut refuse = |found, allowed: &str| {
+        findings.push(Finding::of_file(path, None, Rule::Form, found, allowed));
+    };
+    let versions = |floor: &u32| (1..=2_147_483_647).contains(floor);
+    match requires {
+        Requires::Expanded => {}
+        Requires::Floor(floor) if versions(floor) => {}
+        Requires::Floor(floor) => refuse(format!("floor {floor}"), "1 to 2147483647"),
+        Requires::Services(named) if named.is_empty() => refuse(
+            "requires = {}".to_owned(),
+            "\"expanded\", { floor = 2 }, or the floor of each service by name, such as { conductor = 2 }",
+        ),
+        Requires::Services(named) if named.contains_key("floor") => refuse(
+            "`floor` beside the names of services".to_owned(),
+            "{ floor = 2 } alone, or the floor of each service by name",
+        ),
+        Requires::Services(named) => named
+            .iter()
+            .filter(|(_, floor)| !versions(floor))
+            .for_each(|(service, floor)| refuse(format!("{service} = {floor}"), "1 to 2147483647")),
     }
 }
 

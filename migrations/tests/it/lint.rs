@@ -35,7 +35,7 @@ fn the_sample_is_clean_and_says_what_it_needs() {
     let set = sample();
     let migration = set.iter().next().unwrap();
     assert_eq!(
-        (migration.version, migration.requires, migration.old_reads_migrated),
+        (migration.version, migration.requires.clone(), migration.old_reads_migrated),
         (2, Requires::Expanded, true)
     );
     assert!(matches!(migration.steps(Phase::Expand, Dialect::Postgres)[1], Step::Sync(_)));
@@ -213,4 +213,21 @@ fn names_of_files_and_their_numbers_are_seen() {
     let broken = written(&[]);
     std::fs::write(broken.path().join("0001_it.toml"), b"\xff\xfe").unwrap();
     assert!(matches!(MigrationSet::load(broken.path()), Err(LoadError::Unreadable { .. })));
+}
+
+#[test]
+fn migrate_requires_expand_a_floor_or_floors_by_name() {
+    let text = |requires: &str| format!("{HEAD}[migrate]\nrequires = {requires}\nsteps = []\n");
+    for requires in ["'expanded'", "{ floor = 2 }", "{ conductor = 2, scheduler = 3 }"] {
+        assert_eq!(of(&text(requires)), [], "{requires}");
+    }
+    for (requires, named) in [
+        ("{}", "requires = {}"),
+        ("{ floor = 2, scheduler = 2 }", "`floor` beside the names of services"),
+        ("{ scheduler = 0 }", "scheduler = 0"),
+        ("{ floor = 0 }", "floor 0"),
+    ] {
+        let found = of(&text(requires));
+        assert!(found.len() == 1 && found[0].to_string().contains(named), "{requires}: {found:?}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::journal::{Journal, Known, Order};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::{Health, Rotation};
-use tidegate_proto::{Revision, ServiceName};
+use tidegate_proto::{NodeId, Revision, ServiceName};
 
 /// What is to be done with the directive that the store has.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,10 +36,11 @@ pub fn fell_back(journal: &Journal, window: Option<&Option<Known>>) -> bool {
 pub fn reconciled(
     journal: &Journal,
     service: &ServiceName,
+    node: &NodeId,
     word: Option<&(Revision, Reconciliation)>,
 ) -> Option<Revision> {
     let (at, word) = word?;
-    (*at != journal.witness.reconciled && word.covers(service, journal.obeyed())).then_some(*at)
+    (*at != journal.witness.reconciled && word.covers(service, node, journal.obeyed())).then_some(*at)
 }
 
 /// Compares the directive that the store has with the one that was accepted.

@@ -81,7 +81,7 @@ impl Instance {
     pub(super) async fn look_again_at(&mut self, seen: &mut Seen) -> Result<(), Fatal> {
         self.see_to_releases().await?;
         let word = self.seen_inputs.reconciliation.as_ref();
-        seen.reconciled = accept::reconciled(&self.journal, &self.service.name, word);
+        seen.reconciled = accept::reconciled(&self.journal, &self.service.name, &self.id.node, word);
         seen.readmit = self.must_readmit(&self.seen_inputs);
         seen.staging = self.stager.state(&self.journal);
         seen.hook = self.start_hook();

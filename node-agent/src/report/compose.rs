@@ -22,15 +22,17 @@ pub fn compose(
     let runs = seen.alive != Alive::No;
     // A version that was neither admitted under this lease nor refused is not said before it was: until then it is
     // not known what runs.
-    let version = seen.probe.version().filter(|version| {
+    let probed = seen.probe.version().filter(|_| runs);
+    let version = probed.filter(|version| {
         let admitted = !seen.readmit && journal.admitted.as_ref().is_some_and(|a| a.version == *version);
-        runs && (admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version))
+        admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version)
     });
     let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
     let disposition = journal.order.as_ref().map(|order| &order.directive.disposition);
     let replacing = matches!(disposition, Some(Disposition::Replace { .. }));
     Report {
         version,
+        probed: probed.filter(|_| version.is_none()),
         release_digest: release.and_then(|a| journal.staged.get(a.release.as_ref()?)).copied(),
         release: release.and_then(|a| a.release.clone()),
         admission: journal.admission(),

@@ -194,3 +194,34 @@ async fn an_agent_that_may_not_read_its_tasks_loses_nothing_but_those_and_says_s
     wait_for("it is run", &world, outcome, |outcome| *outcome == Some(Outcome::Succeeded)).await;
     assert!(noted.exists(), "the hook was run");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn revoked_user_writes_no_report_and_no_admission() {
+    assert!(GUIDE.contains("\n   etcdctl user delete agent-n1\n"), "the guide has the recipe");
+    let mut world = World::new().await;
+    let etcd = Etcd::start(&mut world).await;
+    let own = ["reconciliation", "windows", "directives", "inventory", "reports"];
+    etcd.asks_for_passwords(&mut world, "agent-n1", granted_by_the_guide(&own)).await;
+    world.more = "initial_release = \"pantry-1\"".to_owned();
+    world.store.set_window(1, 2).await;
+    let _agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    etcd.revokes("agent-n1").await;
+    let keys = [super::world::store::report_key(), Key::Inventory(super::world::store::service(), node())];
+    let read = || async {
+        let read = world.store.store.get_many(&keys).await.unwrap();
+        keys.iter().map(|key| read.get(key).map(|entry| entry.mod_revision)).collect::<Vec<_>>()
+    };
+    let before = read().await;
+    // A new window is acknowledged by a report, and this agent cannot write one any more.
+    world.store.set_window(1, 3).await;
+    let hindered = || async { world.log() };
+    let refused = |log: &String| {
+        ["invalid auth token", "permission denied", "user name not found", "authentication failed"]
+            .iter()
+            .any(|words| log.contains(words))
+    };
+    wait_for("etcd refuses the agent", &world, hindered, refused).await;
+    let after = read().await;
+    assert!(after.iter().zip(&before).all(|(after, before)| after.is_none() || after == before), "{after:?}");
+}

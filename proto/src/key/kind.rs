@@ -13,6 +13,7 @@ pub enum Kind {
     Directive,
     Upgrade,
     Waves,
+    Exception,
     Active,
     ActiveSchema,
     Schema,
@@ -42,7 +43,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -50,6 +51,7 @@ impl Kind {
         Self::Directive,
         Self::Upgrade,
         Self::Waves,
+        Self::Exception,
         Self::Active,
         Self::ActiveSchema,
         Self::Schema,
@@ -87,6 +89,7 @@ impl Kind {
             Self::Directive => "directives",
             Self::Upgrade => "upgrades",
             Self::Waves => "waves",
+            Self::Exception => "exceptions",
             Self::Active => "active",
             Self::ActiveSchema => "active-schema",
             Self::Schema => "schemas",

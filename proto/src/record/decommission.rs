@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A person's word that an instance is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Decommission {
-    /// The mod_revision of the inventory record that it covers.
+    /// The mod_revision of the inventory record that it covers; 0 where there was none.
     pub admission: Revision,
     /// Who says so.
     pub who: String,
@@ -16,6 +16,10 @@ pub struct Decommission {
     /// How the instance was stopped or fenced; demanded for one last known below what an active upgrade requires.
     #[serde(default)]
     pub stopped_how: Option<String>,
+    /// How the etcd user of its agent was revoked, where it was decommissioned while it reported: the reports up to
+    /// this record are ignored, and a later one voids the word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_how: Option<String>,
     /// When.
     pub at: Timestamp,
 }

@@ -2,7 +2,7 @@
 //! what the witnesses of the former one had seen, and that somebody has looked at it.
 
 use super::{Body, Timestamp};
-use crate::{Revision, ServiceName, ServiceVersion, TermId};
+use crate::{NodeId, Revision, ServiceName, ServiceVersion, TermId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,30 @@ pub struct Reconciliation {
     /// The highest floor that a witness had obeyed, by service: the window was raised to it with this record.
     #[serde(default)]
     pub floors: BTreeMap<ServiceName, ServiceVersion>,
+    /// The instances that a person disregarded, with what each claimed then. Their agents do not take this record in.
+    /// A claim that changes is heard again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub disregarded: BTreeMap<ServiceName, BTreeMap<NodeId, Claim>>,
+}
+
+/// What an instance claims to have obeyed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// The term of the last directive.
+    #[serde(default)]
+    pub term: Option<TermId>,
+    /// The floor of the last window.
+    #[serde(default)]
+    pub floor: Option<ServiceVersion>,
+    /// The highest revision of directive, window and admission.
+    #[serde(default)]
+    pub revision: Revision,
+}
+
+impl From<Obeyed<'_>> for Claim {
+    fn from(obeyed: Obeyed<'_>) -> Self {
+        Self { term: obeyed.term.cloned(), floor: obeyed.floor, revision: obeyed.revision }
+    }
 }
 
 impl Body for Reconciliation {
@@ -43,11 +67,18 @@ pub struct Obeyed<'a> {
 }
 
 impl Reconciliation {
-    /// Whether the person had before them what this witness of a service obeyed: then it may obey anew from here on.
-    pub fn covers(&self, service: &ServiceName, obeyed: Obeyed<'_>) -> bool {
+    /// Whether the person had before them what this instance obeyed, and did not disregard it: then its agent may obey
+    /// the store from here on.
+    pub fn covers(&self, service: &ServiceName, node: &NodeId, obeyed: Obeyed<'_>) -> bool {
         let floor = self.floors.get(service).copied().unwrap_or_default();
-        obeyed.term.is_none_or(|term| self.terms.contains(term))
+        self.disregarded_claim(service, node).is_none()
+            && obeyed.term.is_none_or(|term| self.terms.contains(term))
             && obeyed.floor.is_none_or(|seen| seen <= floor)
             && obeyed.revision <= self.revision
+    }
+
+    /// What an instance claimed when a person disregarded it.
+    pub fn disregarded_claim(&self, service: &ServiceName, node: &NodeId) -> Option<&Claim> {
+        self.disregarded.get(service)?.get(node)
     }
 }

@@ -14,6 +14,10 @@ pub struct Report {
     /// The version that runs. Absent reads as 1 (Nova); `null` means unknown: the probe failed, or nothing runs.
     #[serde(default = "ServiceVersion::absent")]
     pub version: Option<ServiceVersion>,
+    /// What the probe answers while `version` is withheld because it is not admitted. No gate counts it; a person who
+    /// reconciles a store is shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probed: Option<ServiceVersion>,
     /// The release that runs, where the agent knows it.
     #[serde(default)]
     pub release: Option<ReleaseTag>,
@@ -95,6 +99,11 @@ impl Witness {
 }
 
 impl Report {
+    /// The version that runs, as far as its agent knows it, admitted or not.
+    pub fn runs(&self) -> Option<ServiceVersion> {
+        self.version.or(self.probed)
+    }
+
     /// What its agent has obeyed so far.
     pub fn obeyed(&self) -> Obeyed<'_> {
         Obeyed {

@@ -2,7 +2,7 @@
 //! another coordinator needs to take the next step and repeat none.
 
 use super::{Body, Timestamp};
-use crate::name::{NodeId, SchemaName, UpgradeId};
+use crate::name::{NodeId, SchemaName, ServiceName, UpgradeId};
 use crate::spec::{ApprovalPoint, Spec};
 use crate::{Digest, Release, ServiceVersion};
 use serde::{Deserialize, Serialize};
@@ -37,12 +37,16 @@ pub struct Upgrade {
     /// How the fleet was divided; known once the roll begins.
     #[serde(default)]
     pub waves: Option<Division>,
-    /// Instances that failed in their wave.
+    /// Instances that failed in their wave, as earlier versions kept them; now each has a record of its own
+    /// ([`Exception`](super::exception::Exception)).
     #[serde(default)]
     pub failed: BTreeMap<NodeId, Failure>,
-    /// Instances that a person excused from their wave; never from remove or contract.
+    /// Instances that a person skipped, as earlier versions kept them.
     #[serde(default)]
     pub skipped: BTreeMap<NodeId, Word>,
+    /// How often a person had it go on in spite of its failures: those of before count no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resumed: u32,
     /// Milliseconds without progress, as last stored; a new leader goes on from it (never more than the truth).
     #[serde(default)]
     pub stalled_ms: u64,
@@ -55,6 +59,10 @@ pub struct Upgrade {
     /// The time table: phases that were left, in order.
     #[serde(default)]
     pub timetable: Vec<PhaseTime>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Body for Upgrade {
@@ -250,6 +258,10 @@ pub struct SchemaBinding {
     /// What a rollback left in place in the database, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
+    /// The floor that migrate requires of each service. Absent where the migrations require none, and in records that
+    /// were written before the requirement was kept: the planner then derives it from the spec.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub migrate_floors: BTreeMap<ServiceName, ServiceVersion>,
 }
 
 /// When data is migrated.
@@ -284,6 +296,9 @@ pub struct Failure {
     /// It failed on the way back. One that had failed before the upgrade turned is walked back all the same.
     #[serde(default)]
     pub returning: bool,
+    /// How often the upgrade had been resumed when it failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resumed: u32,
 }
 
 /// A phase that was left.

@@ -23,6 +23,7 @@ fn every_key() -> Vec<(Key, &'static str)> {
         (Key::Directive(service(), node()), "/tidegate/directives/pantry-api/n1"),
         (Key::Upgrade(upgrade()), "/tidegate/upgrades/u1"),
         (Key::Waves(upgrade(), 2), "/tidegate/waves/u1/000002"),
+        (Key::Exception(upgrade(), node()), "/tidegate/exceptions/u1/n1"),
         (Key::Active(service()), "/tidegate/active/pantry-api"),
         (Key::ActiveSchema(schema()), "/tidegate/active-schema/s1"),
         (Key::Schema(schema()), "/tidegate/schemas/s1"),

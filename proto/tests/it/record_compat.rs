@@ -18,6 +18,7 @@ fn key_of(kind: Kind) -> Key {
         Kind::Report | Kind::Inventory | Kind::Decommission | Kind::Directive => {
             format!("{}/pantry-api/n1", kind.word())
         }
+        Kind::Exception => format!("{}/u1/n1", kind.word()),
         Kind::Waves | Kind::Certificate => format!("{}/u1/0", kind.word()),
         Kind::Event => format!("{}/fleet/1-1", kind.word()),
         kind if kind.single().is_some() => kind.word().to_owned(),

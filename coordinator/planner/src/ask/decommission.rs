@@ -8,34 +8,39 @@ use tidegate_proto::key::Subject;
 use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::{InstanceId, Key, Revision, mutant};
 
-/// The tombstone; refused while the instance reports, and, for one last known below what an active upgrade moves to,
-/// without how it was stopped or fenced.
+/// How the person made sure that the instance does not come back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// How it was stopped or fenced.
+    pub stopped_how: Option<String>,
+    /// How the etcd user of its agent was revoked, where the instance still reports.
+    pub revoked_how: Option<String>,
+}
+
+/// The tombstone; refused while the instance reports, unless it contradicts the store and its agent's etcd user was
+/// revoked; and, for one last known below what an active upgrade moves to, without how it was stopped or fenced.
 pub fn decommission(
     fleet: &Fleet,
     moment: &Moment,
     id: &InstanceId,
-    stopped_how: Option<String>,
+    how: Gone,
     asker: &Asker,
 ) -> Result<Commit, Refusal> {
     demand_why(asker, "decommissioning")?;
-    let service = fleet.service(&id.service);
-    let Some((instance, inventory)) =
-        service.and_then(|s| s.get(&id.node)).and_then(|i| i.inventory.as_ref().map(|inv| (i, inv)))
-    else {
+    let Gone { stopped_how, revoked_how } = how;
+    let contradicts = fleet.contradiction_of(id).is_some();
+    let found = fleet.service(&id.service).and_then(|s| s.get(&id.node));
+    let Some(instance) = found.filter(|i| i.inventory.is_some() || contradicts) else {
         return refuse(
             RefusalKind::NotFound,
             format!("{id} was never admitted: `tidegate fleet list` shows the instances there are"),
         );
     };
+    let is_told = |how: &Option<String>| how.as_deref().is_some_and(|how| !how.trim().is_empty());
     if instance.report.is_some() && !mutant::is("reporting-is-decommissioned") {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "{id} reports: it is not gone. Stop its agent and its service first, and wait until its lease has lapsed"
-            ),
-        );
+        reports(id, contradicts, is_told(&revoked_how))?;
     }
-    let told_how = stopped_how.as_deref().is_some_and(|how| !how.trim().is_empty());
+    let told_how = is_told(&stopped_how);
     let untold = instance.decommission.as_ref().is_some_and(|word| word.stopped_how.is_none());
     if instance.is_decommissioned() && !(untold && told_how) {
         return refuse(
@@ -44,31 +49,54 @@ pub fn decommission(
         );
     }
     if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)
-        && inventory.version < active.spec.to
+        && let Some(last) = instance.inventory.as_ref().map(|inventory| inventory.version)
+        && last < active.spec.to
         && !told_how
     {
         return refuse(
             RefusalKind::Invalid,
             format!(
-                "{id} was last known at version {}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back; the certificate quotes it",
-                inventory.version, active.spec.to
+                "{id} was last known at version {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back; the certificate quotes it",
+                active.spec.to
             ),
         );
     }
     let key = Key::Decommission(id.service.clone(), id.node.clone());
     let at = instance.decommission.as_ref().map_or(Revision::ABSENT, |d| d.at);
+    let admission = instance.inventory.as_ref().map_or(Revision::ABSENT, |inventory| inventory.at);
+    let report = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
     let body = Decommission {
-        admission: inventory.at,
+        admission,
         who: asker.who.clone(),
         why: asker.why.clone(),
         stopped_how,
+        revoked_how: revoked_how.filter(|_| report.exists()),
         at: moment.wall,
     };
-    let report = Key::Report(id.service.clone(), id.node.clone());
-    let admission = Key::Inventory(id.service.clone(), id.node.clone());
+    let report_key = Key::Report(id.service.clone(), id.node.clone());
+    let admission_key = Key::Inventory(id.service.clone(), id.node.clone());
     Ok(told(moment, Subject::Fleet, asker, &format!("{id}"), &format!("{id} decommissioned"))
-        .when(Precondition::At(report, Revision::ABSENT))
-        .when(Precondition::At(admission, inventory.at))
+        .when(Precondition::At(report_key, report))
+        .when(Precondition::At(admission_key, admission))
         .when(Precondition::At(key.clone(), at))
         .put(key, body))
+}
+
+/// Whether an instance that reports may be decommissioned.
+fn reports(id: &InstanceId, contradicts: bool, revoked: bool) -> Result<(), Refusal> {
+    match (contradicts, revoked) {
+        (true, true) => Ok(()),
+        (true, false) => refuse(
+            RefusalKind::Invalid,
+            format!(
+                "{id} reports, and contradicts the store: revoke the etcd user of its agent, and say with --how how that was done"
+            ),
+        ),
+        (false, _) => refuse(
+            RefusalKind::State,
+            format!(
+                "{id} reports: it is not gone. Stop its agent and its service first, and wait until its lease has lapsed"
+            ),
+        ),
+    }
 }

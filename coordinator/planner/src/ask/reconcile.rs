@@ -1,123 +1,161 @@
-//! Reconcile a store that was restored from a backup, or is blank: a person states that it is the one to be obeyed,
-//! and what its witnesses had obeyed is written down. No floor is left below what one of them journalled.
+//! Reconcile a store that was restored from a backup, or is blank. First a plan: every witness, its claim, what runs
+//! where, and what would change for whom. Then a person applies just that plan.
+//!
+//! # Invariants
+//! * A claim of one node alone is applied only where a person includes it.
+//! * No floor is left below one that was applied.
+//! * Every instance that is not disregarded runs a known version inside the new window, so that no instance is refused
+//!   because of it.
+
+mod proposal;
+mod propose;
+
+pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 
 use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
-use std::collections::BTreeMap;
+use propose::Planned;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::Subject;
-use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{Digest, Key, Revision, UpgradeId};
 
 /// What a window is set by where a person reconciled it.
 fn reconciliation() -> UpgradeId {
     "reconciliation".parse().expect("a plain word is a name")
 }
 
-/// Whether anything but a reconciliation or a pause may be granted on this store.
+/// Whether anything but what makes things safer may be granted on this store.
 ///
 /// # Errors
-/// A refusal that names who contradicts it.
+/// A refusal that names what contradicts it.
 pub fn reconciled(fleet: &Fleet, moment: &Moment) -> Result<(), Refusal> {
     match fleet.unreconciled(&moment.schemas) {
         None => Ok(()),
         Some(reason) => refuse(
             RefusalKind::State,
-            format!("{reason}. When you know what happened since: `tidegate fleet reconcile --why …`"),
+            format!("{reason}. When you know what happened since: `tidegate fleet reconcile` shows the plan"),
         ),
     }
 }
 
-/// Reconciles the store with its witnesses.
+/// What reconciling would do now.
 ///
 /// # Errors
-/// Refused without a reason, and where nobody contradicts it.
-pub fn reconcile(fleet: &Fleet, moment: &Moment, asker: &Asker) -> Result<Commit, Refusal> {
+/// Refused where nothing contradicts the store, and for choices that name no instance.
+pub fn propose(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Proposal, Refusal> {
+    Planned::of(fleet, moment, choices).map(|planned| planned.proposal)
+}
+
+/// Reconciles the store by the plan of this hash.
+///
+/// # Errors
+/// Refused without a reason, where what the plan was computed from has changed, and where an instance that was not
+/// disregarded runs an unknown version or one outside the new window.
+pub fn reconcile(
+    fleet: &Fleet,
+    moment: &Moment,
+    choices: &Choices,
+    hash: Digest,
+    asker: &Asker,
+) -> Result<Commit, Refusal> {
     demand_why(asker, "reconciling the store")?;
-    let Some(reason) = fleet.unreconciled(&moment.schemas) else {
-        return refuse(RefusalKind::State, "nobody contradicts the store: there is nothing to reconcile");
-    };
+    let Planned { proposal, body } = Planned::of(fleet, moment, choices)?;
+    let found = proposal.hash();
+    if found != hash {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "the plan {hash} does not hold any more, because what it was computed from has changed: the plan is {found} now. Look at it with `tidegate fleet reconcile` and apply that, with the same --disregard and --include"
+            ),
+        );
+    }
+    let refusals: Vec<String> = proposal.refusals().collect();
+    if !refusals.is_empty() {
+        let more = refusals.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "the plan cannot be applied: {}{more}. Bring these instances back, decommission them, or name each with --disregard",
+                refusals.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ")
+            ),
+        );
+    }
+    let changes = proposal.nothing_acts
+        || !proposal.databases.is_empty()
+        || !choices.disregard.is_empty()
+        || proposal.witnesses.iter().any(|witness| witness.fate != Fate::Quarantined);
+    if !changes {
+        return refuse(
+            RefusalKind::State,
+            "the plan changes nothing: the claim is made by one node alone. Name the instance with --include or --disregard, or decommission it",
+        );
+    }
     let known = fleet.reconciliation();
-    let mut body = Reconciliation {
-        who: asker.who.clone(),
-        why: asker.why.clone(),
-        at: moment.wall,
-        terms: known.map(|known| known.terms.clone()).unwrap_or_default(),
-        revision: known.map_or(Revision::ABSENT, |known| known.revision),
-        floors: known.map(|known| known.floors.clone()).unwrap_or_default(),
-    };
-    let raised = testify(fleet, moment, &mut body);
-    let commit = told(moment, Subject::Fleet, asker, &reason.to_string(), "reconciled");
-    let commit =
-        commit.when(Precondition::At(Key::Reconciliation, known.map_or(Revision::ABSENT, |known| known.at)));
-    let commit = raised.into_iter().fold(commit, |commit, (service, highest)| {
-        let floor = body.floors[&service];
-        window(fleet, commit, service, floor, highest)
-    });
+    let mut body = body;
+    (body.who, body.why, body.at) = (asker.who.clone(), asker.why.clone(), moment.wall);
+    let commit = told(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
+        .when(Precondition::At(Key::Reconciliation, known.map_or(Revision::ABSENT, |known| known.at)));
+    // What runs where is still what the plan shows.
+    let commit = [Kind::Report, Kind::Inventory, Kind::Decommission]
+        .into_iter()
+        .fold(commit, |commit, kind| commit.when(Precondition::NonePutAfter(kind, fleet.revision())));
+    let commit = proposal.windows.iter().fold(commit, |commit, change| set_window(fleet, commit, change));
     Ok(match known {
         Some(known) => commit.put(Key::Reconciliation, known.record.with(body)),
         None => commit.put(Key::Reconciliation, body),
     })
 }
 
-/// Takes in what every witness had obeyed; tells the services whose floor one of them had journalled, with the highest
-/// version that any of these runs.
-fn testify(
-    fleet: &Fleet,
-    moment: &Moment,
-    body: &mut Reconciliation,
-) -> BTreeMap<ServiceName, ServiceVersion> {
-    let mut raised = BTreeMap::new();
-    for (service, instance, _) in fleet.contradicted_by() {
-        let Some(report) = &instance.report else { continue };
-        let obeyed = report.obeyed();
-        body.terms.extend(obeyed.term.cloned());
-        body.revision = body.revision.max(obeyed.revision);
-        if let Some(floor) = obeyed.floor {
-            let known = body.floors.entry(service.clone()).or_insert(floor);
-            *known = (*known).max(floor);
-            let runs = report.version.unwrap_or(floor).max(floor);
-            let highest = raised.entry(service.clone()).or_insert(runs);
-            *highest = (*highest).max(runs);
-        }
+/// How many instances a text names.
+const NAMED: usize = 10;
+
+fn set_window(fleet: &Fleet, commit: Commit, change: &WindowChange) -> Commit {
+    let key = Key::Window(change.service.clone());
+    let commit = commit.when(Precondition::At(key.clone(), change.at));
+    let Some((floor, ceiling)) = change.then.filter(|_| change.then != change.now) else { return commit };
+    let body = Window { floor, ceiling, set_by: reconciliation() };
+    match fleet.service(&change.service).and_then(|service| service.window()) {
+        Some(now) => commit.put(key, now.record.with(body)),
+        None => commit.put(key, body),
     }
-    if let Some((seen, _)) = fleet.fall() {
-        body.revision = body.revision.max(seen);
-    }
-    for (term, number) in moment.schemas.values().filter_map(|facts| facts.obeyed.as_ref()) {
-        if !fleet.acknowledges_term(term) {
-            body.terms.insert(term.clone());
-            body.revision = body.revision.max(*number);
-        }
-    }
-    raised
 }
 
-/// Raises a window to what was journalled, and leaves room for what runs. One that stands there already is compared,
-/// and not written.
-fn window(
-    fleet: &Fleet,
-    commit: Commit,
-    service: ServiceName,
-    floor: ServiceVersion,
-    highest: ServiceVersion,
-) -> Commit {
-    let of = fleet.service(&service);
-    let (now, at) = of.map_or((None, Revision::ABSENT), |of| (of.window(), of.window_at()));
-    let key = Key::Window(service);
-    let commit = commit.when(Precondition::At(key.clone(), at));
-    if mutant::is("reconciled-below-a-witness") {
-        return commit;
-    }
-    let body = |ceiling: ServiceVersion| Window { floor, ceiling, set_by: reconciliation() };
-    match now {
-        Some(now) if now.floor >= floor && now.ceiling >= highest => commit,
-        Some(now) => {
-            let body = Window { floor: now.floor.max(floor), ..body(now.ceiling.max(highest)) };
-            commit.put(key, now.record.with(body))
+/// What was said against the store, for the history.
+fn was(proposal: &Proposal) -> String {
+    let mut said: Vec<String> = Vec::new();
+    said.extend(
+        proposal.fall.map(|(seen, found)| format!("a coordinator saw revision {seen}, then {found}")),
+    );
+    said.extend(
+        proposal
+            .databases
+            .iter()
+            .map(|(id, term, _)| format!("the database of upgrade {id} obeyed term {term}")),
+    );
+    let others = said.len();
+    said.extend(proposal.witnesses.iter().map(|witness| format!("{} {}", witness.instance, witness.says)));
+    let more = (proposal.witnesses.len() + others).saturating_sub(NAMED);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    said.truncate(NAMED);
+    format!("{}{more}", said.join("; "))
+}
+
+fn becomes(proposal: &Proposal, hash: Digest) -> String {
+    let names = |what: &str, of: &std::collections::BTreeSet<tidegate_proto::InstanceId>| {
+        let named: Vec<String> = of.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = of.len().saturating_sub(NAMED);
+        match (named.is_empty(), more) {
+            (true, _) => String::new(),
+            (false, 0) => format!("; {what} {}", named.join(", ")),
+            (false, more) => format!("; {what} {} and {more} more", named.join(", ")),
         }
-        None => commit.put(key, body(highest)),
-    }
+    };
+    format!(
+        "reconciled by plan {hash}{}{}",
+        names("disregarded", &proposal.choices.disregard),
+        names("included", &proposal.choices.include)
+    )
 }

@@ -40,7 +40,7 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
     }
     free(fleet, &spec, schema.as_ref())?;
     let blockers: Vec<String> =
-        findings(fleet, &spec).into_iter().filter(|f| f.blocks).map(|f| f.what).collect();
+        findings(fleet, &spec, schema.as_ref()).into_iter().filter(|f| f.blocks).map(|f| f.what).collect();
     if !blockers.is_empty() {
         return refuse(
             RefusalKind::State,
@@ -63,6 +63,7 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
         waves: None,
         failed: BTreeMap::new(),
         skipped: BTreeMap::new(),
+        resumed: 0,
         stalled_ms: 0,
         phase_ms: 0,
         done: 0,

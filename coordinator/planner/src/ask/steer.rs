@@ -2,14 +2,14 @@
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
 use crate::certificate::SESSIONS;
-use crate::fleet::{Fleet, Stored};
+use crate::fleet::{Contradiction, Fleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
 use crate::reason::Reason;
 use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::directive::Directive;
-use tidegate_proto::record::report::Health;
+use tidegate_proto::record::report::{Health, Report};
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade, Word};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, NodeId, UpgradeId};
@@ -84,7 +84,9 @@ pub fn resume(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) -> 
     Ok(rewritten(moment, id, stored, asker, "resumed", |body| {
         body.paused = None;
         body.stalled_ms = 0;
+        // Those that an earlier version wrote; the others are of an earlier count.
         body.failed.values_mut().for_each(|failure| failure.accepted = true);
+        body.resumed = body.resumed.saturating_add(1);
     }))
 }
 
@@ -96,6 +98,7 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     if let Err(refused) = way_back(fleet, stored, &because) {
         return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
     }
+    beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
     draft.turn_back_for(asker, because);
     let (actions, reasons) = draft.finish();
@@ -106,6 +109,32 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
             refuse(RefusalKind::State, format!("cannot roll back upgrade {id} as things stand{why}"))
         }
     }
+}
+
+/// On a store that is contradicted, the record of the upgrade may be older than what was done: it is not rolled back
+/// below what an instance obeyed, or what its database has contracted.
+fn beyond_former(fleet: &Fleet, moment: &Moment, id: &UpgradeId, upgrade: &Upgrade) -> Result<(), Refusal> {
+    if fleet.contradiction(&moment.schemas) != Contradiction::Supported {
+        return Ok(());
+    }
+    let (service, from) = (&upgrade.spec.service, upgrade.spec.from);
+    let floor = |report: &Report| report.witness.floor.filter(|floor| *floor > from);
+    let obeyed = fleet
+        .contradicted_by()
+        .filter(|(of, ..)| *of == service)
+        .find_map(|(_, instance, _)| Some((&instance.node, floor(instance.report.as_ref()?)?)));
+    let contracted = moment.schemas.get(id).is_some_and(|facts| facts.contracted);
+    let why = match obeyed {
+        Some((node, floor)) => format!("{service}/{node} obeyed a floor of {floor}"),
+        None if contracted => "its database is contracted".to_owned(),
+        None => return Ok(()),
+    };
+    refuse(
+        RefusalKind::State,
+        format!(
+            "cannot roll back upgrade {id}: the store is contradicted, and {why}, so version {from} may not be able to run. Reconcile the store first: `tidegate fleet reconcile`"
+        ),
+    )
 }
 
 /// Excuses an instance from its wave; never from remove or contract.
@@ -122,13 +151,13 @@ pub fn skip(
     if !known {
         return refuse(RefusalKind::NotFound, format!("{} has no instance on {node}", stored.spec.service));
     }
-    if stored.skipped.contains_key(node) {
+    let exceptions = fleet.exceptions(id, stored);
+    if exceptions.is_skipped(node) {
         return refuse(RefusalKind::State, format!("{node} is skipped in upgrade {id} already"));
     }
     let word = word(moment, asker);
-    Ok(rewritten(moment, id, stored, asker, &format!("{node} skipped"), |body| {
-        drop(body.skipped.insert(node.clone(), word))
-    }))
+    let commit = rewritten(moment, id, stored, asker, &format!("{node} skipped"), |_| ());
+    Ok(exceptions.rewrite(commit, id, node, |exception| exception.skipped = Some(word)))
 }
 
 /// Takes an instance up again that failed, that failed to stage or remove a release, or that was skipped. Where it still
@@ -145,7 +174,7 @@ pub fn retry(
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
-    let excused = stored.failed.contains_key(node) || stored.skipped.contains_key(node);
+    let excused = fleet.exceptions(id, stored).excuse(node);
     if directive.is_none() && !excused {
         return refuse(
             RefusalKind::State,
@@ -156,7 +185,7 @@ pub fn retry(
     }
     demand_orders(id, stored)?;
     let key = Key::Directive(service.clone(), node.clone());
-    let commit = taken_up(moment, id, stored, asker, node, &format!("{node} retried"));
+    let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
     Ok(match directive {
         Some(directive) => {
             let body = Directive { declared_stopped: false, ..directive.record.body.clone() };
@@ -200,24 +229,26 @@ pub fn retry_stopped(
         );
     };
     let key = Key::Directive(service.clone(), node.clone());
-    let commit = taken_up(moment, id, stored, asker, node, &format!("{node} retried, declared stopped"));
+    let commit =
+        taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
     let body = Directive { declared_stopped: true, ..directive.record.body.clone() };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 
 /// The instance is neither failed nor skipped any more.
 fn taken_up(
-    moment: &Moment,
+    (fleet, moment): (&Fleet, &Moment),
     id: &UpgradeId,
     stored: &Stored<Upgrade>,
     asker: &Asker,
     node: &NodeId,
     to: &str,
 ) -> Commit {
-    rewritten(moment, id, stored, asker, to, |body| {
+    let commit = rewritten(moment, id, stored, asker, to, |body| {
         body.failed.remove(node);
         body.skipped.remove(node);
-    })
+    });
+    fleet.exceptions(id, stored).forget(commit, id, node)
 }
 
 /// Refused in a phase in which instances get no directives.

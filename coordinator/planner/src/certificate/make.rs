@@ -132,14 +132,15 @@ fn service_part(service: Option<&ServiceFleet>, named_empty: bool) -> ServicePar
 
 /// What is missing is written as what it reads as: no admission, no report, an unknown version.
 fn seen(instance: &Instance) -> InstanceSeen {
-    let report = instance.report.as_ref().filter(|_| instance.unreadable.is_empty());
+    let believed = instance.unreadable.is_empty() && !instance.contradicts;
+    let report = instance.report.as_ref().filter(|_| believed);
     InstanceSeen {
         admission: instance.inventory.as_ref().map_or(Revision::ABSENT, |i| i.at),
         admitted: instance.inventory.as_ref().map_or(ServiceVersion::ABSENT, |i| i.version),
         report: report.map_or(Revision::ABSENT, |r| r.at),
         reported: report.and_then(|r| r.version),
         report_admission: report.map_or(Revision::ABSENT, |r| r.admission),
-        acknowledged: report.map_or(Revision::ABSENT, |r| r.window),
+        acknowledged: instance.acknowledged(),
     }
 }
 
@@ -210,19 +211,31 @@ fn commits(
     Ok(commits)
 }
 
+/// How many sharing services are compared one by one: three compares each, and room for the upgrade's own.
+const ONE_BY_ONE: usize = 35;
+
 /// What the transaction compares with what R saw: windows, schema record, inventory and decommissions. A report that
-/// lapses after R is harmless, because a return needs admission.
+/// lapses after R is harmless, because a return needs admission. Where many services share the schema, admissions and
+/// decommissions of all services are compared at once, because a transaction has a bounded number of compares.
 fn compared(fleet: &Fleet, binding: &SchemaBinding, schema: &Stored<Schema>, read_at: Revision) -> Commit {
     if mutant::is("certificate-compares-nothing") {
         return Commit::new();
     }
     let commit = Commit::new().when(Precondition::At(Key::Schema(binding.id.clone()), schema.at));
-    schema.services.keys().fold(commit, |commit, service| {
+    let windows = schema.services.keys().fold(commit, |commit, service| {
         let window = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::window_at);
-        commit
-            .when(Precondition::At(Key::Window(service.clone()), window))
-            .when(Precondition::NonePutAfterWithin(Kind::Inventory, service.to_string(), read_at))
-            .when(Precondition::NonePutAfterWithin(Kind::Decommission, service.to_string(), read_at))
+        commit.when(Precondition::At(Key::Window(service.clone()), window))
+    });
+    let kinds = [Kind::Inventory, Kind::Decommission];
+    if schema.services.len() > ONE_BY_ONE {
+        return kinds
+            .into_iter()
+            .fold(windows, |commit, kind| commit.when(Precondition::NonePutAfter(kind, read_at)));
+    }
+    schema.services.keys().fold(windows, |commit, service| {
+        kinds.into_iter().fold(commit, |commit, kind| {
+            commit.when(Precondition::NonePutAfterWithin(kind, service.to_string(), read_at))
+        })
     })
 }
 

@@ -160,7 +160,7 @@ impl Facets {
             known,
             out: !in_service,
             exposure: instance.exposure(),
-            acknowledged: instance.report.as_ref().map_or(Revision::ABSENT, |report| report.window),
+            acknowledged: instance.acknowledged(),
             // A page that the last drawing left behind may name a wave that there is not any more.
             wave: view.map_or(0, |v| instance.wave.map_or(v.last_wave, |wave| wave.min(v.last_wave))),
             standing: (view.is_some() && !done).then(|| standing(instance, known, in_service)),

@@ -9,7 +9,7 @@ use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
-use tidegate_proto::{NodeId, Release, ReleaseTag, ServiceVersion, UpgradeId, mutant};
+use tidegate_proto::{NodeId, Release, ReleaseTag, Revision, ServiceVersion, UpgradeId, mutant};
 
 /// An instance.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,8 @@ pub struct Instance {
     pub maintained: bool,
     /// Its wave in the active upgrade, where it was drawn.
     pub wave: Option<u32>,
+    /// Whether it contradicts the store, so that what it reports counts for nothing: it counts as silent and out.
+    pub contradicts: bool,
 }
 
 /// What is known of the version that an instance runs.
@@ -76,6 +78,7 @@ impl Instance {
             unreadable: BTreeMap::new(),
             maintained: false,
             wave: None,
+            contradicts: false,
         }
     }
 
@@ -88,19 +91,25 @@ impl Instance {
         seen && !self.is_decommissioned()
     }
 
-    /// Whether a person's word covers its last admission. A report, or a later admission, voids that word.
+    /// Whether a person's word covers its last admission. A later admission voids that word, and so does a report; of an
+    /// instance that was decommissioned while it reported, a later report.
     pub fn is_decommissioned(&self) -> bool {
-        let covered = match (&self.decommission, &self.inventory) {
-            (Some(word), Some(inventory)) => word.admission == inventory.at,
-            _ => false,
+        let Some(word) = &self.decommission else { return false };
+        let admission = self.inventory.as_ref().map_or(Revision::ABSENT, |inventory| inventory.at);
+        let gone = match &self.report {
+            None => self.inventory.is_some(),
+            Some(report) => word.revoked_how.is_some() && report.at < word.at,
         };
-        covered && self.report.is_none() && self.unreadable.is_empty()
+        gone && word.admission == admission && self.unreadable.is_empty()
     }
 
     /// What is known of its version.
     pub fn known(&self) -> Known {
         if !self.unreadable.is_empty() {
             return Known::Unknown;
+        }
+        if self.contradicts {
+            return Known::Silent;
         }
         let Some(report) = &self.report else { return Known::Silent };
         match (&self.inventory, report.version) {
@@ -124,7 +133,7 @@ impl Instance {
 
     /// Whether requests can reach it. An instance that an order takes out is away from the commit of its directive.
     pub fn exposure(&self) -> Exposure {
-        let Some(report) = &self.report else { return Exposure::Away };
+        let Some(report) = self.report.as_ref().filter(|_| !self.contradicts) else { return Exposure::Away };
         match report.rotation {
             _ if self.maintained || self.is_ordered_out() => Exposure::Away,
             Rotation::In => Exposure::In,
@@ -154,7 +163,7 @@ impl Instance {
 
     fn is_ordered_out(&self) -> bool {
         let Some(directive) = &self.directive else { return false };
-        let obeyed = self.report.as_ref().is_some_and(|report| report.generation >= directive.at);
+        let obeyed = self.has_accepted();
         match &directive.disposition {
             Disposition::Drain | Disposition::Stop => true,
             Disposition::Replace { release } => !(obeyed && self.known() == Known::At(release.version)),
@@ -167,13 +176,30 @@ impl Instance {
         self.is_in_service() && self.known() == Known::At(release.version)
     }
 
-    /// Whether its agent has obeyed the last directive as far as having accepted it.
+    /// Whether its agent has obeyed the last directive as far as having accepted it. A later generation than the
+    /// directive's own is that of a reconciliation which its agent has taken in, or no generation of this store.
     pub fn has_accepted(&self) -> bool {
         match (&self.directive, &self.report) {
-            (Some(directive), Some(report)) => report.generation >= directive.at,
+            _ if self.contradicts => false,
+            (Some(directive), Some(report)) => {
+                let later = report.generation > directive.at;
+                report.generation == directive.at || later && report.generation == report.witness.reconciled
+            }
             (None, _) => true,
             (Some(_), None) => false,
         }
+    }
+
+    /// The window that it has acknowledged; none where it names one that this store cannot have given before the report.
+    pub fn acknowledged(&self) -> Revision {
+        let report = self.report.as_ref().filter(|report| !self.contradicts && report.window < report.at);
+        report.map_or(Revision::ABSENT, |report| report.window)
+    }
+
+    /// The version that runs as far as its agent says, admitted or not; of a silent one the last that was admitted.
+    pub fn last_seen(&self) -> Option<ServiceVersion> {
+        let reported = self.report.as_ref().and_then(|report| report.runs());
+        reported.or_else(|| self.inventory.as_ref().map(|inventory| inventory.version))
     }
 
     /// The failure that it reports under its last directive.

@@ -3,6 +3,10 @@
 //!
 //! A store that only ever went forward is contradicted by nobody: its terms are kept for good, no revision that it
 //! ever gave is beyond its own records, and no directive of a term is younger than the term that followed.
+//!
+//! An agent's word counts for its own node. What contradicts the store on one node alone stops nothing else: that
+//! node's instances count as silent and out. Where a second node, a database or a coordinator contradicts the store as
+//! well, nothing acts.
 
 use super::{Fleet, Instance, Stored};
 use crate::moment::SchemaFacts;
@@ -10,7 +14,7 @@ use crate::reason::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
-use tidegate_proto::record::reconciliation::Reconciliation;
+use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, UpgradeId, mutant};
 
@@ -59,12 +63,25 @@ impl fmt::Display for Against {
     }
 }
 
+/// How far the store is contradicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contradiction {
+    /// Not at all.
+    None,
+    /// By the agent of one node, and by nothing else: its word counts for that node.
+    OneNode,
+    /// By more than one node, a database or a coordinator: nothing acts.
+    Supported,
+}
+
 /// What the report of an instance says of the store.
 enum Says {
     /// Nothing that the store does not know.
     Nothing,
     /// That it is another one.
     Against(Against),
+    /// That it is another one, and a person has disregarded that.
+    Disregarded(Against),
     /// A person has reconciled the store with it, and it still stands by what the former one told it last.
     Former,
 }
@@ -77,6 +94,7 @@ pub(super) struct Witnesses {
     begun: BTreeSet<Revision>,
     reconciled: Option<Stored<Reconciliation>>,
     against: BTreeMap<(ServiceName, NodeId), Against>,
+    disregarded: BTreeMap<(ServiceName, NodeId), Against>,
     former: BTreeMap<ServiceName, BTreeSet<NodeId>>,
     fell: Option<(Revision, Revision)>,
 }
@@ -124,9 +142,12 @@ impl Fleet {
         let doubters: Vec<_> = self.witnesses.against.keys().cloned().collect();
         for (service, node) in &doubters {
             let window = self.window_is_readable(service);
-            let Some(of) = self.services.get(service) else { continue };
+            let Some(of) = self.services.get_mut(service) else { continue };
             let Some(instance) = of.get(node) else { continue };
-            self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            let contradicts = self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            if contradicts != instance.contradicts {
+                of.change(node.clone(), None, |instance| instance.contradicts = contradicts);
+            }
         }
     }
 
@@ -142,9 +163,16 @@ impl Fleet {
     /// Hears every instance of a service.
     pub(super) fn hear_all_of(&mut self, service: &ServiceName) {
         let window = self.window_is_readable(service);
-        let Some(of) = self.services.get(service).filter(|_| !self.loading) else { return };
+        let Some(of) = self.services.get_mut(service).filter(|_| !self.loading) else { return };
+        let mut changed = Vec::new();
         for instance in of.every_instance() {
-            self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            let contradicts = self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            if contradicts != instance.contradicts {
+                changed.push((instance.node.clone(), contradicts));
+            }
+        }
+        for (node, contradicts) in changed {
+            of.change(node, None, |instance| instance.contradicts = contradicts);
         }
     }
 
@@ -172,17 +200,60 @@ impl Fleet {
         })
     }
 
-    /// Why nothing may act: an agent, a coordinator, or a database that was looked at, contradicts the store.
+    /// Every instance whose contradiction a person has disregarded, with what it says.
+    pub fn disregarded(&self) -> impl Iterator<Item = (&ServiceName, &Instance, &Against)> {
+        self.witnesses.disregarded.iter().filter_map(|((service, node), against)| {
+            Some((service, self.services.get(service)?.get(node)?, against))
+        })
+    }
+
+    /// What an instance says against the store.
+    pub fn contradiction_of(&self, id: &InstanceId) -> Option<&Against> {
+        self.witnesses.against.get(&(id.service.clone(), id.node.clone()))
+    }
+
+    /// The databases that obeyed a term which the store does not acknowledge, with the number that each keeps for it.
+    pub fn unknown_to_store<'a>(
+        &'a self,
+        databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
+    ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
+        let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
+        obeyed
+            .filter(|(_, (term, _))| !self.acknowledges_term(term))
+            .map(|(upgrade, (term, number))| (upgrade, term, *number))
+    }
+
+    /// The same of the databases of upgrades. The database of a start that was refused is heard by a reconciliation
+    /// alone and stops nothing: its URL may be wrong.
+    fn unknown_to_store_of_upgrades<'a>(
+        &'a self,
+        databases: &'a BTreeMap<UpgradeId, SchemaFacts>,
+    ) -> impl Iterator<Item = (&'a UpgradeId, &'a TermId, Revision)> {
+        self.unknown_to_store(databases).filter(|(upgrade, ..)| self.upgrade(upgrade).is_some())
+    }
+
+    /// How far the store is contradicted.
+    pub fn contradiction(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Contradiction {
+        if self.witnesses.fell.is_some() || self.unknown_to_store_of_upgrades(databases).next().is_some() {
+            return Contradiction::Supported;
+        }
+        let mut nodes = self.witnesses.against.keys().map(|(_, node)| node);
+        let Some(first) = nodes.next() else { return Contradiction::None };
+        let alone = nodes.all(|node| node == first) && !mutant::is("claim-of-one-node-is-applied");
+        if alone { Contradiction::OneNode } else { Contradiction::Supported }
+    }
+
+    /// Why nothing may act: the database of an upgrade, a coordinator, or the agents of more than one node contradict
+    /// the store.
     pub fn unreconciled(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
-        if mutant::is("restored-store-is-obeyed") {
+        if mutant::is("restored-store-is-obeyed") || self.contradiction(databases) != Contradiction::Supported
+        {
             return None;
         }
         let mut said = Vec::new();
         let fell = self.witnesses.fell.map(|(seen, found)| Against::Fell { seen, found });
         said.extend(fell.map(|against| format!("a coordinator {against}")));
-        let obeyed = databases.iter().filter_map(|(id, facts)| Some((id, facts.obeyed.as_ref()?)));
-        let strangers = obeyed.filter(|(_, (term, _))| !self.acknowledges_term(term));
-        said.extend(strangers.map(|(upgrade, (term, _))| {
+        said.extend(self.unknown_to_store_of_upgrades(databases).map(|(upgrade, term, _)| {
             format!("the database of upgrade {upgrade} {}", Against::UnknownTerm(term.clone()))
         }));
         let others = said.len();
@@ -191,17 +262,33 @@ impl Fleet {
             format!("{} {against}", InstanceId::new(service.clone(), instance.node.clone()))
         }));
         let count = others + self.witnesses.against.len();
-        (count > 0).then_some(Reason::Restored { witnesses: said, count })
+        Some(Reason::Restored { witnesses: said, count })
+    }
+
+    /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.
+    pub(crate) fn claims_of_one_node(&self, service: &ServiceName) -> impl Iterator<Item = Reason> {
+        let of_service = self.contradicted_by().filter(move |(of, ..)| *of == service);
+        of_service.take(Reason::WITNESSES).map(|(service, instance, against)| Reason::Unsupported {
+            service: service.clone(),
+            node: instance.node.clone(),
+            claim: against.to_string(),
+        })
     }
 }
 
 impl Witnesses {
     /// Hears what an instance's report says; asked whenever a record that this depends on has changed. `window` is the
-    /// mod_revision of the service's window; none = it cannot be read.
-    pub(super) fn hear(&mut self, service: &ServiceName, instance: &Instance, window: Option<Revision>) {
+    /// mod_revision of the service's window; none = it cannot be read. Whether it contradicts the store.
+    pub(super) fn hear(
+        &mut self,
+        service: &ServiceName,
+        instance: &Instance,
+        window: Option<Revision>,
+    ) -> bool {
         let says = instance
             .report
             .as_ref()
+            .filter(|_| !instance.is_decommissioned())
             .map_or(Says::Nothing, |report| self.says(service, instance, report, window));
         let node = &instance.node;
         if !matches!(says, Says::Former)
@@ -214,15 +301,23 @@ impl Witnesses {
         if !matches!(says, Says::Against(_)) && !self.against.is_empty() {
             self.against.remove(&(service.clone(), node.clone()));
         }
+        if !self.disregarded.is_empty() {
+            self.disregarded.remove(&(service.clone(), node.clone()));
+        }
+        let contradicts = matches!(says, Says::Against(_));
         match says {
             Says::Nothing => {}
             Says::Against(against) => {
                 self.against.insert((service.clone(), node.clone()), against);
             }
+            Says::Disregarded(against) => {
+                self.disregarded.insert((service.clone(), node.clone()), against);
+            }
             Says::Former => {
                 self.former.entry(service.clone()).or_default().insert(node.clone());
             }
         }
+        contradicts
     }
 
     fn says(
@@ -234,9 +329,16 @@ impl Witnesses {
     ) -> Says {
         let taken_in = report.witness.reconciled;
         // Until the agent has taken the word in, it says what it said to the person who gave it.
-        let covered = |by: &Stored<Reconciliation>| by.at != taken_in && by.covers(service, report.obeyed());
+        let covered = |by: &Stored<Reconciliation>| {
+            by.at != taken_in && by.covers(service, &instance.node, report.obeyed())
+        };
+        let disregarded = |by: &Stored<Reconciliation>| {
+            by.disregarded_claim(service, &instance.node)
+                .is_some_and(|claim| *claim == Claim::from(report.obeyed()))
+        };
         match self.against(instance, report, window) {
             Some(_) if self.reconciled.as_ref().is_some_and(covered) => Says::Former,
+            Some(against) if self.reconciled.as_ref().is_some_and(disregarded) => Says::Disregarded(against),
             Some(against) => Says::Against(against),
             None if is_told_anew(instance) => Says::Former,
             None => Says::Nothing,

@@ -8,7 +8,8 @@ use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, Upg
 /// The outcome of a turn's thinking.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// In this order; the first that fails ends the turn, and the next turn plans anew.
+    /// In this order; the first of a subject that fails ends what that subject has in this turn, and the next turn plans
+    /// anew.
     pub actions: Vec<Action>,
     /// Why each active upgrade does not move further.
     pub waiting: BTreeMap<UpgradeId, Vec<Reason>>,
@@ -38,6 +39,14 @@ pub enum Action {
 }
 
 impl Action {
+    /// On whose behalf it is done.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::Commit(planned) => planned.subject.clone(),
+            Self::Schema { upgrade, .. } | Self::Certify { upgrade } => Subject::Upgrade(upgrade.clone()),
+        }
+    }
+
     /// On which upgrade's schema it is work, where it is.
     pub fn schema_of(&self) -> Option<&UpgradeId> {
         match self {

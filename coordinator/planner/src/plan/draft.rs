@@ -8,8 +8,8 @@
 
 use super::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
-use crate::fleet::{Fleet, ServiceFleet, Stored};
-use crate::moment::{Elapsed, Moment, SchemaFacts};
+use crate::fleet::{Exceptions, Fleet, ServiceFleet, Stored};
+use crate::moment::{Elapsed, LookedFor, Moment, SchemaFacts};
 use crate::reason::Reason;
 use crate::release::need;
 use crate::upgrade::phase::{Move, transition};
@@ -63,6 +63,11 @@ impl<'a> Draft<'a> {
         self.fleet.service(&self.spec().service)
     }
 
+    /// The instances that failed or were skipped.
+    pub(crate) fn exceptions(&self) -> Exceptions<'a> {
+        self.fleet.exceptions(self.id, self.upgrade)
+    }
+
     pub(crate) fn elapsed(&self) -> Elapsed {
         let stored = Elapsed { stalled_ms: self.upgrade.stalled_ms, phase_ms: self.upgrade.phase_ms };
         self.moment.elapsed.get(self.id).copied().unwrap_or(stored)
@@ -70,6 +75,14 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn facts(&self) -> Option<&'a SchemaFacts> {
         self.moment.schemas.get(self.id)
+    }
+
+    /// The same where it was seen for the decision before which the upgrade is now.
+    pub(crate) fn fresh_facts(&self) -> Option<&'a SchemaFacts> {
+        let is_fresh = |facts: &&SchemaFacts| {
+            facts.looked_for == Some(LookedFor::of(self.upgrade)) || mutant::is("old-look-is-trusted")
+        };
+        self.facts().filter(is_fresh)
     }
 
     /// Notes a reason; the same one said from two places is said once.
@@ -309,7 +322,8 @@ impl<'a> Draft<'a> {
 /// The most writes of one commit that a plan fills up to: room for fence, upgrade, budget and event is left.
 pub(crate) const BATCH: usize = 50;
 
-fn step_word(phase: &tidegate_proto::record::upgrade::Phase) -> String {
+/// Where an upgrade stands, with its wave or its step of the way back.
+pub(crate) fn step_word(phase: &tidegate_proto::record::upgrade::Phase) -> String {
     use tidegate_proto::record::upgrade::{Phase, Retreat};
     match phase {
         Phase::Roll { wave } => format!("roll wave {}", wave + 1),

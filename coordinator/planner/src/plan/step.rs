@@ -13,6 +13,7 @@ mod remove;
 mod retreat;
 mod roll;
 mod schema;
+mod shared;
 mod stage;
 mod stragglers;
 mod walk;
@@ -92,7 +93,7 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
                 stops |= *s == service;
                 *s == service
             }
-            Key::Waves(id, _) => {
+            Key::Waves(id, _) | Key::Exception(id, _) => {
                 stops |= id == draft.id;
                 id == draft.id
             }
@@ -176,7 +177,8 @@ fn nobody_joined(draft: &Draft<'_>, commit: Commit) -> Commit {
 /// Tells every instance whose directive does not say so yet which releases should be present.
 fn direct(draft: &mut Draft<'_>, releases: &[tidegate_proto::Release], because: &str) {
     let Some(service) = draft.service() else { return };
-    let instances = service.misdirected().each;
+    // What contradicts the store may obey an order a second time.
+    let instances = service.misdirected().each.filter(|instance| !instance.contradicts);
     let orders: Vec<_> = instances.take(super::draft::BATCH * 20).map(super::order::Order::restate).collect();
     draft.order(&orders, releases, "releases for", because);
 }

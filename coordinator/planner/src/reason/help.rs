@@ -66,8 +66,17 @@ impl Reason {
             Self::Paused { .. } => "a person: go on, or go back",
             Self::Approval { .. } | Self::Acceptance { .. } | Self::NoWayBack { .. } => "a person",
             Self::Restored { .. } => "a person, who knows what happened since the backup",
+            Self::Unsupported { .. } => {
+                "a person, by including or disregarding the claim, or by decommissioning the instance"
+            }
             Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
+            Self::SchemaLost { .. } => {
+                "a person: restore the database that was migrated, or roll the upgrade back"
+            }
+            Self::MigrateFloor { .. } => {
+                "the upgrade of that service, which commits the floor after its last instance"
+            }
             Self::Certificate { .. } => "whatever is named, or a person who looks after it",
         }
     }
@@ -104,11 +113,15 @@ impl Reason {
             | Self::Domain { .. }
             | Self::Held { .. }
             | Self::Unlabelled { .. } => Some(format!("tidegate upgrade status {upgrade}")),
-            Self::Stalled { .. } | Self::EmptyWave { .. } | Self::Preflight { .. } => Some(rollback()),
+            Self::Stalled { .. }
+            | Self::EmptyWave { .. }
+            | Self::Preflight { .. }
+            | Self::SchemaLost { .. } => Some(rollback()),
+            Self::MigrateFloor { service, .. } => Some(format!("tidegate upgrade list {service} --active")),
             Self::Needed { by, .. } => {
                 Some(format!("tidegate release rollback … --stream {} --why …", by.stream))
             }
-            Self::Restored { .. } => Some(RECONCILE.to_owned()),
+            Self::Restored { .. } | Self::Unsupported { .. } => Some(RECONCILE.to_owned()),
             _ => None,
         }
     }
@@ -127,7 +140,7 @@ impl Reason {
             }
             Self::Manual { .. } => Some(format!("tidegate release stream {stream} --set …")),
             Self::TooManyKept { .. } => Some(format!("tidegate release unpin … --stream {stream}")),
-            Self::Restored { .. } => Some(RECONCILE.to_owned()),
+            Self::Restored { .. } | Self::Unsupported { .. } => Some(RECONCILE.to_owned()),
             Self::ReleaseApproval { .. } => {
                 Some(format!("tidegate release approve {revision} --stream {stream}"))
             }
@@ -169,9 +182,10 @@ impl Reason {
             Self::Stalled { .. } => {
                 Some("it has passed; the spec ignores those that are unreachable".to_owned())
             }
-            Self::SchemaTrouble { .. } | Self::Certificate { .. } => {
+            Self::SchemaTrouble { .. } | Self::SchemaLost { .. } | Self::Certificate { .. } => {
                 Some("none: it is tried again, at least every 15 s".to_owned())
             }
+            Self::MigrateFloor { .. } => Some("none: it waits for another service".to_owned()),
             Self::Approval { .. }
             | Self::Acceptance { .. }
             | Self::Paused { .. }

@@ -74,6 +74,17 @@ impl fmt::Display for Reason {
             Self::SchemaTrouble { job, why } => {
                 write!(f, "schema {job} did not succeed and is tried again: {why}")
             }
+            Self::SchemaLost { job } => write!(
+                f,
+                "the database no longer shows that {job} is done: it was replaced by an older copy, or changed by hand; no instance is drained until it shows that again"
+            ),
+            Self::MigrateFloor { service, floor: Some(floor), needs } => write!(
+                f,
+                "migrate requires the floor {needs} of {service}, and its committed floor is {floor}"
+            ),
+            Self::MigrateFloor { service, floor: None, needs } => {
+                write!(f, "migrate requires the floor {needs} of {service}, and no floor of it is committed")
+            }
             Self::Certificate { why } => write!(f, "the certificate cannot be made: {why}"),
             Self::NoWayBack { why } => f.write_str(why),
             Self::Needed { service, floor, by } => {
@@ -141,6 +152,10 @@ impl fmt::Display for Reason {
                     more => write!(f, "; and {more} more witnesses"),
                 }
             }
+            Self::Unsupported { service, node, claim } => write!(
+                f,
+                "{service}/{node} {claim}; no database and no other node claims that, so the instance counts as silent and out, and the floor, remove and contract of {service} are closed"
+            ),
             Self::Unheard { for_ms } => write!(
                 f,
                 "this coordinator has not seen the store before, and hears the agents first: {} more",

@@ -158,6 +158,7 @@ mod tests {
             old_reads_migrated,
             own: Vec::new(),
             left: Vec::new(),
+            migrate_floors: Default::default(),
         }
     }
 

@@ -266,7 +266,7 @@ fn each_altered_field_is_found_out() {
         world.store.fleet(),
         &world.moment(),
         &id,
-        Some("power off".into()),
+        tidegate_planner::ask::Gone { stopped_how: Some("power off".into()), ..Default::default() },
         &asker,
     )
     .unwrap();

@@ -86,7 +86,7 @@ fn approval_after_the_last_wave_fails_nothing() {
 }
 
 fn preview(world: &World, change: Json) -> Vec<Finding> {
-    preflight::preview(world.store.fleet(), &spec(change))
+    preflight::preview(world.store.fleet(), &spec(change), None)
 }
 
 fn warns_of_an_outage(found: &[Finding]) -> bool {

@@ -27,14 +27,20 @@ fn a_silent_instance_closes_the_gate_until_a_person_decommissions_it() {
     );
 
     let id = InstanceId::new(service(), node(3));
-    let refused =
-        ask::decommission(world.store.fleet(), &world.moment(), &id, None, &asker("burnt down")).unwrap_err();
+    let refused = ask::decommission(
+        world.store.fleet(),
+        &world.moment(),
+        &id,
+        Default::default(),
+        &asker("burnt down"),
+    )
+    .unwrap_err();
     assert!(refused.message.contains("--stopped-how"), "{refused}");
     let commit = ask::decommission(
         world.store.fleet(),
         &world.moment(),
         &id,
-        Some("power is off".into()),
+        ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() },
         &asker("burnt down"),
     )
     .unwrap();
@@ -48,8 +54,14 @@ fn a_silent_instance_closes_the_gate_until_a_person_decommissions_it() {
 fn decommissioning_one_that_reports_is_refused() {
     let world = World::at_version_1(2);
     let id = InstanceId::new(service(), node(1));
-    let refused = ask::decommission(world.store.fleet(), &world.moment(), &id, Some("x".into()), &asker("x"))
-        .unwrap_err();
+    let refused = ask::decommission(
+        world.store.fleet(),
+        &world.moment(),
+        &id,
+        ask::Gone { stopped_how: Some("x".into()), ..Default::default() },
+        &asker("x"),
+    )
+    .unwrap_err();
     assert!(refused.message.contains("reports: it is not gone"), "{refused}");
 }
 
@@ -58,7 +70,9 @@ fn a_later_admission_voids_the_tombstone() {
     let mut world = World::at_version_1(2);
     world.fall_silent(1);
     let id = InstanceId::new(service(), node(1));
-    let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, None, &asker("gone")).unwrap();
+    let commit =
+        ask::decommission(world.store.fleet(), &world.moment(), &id, Default::default(), &asker("gone"))
+            .unwrap();
     assert!(world.store.commit(&commit));
     assert_eq!(world.store.fleet().service(&service()).unwrap().len(), 1);
     world.agents.get_mut(&node(1)).unwrap().alive = true;
@@ -107,7 +121,14 @@ fn who_is_drawn_anew_is_in_no_page_of_before() {
     world.fall_silent(second);
     let id = InstanceId::new(service(), node(second));
     let fleet = world.store.fleet();
-    let commit = ask::decommission(fleet, &world.moment(), &id, Some("off".into()), &asker("gone")).unwrap();
+    let commit = ask::decommission(
+        fleet,
+        &world.moment(),
+        &id,
+        ask::Gone { stopped_how: Some("off".into()), ..Default::default() },
+        &asker("gone"),
+    )
+    .unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
     let last = world.run();

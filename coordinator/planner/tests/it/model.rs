@@ -246,7 +246,7 @@ fn decommission(state: &mut State, node: &NodeId) -> Option<()> {
         state.world.store.fleet(),
         &state.world.moment(),
         &id,
-        Some("power off".into()),
+        tidegate_planner::ask::Gone { stopped_how: Some("power off".into()), ..Default::default() },
         &person("gone"),
     )
     .ok()?;

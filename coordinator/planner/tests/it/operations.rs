@@ -193,7 +193,7 @@ fn a_failed_instance_is_retried_under_a_new_generation() {
     world.agents.values_mut().for_each(|a| a.broken_at = Some(2));
     world.start(spec(json!({"failures": {"then": "pause"}, "min_in_service": 1}))).unwrap();
     world.run();
-    let failed = world.upgrade().unwrap().failed.keys().next().unwrap().clone();
+    let failed = world.failures().remove(0).0;
     world.agents.values_mut().for_each(|a| a.broken_at = None);
     let commit =
         ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &failed, &asker("fixed")).unwrap();

@@ -109,7 +109,13 @@ fn a_decommission_is_completed_with_how_it_was_stopped_and_not_given_twice() {
     world.fall_silent(1);
     let id = InstanceId::new(service(), node(1));
     let ask_it = |world: &World, how: Option<&str>| {
-        ask::decommission(world.store.fleet(), &world.moment(), &id, how.map(str::to_owned), &asker())
+        ask::decommission(
+            world.store.fleet(),
+            &world.moment(),
+            &id,
+            ask::Gone { stopped_how: how.map(str::to_owned), ..Default::default() },
+            &asker(),
+        )
     };
     let first = ask_it(&world, None).unwrap();
     carry_out(&mut world, first);
@@ -154,8 +160,14 @@ fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
     carry_out(&mut world, skip);
     world.fall_silent(last.as_str()[1..].parse().unwrap());
     let gone = InstanceId::new(service(), last);
-    let commit =
-        ask::decommission(world.store.fleet(), &world.moment(), &gone, Some("off".into()), &asker()).unwrap();
+    let commit = ask::decommission(
+        world.store.fleet(),
+        &world.moment(),
+        &gone,
+        ask::Gone { stopped_how: Some("off".into()), ..Default::default() },
+        &asker(),
+    )
+    .unwrap();
     carry_out(&mut world, commit);
     let at_rest = world.run();
     let reasons = &at_rest.waiting[&upgrade_id()];
@@ -165,7 +177,8 @@ fn an_emptied_last_wave_and_a_skipped_instance_come_to_rest_with_a_reason() {
 #[test]
 fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
     let shared = |with: serde_json::Value| {
-        let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": with});
+        let schema = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": with, "empty": ["pantry-worker"]
+        });
         spec(json!({"min_in_service": 1, "schema": schema}))
     };
     let mut world = World::at_version_1(2);
@@ -180,6 +193,7 @@ fn a_service_that_shares_the_schema_is_not_forgotten_by_the_next_spec() {
         old_reads_migrated: true,
         own: vec!["0002_it".into()],
         left: Vec::new(),
+        migrate_floors: Default::default(),
     };
     assert!(first.body.phase.is_over());
     let request = ask::StartRequest {
@@ -228,10 +242,10 @@ fn instance_declared_stopped_needs_a_reason_and_what_is_seen_must_not_deny_it() 
     report.step = Step::Failed { at: "draining".into(), reason: "could not be counted".into() };
     world.publish(&n);
     world.turn();
-    assert!(world.upgrade().unwrap().failed.contains_key(&n));
+    assert!(world.failures().iter().any(|(failed, ..)| *failed == n));
     let commit = declare(&world, "it crashed").unwrap();
     carry_out(&mut world, commit);
-    assert!(!world.upgrade().unwrap().failed.contains_key(&n));
+    assert!(world.failures().is_empty());
     let directive = |world: &World| match &world.store.keys[&Key::Directive(service(), n.clone())].0 {
         tidegate_proto::Value::Directive(record) => record.body.clone(),
         other => panic!("{other:?}"),

@@ -144,7 +144,16 @@ fn do_it(world: &mut World, deed: Deed) {
             world.fall_silent(n);
             let gone = InstanceId::new(service(), node(n));
             let fleet = world.store.fleet();
-            asked(world, ask::decommission(fleet, &moment, &gone, Some("off".into()), &asker));
+            asked(
+                world,
+                ask::decommission(
+                    fleet,
+                    &moment,
+                    &gone,
+                    ask::Gone { stopped_how: Some("off".into()), ..Default::default() },
+                    &asker,
+                ),
+            );
         }
         Deed::Join(n) => {
             if !world.agents.contains_key(&node(n)) && world.admits(1) {

@@ -50,6 +50,17 @@ fn all() -> Vec<Reason> {
         Reason::Paused { who: "coordinator".into(), why: why(), way_back: false },
         Reason::Schema { job: "expand".into(), progress: "2 of 3 steps".into() },
         Reason::SchemaTrouble { job: "expand".into(), why: "connection refused".into() },
+        Reason::SchemaLost { job: "expand".into() },
+        Reason::MigrateFloor {
+            service: "scheduler".parse().unwrap(),
+            floor: None,
+            needs: release(2).version,
+        },
+        Reason::MigrateFloor {
+            service: "scheduler".parse().unwrap(),
+            floor: Some(release(1).version),
+            needs: release(2).version,
+        },
         Reason::Certificate { why: "pending_rows: 3 rows are not migrated".into() },
         Reason::NoWayBack { why: "there is no way back from contract".into() },
     ]

@@ -63,7 +63,7 @@ fn beyond_the_budget_a_spec_may_ask_for_a_pause() {
     let upgrade = world.upgrade().unwrap();
     assert!(upgrade.paused.is_some(), "{:?}", upgrade.phase);
     assert_eq!(world.versions().iter().filter(|v| **v == 2).count(), 1, "one was touched");
-    let failed = upgrade.failed.keys().next().unwrap();
+    let failed = world.failures().remove(0).0;
     let told: Vec<_> =
         last.waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
     assert_eq!(

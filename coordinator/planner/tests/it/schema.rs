@@ -51,11 +51,7 @@ fn a_database_that_cannot_list_its_sessions_needs_an_approval_that_accepts_that(
     let mut world = World::at_version_1(3);
     let why = "SQLite has no list of sessions".to_owned();
     world.evidence.sessions = Err(why.clone());
-    world.facts = Some(tidegate_planner::SchemaFacts {
-        clean: true,
-        sessions_unknown: Some(why.clone()),
-        ..Default::default()
-    });
+    world.database.sessions_unknown = Some(why.clone());
     world.start_with_schema(with_schema(json!({"approvals": ["contract"]})), MigrateOrder::BeforeRoll);
     let last = world.run();
     assert_eq!(last.waiting[&upgrade_id()], [Reason::Acceptance { why }]);

@@ -2,13 +2,15 @@
 //! planner says.
 
 mod agent;
+mod database;
 mod store;
 
 pub use agent::Agent;
+pub use database::Database;
 pub use store::Store;
 
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::certificate::{Certificate, DatabaseEvidence, Session, certify};
+use tidegate_planner::certificate::{Certificate, DatabaseEvidence, Session};
 use tidegate_planner::{Action, Leading, Moment, Plan, SchemaFacts, SchemaJob, plan};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Leader;
@@ -72,6 +74,8 @@ pub struct World {
     pub uncounted: BTreeMap<tidegate_proto::StreamName, u64>,
     /// The same of each metadata group.
     pub group_uncounted: BTreeMap<tidegate_proto::GroupName, u64>,
+    pub database: Database,
+    /// What the schema worker told of the database.
     pub facts: Option<SchemaFacts>,
     pub jobs: Vec<SchemaJob>,
     /// What an undo leaves in place.
@@ -91,6 +95,7 @@ pub fn binding(order: MigrateOrder) -> SchemaBinding {
         old_reads_migrated: true,
         own: vec!["0002_it".into()],
         left: Vec::new(),
+        migrate_floors: BTreeMap::new(),
     }
 }
 
@@ -110,6 +115,7 @@ impl World {
             stalled_ms: 0,
             uncounted: BTreeMap::new(),
             group_uncounted: BTreeMap::new(),
+            database: Database::default(),
             facts: None,
             jobs: Vec::new(),
             leaves_in_place: Vec::new(),
@@ -173,14 +179,23 @@ impl World {
 
     /// Starts an upgrade that changes a schema, in Glance's order.
     pub fn start_with_schema(&mut self, spec: Spec, order: MigrateOrder) {
-        let binding = binding(order);
+        self.start_bound(spec, binding(order)).unwrap();
+    }
+
+    /// Starts an upgrade on a database that was found to be this.
+    pub fn start_bound(
+        &mut self,
+        spec: Spec,
+        binding: SchemaBinding,
+    ) -> Result<(), tidegate_planner::ask::Refusal> {
         let asker =
             tidegate_planner::ask::Asker { who: "op".into(), why: String::new(), accepts: BTreeSet::new() };
         let request =
             tidegate_planner::ask::StartRequest { id: upgrade_id(), spec, schema: Some(binding), asker };
-        let commit = tidegate_planner::ask::start(self.store.fleet(), &self.moment(), request).unwrap();
+        let commit = tidegate_planner::ask::start(self.store.fleet(), &self.moment(), request)?;
         assert!(self.store.commit(&commit));
         self.events += 1;
+        Ok(())
     }
 
     /// Another upgrade contracts a schema that our service shares, and requires this version of it.
@@ -196,34 +211,6 @@ impl World {
         self.store.put(Key::Schema("shared".parse().unwrap()), body);
     }
 
-    /// The database does what it is told, at once.
-    pub fn work(&mut self, job: SchemaJob) {
-        let facts = self.facts.get_or_insert_with(|| SchemaFacts { clean: true, ..SchemaFacts::default() });
-        match job {
-            SchemaJob::Bind => facts.found = Some(binding(MigrateOrder::BeforeRoll)),
-            SchemaJob::Look => {}
-            SchemaJob::Expand => (facts.expanded, facts.clean) = (true, false),
-            SchemaJob::Migrate => facts.migrated = true,
-            SchemaJob::Contract { .. } => facts.contracted = true,
-            SchemaJob::Undo => {
-                let left = self.leaves_in_place.clone();
-                *facts = SchemaFacts { clean: true, left, ..SchemaFacts::default() };
-            }
-        }
-        self.jobs.push(job);
-    }
-
-    /// Whether a certificate was made and stored; the reasons why not are kept.
-    pub fn certify(&mut self) -> Result<(), Vec<tidegate_planner::Reason>> {
-        let made = certify(self.store.fleet(), &self.moment(), &upgrade_id(), self.evidence.clone())?;
-        for commit in &made.commits {
-            assert!(self.store.commit(commit), "nobody wrote between the read and the commit");
-            self.events += 1;
-        }
-        self.certificate = Some(made.certificate);
-        Ok(())
-    }
-
     /// Starts an upgrade as an operator would.
     pub fn start(&mut self, spec: Spec) -> Result<(), tidegate_planner::ask::Refusal> {
         let asker = tidegate_planner::ask::Asker {
@@ -236,6 +223,14 @@ impl World {
         assert!(self.store.commit(&commit));
         self.events += 1;
         Ok(())
+    }
+
+    /// The failures that are recorded, each with whether it counts against the budget.
+    pub fn failures(&self) -> Vec<(NodeId, tidegate_proto::record::upgrade::Failure, bool)> {
+        let fleet = self.store.fleet();
+        let exceptions = fleet.exceptions(&upgrade_id(), fleet.upgrade(&upgrade_id()).unwrap());
+        let each = exceptions.failures().map(|(n, f)| (n.clone(), f.clone(), exceptions.counts(f)));
+        each.collect()
     }
 
     /// A person lets it go on.
@@ -268,7 +263,10 @@ impl World {
                     self.work(*job);
                     changed |= self.facts != before;
                 }
-                Action::Certify { .. } => changed |= self.certify().is_ok(),
+                Action::Certify { .. } => {
+                    let before = self.facts.clone();
+                    changed |= self.certify().is_ok() || self.facts != before;
+                }
             }
         }
         self.check_capacity();

@@ -4,14 +4,15 @@
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::{Reason, SchemaFacts};
-use tidegate_proto::commit::Write;
+use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
+use tidegate_planner::ask::{self, Asker, Refusal};
+use tidegate_planner::{Fleet, Moment, Reason, SchemaFacts};
+use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::leader::Term;
 use tidegate_proto::record::report::{Report, Witness};
-use tidegate_proto::{Key, Revision, TermId, Value};
+use tidegate_proto::{InstanceId, Key, Revision, TermId, Value};
 
 fn asker() -> Asker {
     Asker {
@@ -59,6 +60,19 @@ fn restore(world: &mut World, backup: Store) {
     elect(world, 9);
 }
 
+/// The plan, and then the application of just that.
+fn reconciled(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Commit, Refusal> {
+    let hash = propose(fleet, moment, choices)?.hash();
+    reconcile(fleet, moment, choices, hash, &asker())
+}
+
+fn apply(world: &mut World, choices: &Choices) -> Result<(), Refusal> {
+    let commit = reconciled(world.store.fleet(), &world.moment(), choices)?;
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    Ok(())
+}
+
 fn said(world: &World) -> String {
     let reason = world.store.fleet().unreconciled(&world.moment().schemas);
     reason.map(|reason| reason.to_string()).unwrap_or_default()
@@ -93,7 +107,7 @@ fn an_older_copy_under_live_agents_is_noticed_and_nothing_acts() {
     assert_eq!(witnesses[0], "pantry-api/n0 obeyed term t1 after the store's next one had begun");
     assert!(witnesses[1].starts_with("pantry-api/n1 holds the directive of revision"), "{witnesses:?}");
     let people = reasons[0].for_people(&upgrade_id());
-    assert_eq!(people.command.as_deref(), Some("tidegate fleet reconcile --why …"));
+    assert_eq!(people.command.as_deref(), Some("tidegate fleet reconcile"));
     let refused = ask::reconciled(world.store.fleet(), &world.moment()).unwrap_err();
     assert!(refused.message.contains("nothing acts until a person has reconciled it"), "{refused}");
 }
@@ -103,7 +117,7 @@ fn a_blank_store_under_live_agents_is_noticed_and_no_floor_is_below_what_they_jo
     let (mut world, _) = upgraded();
     restore(&mut world, Store::default());
     assert!(said(&world).contains("obeyed term t1, which the store does not know"), "{}", said(&world));
-    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    let commit = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
     assert!(world.store.commit(&commit));
     assert_eq!(said(&world), "", "what was reconciled is no longer held against it");
     let Some((Value::Window(window), _, _)) = world.store.keys.get(&Key::Window(service())) else {
@@ -115,7 +129,7 @@ fn a_blank_store_under_live_agents_is_noticed_and_no_floor_is_below_what_they_jo
         _ => None,
     });
     let event = event.expect("it is written down");
-    assert_eq!((event.who.as_str(), event.to.as_str()), ("op", "reconciled"));
+    assert!(event.who == "op" && event.to.starts_with("reconciled by plan"), "{event:?}");
     assert!(event.from.contains("pantry-api/n0 obeyed term t1"), "{event:?}");
 }
 
@@ -161,7 +175,7 @@ fn after_a_reconciliation_the_upgrade_goes_on_from_what_is_observed() {
         backup.revision += later;
         restore(&mut world, backup);
         assert!(said(&world).contains("pantry-api/n0"), "{}", said(&world));
-        let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+        let commit = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
         assert!(world.store.commit(&commit));
         world.events += 1;
         assert_eq!(said(&world), "");
@@ -187,7 +201,7 @@ fn a_reconciliation_that_was_lost_with_a_second_backup_is_missed() {
     let (mut world, backup) = backup_of_the_first_drain();
     let second = backup.clone();
     restore(&mut world, backup);
-    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    let commit = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
     assert!(world.store.commit(&commit));
     world.agents_step();
     assert_eq!(said(&world), "");
@@ -204,22 +218,25 @@ fn who_was_away_when_it_was_reconciled_is_heard_when_it_returns() {
     world.agents.get_mut(&late).unwrap().report.witness = Witness::default();
     world.agents.get_mut(&late).unwrap().report.window = Revision::ABSENT;
     restore(&mut world, Store::default());
-    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    let commit = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
     assert!(world.store.commit(&commit));
     assert_eq!(said(&world), "");
+    world.events += 1;
     world.agents.get_mut(&late).unwrap().report = testimony;
     world.publish(&late);
-    assert!(
-        said(&world).contains("pantry-api/n2"),
-        "its floor is higher than what was reconciled: {}",
-        said(&world)
+    let heard: Vec<_> = world.store.fleet().contradicted_by().map(|(_, i, _)| i.node.clone()).collect();
+    assert_eq!(heard, std::slice::from_ref(&late), "its floor is higher than what was reconciled");
+    assert_eq!(said(&world), "", "the word of one node counts for that node");
+    let proposal = propose(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
+    assert_eq!(proposal.witnesses[0].fate, Fate::Quarantined);
+    assert_eq!(
+        proposal.witnesses[0].lacks.as_deref(),
+        Some("no other node obeyed a floor of 3 or above"),
+        "it obeyed the term that the others obeyed"
     );
-    world.events += 1;
-    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
-    let raised = commit.writes.iter().any(
-        |write| matches!(write, Write::Put(Key::Window(_), Value::Window(window)) if window.body.floor.get() == 3),
-    );
-    assert!(raised, "{commit:?}");
+    let include = Choices { include: [InstanceId::new(service(), late)].into(), ..Choices::default() };
+    let refused = apply(&mut world, &include).unwrap_err();
+    assert!(refused.message.contains("outside the new window [3, 3]"), "{refused}");
 }
 
 #[test]
@@ -233,7 +250,7 @@ fn a_database_that_obeyed_another_stores_term_is_a_witness() {
     assert!(!changed);
     let reason = plan.waiting[&upgrade_id()][0].to_string();
     assert!(reason.contains("the database of upgrade u1 obeyed term elsewhere"), "{reason}");
-    let commit = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap();
+    let commit = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
     let word = world.store.fleet().reconciliation().unwrap();
@@ -249,7 +266,7 @@ fn a_store_that_a_coordinator_saw_fall_is_reconciled_by_a_later_word_only() {
     assert!(reason.contains("a coordinator saw the store at revision 90"), "{reason}");
     let mut world = World::at_version_1(1);
     world.store.put(Key::Term("t1".parse().unwrap()), Term { address: "here".into(), at: Timestamp(0) });
-    let commit = ask::reconcile(&fleet, &world.moment(), &asker()).unwrap();
+    let commit = reconciled(&fleet, &world.moment(), &Choices::default()).unwrap();
     let Some(Write::Put(key, value)) =
         commit.writes.iter().find(|w| matches!(w, Write::Put(Key::Reconciliation, _)))
     else {
@@ -272,6 +289,24 @@ fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without
     assert!(plan.actions.is_empty());
     assert_eq!(plan.waiting[&upgrade_id()], [Reason::Unheard { for_ms: 2_100 }]);
     assert!(plan.waiting[&upgrade_id()][0].to_string().ends_with("hears the agents first: 3s more"));
-    let refused = ask::reconcile(world.store.fleet(), &world.moment(), &asker()).unwrap_err();
+    let refused = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap_err();
     assert!(refused.message.contains("there is nothing to reconcile"), "{refused}");
+}
+
+#[test]
+fn the_database_of_a_refused_start_is_heard_by_a_reconciliation_alone() {
+    let mut world = fleet();
+    let stranger: TermId = "elsewhere".parse().unwrap();
+    world.facts =
+        Some(SchemaFacts { obeyed: Some((stranger.clone(), Revision(900))), ..SchemaFacts::default() });
+    let mut moment = world.moment();
+    moment.schemas.insert(upgrade_id(), world.facts.clone().unwrap());
+    assert_eq!(world.store.fleet().unreconciled(&moment.schemas), None, "its URL may be wrong");
+    let commit = reconciled(world.store.fleet(), &moment, &Choices::default()).unwrap();
+    assert!(world.store.commit(&commit));
+    let fleet = world.store.fleet();
+    assert!(fleet.acknowledges_term(&stranger));
+    assert_eq!(fleet.reconciliation().map(|by| by.revision), Some(Revision(900)), "terms count on from it");
+    let again = reconciled(fleet, &moment, &Choices::default());
+    assert!(again.is_err(), "there is nothing left to reconcile");
 }

@@ -1,13 +1,16 @@
 //! What an upgrade is bound to when it is started: the schema's own id, the digest of the migrations, their order.
 
 use super::bound::{Bound, Unbound};
+use super::job;
 use crate::operation::OperationError;
 use crate::room::Room;
 use crate::seat::Seat;
+use std::collections::BTreeMap;
 use tidegate_migrations::{Requires, SchemaId, Term};
+use tidegate_planner::SchemaFacts;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
-use tidegate_proto::spec::Spec;
-use tidegate_proto::{Revision, SchemaName, UpgradeId};
+use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
+use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId};
 
 impl From<Unbound> for OperationError {
     fn from(unbound: Unbound) -> Self {
@@ -17,19 +20,26 @@ impl From<Unbound> for OperationError {
 
 /// What a spec's schema is and what forbids to begin, without changing anything. A database that was never claimed has no id yet: until then
 /// it stands under the name `unclaimed`.
+/// One that obeyed a term which the store does not know is refused; where a leader asks, it is heard as a witness by the
+/// next reconciliation.
 pub async fn look_only(
     room: &Room,
+    seat: Option<&Seat>,
     upgrade: &UpgradeId,
     spec: &Spec,
 ) -> Result<Option<(SchemaBinding, Vec<String>)>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
-    bound.facts().await?;
+    let seen = bound.facts().await?;
+    if let Some(seat) = seat.filter(|_| !job::acknowledged(room, &seen)) {
+        job::hear(seat, upgrade, &seen);
+    }
+    known(room, schema, &seen)?;
     let identity = bound.engine.identity().await?;
     let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
     let obstacles = bound.obstacles().await?;
-    Ok(Some((binding(&bound, &id)?, obstacles)))
+    Ok(Some((binding(&bound, &id, spec)?, obstacles)))
 }
 
 /// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
@@ -41,27 +51,106 @@ pub async fn bind(
 ) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, upgrade, spec, schema, None).await?;
-    let id = bound.engine.claim(&term_of(room, seat)).await?;
-    binding(&bound, &id).map(Some)
+    // What it obeyed last is asked before it is made to obey us.
+    known(room, schema, &bound.facts().await?)?;
+    let id = bound.engine.claim(&term_of(room, seat)?).await?;
+    binding(&bound, &id, spec).map(Some)
+}
+
+/// Whether the store knows the term that the database obeyed last.
+fn known(room: &Room, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unbound> {
+    let DatabaseSource::FromEnv(variable) = &schema.database;
+    match &seen.obeyed {
+        Some((term, number)) if !job::acknowledged(room, seen) => {
+            Err(Unbound::Stranger { variable: variable.clone(), term: term.clone(), number: *number })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The term as databases keep it. After a store was restored, its numbers count on from the highest that the former
 /// one had given, because a database obeys no lower one.
-pub fn term_of(room: &Room, seat: &Seat) -> Term {
+///
+/// # Errors
+/// Where the reconciliation record names a revision that no store can have given.
+pub fn term_of(room: &Room, seat: &Seat) -> Result<Term, Unbound> {
     let former = room.mirror.picture().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
-    Term { revision: former.0 + seat.leading.revision.0, id: seat.leading.term.to_string() }
+    let number = former.checked_add(seat.leading.revision).ok_or(Unbound::Term(former))?;
+    Ok(Term { revision: number.0, id: seat.leading.term.to_string() })
 }
 
-fn binding(bound: &Bound, id: &SchemaId) -> Result<SchemaBinding, Unbound> {
+fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, Unbound> {
     let id: SchemaName = id.0.parse().map_err(Unbound::Id)?;
-    // One migration that wants the floor makes all of them wait for it.
-    let waits_for_floor = bound.set.own().any(|migration| matches!(migration.requires, Requires::Floor(_)));
+    let migrate_floors = floors(bound.set.own().map(|migration| &migration.requires), spec)?;
+    // One migration that requires a floor which only the roll commits makes all of them wait for it.
+    let waits_for_roll = migrate_floors.get(&spec.service).is_some_and(|floor| *floor > spec.from);
     Ok(SchemaBinding {
         id,
         migrations: bound.digest,
-        order: if waits_for_floor { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll },
+        order: if waits_for_roll { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll },
         old_reads_migrated: bound.set.old_reads_migrated(),
         own: bound.set.own().map(|migration| migration.id.clone()).collect(),
         left: Vec::new(),
+        migrate_floors,
     })
+}
+
+/// The floor that these migrations require of each service before migrate: the highest where several name it.
+fn floors<'a>(
+    requires: impl Iterator<Item = &'a Requires>,
+    spec: &Spec,
+) -> Result<BTreeMap<ServiceName, ServiceVersion>, Unbound> {
+    let mut floors: BTreeMap<ServiceName, ServiceVersion> = BTreeMap::new();
+    let mut require = |service: ServiceName, floor: ServiceVersion| {
+        let known = floors.entry(service).or_insert(floor);
+        *known = (*known).max(floor);
+    };
+    let version = |floor: u32| ServiceVersion::new(i64::from(floor)).map_err(Unbound::Floor);
+    for requires in requires {
+        match requires {
+            Requires::Expanded => {}
+            Requires::Floor(floor) => {
+                require(spec.service.clone(), version(*floor)?);
+                let sharing = spec.schema.iter().flat_map(|schema| &schema.shared_with);
+                sharing.for_each(|(service, floor)| require(service.clone(), *floor));
+            }
+            Requires::Services(named) => {
+                for (service, floor) in named {
+                    require(service.parse().map_err(Unbound::Required)?, version(*floor)?);
+                }
+            }
+        }
+    }
+    Ok(floors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> Spec {
+        let sha256 = tidegate_proto::Digest::of(b"artifact");
+        serde_json::from_value(serde_json::json!({
+            "service": "conductor", "from": 1, "to": 2, "release": {"tag": "r2", "sha256": sha256},
+            "schema": {"database": {"from_env": "URL"}, "migrations": "m", "shared_with": {"scheduler": 2, "api": 3}},
+        }))
+        .unwrap()
+    }
+
+    fn required(requires: &[Requires]) -> Vec<(String, u32)> {
+        let floors = floors(requires.iter(), &spec()).unwrap();
+        floors.into_iter().map(|(service, floor)| (service.to_string(), floor.get())).collect()
+    }
+
+    #[test]
+    fn a_floor_is_required_of_all_who_share_and_names_of_those_alone() {
+        let pairs = |of: &[(&str, u32)]| of.iter().map(|(s, n)| ((*s).to_owned(), *n)).collect::<Vec<_>>();
+        assert_eq!(required(&[Requires::Expanded]), []);
+        assert_eq!(required(&[Requires::Floor(2)]), pairs(&[("api", 3), ("conductor", 2), ("scheduler", 2)]));
+        let named = |of: &[(&str, u32)]| Requires::Services(pairs(of).into_iter().collect());
+        assert_eq!(required(&[named(&[("scheduler", 2)])]), pairs(&[("scheduler", 2)]));
+        let both = [named(&[("scheduler", 4), ("conductor", 1)]), Requires::Floor(2), Requires::Expanded];
+        assert_eq!(required(&both), pairs(&[("api", 3), ("conductor", 2), ("scheduler", 4)]));
+        assert!(floors([named(&[("no name", 2)])].iter(), &spec()).is_err());
+    }
 }

@@ -9,7 +9,7 @@ use tidegate_planner::SchemaFacts;
 use tidegate_proto::name::NotAName;
 use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
-use tidegate_proto::{Digest, Revision, ServiceVersion, UpgradeId};
+use tidegate_proto::{Digest, Revision, ServiceVersion, TermId, UpgradeId};
 
 /// The term of a database that no coordinator has led yet, and a person worked on.
 pub const BY_HAND: &str = "by-hand";
@@ -69,6 +69,29 @@ pub enum Unbound {
     /// The id that the database keeps is no name.
     #[error("the id that the database keeps for its schema cannot be used")]
     Id(#[source] NotAName),
+    /// It obeyed a term that the store does not know.
+    #[error(
+        "the database that the environment variable {variable} names obeyed term {term} (number {number}), which this store does not know: the store is blank or was restored from a backup, or the URL names a database that another store leads. Nothing was changed. Correct the URL; or, where this store is the one to obey, run `tidegate fleet reconcile` and start the upgrade again"
+    )]
+    Stranger {
+        /// Where its URL is.
+        variable: String,
+        /// The term.
+        term: TermId,
+        /// The number that it keeps for the term.
+        number: Revision,
+    },
+    /// A migration requires the floor of something that is no service.
+    #[error("a service that `requires` of a migration names")]
+    Required(#[source] NotAName),
+    /// A migration requires a floor that is no version.
+    #[error("a floor that `requires` of a migration names")]
+    Floor(#[source] tidegate_proto::version::NotAVersion),
+    /// The term that a database would keep cannot be counted.
+    #[error(
+        "the reconciliation record names revision {0} of a former store, which no store can have given, so the term cannot be counted on from it: `tidegate fleet reconcile`, or correct that record"
+    )]
+    Term(Revision),
     /// The database did not do what was asked.
     #[error(transparent)]
     Database(#[from] tidegate_migrations::Error),
@@ -130,6 +153,7 @@ impl Bound {
         let all = |done: fn(&MigrationStatus) -> bool| own().all(done);
         Ok(SchemaFacts {
             expanded: all(|m| m.expand == PhaseState::Done),
+            filled: all(|m| m.filled),
             migrated: all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
             contracted: all(|m| m.contract == PhaseState::Done),
             clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),

@@ -8,9 +8,9 @@ use crate::seat::Seat;
 use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
-use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress};
+use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
 use tidegate_planner::certificate::{SESSIONS, joined, sessions_flaws, undo_flaws};
-use tidegate_planner::{SchemaFacts, SchemaJob};
+use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Digest, UpgradeId};
@@ -33,8 +33,8 @@ pub async fn run(
     attempt(room, seat, id, job, cancel).instrument(span).await
 }
 
-/// Tells the planner how a job ended.
-pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
+/// Tells the planner how a job ended; whether that was anything new.
+pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) -> bool {
     tell(seat, id, |facts| match done {
         Ok(seen) => *facts = seen,
         // How far it came is not known until the database is looked at again.
@@ -42,7 +42,7 @@ pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) 
             let sessions_unknown = facts.sessions_unknown.take();
             *facts = SchemaFacts { trouble: Some(why), sessions_unknown, ..SchemaFacts::default() };
         }
-    });
+    })
 }
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
@@ -53,9 +53,20 @@ pub fn forget(seat: &Seat, id: &UpgradeId) {
     });
 }
 
-/// Keeps what the planner is told of a schema, and wakes the wheel.
-fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
-    seat.schemas().send_modify(|all| change(all.entry(id.clone()).or_default()));
+/// Keeps the term that the database of a refused start obeyed: nothing but a reconciliation hears it.
+pub(super) fn hear(seat: &Seat, id: &UpgradeId, seen: &SchemaFacts) {
+    tell(seat, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
+}
+
+/// Keeps what the planner is told of a schema, and wakes the wheel where that is anything new; whether it is.
+fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) -> bool {
+    seat.schemas().send_if_modified(|all| {
+        let is_known = all.contains_key(id);
+        let facts = all.entry(id.clone()).or_default();
+        let before = facts.clone();
+        change(facts);
+        !is_known || *facts != before
+    })
 }
 
 async fn attempt(
@@ -69,8 +80,10 @@ async fn attempt(
     if job == SchemaJob::Bind {
         return bind(room, seat, id, &upgrade.spec).await.map_err(|e| e.told());
     }
+    // What is seen from here on is seen for the decision before which the upgrade is now.
+    let looked_for = || Some(LookedFor::of(&upgrade));
     let bound = bound(room, id, &upgrade).await?;
-    let seen = bound.facts().await.map_err(|e| e.told())?;
+    let seen = SchemaFacts { looked_for: looked_for(), ..bound.facts().await.map_err(|e| e.told())? };
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(room, &seen) {
         return Ok(seen);
@@ -82,13 +95,18 @@ async fn attempt(
             return Err(obstacles.join("; "));
         }
     }
+    // Rows that came since the certificate are filled first; contract has its own check before each step.
+    if matches!(job, SchemaJob::Contract { .. }) && !seen.migrated {
+        return Ok(seen);
+    }
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
     }
     tracing::info!("begins");
     tell(seat, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
-    let doing = verb(room, seat, id, &upgrade, &bound, job, &teller, cancel);
+    let term = term_of(room, seat).map_err(|e| e.told())?;
+    let doing = verb(room, seat, id, &upgrade, &bound, (job, term), &teller, cancel);
     tokio::pin!(doing);
     let mut timer = tokio::time::interval(TELL);
     let done = loop {
@@ -108,7 +126,7 @@ async fn attempt(
             return Err(why);
         }
     }
-    bound.facts().await.map_err(|e| e.told())
+    Ok(SchemaFacts { looked_for: looked_for(), ..bound.facts().await.map_err(|e| e.told())? })
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.
@@ -130,7 +148,7 @@ async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<S
 }
 
 /// Whether the store knows the term that a database obeyed last; if not, the planner says what that means.
-fn acknowledged(room: &Room, seen: &SchemaFacts) -> bool {
+pub(super) fn acknowledged(room: &Room, seen: &SchemaFacts) -> bool {
     seen.obeyed.as_ref().is_none_or(|(term, _)| room.mirror.picture().fleet.acknowledges_term(term))
 }
 
@@ -181,11 +199,11 @@ async fn verb(
     id: &UpgradeId,
     upgrade: &Upgrade,
     bound: &Bound,
-    job: SchemaJob,
+    (job, term): (SchemaJob, Term),
     teller: &watch::Sender<PhaseProgress>,
     cancel: &CancellationToken,
 ) -> Result<Outcome, Error> {
-    let (engine, set, term) = (&bound.engine, &bound.set, term_of(room, seat));
+    let (engine, set) = (&bound.engine, &bound.set);
     match job {
         SchemaJob::Bind | SchemaJob::Look => Ok(Outcome::default()),
         SchemaJob::Expand => engine.expand(set, &term, teller, cancel).await,

@@ -69,6 +69,9 @@ fn described(reply: &UpgradeStatusReply) -> String {
     for failure in &reply.failed {
         text.push_str(&format!("failed    {} in wave {}: {}\n", failure.node, failure.wave, failure.reason));
     }
+    if reply.more_failed > 0 {
+        text.push_str(&format!("failed    {} more: show them with --instances\n", reply.more_failed));
+    }
     if !reply.waiting.is_empty() {
         text.push_str(&format!("waits for\n{}", show::reasons(&reply.waiting, reply.more_waiting)));
     }

@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use grenade_tests::world::program;
 use grenade_tests::world::wait::get;
+use serde_json::Value;
+use tokio::task::JoinHandle;
 
-use super::fleet::{Fleet, Ground, LIMIT, run};
+use super::fleet::{Fleet, Ground, ID, LIMIT, Said, run};
 use super::watchman::Watchman;
 
 const SPEC: &str = "min_in_service: 0\nmax_unavailable: 1\napprovals: [roll]";
@@ -50,8 +53,23 @@ async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
     assert!(told(&ready) && ready.contains("pantry-api/node-"), "{ready}");
 }
 
+/// A plan that can be applied, and just that is applied; where agents have reported since, the next one.
 async fn reconcile(fleet: &Fleet) {
-    fleet.must(&["fleet", "reconcile", "--why", "the disk died; whatever the upgrade did stands"]).await;
+    let plan = ["--json", "fleet", "reconcile"];
+    let read = |said: &Said| serde_json::from_str::<Value>(&said.out).ok();
+    let applies =
+        |said: &Said| read(said).is_some_and(|plan| plan["refused"] == 0 && plan["nothing_acts"] == true);
+    let end = Instant::now() + LIMIT;
+    loop {
+        let said = fleet.until("the plan can be applied", &plan, applies).await;
+        let hash = read(&said).unwrap()["hash"].as_str().unwrap().to_owned();
+        let why = "the disk died; whatever the upgrade did stands";
+        let said = fleet.ask(&["fleet", "reconcile", "--apply", &hash, "--why", why]).await;
+        if said.code == Some(0) {
+            return;
+        }
+        assert!(Instant::now() < end, "no plan could be applied: {said:#?}\n{}", fleet.logs());
+    }
 }
 
 /// It goes on from where the backup has it, and nobody who was replaced is taken out once more.
@@ -70,8 +88,8 @@ fn copy(from: &Path, to: &Path) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_copy_of_the_embedded_store_is_noticed_and_reconciled() {
-    // One instance tells as much as many, and sooner.
-    let mut fleet = Fleet::on(Ground { instances: 1, ..Ground::SMALL }).await;
+    // Two: the word of one node counts for that node alone.
+    let mut fleet = Fleet::on(Ground { instances: 2, ..Ground::SMALL }).await;
     let watchman = Watchman::before(&fleet);
     let (store, backup) = (fleet.rig.world.path("store"), fleet.rig.world.path("backup"));
     rolls(&fleet, &watchman).await;
@@ -127,6 +145,67 @@ async fn long_real_etcd_is_restored_from_a_snapshot_under_two_coordinators() {
     goes_on(&fleet, &watchman).await;
     fleet.accept_sessions().await;
     fleet.completed().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blank_store_in_mid_roll_keeps_every_health_url_at_200() {
+    let mut fleet = Fleet::on(Ground { instances: 4, ..Ground::SMALL }).await;
+    let last = fleet.nodes[3].0.clone();
+    fleet.upgrade("min_in_service: 3\nmax_unavailable: 1\napprovals: [roll]").await;
+    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.must(&["upgrade", "skip", ID, &last, "--why", "it stays at version 1"]).await;
+    fleet.approve("roll").await;
+    let new = |said: &Said| said.out.matches("\"version\":2").count() == 3 && all_in_service(said, 4);
+    fleet.until("three of four serve at version 2", &["--json", "fleet", "list"], new).await;
+
+    fleet.coordinators[0].process.crash().unwrap();
+    std::fs::remove_file(fleet.rig.world.path("store").join("store.redb")).unwrap();
+    fleet.restart_coordinator(0).await;
+    let urls = HealthUrls::of(&fleet);
+    reconcile(&fleet).await;
+    fleet
+        .until("every instance is admitted again", &["--json", "fleet", "list"], |said| {
+            said.out.matches("\"version\":2").count() == 3 && all_in_service(said, 4)
+        })
+        .await;
+    fleet.until("the window leaves room", &["fleet", "spread"], |said| said.out.contains("[1, 2]")).await;
+    let others = urls.others_than_200();
+    assert!(others.is_empty(), "{others:?}\n{}", fleet.logs());
+}
+
+fn all_in_service(said: &Said, count: usize) -> bool {
+    said.out.matches("\"in_service\":true").count() == count
+}
+
+/// What every health URL answers, asked again and again.
+struct HealthUrls {
+    answers: Arc<Mutex<Vec<(String, String)>>>,
+    task: JoinHandle<()>,
+}
+
+impl HealthUrls {
+    fn of(fleet: &Fleet) -> Self {
+        let answers = Arc::<Mutex<Vec<_>>>::default();
+        let (nodes, noted) = (fleet.nodes.clone(), Arc::clone(&answers));
+        let task = tokio::spawn(async move {
+            loop {
+                for (node, address) in &nodes {
+                    let answer = get(*address, "/healthcheck").await;
+                    let said = format!("{:?}", answer.as_ref().map(|(status, _)| *status));
+                    if said != "Ok(200)" {
+                        noted.lock().unwrap().push((node.clone(), said));
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        Self { answers, task }
+    }
+
+    fn others_than_200(self) -> Vec<(String, String)> {
+        self.task.abort();
+        std::mem::take(&mut *self.answers.lock().unwrap())
+    }
 }
 
 async fn etcdctl(args: &[&str]) {

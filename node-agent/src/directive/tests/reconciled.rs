@@ -26,6 +26,7 @@ fn word(terms: &[&str], revision: i64) -> Reconciliation {
         terms: terms.iter().map(|term| term.parse().unwrap()).collect(),
         revision: Revision(revision),
         floors: [("pantry-api".parse().unwrap(), version(2))].into(),
+        disregarded: Default::default(),
     }
 }
 
@@ -39,16 +40,24 @@ fn a_reconciled_store_is_obeyed_from_the_word_on_and_no_directive_from_before_it
         story.journal.witness =
             Witness { term: Some("t1".parse().unwrap()), floor: Some(version(2)), ..Witness::default() };
         let (service, at) = (story.service.name.clone(), Revision(at));
+        let node: tidegate_proto::NodeId = "n1".parse().unwrap();
         for unheard in [word(&[], 60), word(&["t1"], 59)] {
-            assert_eq!(accept::reconciled(&story.journal, &service, Some(&(at, unheard))), None);
+            assert_eq!(accept::reconciled(&story.journal, &service, &node, Some(&(at, unheard))), None);
         }
+        let mut disregards = word(&["t1"], 60);
+        disregards.disregarded.entry(service.clone()).or_default().insert(node.clone(), Default::default());
+        assert_eq!(
+            accept::reconciled(&story.journal, &service, &node, Some(&(at, disregards))),
+            None,
+            "a disregarded instance stays as it is"
+        );
         let word = (at, word(&["t1"], 60));
-        story.seen.reconciled = accept::reconciled(&story.journal, &service, Some(&word));
+        story.seen.reconciled = accept::reconciled(&story.journal, &service, &node, Some(&word));
         story.seen.wanted = Some(order(15, Disposition::Drain));
         story.seen.window = Some(Some(window(18, 1)));
         assert_eq!(story.act(), Act::Reconcile(at), "before anything else");
         story.journal.reconcile(at);
-        story.seen.reconciled = accept::reconciled(&story.journal, &service, Some(&word));
+        story.seen.reconciled = accept::reconciled(&story.journal, &service, &node, Some(&word));
         assert_eq!(story.seen.reconciled, None, "once");
         let Act::Acknowledge(known) = story.act() else { panic!("{:?}", story.act()) };
         assert_eq!(known.revision, Revision(18), "the window of the store as it is");

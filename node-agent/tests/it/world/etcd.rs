@@ -65,6 +65,13 @@ impl Etcd {
         raw.role_grant_permission(user, grant).await.unwrap();
     }
 
+    /// Removes a user, as root.
+    pub async fn revokes(&self, user: &str) {
+        let options = ConnectOptions::new().with_user("root", ROOT);
+        let mut raw = Client::connect([format!("http://{}", self.address())], Some(options)).await.unwrap();
+        raw.user_delete(user).await.unwrap();
+    }
+
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.client))
     }

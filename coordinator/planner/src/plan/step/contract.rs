@@ -12,17 +12,25 @@ pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     if draft.has_commits() {
         // The job goes on meanwhile: who is walked was refused by the floor, and is no user of the schema.
         if !draft.facts().is_some_and(|facts| facts.contracted) {
-            draft.schema(SchemaJob::Contract { certificate });
+            draft.schema(job(draft, certificate));
         }
         return;
     }
-    let contracted = schema::run(draft, SchemaJob::Contract { certificate }, |facts| facts.contracted);
-    if !contracted {
+    let job = job(draft, certificate);
+    if !schema::run(draft, job, |facts| facts.contracted) {
         return;
     }
     let (serving, at_new) = (all_serving(draft), all_at(draft, target.version));
     if serving && at_new {
         let because = "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy";
         draft.advance(Move::Contracted, Commit::new(), |_| (), because);
+    }
+}
+
+/// Contract; or, where rows came between the certificate and its first step, first the fill.
+fn job(draft: &Draft<'_>, certificate: Digest) -> SchemaJob {
+    match draft.fresh_facts() {
+        Some(facts) if facts.expanded && !facts.migrated && !facts.contracted => SchemaJob::Migrate,
+        _ => SchemaJob::Contract { certificate },
     }
 }

@@ -4,9 +4,10 @@
 use super::super::Draft;
 use super::faults;
 use super::walk::UnderWay;
-use crate::fleet::{Instance, Known, ServiceFleet};
+use crate::fleet::{Exceptions, Instance, Known, ServiceFleet};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::way_back;
+use std::collections::BTreeMap;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::upgrade::{Failure, Pause, Upgrade};
 use tidegate_proto::spec::Then;
@@ -22,19 +23,19 @@ pub(super) enum Failed {
 }
 
 /// Whether it failed on the way back, and nobody has retried it since.
-pub(super) fn has_failed_returning(upgrade: &Upgrade, instance: &Instance) -> bool {
-    upgrade.failed.get(&instance.node).is_some_and(|failure| failure.returning)
+pub(super) fn has_failed_returning(exceptions: Exceptions<'_>, instance: &Instance) -> bool {
+    exceptions.failure(&instance.node).is_some_and(|failure| failure.returning)
 }
 
 /// Writes down failures that are not yet written down; tells whether there were any.
 pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed) -> bool {
-    let upgrade = draft.upgrade;
+    let exceptions = draft.exceptions();
     let is_known = |instance: &Instance| match on {
-        Failed::In(_) => upgrade.failed.contains_key(&instance.node),
-        Failed::Returning => has_failed_returning(upgrade, instance),
+        Failed::In(_) => exceptions.has_failed(&instance.node),
+        Failed::Returning => has_failed_returning(exceptions, instance),
     };
-    let fresh: Vec<_> =
-        under_way.failed.iter().filter(|(instance, _)| !is_known(instance)).cloned().collect();
+    let fresh = under_way.failed.iter().filter(|(instance, _)| !is_known(instance));
+    let fresh: Vec<_> = fresh.take(AT_ONCE).cloned().collect();
     if fresh.is_empty() {
         return false;
     }
@@ -49,13 +50,16 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
     }
     let wave = |i: &Instance| match on {
         Failed::In(wave) => wave,
-        Failed::Returning => upgrade.failed.get(&i.node).map_or(0, |failure| failure.wave),
+        Failed::Returning => exceptions.failure(&i.node).map_or(0, |failure| failure.wave),
     };
     let waves = fresh.iter().map(|(instance, _)| wave(instance)).collect();
     let returning = matches!(on, Failed::Returning);
     write(draft, fresh, waves, false, |_| (), returning);
     true
 }
+
+/// How many failures are written down in one commit, at most.
+pub(super) const AT_ONCE: usize = 100;
 
 /// Plans that these failures are written down, each in its wave.
 pub(super) fn write(
@@ -66,18 +70,16 @@ pub(super) fn write(
     more: impl FnOnce(&mut Upgrade),
     returning: bool,
 ) {
-    let failures: Vec<(NodeId, Failure)> = (found.into_iter().zip(waves))
-        .map(|((i, reason), wave)| (i.node.clone(), Failure { wave, reason, accepted, returning }))
-        .collect();
-    let because = failures.iter().map(|(node, f)| format!("{node}: {}", f.reason)).collect::<Vec<_>>();
-    let names = failures.iter().map(|(node, _)| node.as_str()).collect::<Vec<_>>();
-    let (what, because) = (format!("{} failed", names.join(", ")), because.join("; "));
-    let change = move |body: &mut Upgrade| {
-        body.failed.extend(failures);
-        more(body);
-    };
+    let (exceptions, resumed) = (draft.exceptions(), draft.upgrade.resumed);
+    let named = found.iter().take(Sample::NAMED).map(|(i, why)| format!("{}: {why}", i.node));
+    let because = named.collect::<Vec<_>>().join("; ");
+    let what = format!("{} failed", Sample::counted(found.iter().map(|(i, _)| &i.node)));
+    let commit = found.into_iter().zip(waves).fold(Commit::new(), |commit, ((i, reason), wave)| {
+        let failure = Failure { wave, reason, accepted, returning, resumed };
+        exceptions.rewrite(commit, draft.id, &i.node, |exception| exception.failure = Some(failure))
+    });
     let to = format!("{}, {what}", draft.upgrade.phase.name());
-    draft.rewrite(Commit::new(), change, what, &to, &because);
+    draft.rewrite(commit, more, what, &to, &because);
 }
 
 /// Whether it is seen at another version.
@@ -89,19 +91,20 @@ pub(super) fn is_elsewhere(service: &ServiceFleet, node: &NodeId, version: Servi
 /// Says of those that are not where they should be because they failed, or because a person skipped them, that this
 /// is why.
 pub(super) fn tell_excused(draft: &mut Draft<'_>, is_missing: impl Fn(&NodeId) -> bool) {
-    let upgrade = draft.upgrade;
-    let failed = upgrade.failed.iter().filter(|(node, _)| is_missing(node));
+    let exceptions = draft.exceptions();
+    let failed = exceptions.failures().filter(|(node, _)| is_missing(node));
     for (node, failure) in failed.take(Sample::NAMED) {
         draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
     }
-    let skipped = upgrade.skipped.keys().filter(|node| !upgrade.failed.contains_key(*node));
+    let skipped = exceptions.skipped().filter(|node| !exceptions.has_failed(node));
     let skipped = Sample::counted(skipped.filter(|node| is_missing(node)));
     draft.wait_for_any(skipped, |nodes| Reason::Skipped { nodes });
 }
 
 /// Says who has failed and was neither retried nor accepted: what a person who finds it paused has to decide about.
 pub(super) fn tell_open(draft: &mut Draft<'_>) {
-    let open = draft.upgrade.failed.iter().filter(|(_, failure)| !failure.accepted);
+    let exceptions = draft.exceptions();
+    let open = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure));
     for (node, failure) in open.take(Sample::NAMED) {
         draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
     }
@@ -114,12 +117,15 @@ pub(super) fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u
 
 /// Why the failures that were recorded are more than the spec bears, if they are.
 pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option<String> {
-    let counted: Vec<_> = draft.upgrade.failed.iter().filter(|(_, failure)| !failure.accepted).collect();
+    let exceptions = draft.exceptions();
+    let counted: Vec<_> = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure)).collect();
     let budget = &draft.spec().failures;
     let tolerated = budget.tolerate.rounded_down(service.len());
-    let in_wave = |wave| counted.iter().filter(|(_, f)| f.wave == wave).count();
-    let too_many =
-        |failure: &Failure| counted.len() > tolerated || in_wave(failure.wave) > budget.per_wave as usize;
+    let mut in_wave: BTreeMap<u32, u32> = BTreeMap::new();
+    counted.iter().for_each(|(_, failure)| *in_wave.entry(failure.wave).or_default() += 1);
+    let too_many = |failure: &Failure| {
+        counted.len() > tolerated || in_wave.get(&failure.wave).is_some_and(|n| *n > budget.per_wave)
+    };
     let (node, failure) = counted.iter().rev().find(|(_, failure)| too_many(failure))?;
     Some(format!(
         "{node} failed in wave {} ({}); {} failed in all, {tolerated} are tolerated, {} a wave",

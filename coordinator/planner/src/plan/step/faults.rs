@@ -10,18 +10,14 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::{Pause, Upgrade};
 
-/// How many failures are written down at once, at most.
-const AT_ONCE: usize = 50;
-
 /// Writes down what failed after it was verified, and weighs it; tells whether it decided anything.
 pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
     let (new, old): (Vec<_>, Vec<_>) = service.faulty().each.partition(|i| runs_the_target(draft, i));
-    let upgrade = draft.upgrade;
-    let excused =
-        |i: &Instance| upgrade.failed.contains_key(&i.node) || upgrade.skipped.contains_key(&i.node);
+    let exceptions = draft.exceptions();
+    let excused = |i: &Instance| exceptions.excuse(&i.node);
     let lasts = |i: &&Instance| i.fault().is_some_and(|fault| fault.lasting) && !excused(i);
-    let failed: Vec<_> = new.into_iter().filter(lasts).take(AT_ONCE).collect();
+    let failed: Vec<_> = new.into_iter().filter(lasts).take(failures::AT_ONCE).collect();
     if failed.is_empty() || mutant::is("late-failures-are-not-counted") {
         return weigh(draft, service);
     }
@@ -134,9 +130,8 @@ fn weigh(draft: &mut Draft<'_>, service: &ServiceFleet) -> bool {
 /// Whether an instance that was verified is not healthy now, so that no other one should be taken out before it is known
 /// whether that lasts.
 pub(super) fn is_any_in_doubt(draft: &Draft<'_>, service: &ServiceFleet) -> bool {
-    let upgrade = draft.upgrade;
-    let excused =
-        |i: &Instance| upgrade.failed.contains_key(&i.node) || upgrade.skipped.contains_key(&i.node);
+    let exceptions = draft.exceptions();
+    let excused = |i: &Instance| exceptions.excuse(&i.node);
     let in_doubt = |i: &Instance| !i.is_in_service() && runs_the_target(draft, i) && !excused(i);
     service.faulty().each.any(in_doubt)
 }

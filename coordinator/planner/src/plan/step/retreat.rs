@@ -4,7 +4,7 @@
 use super::super::{Draft, SchemaJob};
 use super::failures::{self, Failed, has_failed_returning};
 use super::walk::{Walk, walk as walk_to};
-use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema, stragglers};
+use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema, shared, stragglers};
 use crate::contracted;
 use crate::fleet::{Instance, Standing};
 use crate::moment::SchemaFacts;
@@ -66,9 +66,9 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     if draft.has_commits() {
         return;
     }
-    let upgrade = draft.upgrade;
-    let may_begin = |i: &Instance| !has_failed_returning(upgrade, i);
-    let gives_up = |i: &Instance| has_failed_returning(upgrade, i);
+    let exceptions = draft.exceptions();
+    let may_begin = |i: &Instance| !has_failed_returning(exceptions, i);
+    let gives_up = |i: &Instance| has_failed_returning(exceptions, i);
     let back = Walk {
         service,
         up_to: u32::MAX,
@@ -137,7 +137,7 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &st
     let upgrade = draft.upgrade;
     let next = crate::upgrade::phase::transition(&upgrade.phase, Move::Retreated, upgrade.schema.as_ref());
     let over = next.is_ok_and(|phase| phase.is_over());
-    if over && !all_serving(draft) {
+    if over && (!all_serving(draft) || shared::reopen_windows(draft)) {
         return;
     }
     let extra = if over { restored(draft, former) } else { Commit::new() };

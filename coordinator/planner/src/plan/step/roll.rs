@@ -2,18 +2,22 @@
 //! exposes the next; the last one raises the floor.
 
 use super::super::Draft;
+use super::super::order::Order;
 use super::failures::{self, Failed};
 use super::faults;
+use super::schema::{self, Shown};
 use super::walk::{UnderWay, Walk, begin_with_the_move, walk};
 use super::{all_at, direct, nobody_joined};
 use crate::fleet::{Instance, ServiceFleet, Standing};
 use crate::reason::{Causes, Reason, Sample};
+use crate::upgrade::migrate_floors;
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::Commit;
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure};
-use tidegate_proto::{NodeId, mutant};
+use tidegate_proto::{NodeId, Release, mutant};
 
 pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
@@ -22,14 +26,19 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     direct(draft, &releases, "an instance that joined is told what the others know");
     let upgrade = draft.upgrade;
     let last = failures::last_wave(upgrade);
+    let exceptions = draft.exceptions();
     let in_doubt = faults::is_any_in_doubt(draft, service);
+    let shown = schema::shows(draft);
+    if shown == Shown::Lost {
+        if !draft.has_commits() {
+            recall(draft, service, &releases);
+        }
+        return;
+    }
     let may_begin = |i: &Instance| {
-        !in_doubt
-            && !upgrade.failed.contains_key(&i.node)
-            && !upgrade.skipped.contains_key(&i.node)
-            && i.has_staged(&releases)
+        !in_doubt && shown == Shown::Yes && !exceptions.excuse(&i.node) && i.has_staged(&releases)
     };
-    let gives_up = |i: &Instance| upgrade.failed.contains_key(&i.node);
+    let gives_up = |i: &Instance| exceptions.has_failed(&i.node);
     let around = Walk {
         service,
         up_to: wave,
@@ -51,7 +60,9 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if holdup.counts() && overdue && !draft.has_progressed(service.done()) {
         return stalled(draft, service, holdup);
     }
-    settle(draft, &around, wave, last);
+    if shown == Shown::Yes {
+        settle(draft, &around, wave, last);
+    }
     let idle = !holdup.counts() || draft.waits_for_approval();
     draft.checkpoint(service.done(), idle);
 }
@@ -65,18 +76,16 @@ struct Holdup {
 
 impl Holdup {
     fn of(draft: &Draft<'_>, service: &ServiceFleet, under_way: &UnderWay<'_>) -> Self {
-        let upgrade = draft.upgrade;
+        let exceptions = draft.exceptions();
         let any = |standing| {
-            let skipped = upgrade
-                .skipped
-                .keys()
+            let skipped = exceptions
+                .skipped()
                 .filter(|node| service.standing_of(node).is_some_and(|(stands, _)| stands == standing));
             service.standing(standing, u32::MAX).count > skipped.count()
         };
-        let failed = upgrade
-            .failed
-            .iter()
-            .any(|(node, failure)| !failure.accepted && !upgrade.skipped.contains_key(node));
+        let failed = exceptions
+            .failures()
+            .any(|(node, failure)| exceptions.counts(failure) && !exceptions.is_skipped(node));
         Self {
             silent: under_way.any_silent() || any(Standing::Silent),
             others: under_way.any_reporting() || any(Standing::Unhealthy) || any(Standing::Adrift) || failed,
@@ -86,6 +95,14 @@ impl Holdup {
     fn counts(&self) -> bool {
         self.silent || self.others
     }
+}
+
+/// The database no longer shows what the new version needs: what is drained and not stopped goes back into rotation.
+fn recall(draft: &mut Draft<'_>, service: &ServiceFleet, releases: &[Release]) {
+    let drained = |i: &&Instance| i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
+    let orders: Vec<_> = service.ordered().each.filter(drained).map(Order::serve).collect();
+    draft.order(&orders, releases, "recall", "the database no longer shows what the new version needs");
+    draft.checkpoint(service.done(), true);
 }
 
 /// Nothing became healthy for the progress deadline, and what it waits for is no person.
@@ -123,6 +140,10 @@ fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
         let because = "every instance of the wave was seen at the new version, in rotation, healthy";
         let done = service.done() as u32;
         draft.advance(Move::WavePassed, Commit::new(), |body| body.done = body.done.max(done), because);
+        // With a schema, the database is looked at before the wave's first drain.
+        if draft.upgrade.schema.is_some() {
+            return;
+        }
         return begin_with_the_move(draft, around, service.each_standing(Standing::Ready, wave + 1));
     }
     if all_at(draft, draft.spec().to) {
@@ -140,8 +161,7 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn of(draft: &Draft<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
-        let upgrade = draft.upgrade;
-        let excused: BTreeSet<&NodeId> = upgrade.failed.keys().chain(upgrade.skipped.keys()).collect();
+        let excused: BTreeSet<&NodeId> = draft.exceptions().excused().collect();
         let open = |standing| {
             let among = |node: &&&NodeId| {
                 service
@@ -191,10 +211,15 @@ fn finish(draft: &mut Draft<'_>) {
         Some(MigrateOrder::AfterRoll) => ApprovalPoint::Migrate,
         _ => ApprovalPoint::Remove,
     };
-    if super::enter::approved(draft, next) {
-        let to = draft.spec().to;
+    let to = draft.spec().to;
+    let entered = match next {
+        ApprovalPoint::Migrate => migrate_floors::reached(draft, Some(to)),
+        _ => Some(Commit::new()),
+    };
+    let approved = super::enter::approved(draft, next);
+    if let Some(entered) = entered.filter(|_| approved) {
         let floor = if mutant::is("floor-is-not-raised") { draft.spec().from } else { to };
-        let extra = nobody_joined(draft, draft.window(Commit::new(), floor, to));
+        let extra = nobody_joined(draft, draft.window(entered, floor, to));
         draft.advance(Move::Rolled, extra, |_| (), "every instance is at the new version");
     }
 }

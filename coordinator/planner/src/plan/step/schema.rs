@@ -4,9 +4,9 @@ use super::super::{Draft, SchemaJob};
 use super::enter::{approved, roll};
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
-use crate::upgrade::phase::Move;
+use crate::upgrade::{migrate_floors, phase::Move};
 use tidegate_proto::commit::Commit;
-use tidegate_proto::record::upgrade::MigrateOrder;
+use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
 use tidegate_proto::spec::ApprovalPoint;
 
 pub(super) fn expand(draft: &mut Draft<'_>) {
@@ -15,10 +15,12 @@ pub(super) fn expand(draft: &mut Draft<'_>) {
     }
     let because = "the database's history shows every expand step";
     match draft.upgrade.schema.as_ref().map(|s| s.order) {
-        Some(MigrateOrder::BeforeRoll) if approved(draft, ApprovalPoint::Migrate) => {
-            draft.advance(Move::Expanded, Commit::new(), |_| (), because)
+        Some(MigrateOrder::BeforeRoll) => {
+            let approved = approved(draft, ApprovalPoint::Migrate);
+            if let Some(extra) = migrate_floors::reached(draft, None).filter(|_| approved) {
+                draft.advance(Move::Expanded, extra, |_| (), because);
+            }
         }
-        Some(MigrateOrder::BeforeRoll) => {}
         _ => roll(draft, Move::Expanded, because),
     }
 }
@@ -37,30 +39,94 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
     }
 }
 
-/// Whether the database shows the job done; sees to it that it runs otherwise.
+/// Whether the database shows the job done; sees to it that it runs otherwise. Only what was seen for this decision
+/// counts, and only where the database still shows what earlier phases did.
 pub(super) fn run(draft: &mut Draft<'_>, job: SchemaJob, is_done: impl Fn(&SchemaFacts) -> bool) -> bool {
-    let Some(facts) = draft.facts() else {
-        draft.schema(SchemaJob::Look);
-        draft.wait(Reason::Schema {
-            job: job.word().to_owned(),
-            progress: "the database is being looked at".to_owned(),
-        });
+    let Some(facts) = draft.fresh_facts() else {
+        // A job that runs, or did not succeed, looks by itself before it does anything.
+        match draft.facts().filter(|facts| facts.running.is_some() || facts.trouble.is_some()) {
+            Some(facts) => see_to(draft, job, facts),
+            None => look(draft),
+        }
         return false;
     };
-    if is_done(facts) {
-        return true;
+    if is_lost(draft, facts) {
+        return false;
     }
-    see_to(draft, job, facts);
-    false
+    let done = is_done(facts);
+    if !done {
+        see_to(draft, job, facts);
+    }
+    done
+}
+
+/// Whether the database shows, by a look for this very decision, what the phase builds on; waits otherwise.
+pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
+    if draft.upgrade.schema.is_none() {
+        return Shown::Yes;
+    }
+    match draft.fresh_facts() {
+        None => {
+            look(draft);
+            Shown::Unknown
+        }
+        Some(facts) if is_lost(draft, facts) => Shown::Lost,
+        Some(_) => Shown::Yes,
+    }
+}
+
+/// What a database shows of what the phase builds on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    Yes,
+    /// It is looked at now, or does not answer.
+    Unknown,
+    /// It shows that something is gone that was there.
+    Lost,
+}
+
+/// Has the database looked at for the decision before which the upgrade is.
+fn look(draft: &mut Draft<'_>) {
+    let looking = || SchemaFacts {
+        running: Some("the database is being looked at".to_owned()),
+        ..SchemaFacts::default()
+    };
+    let trouble = draft.facts().filter(|facts| facts.trouble.is_some()).cloned();
+    ask(draft, SchemaJob::Look, &trouble.unwrap_or_else(looking));
+}
+
+/// Whether the database no longer shows what an earlier phase did: then it is looked at again, and nothing begins.
+fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
+    let Some(job) = lost(draft, facts) else { return false };
+    draft.schema(SchemaJob::Look);
+    draft.wait(Reason::SchemaLost { job: job.word().to_owned() });
+    true
+}
+
+/// The job of an earlier phase that the database does not show done.
+fn lost(draft: &Draft<'_>, facts: &SchemaFacts) -> Option<SchemaJob> {
+    let fills_first = draft.upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
+    match draft.upgrade.phase.name() {
+        PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract if !facts.expanded => {
+            Some(SchemaJob::Expand)
+        }
+        // Rows that came since are filled in remove.
+        PhaseName::Roll if fills_first && !facts.filled => Some(SchemaJob::Migrate),
+        _ => None,
+    }
 }
 
 /// Has the job run, and says how it goes.
 pub(super) fn see_to(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
+    ask(draft, job, facts);
+    draft.checkpoint(0, true);
+}
+
+fn ask(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
     draft.schema(job);
     draft.wait(match (&facts.trouble, &facts.running) {
         (Some(why), _) => Reason::SchemaTrouble { job: job.word().to_owned(), why: why.clone() },
         (None, Some(progress)) => Reason::Schema { job: job.word().to_owned(), progress: progress.clone() },
         (None, None) => Reason::Schema { job: job.word().to_owned(), progress: "about to begin".to_owned() },
     });
-    draft.checkpoint(0, true);
 }

@@ -31,9 +31,9 @@ pub(super) fn stage(draft: &mut Draft<'_>) {
 /// Waits until every instance that is not excused holds the releases; tells whether all do.
 fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
     let Some(service) = draft.service() else { return false };
-    let upgrade = draft.upgrade;
-    let excused = |node: &NodeId| upgrade.skipped.contains_key(node);
-    let among = upgrade.skipped.keys().filter(|node| service.is_unstaged(node));
+    let exceptions = draft.exceptions();
+    let excused = |node: &NodeId| exceptions.is_skipped(node);
+    let among = exceptions.skipped().filter(|node| service.is_unstaged(node));
     let (quiet, others): (Vec<_>, Vec<_>) =
         among.filter_map(|node| service.get(node)).partition(|instance| instance.known() == Known::Silent);
     let silent = service.unstaged_silent().sample_but(excused, quiet.len());

@@ -263,7 +263,7 @@ fn who_is_decommissioned_is_waited_for_no_longer_and_who_joins_gets_the_former_d
         world.store.fleet(),
         &world.moment(),
         &tidegate_proto::InstanceId::new(crate::sim::service(), first),
-        None,
+        Default::default(),
         &asker,
     )
     .unwrap();

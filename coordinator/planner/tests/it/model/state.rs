@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use tidegate_planner::SchemaFacts;
+use tidegate_planner::{LookedFor, SchemaFacts};
 use tidegate_proto::commit::{Commit, Precondition, Write};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::certificate::CertificatePage;
@@ -262,13 +262,14 @@ impl Hash for State {
                 .hash(state);
         }
         facts(&self.world.facts).hash(state);
+        self.world.database.hash(state);
         (&self.on_its_way, &self.faults, &self.stopped, &self.faulted, self.contracting, self.mute)
             .hash(state);
     }
 }
 
-fn facts(facts: &Option<SchemaFacts>) -> Option<(bool, bool, bool, bool)> {
-    facts.as_ref().map(|f| (f.expanded, f.migrated, f.contracted, f.clean))
+fn facts(facts: &Option<SchemaFacts>) -> Option<(Option<&LookedFor>, bool, bool, bool, bool)> {
+    facts.as_ref().map(|f| (f.looked_for.as_ref(), f.expanded, f.migrated, f.contracted, f.clean))
 }
 
 impl PartialEq for State {
@@ -285,6 +286,7 @@ impl PartialEq for State {
         self.world.store.keys == other.world.store.keys
             && agents(self) == agents(other)
             && facts(&self.world.facts) == facts(&other.world.facts)
+            && self.world.database == other.world.database
             && (&self.on_its_way, &self.faults, &self.stopped, &self.faulted, self.contracting, self.mute)
                 == (
                     &other.on_its_way,

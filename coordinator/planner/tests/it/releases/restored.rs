@@ -3,15 +3,19 @@
 use super::sea::{revision, stream};
 use crate::sim::{World, node};
 use serde_json::json;
+use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
 use tidegate_planner::ask::{self, release};
 use tidegate_planner::{Reason, plan};
+use tidegate_proto::TermId;
 use tidegate_proto::record::release::ReleaseStatus;
 
-/// An agent obeyed a term of which the store knows nothing.
+/// Two agents obeyed a term of which the store knows nothing.
 fn contradict(world: &mut World) {
-    let elsewhere = "elsewhere".parse().unwrap();
-    world.agents.get_mut(&node(1)).unwrap().report.witness.term = Some(elsewhere);
-    world.publish(&node(1));
+    let elsewhere: TermId = "elsewhere".parse().unwrap();
+    for n in [node(1), node(2)] {
+        world.agents.get_mut(&n).unwrap().report.witness.term = Some(TermId::clone(&elsewhere));
+        world.publish(&n);
+    }
 }
 
 #[test]
@@ -23,16 +27,18 @@ fn a_release_is_held_and_nothing_is_granted_on_a_store_that_was_restored() {
     let planned = plan(world.store.fleet(), &moment);
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
     let held = &planned.releases[&(stream(), revision(1))];
-    assert!(matches!(held.as_slice(), [Reason::Restored { count: 1, .. }]), "{held:?}");
+    assert!(matches!(held.as_slice(), [Reason::Restored { count: 2, .. }]), "{held:?}");
     let told = release::explain(world.store.fleet(), &moment, &stream()).unwrap();
     let [told] = told[&revision(1)].as_slice() else { panic!("{told:?}") };
     assert_eq!(told.kind, "restored");
     assert!(told.what.contains("pantry-api/n1 obeyed term elsewhere"), "{}", told.what);
-    assert_eq!(told.command.as_deref(), Some("tidegate fleet reconcile --why …"));
+    assert_eq!(told.command.as_deref(), Some("tidegate fleet reconcile"));
     assert!(ask::reconciled(world.store.fleet(), &moment).is_err(), "no wish is granted");
 
     let asker = super::sea::asker("the disk died");
-    let commit = ask::reconcile(world.store.fleet(), &moment, &asker).unwrap();
+    let choices = Choices::default();
+    let hash = propose(world.store.fleet(), &moment, &choices).unwrap().hash();
+    let commit = reconcile(world.store.fleet(), &moment, &choices, hash, &asker).unwrap();
     assert!(world.store.commit(&commit));
     world.events += 1;
     world.settle();

@@ -52,6 +52,7 @@ impl World {
         let release = release(version);
         let report = Report {
             version: Some(release.version),
+            probed: None,
             release: Some(release.tag.clone()),
             release_digest: Some(release.sha256),
             admission: Revision::ABSENT,
@@ -238,7 +239,7 @@ impl World {
             return false;
         };
         let (report, at) = (&self.agents[n].report, Revision(*at));
-        if report.witness.reconciled == at || !word.body.covers(&service(), report.obeyed()) {
+        if report.witness.reconciled == at || !word.body.covers(&service(), n, report.obeyed()) {
             return false;
         }
         let agent = self.agents.get_mut(n).unwrap();

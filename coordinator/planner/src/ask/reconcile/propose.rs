@@ -1,0 +1,388 @@
+//! How a plan to reconcile is computed: which claims count, which record follows from them, and which windows.
+
+use super::proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
+use super::{Refusal, RefusalKind, refuse};
+use crate::contracted;
+use crate::fleet::{Against, Contradiction, Fleet, Instance};
+use crate::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
+use tidegate_proto::record::report::{Report, Rotation, Step};
+use tidegate_proto::{InstanceId, NodeId, Revision, ServiceName, ServiceVersion, TermId, mutant};
+
+/// The most instances that one record disregards.
+const MOST_DISREGARDED: usize = 1_000;
+
+/// A plan, with the record that it would write, which nobody has signed yet.
+pub(super) struct Planned {
+    pub(super) proposal: Proposal,
+    pub(super) body: Reconciliation,
+}
+
+impl Planned {
+    pub(super) fn of(fleet: &Fleet, moment: &Moment, choices: &Choices) -> Result<Self, Refusal> {
+        let contradiction = fleet.contradiction(&moment.schemas);
+        let mut disregarded = fleet.disregarded();
+        let taken_up =
+            disregarded.any(|(service, instance, _)| names(&choices.include, service, &instance.node));
+        let databases = fleet.unknown_to_store(&moment.schemas).next().is_some();
+        if contradiction == Contradiction::None && !taken_up && !databases {
+            return refuse(
+                RefusalKind::State,
+                "nothing contradicts the store: there is nothing to reconcile",
+            );
+        }
+        check(fleet, choices)?;
+        let heard = Heard::of(fleet, moment, choices);
+        let body = heard.record();
+        let witnesses = heard.witnesses(&body);
+        let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
+        let windows: Vec<WindowChange> =
+            services.iter().map(|service| heard.window(service, &body, &witnesses)).collect();
+        let instances = heard.instances(contradiction, &services, &windows, &witnesses);
+        let proposal = Proposal {
+            choices: choices.clone(),
+            nothing_acts: contradiction == Contradiction::Supported,
+            fall: fleet.fall(),
+            databases: fleet
+                .unknown_to_store(&moment.schemas)
+                .map(|(upgrade, term, number)| (upgrade.clone(), term.clone(), number))
+                .collect(),
+            witnesses,
+            windows,
+            instances,
+        };
+        Ok(Self { proposal, body })
+    }
+}
+
+fn names(instances: &BTreeSet<InstanceId>, service: &ServiceName, node: &NodeId) -> bool {
+    instances.contains(&InstanceId::new(service.clone(), node.clone()))
+}
+
+fn check(fleet: &Fleet, choices: &Choices) -> Result<(), Refusal> {
+    if let Some(both) = choices.disregard.intersection(&choices.include).next() {
+        return refuse(RefusalKind::Invalid, format!("{both} cannot be both included and disregarded"));
+    }
+    if choices.disregard.len() > MOST_DISREGARDED {
+        return refuse(
+            RefusalKind::Invalid,
+            format!(
+                "at most {MOST_DISREGARDED} instances can be disregarded, and {} are named",
+                choices.disregard.len()
+            ),
+        );
+    }
+    for id in choices.disregard.iter().chain(&choices.include) {
+        if fleet.service(&id.service).and_then(|service| service.get(&id.node)).is_none() {
+            return refuse(
+                RefusalKind::NotFound,
+                format!("there is no instance {id}: `tidegate fleet list` shows those there are"),
+            );
+        }
+    }
+    for id in &choices.include {
+        if fleet.contradiction_of(id).is_none()
+            && !fleet.disregarded().any(|(s, i, _)| *s == id.service && i.node == id.node)
+        {
+            return refuse(
+                RefusalKind::State,
+                format!("{id} claims nothing against the store: there is nothing to include"),
+            );
+        }
+        let report = fleet.service(&id.service).and_then(|s| s.get(&id.node)?.report.as_ref());
+        let Some(report) = report else {
+            return refuse(
+                RefusalKind::State,
+                format!("{id} does not report, so it claims nothing to include"),
+            );
+        };
+        let revision = report.obeyed().revision;
+        if !fleet.revision().may_follow(revision) {
+            return refuse(
+                RefusalKind::State,
+                format!(
+                    "{id} claims revision {revision}, which no store before this one (at {}) can have given: its claim cannot be included, only disregarded, or the instance decommissioned",
+                    fleet.revision()
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What was said, by whom.
+struct Heard<'a> {
+    fleet: &'a Fleet,
+    choices: &'a Choices,
+    databases: Vec<(TermId, Revision)>,
+    against: Vec<(InstanceId, &'a Instance, &'a Report, &'a Against)>,
+    /// The nodes that say to have obeyed a term.
+    terms: BTreeMap<&'a TermId, BTreeSet<&'a NodeId>>,
+    /// By service: the floors that its instances say to have obeyed, with the node.
+    floors: BTreeMap<&'a ServiceName, Vec<(ServiceVersion, &'a NodeId)>>,
+}
+
+impl<'a> Heard<'a> {
+    fn of(fleet: &'a Fleet, moment: &'a Moment, choices: &'a Choices) -> Self {
+        let databases =
+            fleet.unknown_to_store(&moment.schemas).map(|(_, term, number)| (term.clone(), number)).collect();
+        // A claim that was disregarded is taken up again where it is included now.
+        let taken_up = fleet
+            .disregarded()
+            .filter(|(service, instance, _)| names(&choices.include, service, &instance.node));
+        let mut against: Vec<_> = fleet
+            .contradicted_by()
+            .chain(taken_up)
+            .filter_map(|(service, instance, says)| {
+                let id = InstanceId::new(service.clone(), instance.node.clone());
+                Some((id, instance, &instance.report.as_ref()?.record.body, says))
+            })
+            .collect();
+        against.sort_by(|a, b| a.0.cmp(&b.0));
+        let (mut terms, mut floors) = (BTreeMap::<_, BTreeSet<_>>::new(), BTreeMap::<_, Vec<_>>::new());
+        for service in fleet.services() {
+            for instance in service.instances().filter(|instance| instance.unreadable.is_empty()) {
+                let Some(report) = &instance.report else { continue };
+                let witness = &report.record.body.witness;
+                if let Some(term) = &witness.term {
+                    terms.entry(term).or_default().insert(&instance.node);
+                }
+                if let Some(floor) = witness.floor {
+                    floors.entry(service.name()).or_default().push((floor, &instance.node));
+                }
+            }
+        }
+        Self { fleet, choices, databases, against, terms, floors }
+    }
+
+    /// The part of a claim that no database and no other node makes; none = it is supported.
+    fn lacks(&self, id: &InstanceId, report: &Report, says: &Against) -> Option<String> {
+        let obeyed = report.obeyed();
+        if !self.fleet.revision().may_follow(obeyed.revision) {
+            return Some(format!("no store before this one can have given revision {}", obeyed.revision));
+        }
+        if mutant::is("claim-of-one-node-is-applied") {
+            return None;
+        }
+        if let Some(term) = obeyed.term
+            && !self.fleet.acknowledges_term(term)
+            && !self.databases.iter().any(|(known, _)| known == term)
+            && !self.terms.get(term).is_some_and(|nodes| nodes.iter().any(|node| **node != id.node))
+        {
+            return Some(format!("no database and no other node obeyed term {term}"));
+        }
+        if let Some(floor) = obeyed.floor {
+            let now = self.fleet.service(&id.service).and_then(|service| service.window());
+            let stands = now.is_some_and(|window| window.floor >= floor)
+                || contracted::lowest_floor(self.fleet, &id.service) >= floor
+                || floor == ServiceVersion::ABSENT;
+            let others = self.floors.get(&id.service).into_iter().flatten();
+            if !stands && !others.into_iter().any(|(claimed, node)| **node != id.node && *claimed >= floor) {
+                return Some(format!("no other node obeyed a floor of {floor} or above"));
+            }
+        }
+        let by_revision = !matches!(says, Against::UnknownTerm(_));
+        let seen = self.fleet.fall().is_some() || !self.databases.is_empty();
+        let others = self.against.iter().any(|(other, ..)| other.node != id.node);
+        (by_revision && !seen && !others)
+            .then(|| "no database, no coordinator and no other node was ahead of the store".to_owned())
+    }
+
+    /// Whether a claim goes into the record.
+    fn applies(&self, id: &InstanceId, report: &Report, says: &Against) -> bool {
+        !self.choices.disregard.contains(id)
+            && (self.choices.include.contains(id) || self.lacks(id, report, says).is_none())
+    }
+
+    /// The record, without who and why.
+    fn record(&self) -> Reconciliation {
+        let known = self.fleet.reconciliation();
+        let mut body = Reconciliation {
+            who: String::new(),
+            why: String::new(),
+            at: Timestamp(0),
+            terms: known.map(|known| known.terms.clone()).unwrap_or_default(),
+            revision: known
+                .map(|known| known.revision)
+                .filter(|revision| self.fleet.revision().may_follow(*revision))
+                .unwrap_or(Revision::ABSENT),
+            floors: known.map(|known| known.floors.clone()).unwrap_or_default(),
+            disregarded: known.map(|known| known.disregarded.clone()).unwrap_or_default(),
+        };
+        for (id, _, report, says) in &self.against {
+            if !self.applies(id, report, says) {
+                continue;
+            }
+            let obeyed = report.obeyed();
+            body.terms.extend(obeyed.term.cloned());
+            body.revision = body.revision.max(obeyed.revision);
+            if let Some(floor) = obeyed.floor {
+                let known = body.floors.entry(id.service.clone()).or_insert(floor);
+                *known = (*known).max(floor);
+            }
+        }
+        body.revision = self.fleet.fall().map_or(body.revision, |(seen, _)| body.revision.max(seen));
+        for (term, number) in &self.databases {
+            body.terms.insert(term.clone());
+            body.revision = body.revision.max(*number);
+        }
+        for id in &self.choices.disregard {
+            let report = self.fleet.service(&id.service).and_then(|s| s.get(&id.node)?.report.as_ref());
+            let claim = report.map_or_else(Claim::default, |report| report.obeyed().into());
+            body.disregarded.entry(id.service.clone()).or_default().insert(id.node.clone(), claim);
+        }
+        for id in &self.choices.include {
+            if let Some(of) = body.disregarded.get_mut(&id.service) {
+                of.remove(&id.node);
+            }
+        }
+        body.disregarded.retain(|_, nodes| !nodes.is_empty());
+        body
+    }
+
+    fn witnesses(&self, body: &Reconciliation) -> Vec<Witness> {
+        let witness = |(id, _, report, says): &(InstanceId, &Instance, &Report, &Against)| {
+            let obeyed = report.obeyed();
+            let fate = match () {
+                () if self.choices.disregard.contains(id) => Fate::Disregarded,
+                () if body.covers(&id.service, &id.node, obeyed) && self.applies(id, report, says) => {
+                    Fate::Applied
+                }
+                () => Fate::Quarantined,
+            };
+            Witness {
+                instance: id.clone(),
+                says: says.to_string(),
+                term: obeyed.term.cloned(),
+                floor: obeyed.floor,
+                revision: obeyed.revision,
+                lacks: self.lacks(id, report, says),
+                fate,
+            }
+        };
+        self.against.iter().map(witness).collect()
+    }
+
+    /// A window is raised to what was applied, and leaves room for what runs.
+    fn window(&self, service: &ServiceName, body: &Reconciliation, witnesses: &[Witness]) -> WindowChange {
+        let of = self.fleet.service(service);
+        let stored = of.and_then(|of| of.window());
+        let now = stored.map(|window| (window.floor, window.ceiling));
+        let at = of.map_or(Revision::ABSENT, |of| of.window_at());
+        let applied = |id: &NodeId| {
+            witnesses
+                .iter()
+                .any(|w| w.instance.service == *service && w.instance.node == *id && w.fate == Fate::Applied)
+        };
+        let floor =
+            body.floors.get(service).copied().filter(|_| {
+                witnesses.iter().any(|w| w.instance.service == *service && w.fate == Fate::Applied)
+            });
+        let Some(floor) = floor.filter(|_| !mutant::is("reconciled-below-a-witness")) else {
+            return WindowChange { service: service.clone(), at, now, then: now };
+        };
+        let floor = now.map_or(floor, |(now, _)| now.max(floor));
+        let counted = of.into_iter().flat_map(|of| of.instances());
+        let counted: Vec<&Instance> = counted
+            .filter(|i| {
+                !names(&self.choices.disregard, service, &i.node) && (!i.contradicts || applied(&i.node))
+            })
+            .collect();
+        let highest = counted.iter().filter_map(|i| running(i).known()).max();
+        let mut ceiling = highest.map_or(floor, |highest| highest.max(floor));
+        // An agent that does not know of disregarded instances obeys the record all the same: what it runs is admitted.
+        let hidden = |i: &Instance| {
+            let in_rotation = i.report.as_ref().is_some_and(|report| report.rotation == Rotation::In);
+            names(&self.choices.disregard, service, &i.node) && in_rotation && running(i) == Running::Unknown
+        };
+        if of.into_iter().flat_map(|of| of.instances()).any(hidden) {
+            ceiling = ServiceVersion::MAX;
+        }
+        if mutant::is("reconcile-narrows-the-window") {
+            ceiling = floor;
+        }
+        let ceiling = now.map_or(ceiling, |(_, now)| now.max(ceiling));
+        WindowChange { service: service.clone(), at, now, then: Some((floor, ceiling)) }
+    }
+
+    /// What runs where: of every service where nothing acts, else of those whose instances contradict the store.
+    fn instances(
+        &self,
+        contradiction: Contradiction,
+        services: &BTreeSet<&ServiceName>,
+        windows: &[WindowChange],
+        witnesses: &[Witness],
+    ) -> Vec<Runs> {
+        let concerned = |service: &ServiceName| {
+            contradiction == Contradiction::Supported
+                || windows.iter().any(|w| w.service == *service && w.then != w.now)
+                || witnesses.iter().any(|w| w.instance.service == *service && w.fate == Fate::Applied)
+        };
+        let listed = |service: &&crate::fleet::ServiceFleet| {
+            concerned(service.name()) || services.contains(service.name())
+        };
+        let mut all = Vec::new();
+        for service in self.fleet.services().filter(listed) {
+            let name = service.name();
+            let then = windows.iter().find(|w| w.service == *name).map_or_else(
+                || service.window().map(|window| (window.floor, window.ceiling)),
+                |window| window.then,
+            );
+            for instance in service.instances() {
+                let id = InstanceId::new(name.clone(), instance.node.clone());
+                let running = running(instance);
+                let refused = match (running, then) {
+                    _ if !concerned(name) || self.choices.disregard.contains(&id) => None,
+                    (Running::Unknown, _) => Some(unknown(instance)),
+                    (Running::At(version), Some((floor, ceiling)))
+                        if version < floor || version > ceiling =>
+                    {
+                        Some(format!(
+                            "it runs version {version}, outside the new window [{floor}, {ceiling}]"
+                        ))
+                    }
+                    _ => None,
+                };
+                all.push(Runs { instance: id, version: running.known(), refused });
+            }
+        }
+        all
+    }
+}
+
+/// What an instance is known to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Running {
+    /// Its agent says that nothing does.
+    Nothing,
+    Unknown,
+    At(ServiceVersion),
+}
+
+impl Running {
+    fn known(self) -> Option<ServiceVersion> {
+        if let Self::At(version) = self { Some(version) } else { None }
+    }
+}
+
+fn running(instance: &Instance) -> Running {
+    let Some(report) = instance.report.as_ref().filter(|_| instance.unreadable.is_empty()) else {
+        return Running::Unknown;
+    };
+    match report.runs() {
+        Some(version) => Running::At(version),
+        None if report.step == Step::Stopped => Running::Nothing,
+        None => Running::Unknown,
+    }
+}
+
+fn unknown(instance: &Instance) -> String {
+    let why = match (&instance.report, instance.unreadable.is_empty()) {
+        (_, false) => "a record of it cannot be read",
+        (None, _) => "it does not report",
+        (Some(_), _) => "its agent does not say which version runs",
+    };
+    format!("its running version is unknown ({why})")
+}

@@ -1,0 +1,96 @@
+//! What preflight finds about the services that share the schema: without a committed window of each, contract could
+//! never be certified; and a floor that migrate requires must be one that can be reached.
+
+use super::{Finding, blocker, warning};
+use crate::fleet::{Fleet, Known, ServiceFleet};
+use crate::upgrade::migrate_floors;
+use tidegate_proto::record::upgrade::SchemaBinding;
+use tidegate_proto::spec::{Spec, SpecSchema};
+use tidegate_proto::{Key, ServiceName, ServiceVersion};
+
+/// What was found of each service that shares the schema.
+pub(super) fn sharing(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
+    let Some(asked) = &spec.schema else { return Vec::new() };
+    asked.shared_with.iter().flat_map(|(name, needs)| one(fleet, asked, name, *needs)).collect()
+}
+
+fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVersion) -> Vec<Finding> {
+    let key = Key::Window(name.clone());
+    if let Some((key, why, _)) = fleet.unreadable().find(|(unreadable, ..)| **unreadable == key) {
+        return vec![blocker(format!("{name} shares the schema, and the record {key} {why}"))];
+    }
+    let of = fleet.service(name).filter(|of| !of.is_empty());
+    let floor = migrate_floors::committed(fleet, name);
+    let low = |what: &str| {
+        warning(format!("{name} shares the schema: {what}, and contract waits until its floor is {needs}"))
+    };
+    let Some(of) = of else {
+        return match (asked.empty.contains(name), floor) {
+            (false, _) => vec![blocker(format!(
+                "{name} shares the schema and has no instance: no agent has ever been admitted for it; start its agents, or name it in schema.empty"
+            ))],
+            (true, Some(floor)) if floor < needs => vec![low(&format!("its floor is {floor}"))],
+            (true, _) => Vec::new(),
+        };
+    };
+    let mut found = unheard(of, floor.is_none());
+    let lowest = floor.or_else(|| lowest(of)).unwrap_or(needs);
+    if lowest < needs {
+        let what = if floor.is_some() { "its floor is" } else { "the lowest version that runs is" };
+        found.push(low(&format!("{what} {lowest}")));
+    }
+    found
+}
+
+/// Instances of which the version is not known: a window cannot be committed below them.
+fn unheard(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
+    let name = of.name();
+    let mut found = Vec::new();
+    let mut any = |sample: crate::reason::Sample, what: &str| {
+        if !sample.is_empty() {
+            found.push(Finding { blocks, what: format!("{name} shares the schema, and {what} {sample}") });
+        }
+    };
+    any(of.silent().sample(), "there is no report (bring the agent back, or decommission the instance) from");
+    any(of.unknown().sample(), "the version that runs is not known on");
+    found
+}
+
+/// The lowest version that an instance runs, where all of them are known.
+pub(crate) fn lowest(of: &ServiceFleet) -> Option<ServiceVersion> {
+    let mut lowest = None;
+    for instance in of.instances() {
+        let Known::At(version) = instance.known() else { return None };
+        lowest = Some(lowest.map_or(version, |known: ServiceVersion| known.min(version)));
+    }
+    lowest
+}
+
+/// What was found of the floors that migrate requires.
+pub(super) fn floors(fleet: &Fleet, spec: &Spec, binding: &SchemaBinding) -> Vec<Finding> {
+    let required = migrate_floors::required(spec, binding);
+    let shares = |service: &ServiceName| {
+        spec.schema.as_ref().is_some_and(|asked| asked.shared_with.contains_key(service))
+    };
+    let found = required.into_iter().filter_map(|(service, needs)| {
+        if service == spec.service {
+            return (needs > spec.to).then(|| {
+                blocker(format!(
+                    "a migration requires the floor {needs} of {service} before migrate, and this upgrade ends at {}: it could never be reached; correct `requires` in the migration",
+                    spec.to
+                ))
+            });
+        }
+        if !shares(&service) {
+            return Some(blocker(format!(
+                "a migration requires the floor {needs} of {service} before migrate, and schema.shared_with does not name that service"
+            )));
+        }
+        let floor = migrate_floors::committed(fleet, &service);
+        let now = floor.map_or("no floor is committed".to_owned(), |floor| format!("its floor is {floor}"));
+        floor.is_none_or(|floor| floor < needs).then(|| {
+            warning(format!("migrate waits until the floor of {service} is {needs}: {now}"))
+        })
+    });
+    found.collect()
+}

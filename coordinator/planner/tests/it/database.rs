@@ -1,0 +1,339 @@
+//! No decision rests on an old look at the database: rows come late, it is replaced by an older copy, or it is away.
+
+use crate::sim::{Database, World, node, release, spec, upgrade_id};
+use proptest::prelude::*;
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::{Action, LookedFor, Plan, Reason, SchemaJob};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::spec::{ApprovalPoint, Spec};
+use tidegate_proto::{Value, Write};
+
+fn with_schema(change: serde_json::Value) -> Spec {
+    let mut all = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+    all.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    spec(all)
+}
+
+fn started(change: serde_json::Value, order: MigrateOrder) -> World {
+    let mut world = World::at_version_1(3);
+    world.start_with_schema(with_schema(change), order);
+    world
+}
+
+fn asker() -> Asker {
+    Asker { who: "op".into(), why: "why".into(), accepts: Default::default() }
+}
+
+fn roll_back(world: &mut World) {
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+}
+
+/// Whether a plan takes an instance out of rotation.
+fn drains(plan: &Plan) -> bool {
+    let commits = plan.actions.iter().filter_map(|action| match action {
+        Action::Commit(planned) => Some(&planned.commit),
+        _ => None,
+    });
+    let mut writes = commits.flat_map(|commit| &commit.writes);
+    writes.any(|write| {
+        matches!(write, Write::Put(_, Value::Directive(d)) if d.body.disposition == Disposition::Drain)
+    })
+}
+
+fn lost(job: &str) -> Reason {
+    Reason::SchemaLost { job: job.to_owned() }
+}
+
+#[test]
+fn rows_that_come_in_the_roll_are_filled_in_remove() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    world.database.late_rows = 1;
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn rows_that_come_while_the_certificate_is_made_are_filled_in_remove() {
+    let mut world = started(json!({"approvals": ["contract"]}), MigrateOrder::BeforeRoll);
+    world.run();
+    assert_eq!(world.phase(), Phase::Remove);
+    let word =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Contract, &asker());
+    assert!(world.store.commit(&word.unwrap()));
+    world.events += 1;
+    world.turn();
+    world.database.late_rows = 2;
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn rows_that_come_after_the_certificate_are_filled_in_contract() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until("it contracts", |world| matches!(world.phase(), Phase::Contract { .. }));
+    world.database.late_rows = 2;
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn an_older_copy_before_the_roll_stops_it_before_the_first_drain() {
+    for (order, job, older) in [
+        (MigrateOrder::BeforeRoll, "expand", Database::default()),
+        (MigrateOrder::BeforeRoll, "migrate", Database { expanded: true, ..Database::default() }),
+        (MigrateOrder::AfterRoll, "expand", Database::default()),
+    ] {
+        let mut world = started(json!({}), order);
+        world.until_roll();
+        let migrated = std::mem::replace(&mut world.database, older);
+        let last = world.run();
+        assert_eq!(last.waiting[&upgrade_id()], [lost(job)]);
+        assert_eq!(world.versions(), [1; 3], "{order:?}");
+        assert_eq!(world.min_seen_in_service, 3, "nothing was drained");
+        world.database = migrated;
+        world.run();
+        assert_eq!(world.phase(), Phase::Completed);
+    }
+}
+
+#[test]
+fn an_older_copy_between_two_waves_stops_the_next_and_leaves_the_way_back() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until("the first wave has passed", |world| matches!(world.phase(), Phase::Roll { wave: 1 }));
+    world.database = Database::default();
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
+    assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
+    let told = last.waiting[&upgrade_id()][0].for_people(&upgrade_id());
+    assert_eq!(told.command.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
+    roll_back(&mut world);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(world.versions(), [1; 3]);
+}
+
+#[test]
+fn an_older_copy_recalls_what_is_drained_and_not_stopped() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until("one is drained", |world| {
+        world.store.fleet().service(&crate::sim::service()).unwrap().instances().any(|i| i.is_drained())
+    });
+    world.database = Database::default();
+    // Another leader knows nothing of the database, and looks.
+    world.elect(2);
+    world.facts = None;
+    world.work(SchemaJob::Look);
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3));
+}
+
+#[test]
+fn an_older_copy_after_the_roll_stops_remove_and_contract() {
+    for (phase, order) in [("remove", MigrateOrder::BeforeRoll), ("migrate", MigrateOrder::AfterRoll)] {
+        let mut world = started(json!({}), order);
+        world.until(phase, |world| world.phase().name().word() == phase);
+        world.database = Database::default();
+        let last = world.run();
+        assert_eq!(last.waiting[&upgrade_id()], [lost("expand")], "{phase}");
+        assert_eq!(world.phase().name().word(), phase);
+        assert_eq!(world.certificate, None);
+    }
+}
+
+#[test]
+fn a_database_that_is_away_holds_drains_and_no_rollback() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until("the first wave has passed", |world| matches!(world.phase(), Phase::Roll { wave: 1 }));
+    world.database.away = true;
+    let last = world.run();
+    let trouble = Reason::SchemaTrouble { job: "look".into(), why: "connection refused".into() };
+    assert_eq!(last.waiting[&upgrade_id()], [trouble]);
+    assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
+    roll_back(&mut world);
+    world.run();
+    assert_eq!((world.versions(), world.really_in_service()), (vec![1; 3], 3), "instances are rolled back");
+    assert_eq!(world.phase().name().word(), "rolling-back", "undo waits for the database");
+    world.database.away = false;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}
+
+#[test]
+fn the_database_is_looked_at_again_after_an_approval() {
+    let mut world = started(json!({"approvals": ["roll"]}), MigrateOrder::BeforeRoll);
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [Reason::Approval { point: ApprovalPoint::Roll }]);
+    world.database = Database::default();
+    let word =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker());
+    assert!(world.store.commit(&word.unwrap()));
+    world.events += 1;
+    let last = world.run();
+    assert_eq!((world.phase(), &last.waiting[&upgrade_id()][..]), (Phase::Migrate, &[lost("expand")][..]));
+}
+
+#[test]
+fn a_wave_costs_one_look() {
+    let mut world = started(json!({}), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    let before = world.jobs.len();
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    assert_eq!(world.jobs[before..], [SchemaJob::Look; 3], "three waves of one");
+}
+
+/// What happens to a database and to the fleet that uses it.
+#[derive(Debug, Clone)]
+enum Deed {
+    Turns(usize),
+    Agents,
+    Lose,
+    Return,
+    LateRows,
+    Away(bool),
+    Elect,
+    RollBack,
+    Silence(usize),
+    Break(usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        10 => (1..4_usize).prop_map(Deed::Turns),
+        10 => Just(Deed::Agents),
+        2 => Just(Deed::Lose),
+        2 => Just(Deed::Return),
+        2 => Just(Deed::LateRows),
+        1 => any::<bool>().prop_map(Deed::Away),
+        1 => Just(Deed::Elect),
+        1 => Just(Deed::RollBack),
+        1 => (0..4_usize).prop_map(Deed::Silence),
+        1 => (0..4_usize).prop_map(Deed::Break),
+    ]
+}
+
+/// A database, and the copy that it is replaced by.
+struct Story {
+    world: World,
+    /// What was there before it was replaced, and the decision before which the upgrade was then.
+    replaced: Option<(Database, LookedFor)>,
+    term: usize,
+}
+
+impl Story {
+    fn turn(&mut self) {
+        let decision = self.world.upgrade().map(LookedFor::of);
+        let replaced = self.replaced.as_ref().is_some_and(|(_, then)| Some(then) != decision.as_ref());
+        let rolls = matches!(self.world.phase(), Phase::Roll { .. });
+        let (_, plan) = self.world.turn();
+        if self.world.database.expanded {
+            // Expand was done on the copy: from here on the copy is the database.
+            self.replaced = None;
+        }
+        assert!(!(rolls && replaced && drains(&plan)), "drained on an older copy: {plan:?}");
+    }
+
+    fn happen(&mut self, deed: Deed) {
+        let world = &mut self.world;
+        match deed {
+            Deed::Turns(n) => (0..n).for_each(|_| self.turn()),
+            Deed::Agents => drop(world.agents_step()),
+            Deed::Lose if self.replaced.is_none() && world.database.expanded => {
+                let then = LookedFor::of(world.upgrade().unwrap());
+                self.replaced = Some((std::mem::take(&mut world.database), then));
+            }
+            Deed::Return => {
+                // On the way back the older copy is the one that stays: its undo was judged by it.
+                let back = matches!(world.phase(), Phase::RollingBack { .. });
+                if let Some((was, _)) = self.replaced.take().filter(|_| !back) {
+                    world.database = was;
+                }
+            }
+            Deed::LateRows if world.database.expanded && !world.database.contracted => {
+                world.database.late_rows += 1;
+            }
+            Deed::Away(away) => world.database.away = away,
+            Deed::Elect => {
+                self.term += 1;
+                world.elect(self.term);
+                world.facts = None;
+            }
+            Deed::RollBack => {
+                let asked = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker());
+                if let Ok(commit) = asked {
+                    assert!(world.store.commit(&commit));
+                    world.events += 1;
+                }
+            }
+            Deed::Silence(n) => world.fall_silent(n),
+            Deed::Break(n) => world.agents.get_mut(&node(n)).unwrap().broken_at = Some(2),
+            Deed::Lose | Deed::LateRows => {}
+        }
+    }
+
+    fn mend(&mut self) {
+        self.happen(Deed::Return);
+        self.world.database.away = false;
+        for n in 0..4 {
+            let agent = self.world.agents.get_mut(&node(n)).unwrap();
+            (agent.broken_at, agent.idle) = (None, None);
+            let runs = i64::from(agent.release.version.get());
+            if !agent.alive {
+                self.world.return_with(&node(n), runs);
+            }
+            let (fleet, moment) = (self.world.store.fleet(), self.world.moment());
+            if let Ok(commit) = ask::retry(fleet, &moment, &upgrade_id(), &node(n), &asker()) {
+                assert!(self.world.store.commit(&commit));
+                self.world.events += 1;
+            }
+        }
+        let (fleet, moment) = (self.world.store.fleet(), self.world.moment());
+        if let Ok(commit) = ask::resume(fleet, &moment, &upgrade_id(), &asker()) {
+            assert!(self.world.store.commit(&commit));
+            self.world.events += 1;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever becomes of the database: nothing is drained on what an old look showed, each turn moves or says why
+    /// (the simulation asserts that), and once it is back the upgrade ends as the database shows.
+    #[test]
+    fn whatever_becomes_of_the_database_no_wave_begins_on_an_old_look(
+        deeds in prop::collection::vec(deed(), 10..60), nova in any::<bool>(),
+    ) {
+        let order = if nova { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll };
+        let mut world = World::at_version_1(4);
+        world.start_with_schema(with_schema(json!({"min_in_service": 2})), order);
+        let mut story = Story { world, replaced: None, term: 1 };
+        for deed in deeds {
+            if story.world.phase().is_over() {
+                break;
+            }
+            story.happen(deed);
+        }
+        for _ in 0..4 {
+            if !story.world.phase().is_over() {
+                story.mend();
+                story.world.run();
+            }
+        }
+        let world = story.world;
+        match world.phase() {
+            Phase::Completed => {
+                prop_assert!(world.database.contracted && world.database.late_rows == 0);
+                prop_assert!(world.versions().iter().all(|version| *version == release(2).version.get()));
+            }
+            Phase::RolledBack { .. } => prop_assert!(!world.database.expanded),
+            Phase::Failed { .. } => {}
+            other => prop_assert!(false, "it stands in {:?}", other),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Services that share the schema of an upgrade: each has a window before contract, and migrate waits for the floors
+//! that the migrations require.
+
+use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
+use serde_json::json;
+use std::collections::BTreeMap;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::{Reason, SchemaJob};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::inventory::Inventory;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::{Spec, SpecSchema};
+use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, Value};
+
+fn version(number: i64) -> ServiceVersion {
+    ServiceVersion::new(number).unwrap()
+}
+
+fn scheduler() -> ServiceName {
+    "scheduler".parse().unwrap()
+}
+
+fn shared(change: serde_json::Value) -> Spec {
+    let mut schema =
+        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
+    schema.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    spec(json!({"min_in_service": 1, "schema": schema}))
+}
+
+fn requires(order: MigrateOrder, floors: &[(&str, i64)]) -> SchemaBinding {
+    let floors = floors.iter().map(|(service, floor)| (service.parse().unwrap(), version(*floor)));
+    SchemaBinding { migrate_floors: floors.collect(), ..binding(order) }
+}
+
+/// An instance of another service is admitted at a version and reports it; `acknowledged` is the window that it knows.
+fn runs(world: &mut World, of: &ServiceName, n: usize, number: i64) {
+    let report = world.agents[&node(0)].report.clone();
+    let inventory = Inventory {
+        version: version(number),
+        release: Some(release(number).tag),
+        labels: BTreeMap::new(),
+        identity: report.identity.clone(),
+        at: Timestamp(0),
+    };
+    let admission = Revision(world.store.put(Key::Inventory(of.clone(), node(n)), inventory));
+    let mut report = report;
+    (report.version, report.admission) = (Some(version(number)), admission);
+    report.window = world.store.fleet().service(of).map_or(Revision::ABSENT, |of| of.window_at());
+    world.store.put(Key::Report(of.clone(), node(n)), report);
+}
+
+/// Every instance of another service knows the window as it stands.
+fn acknowledge(world: &mut World, of: &ServiceName) {
+    let fleet = world.store.fleet();
+    let Some(at) = fleet.service(of).map(|of| of.window_at()) else { return };
+    let nodes: Vec<_> =
+        fleet.service(of).into_iter().flat_map(|of| of.instances()).map(|i| i.node.clone()).collect();
+    for n in nodes {
+        let key = Key::Report(of.clone(), n);
+        let Some((Value::Report(record), ..)) = world.store.keys.get(&key).cloned() else { continue };
+        let mut body = record.body;
+        body.window = at;
+        world.store.put(key, body);
+    }
+}
+
+fn window(world: &World, of: &ServiceName) -> Option<(u32, u32)> {
+    let window = world.store.fleet().service(of)?.window()?;
+    Some((window.floor.get(), window.ceiling.get()))
+}
+
+fn set_floor(world: &mut World, of: &ServiceName, floor: i64) {
+    let body =
+        Window { floor: version(floor), ceiling: ServiceVersion::MAX, set_by: "other".parse().unwrap() };
+    world.store.put(Key::Window(of.clone()), body);
+}
+
+/// Both at version 1, and an upgrade that migrates after the roll, under the floor of both.
+fn nova() -> World {
+    let mut world = World::at_version_1(3);
+    runs(&mut world, &scheduler(), 7, 1);
+    let floors = requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)]);
+    world.start_bound(shared(json!({})), floors).unwrap();
+    world
+}
+
+fn waits_for_scheduler(floor: i64) -> Reason {
+    Reason::MigrateFloor { service: scheduler(), floor: Some(version(floor)), needs: version(2) }
+}
+
+#[test]
+fn migrate_waits_for_the_floor_of_each_required_service() {
+    let mut world = nova();
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1)]);
+    assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
+    assert!(!world.jobs.contains(&SchemaJob::Migrate));
+    assert_eq!(world.versions(), [2; 3], "the roll itself is not held");
+    runs(&mut world, &scheduler(), 7, 2);
+    assert_eq!(
+        world.run().waiting[&upgrade_id()],
+        [waits_for_scheduler(1)],
+        "what runs is no committed floor"
+    );
+    set_floor(&mut world, &scheduler(), 2);
+    acknowledge(&mut world, &scheduler());
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn a_floor_that_falls_before_the_commit_keeps_migrate_closed() {
+    let mut world = nova();
+    world.run();
+    set_floor(&mut world, &scheduler(), 2);
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    set_floor(&mut world, &scheduler(), 1);
+    for action in planned.actions {
+        let tidegate_planner::Action::Commit(planned) = action else { continue };
+        assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
+    }
+    assert!(matches!(world.phase(), Phase::Roll { .. }));
+}
+
+#[test]
+fn a_required_floor_holds_migrate_also_before_the_roll() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    let floors = requires(MigrateOrder::BeforeRoll, &[("pantry-api", 1), ("scheduler", 2)]);
+    world.start_bound(shared(json!({})), floors).unwrap();
+    assert_eq!(world.run().waiting[&upgrade_id()], [waits_for_scheduler(1)]);
+    assert_eq!(world.phase(), Phase::Expand);
+    set_floor(&mut world, &scheduler(), 2);
+    world.run();
+    assert!(world.jobs.contains(&SchemaJob::Migrate));
+    assert_eq!(world.versions(), [2; 2]);
+}
+
+#[test]
+fn a_record_without_floors_requires_what_the_spec_names() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::AfterRoll);
+    assert_eq!(world.run().waiting[&upgrade_id()], [waits_for_scheduler(1)]);
+}
+
+#[test]
+fn a_floor_that_cannot_be_reached_is_refused_at_the_start() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    let refused = |world: &mut World, floors: &[(&str, i64)]| {
+        let binding = requires(MigrateOrder::AfterRoll, floors);
+        world.start_bound(shared(json!({})), binding).unwrap_err().message
+    };
+    let high = refused(&mut world, &[("pantry-api", 9)]);
+    assert!(
+        high.contains("requires the floor 9 of pantry-api") && high.contains("could never be reached"),
+        "{high}"
+    );
+    let unnamed = refused(&mut world, &[("conductor", 2)]);
+    assert!(unnamed.contains("schema.shared_with does not name that service"), "{unnamed}");
+}
+
+#[test]
+fn preflight_names_floors_that_are_not_there_yet() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    let floors = requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)]);
+    let found = tidegate_planner::preflight::findings(world.store.fleet(), &shared(json!({})), Some(&floors));
+    let texts: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
+    assert!(found.iter().all(|finding| !finding.blocks), "{texts:?}");
+    assert!(texts.iter().any(|t| t.contains("migrate waits until the floor of scheduler is 2")), "{texts:?}");
+    assert!(texts.iter().any(|t| t.contains("the lowest version that runs is 1")), "{texts:?}");
+}
+
+#[test]
+fn migrated_rows_that_old_programs_cannot_read_bind_the_required() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    set_floor(&mut world, &scheduler(), 2);
+    let floors = requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)]);
+    world.start_bound(shared(json!({})), SchemaBinding { old_reads_migrated: false, ..floors }).unwrap();
+    world.until("it migrates", |world| world.phase() == Phase::Migrate);
+    let forbidden = tidegate_planner::contracted::forbids(world.store.fleet(), &scheduler(), version(1));
+    assert!(forbidden.is_some(), "scheduler may go back to a version that cannot read the rows");
+}
+
+#[test]
+fn a_sharing_service_without_a_window_is_given_one() {
+    let mut world = World::at_version_1(3);
+    runs(&mut world, &scheduler(), 7, 2);
+    runs(&mut world, &scheduler(), 8, 3);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    assert_eq!(window(&world, &scheduler()), None);
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
+    acknowledge(&mut world, &scheduler());
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert!(world.certificate.is_some());
+}
+
+#[test]
+fn no_window_is_committed_below_an_instance_that_is_not_known() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    runs(&mut world, &scheduler(), 8, 2);
+    let report = Key::Report(scheduler(), node(8));
+    assert!(world.store.commit(&tidegate_proto::Commit::new().delete(report)));
+    let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
+    assert!(refused.message.contains("scheduler shares the schema, and there is no report"), "{refused}");
+}
+
+#[test]
+fn an_instance_that_joins_meanwhile_is_not_left_below_the_window() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    runs(&mut world, &scheduler(), 8, 1);
+    for action in planned.actions {
+        let tidegate_planner::Action::Commit(planned) = action else { continue };
+        assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
+    }
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(1));
+}
+
+#[test]
+fn a_service_named_as_empty_is_given_the_floor_that_contract_needs() {
+    let mut world = World::at_version_1(2);
+    let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
+    assert!(refused.message.contains("name it in schema.empty"), "{refused}");
+    world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(2));
+}
+
+#[test]
+fn a_rollback_opens_the_windows_that_it_had_set_for_others() {
+    let mut world = World::at_version_1(2);
+    world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(2));
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
+}
+
+#[test]
+fn a_window_with_a_floor_alone_leaves_the_next_hop_open() {
+    let mut world = World::at_version_1(0);
+    for n in 0..2 {
+        world.join(n, 2);
+    }
+    set_floor(&mut world, &service(), 2);
+    (0..2).for_each(|n| world.publish(&node(n)));
+    let target = json!({"tag": release(3).tag, "sha256": release(3).sha256});
+    world.start(spec(json!({"from": 2, "to": 3, "release": target, "min_in_service": 1}))).unwrap();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+/// A transaction has at most 128 compares, and the store of this simulation refuses more.
+#[test]
+fn sixty_services_may_share_a_schema() {
+    let mut world = World::at_version_1(2);
+    let names: Vec<ServiceName> = (0..60).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
+    names.iter().for_each(|name| runs(&mut world, name, 7, 2));
+    let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
+    let binding = SchemaBinding { migrate_floors: BTreeMap::new(), ..binding(MigrateOrder::AfterRoll) };
+    world.start_bound(shared(json!({"shared_with": with})), binding).unwrap();
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    names.iter().for_each(|name| acknowledge(&mut world, name));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+    assert_eq!(world.certificate.as_ref().unwrap().services.len(), 61);
+}
+
+#[test]
+fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
+    let mut world = World::at_version_1(2);
+    let names: Vec<ServiceName> = (0..60).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
+    names.iter().for_each(|name| runs(&mut world, name, 7, 2));
+    let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
+    world.evidence.pending_rows = 1;
+    world.start_bound(shared(json!({"shared_with": with})), binding(MigrateOrder::BeforeRoll)).unwrap();
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    names.iter().for_each(|name| acknowledge(&mut world, name));
+    world.run();
+    assert_eq!(world.phase(), Phase::Remove);
+    let evidence =
+        tidegate_planner::certificate::DatabaseEvidence { pending_rows: 0, ..world.evidence.clone() };
+    let made =
+        tidegate_planner::certificate::certify(world.store.fleet(), &world.moment(), &upgrade_id(), evidence);
+    runs(&mut world, &names[59], 8, 1);
+    assert!(made.unwrap().commits.iter().all(|commit| !world.store.commit(commit)));
+}
+
+#[test]
+fn more_services_than_a_transaction_can_compare_are_refused_at_the_start() {
+    let mut world = World::at_version_1(2);
+    let with: BTreeMap<String, u32> =
+        (0..=SpecSchema::MAX_SHARING).map(|n| (format!("worker-{n}"), 2)).collect();
+    let spec = shared(json!({"shared_with": with}));
+    let refused = world.start_bound(spec, binding(MigrateOrder::BeforeRoll)).unwrap_err();
+    assert!(refused.message.contains("schema.shared_with: names 101 services, and at most 100"), "{refused}");
+}

@@ -1,0 +1,87 @@
+//! The database of an upgrade: it may lose what was done on it, get rows late, or be away.
+
+use super::{World, binding, upgrade_id};
+use tidegate_planner::certificate::{DatabaseEvidence, certify};
+use tidegate_planner::{LookedFor, Reason, SchemaFacts, SchemaJob};
+use tidegate_proto::record::upgrade::MigrateOrder;
+
+/// What the database itself holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Database {
+    pub expanded: bool,
+    pub filled: bool,
+    pub contracted: bool,
+    /// Rows that old programs wrote, and that are not filled.
+    pub late_rows: u64,
+    /// It does not answer.
+    pub away: bool,
+    /// Why it cannot list its sessions, where it cannot.
+    pub sessions_unknown: Option<String>,
+}
+
+impl Database {
+    fn facts(&self, looked_for: LookedFor) -> SchemaFacts {
+        SchemaFacts {
+            looked_for: Some(looked_for),
+            expanded: self.expanded,
+            filled: self.filled,
+            migrated: self.filled && self.late_rows == 0,
+            contracted: self.contracted,
+            clean: !self.expanded,
+            sessions_unknown: self.sessions_unknown.clone(),
+            ..SchemaFacts::default()
+        }
+    }
+}
+
+impl World {
+    /// The database does what it is told, at once; the schema worker tells what it then shows.
+    pub fn work(&mut self, job: SchemaJob) {
+        self.jobs.push(job);
+        if self.database.away {
+            let trouble = Some("connection refused".to_owned());
+            self.facts = Some(SchemaFacts { trouble, ..SchemaFacts::default() });
+            return;
+        }
+        let database = &mut self.database;
+        match job {
+            SchemaJob::Bind | SchemaJob::Look => {}
+            SchemaJob::Expand => database.expanded = true,
+            SchemaJob::Migrate => (database.filled, database.late_rows) = (true, 0),
+            // Its own guard: with rows left it does nothing.
+            SchemaJob::Contract { .. } => database.contracted = database.late_rows == 0,
+            SchemaJob::Undo => {
+                let sessions_unknown = database.sessions_unknown.take();
+                *database = Database { sessions_unknown, ..Database::default() };
+            }
+        }
+        self.look();
+        if let (SchemaJob::Undo, Some(facts)) = (job, &mut self.facts) {
+            facts.left = self.leaves_in_place.clone();
+        }
+        let found = (job == SchemaJob::Bind).then(|| binding(MigrateOrder::BeforeRoll));
+        if let (Some(facts), Some(found)) = (&mut self.facts, found) {
+            facts.found = Some(found);
+        }
+    }
+
+    fn look(&mut self) {
+        if let Some(upgrade) = self.upgrade() {
+            self.facts = Some(self.database.facts(LookedFor::of(upgrade)));
+        }
+    }
+
+    /// Whether a certificate was made and stored; the reasons why not are kept.
+    pub fn certify(&mut self) -> Result<(), Vec<Reason>> {
+        let pending_rows = self.evidence.pending_rows + self.database.late_rows;
+        let evidence = DatabaseEvidence { pending_rows, ..self.evidence.clone() };
+        self.look();
+        let made = certify(self.store.fleet(), &self.moment(), &upgrade_id(), evidence)?;
+        for commit in &made.commits {
+            assert!(self.store.commit(commit), "nobody wrote between the read and the commit");
+            self.events += 1;
+        }
+        self.certificate = Some(made.certificate);
+        Ok(())
+    }
+}

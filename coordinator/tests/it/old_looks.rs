@@ -1,0 +1,130 @@
+//! No decision rests on an old look at the database, and none is made on one that another store leads: SQLite, over the
+//! real binary.
+
+use crate::process::{Daemon, Said};
+use crate::schema::{SCHEMA, daemon, place};
+use crate::world::spec;
+use sqlx::{Connection, SqliteConnection};
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+
+async fn rows(url: &str, sql: &'static str) -> i64 {
+    let mut db = SqliteConnection::connect(url).await.unwrap();
+    let count = sqlx::query_scalar(sql).fetch_one(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    count
+}
+
+fn start(daemon: &Daemon, approvals: &str) -> Said {
+    let asked = SCHEMA.replace("approvals: [contract]", approvals);
+    let path = daemon.file("spec.yaml", &spec(&format!("min_in_service: 1\n{asked}")));
+    daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"])
+}
+
+fn until(daemon: &Daemon, explained: &str) {
+    daemon.until(explained, &["upgrade", "explain", "u1"], |said| said.out.contains(explained));
+}
+
+fn approve(daemon: &Daemon, args: &[&str]) {
+    let said = daemon.ask(&[&["upgrade", "approve", "u1"], args].concat());
+    assert_eq!(said.code, 0, "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_of_an_old_program_is_filled_in_remove() {
+    let (place, url) = place().await;
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [remove, contract]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 remove");
+    approve(&daemon, &["remove"]);
+    until(&daemon, "--accept sessions");
+    // The database was looked at in remove already, and the row comes after that.
+    let mut db = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("INSERT INTO things VALUES (900000, 'late', NULL)").execute(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    approve(&daemon, &["contract", "--accept", "sessions"]);
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    assert_eq!(rows(&url, "SELECT count(*) FROM things WHERE colour = 'clate'").await, 1);
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_of_the_database_stops_the_roll() {
+    let (place, url) = place().await;
+    let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [expand, roll]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 expand");
+    std::fs::copy(&database, &older).unwrap();
+    approve(&daemon, &["expand"]);
+    until(&daemon, "approve u1 roll");
+    std::fs::rename(&older, &database).unwrap();
+    approve(&daemon, &["roll"]);
+    until(&daemon, "the database no longer shows that expand is done");
+    let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
+    assert!(spread.out.contains("3 at 1"), "{spread:?}");
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]);
+    assert!(explained.out.contains("tidegate upgrade rollback u1"), "{explained:?}");
+    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    end.cancel();
+}
+
+async fn term(url: &str) -> String {
+    let mut db = SqliteConnection::connect(url).await.unwrap();
+    let term = sqlx::query_scalar("SELECT term_id FROM tidegate_schema").fetch_one(&mut db).await.unwrap();
+    db.close().await.unwrap();
+    term
+}
+
+fn on_store(place: &Path, url: &str) -> Daemon {
+    Daemon::embedded_in(&place.join("store"), |command, _| {
+        command.arg("--migrations").arg(place.join("migrations")).env("THINGS_URL", url);
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_another_store_led_is_refused_until_it_is_reconciled() {
+    let (place, url) = place().await;
+    let former = daemon(place.path(), Some(&url));
+    let _herd = former.herd(3).await;
+    assert_eq!(start(&former, "approvals: [stage, contract]").code, 0);
+    drop(former);
+    let known = term(&url).await;
+
+    let mut blank = on_store(place.path(), &url);
+    let _herd = blank.herd(3).await;
+    let refused = |daemon: &Daemon| {
+        let said = start(daemon, "approvals: [stage, contract]");
+        assert_eq!((said.code, said.err.contains(&known)), (3, true), "{said:?}");
+        assert!(said.err.contains("tidegate fleet reconcile"), "{said:?}");
+    };
+    refused(&blank);
+    assert_eq!(term(&url).await, known, "nothing is overwritten");
+    blank.kill();
+    drop(blank);
+    let blank = on_store(place.path(), &url);
+    // The lease of the one that was killed lapses first.
+    blank.until("it leads", &["upgrade", "list"], |_| blank.http("/readyz").contains("\"leads\":true"));
+    refused(&blank);
+    assert_eq!(term(&url).await, known, "nor by a later term");
+
+    let plan = blank.ask(&["--json", "fleet", "reconcile"]);
+    let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap_or_else(|_| panic!("{plan:?}"));
+    let hash = plan["hash"].as_str().unwrap();
+    let reconciled =
+        blank.ask(&["fleet", "reconcile", "--apply", hash, "--why", "the former store was lost"]);
+    assert_eq!(reconciled.code, 0, "{reconciled:?}");
+    let started = start(&blank, "approvals: [stage, contract]");
+    assert_eq!(started.code, 0, "the advice works: {started:?}\n{}", blank.log());
+    assert_ne!(term(&url).await, known);
+}
