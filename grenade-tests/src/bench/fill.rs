@@ -38,7 +38,9 @@ const MIGRATION: &str = "id = '0002_visibility'\nversion = 2\nold_reads_migrated
     { sync = { table = 'images', old = 'is_public', new = 'visibility', up = \"UP\", \
     down = \"visibility = 'public'\" } },\n]\n[migrate]\nrequires = 'expanded'\nsteps = [{ backfill = { \
     table = 'images', key = 'id', where = 'visibility IS NULL', set = { visibility = \"UP\" } } }]\n\
-    verify = 'SELECT count(*) FROM images WHERE visibility IS NULL'\n[undo]\nsteps = [\n\
+    verify = 'SELECT count(*) FROM images WHERE visibility IS NULL'\n[contract]\nsteps = [\n\
+    { drop_sync = { table = 'images', new = 'visibility' } },\n\
+    { drop_column = { table = 'images', column = 'is_public' } },\n]\n[undo]\nsteps = [\n\
     { drop_sync = { table = 'images', new = 'visibility' } },\n\
     { drop_column = { table = 'images', column = 'visibility' } },\n]\n";
 
