@@ -151,7 +151,7 @@ impl Fleet {
                 let of = self.of(s.clone());
                 let fell = at < of.window_at();
                 of.set_window(Some(Stored { record, at }));
-                // A window that rises contradicts nothing anew.
+                // A window that rises adds no contradiction.
                 if fell { self.hear_all_of(&s) } else { self.hear_doubters() }
             }
             (Key::Term(term), Value::Term(_)) => self.knows_term(term, at),

@@ -67,7 +67,7 @@ pub fn reconcile(
         return refuse(
             RefusalKind::State,
             format!(
-                "the plan {hash} does not hold any more, because what it was computed from has changed: the plan is {found} now. Look at it with `tidegate fleet reconcile` and apply that, with the same --disregard and --include"
+                "the plan {hash} is out of date, because what it was computed from has changed: the plan is {found} now. Look at it with `tidegate fleet reconcile` and apply that, with the same --disregard and --include"
             ),
         );
     }

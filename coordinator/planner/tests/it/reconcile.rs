@@ -144,7 +144,7 @@ fn plan_that_has_changed_is_not_applied() {
     world.agents.get_mut(&node(3)).unwrap().report.probed = Some(version(3));
     world.publish(&node(3));
     let refused = reconcile(world.store.fleet(), &world.moment(), &choices, hash, &asker()).unwrap_err();
-    assert!(refused.message.contains("does not hold any more"), "{refused}");
+    assert!(refused.message.contains("is out of date"), "{refused}");
     let hash = propose(world.store.fleet(), &world.moment(), &choices).unwrap().hash();
     let commit = reconcile(world.store.fleet(), &world.moment(), &choices, hash, &asker()).unwrap();
     world.agents.get_mut(&node(3)).unwrap().report.probed = Some(version(4));

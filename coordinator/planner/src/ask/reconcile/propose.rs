@@ -14,7 +14,7 @@ use tidegate_proto::{InstanceId, NodeId, Revision, ServiceName, ServiceVersion, 
 /// The most instances that one record disregards.
 const MOST_DISREGARDED: usize = 1_000;
 
-/// A plan, with the record that it would write, which nobody has signed yet.
+/// A plan, with the record that it would write, without who applies it and why.
 pub(super) struct Planned {
     pub(super) proposal: Proposal,
     pub(super) body: Reconciliation,

@@ -22,7 +22,7 @@ pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
         return weigh(draft, service);
     }
     let recent = failed.iter().all(|i| is_recent(i));
-    // Of a fault that is not recent nobody knows what else began with it.
+    // What else began with a fault that is not recent is unknown.
     let alike: Vec<_> = old.into_iter().filter(|i| is_recent(i) || !recent).collect();
     let found: Vec<_> = failed
         .into_iter()
