@@ -10,8 +10,8 @@ use crate::record::metrics::Outcome as Counted;
 use crate::room::Room;
 use crate::seat::Seat;
 use crate::telemetry::Chain;
-use std::collections::BTreeSet;
-use tidegate_planner::{Action, PlannedCommit};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_planner::{Action, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_store::{CommitError, StoreError};
 
@@ -25,7 +25,7 @@ pub struct Acted {
 /// Carries out the actions of one turn. A person's stop is heeded between two of them.
 pub async fn carry_out(room: &Room, seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
     let mut acted = Acted::default();
-    let mut held: BTreeSet<Subject> = BTreeSet::new();
+    let (mut held, mut refused) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
         if !seat.is_held() {
             break;
@@ -37,23 +37,30 @@ pub async fn carry_out(room: &Room, seat: &Seat, workers: &Workers, actions: Vec
         match action {
             Action::Commit(planned) => match commit(room, seat, planned).await {
                 Outcome::Done => acted.any = true,
-                Outcome::Refused => drop(held.insert(subject)),
+                Outcome::Overtaken => drop(held.insert(subject)),
+                Outcome::Refused(reason) => {
+                    refused.insert(subject.clone(), reason);
+                    held.insert(subject);
+                }
                 Outcome::Unanswered => break,
             },
             Action::Schema { upgrade, job } => workers.sees_to(upgrade, job),
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }
+    seat.keep_refused(refused);
     acted
 }
 
 /// What came of a commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     /// It was carried out.
     Done,
-    /// It was not, and that says nothing of any other.
-    Refused,
+    /// Something else was first.
+    Overtaken,
+    /// The store refused it, and that says nothing of any other.
+    Refused(Reason),
     /// The store did not answer.
     Unanswered,
 }
@@ -71,13 +78,16 @@ async fn commit(room: &Room, seat: &Seat, planned: PlannedCommit) -> Outcome {
         Err(CommitError::Conflict { .. }) => {
             room.metrics.committed(Counted::Conflict);
             tracing::debug!(%subject, what, "something else was first; planned anew");
-            Outcome::Refused
+            Outcome::Overtaken
         }
         Err(error) => {
             room.metrics.committed(Counted::Failed);
             tracing::warn!(%subject, what, error = %Chain(&error), "not done; planned anew");
             match error {
-                CommitError::Invalid(_) | CommitError::Store(StoreError::Refused { .. }) => Outcome::Refused,
+                CommitError::Invalid(_) | CommitError::Store(StoreError::Refused { .. }) => {
+                    let why = Chain(&error).to_string();
+                    Outcome::Refused(Reason::StoreRefused { what, why })
+                }
                 _ => Outcome::Unanswered,
             }
         }

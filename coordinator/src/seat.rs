@@ -7,8 +7,9 @@ use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
-use tidegate_planner::{Leading, Moment, SchemaFacts};
+use std::time::{Instant, SystemTime};
+use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write};
 use tidegate_store::Leadership;
@@ -28,6 +29,8 @@ pub struct Seat {
     groups: Mutex<GroupWatches>,
     committed: AtomicI64,
     schemas: watch::Sender<BTreeMap<UpgradeId, SchemaFacts>>,
+    taken: Instant,
+    refused: Mutex<BTreeMap<Subject, Reason>>,
 }
 
 impl Seat {
@@ -44,7 +47,24 @@ impl Seat {
             groups: Mutex::default(),
             committed,
             schemas: watch::Sender::default(),
+            taken: Instant::now(),
+            refused: Mutex::default(),
         }
+    }
+
+    /// Keeps what the store refused in a turn, by subject.
+    pub fn keep_refused(&self, refused: BTreeMap<Subject, Reason>) {
+        *held(&self.refused) = refused;
+    }
+
+    /// What the store refused of a subject in the last turn.
+    pub fn refused(&self, subject: &Subject) -> Option<Reason> {
+        held(&self.refused).get(subject).cloned()
+    }
+
+    /// How long this coordinator has led, in milliseconds.
+    pub fn leading_ms(&self) -> u64 {
+        u64::try_from(self.taken.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Whether this coordinator still leads, by the clock too: asked before each act, so that a process that was
@@ -80,6 +100,7 @@ impl Seat {
             group_uncounted: held(&self.groups).read(&picture.fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
+            leading_ms: self.leading_ms(),
             unheard_ms: picture.unheard_ms(),
         };
         let planned = plan(&moment);

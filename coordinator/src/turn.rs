@@ -6,16 +6,20 @@ use crate::record::waiting::Scribe;
 use crate::room::Room;
 use crate::seat::{Seat, events_in};
 use tidegate_planner::{Action, Plan, plan};
+use tidegate_proto::key::Subject;
 use tracing::Instrument;
 
 /// Takes one turn of this leader. The caller has waited for the picture to show the leader's own last commit.
 pub async fn turn(room: &Room, seat: &Seat, scribe: &Scribe, workers: &act::Workers) -> Acted {
     workers.reap().await;
-    let plan = workers.with_doubts(decide(room, seat));
+    let mut plan = workers.with_doubts(decide(room, seat));
     workers.rest_but(&plan);
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
     async {
         let acted = act::carry_out(room, seat, workers, plan.actions).await;
+        for (id, reasons) in &mut plan.waiting {
+            reasons.extend(seat.refused(&Subject::Upgrade(id.clone())));
+        }
         scribe.note(plan.waiting);
         acted
     }

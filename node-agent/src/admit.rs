@@ -77,6 +77,8 @@ pub struct Refused {
     pub reason: String,
     /// The mod_revision of the window.
     pub window: Revision,
+    /// Whether an instance in rotation may stay there with this version until it is drained.
+    pub bears: bool,
 }
 
 impl std::fmt::Display for Refused {
@@ -199,7 +201,8 @@ fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
         "version {} of {} is {side} {bound}: the window {window} was set by upgrade {}",
         candidate.version, candidate.instance, window.set_by
     );
-    Err(NotAdmitted::Refused(Refused { reason, window: entry.mod_revision }))
+    let bears = window.bears(candidate.version);
+    Err(NotAdmitted::Refused(Refused { reason, window: entry.mod_revision, bears }))
 }
 
 fn report_allows(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
@@ -284,8 +287,12 @@ mod tests {
     }
 
     async fn set_window(store: &Store, service: &ServiceName, floor: i64, ceiling: i64) -> Revision {
-        let window =
-            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        let window = Window {
+            floor: version(floor),
+            ceiling: version(ceiling),
+            set_by: "u1".parse().unwrap(),
+            contracted: None,
+        };
         let commit = Commit::new().put(Key::Window(service.clone()), window);
         store.commit(&commit).await.unwrap().revision
     }
@@ -325,7 +332,12 @@ mod tests {
         let key = Key::Report(service.clone(), node.clone());
         let report_at = store.commit(&Commit::new().put(key, report)).await.unwrap().revision;
         let window_at = set_window(&store, &n1.instance.service, 1, 2).await;
-        let window = Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap() };
+        let window = Window {
+            floor: version(1),
+            ceiling: version(2),
+            set_by: "u1".parse().unwrap(),
+            contracted: None,
+        };
         let told = Told { window, window_at, report_at };
         let first = admit_as_told(&store, &n1.asks(2), &told).await.unwrap();
         assert_eq!(first, Revision(window_at.0 + 1));

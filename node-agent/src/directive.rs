@@ -18,6 +18,7 @@ pub mod accept;
 pub mod decide;
 pub mod fault;
 pub mod phase;
+pub mod refusal;
 pub mod seen;
 pub mod standstill;
 pub mod steady;

@@ -112,6 +112,10 @@ impl Instance {
             journal.release =
                 process.lock().is_held().unwrap_or(false).then(|| process.lock().tag()).flatten();
         }
+        if let Phase::Refused { stays, .. } = &mut journal.phase {
+            // After a restart of the machine the service comes into rotation, and is refused like any other.
+            *stays = stays.take().filter(|boot| *boot == identity.boot);
+        }
         let hand = Hand::new(&service.disable_file, node.name.clone(), identity.nonce.clone());
         let id = InstanceId::new(service.name.clone(), node.name.clone());
         let inputs = link.inputs(&service.name).unwrap_or_else(|| watch::channel(Inputs::default()).1);

@@ -93,6 +93,9 @@ pub struct Refusal {
     pub window: Revision,
     /// Why, for people.
     pub reason: String,
+    /// Whether an instance in rotation may stay there with this version until it is drained.
+    #[serde(default)]
+    pub bears: bool,
 }
 
 /// A process that the agent started.

@@ -75,6 +75,14 @@ pub(crate) fn lowest_floor(fleet: &Fleet, service: &ServiceName) -> ServiceVersi
     highest(fleet, service).map_or(ServiceVersion::ABSENT, |(_, _, requires)| requires)
 }
 
+/// The lowest version of a service that can serve with what contracted schemas left: what its window tells agents.
+/// None where that is not known: a schema record cannot be read, or the store was reconciled and may have lost some.
+pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {
+    let unreadable = fleet.unreadable().any(|(key, ..)| key.kind() == Kind::Schema);
+    let known = !unreadable && fleet.reconciliation().is_none();
+    known.then(|| lowest_floor(fleet, service))
+}
+
 fn highest<'a>(
     fleet: &'a Fleet,
     service: &ServiceName,

@@ -33,18 +33,19 @@ pub struct Elapsed {
     pub phase_ms: u64,
 }
 
-/// For which decision a database was looked at: the step at which its upgrade was, and how many approvals it had. What
-/// was seen for another one is an old look, and nothing new begins on it.
+/// For which decision a database was looked at: the step at which its upgrade was, how many approvals it had, and how
+/// often it was resumed. What was seen for another one is an old look, and nothing new begins on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LookedFor {
     step: String,
     approvals: usize,
+    resumed: u32,
 }
 
 impl LookedFor {
     /// The decision before which an upgrade is now.
     pub fn of(upgrade: &Upgrade) -> Self {
-        Self { step: step_word(&upgrade.phase), approvals: upgrade.approvals.len() }
+        Self { step: step_word(&upgrade.phase), approvals: upgrade.approvals.len(), resumed: upgrade.resumed }
     }
 }
 
@@ -53,6 +54,8 @@ impl LookedFor {
 pub struct SchemaFacts {
     /// The decision for which this was seen; none = not seen for any, or the last attempt did not succeed.
     pub looked_for: Option<LookedFor>,
+    /// How long the leader had led when it was seen, in milliseconds.
+    pub looked_ms: u64,
     /// Every expand step is done.
     pub expanded: bool,
     /// Every migrate step was done, whatever rows have come since.
@@ -94,6 +97,8 @@ pub struct Moment {
     pub uncounted: BTreeMap<StreamName, u64>,
     /// The same by metadata group.
     pub group_uncounted: BTreeMap<GroupName, u64>,
+    /// How long this leader has led, in milliseconds.
+    pub leading_ms: u64,
     /// By active upgrade that has a schema; absent = nothing seen yet.
     pub schemas: BTreeMap<UpgradeId, SchemaFacts>,
     /// How much longer, in milliseconds, agents are waited for that may contradict a store which this coordinator has

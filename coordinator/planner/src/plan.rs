@@ -8,6 +8,7 @@ mod step;
 pub use action::{Action, Plan, PlannedCommit, SchemaJob};
 pub(crate) use draft::{Draft, step_word};
 pub(crate) use step::metadata;
+pub use step::outside::reason as outside;
 
 use crate::fleet::{Contradiction, Fleet};
 use crate::moment::Moment;
@@ -46,6 +47,14 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         let services = std::iter::once(&upgrade.spec.service).chain(shared);
         let claims = services.flat_map(|service| fleet.claims_of_one_node(service));
         plan.waiting.entry(id.clone()).or_default().extend(claims);
+    }
+    for service in fleet.services() {
+        let Some(turn) = step::outside::turn(fleet, moment, service, next_event) else { continue };
+        next_event += turn.events;
+        plan.actions.extend(turn.action);
+        if let Some(id) = turn.told_at {
+            plan.waiting.entry(id).or_default().push(turn.reason);
+        }
     }
     for (name, _) in fleet.streams() {
         let turn = step::release::turn(fleet, moment, name, next_event);

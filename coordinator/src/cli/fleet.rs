@@ -179,6 +179,9 @@ async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
     for unreadable in reply.services.iter().flat_map(|spread| &spread.unreadable) {
         text.push_str(&format!("\nunreadable: {unreadable}"));
     }
+    for outside in reply.services.iter().filter_map(|spread| spread.outside.as_ref()) {
+        text.push_str(&format!("\n{outside}"));
+    }
     show::text(&text)?;
     Ok(Outcome::Good)
 }

@@ -70,6 +70,7 @@ pub fn spread(fleet: &Fleet, service: &ServiceFleet) -> v1::Spread {
         floor: service.window().map(|window| window.floor.get()),
         ceiling: service.window().map(|window| window.ceiling.get()),
         unreadable: unreadable.map(|(key, why, _)| format!("{key} {why}")).collect(),
+        outside: tidegate_planner::plan::outside(fleet, service).map(|reason| reason.to_string()),
     }
 }
 

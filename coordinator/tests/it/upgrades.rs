@@ -10,6 +10,7 @@ use tidegate_proto::record::MAX_RECORD_BYTES;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::upgrade::{Failure, Phase, Upgrade};
 use tidegate_proto::record::window::Window;
+use tidegate_proto::wire::v1::UpgradeStatusReply;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, StartUpgradeRequest, UpgradeHistoryRequest, WatchUpgradeRequest,
     upgrade_seen::Seen,
@@ -221,6 +222,11 @@ async fn upgrade_whose_record_is_full_holds_no_other_upgrade_or_stream() {
     coordinator.reaches("u1", "completed").await;
     door.becomes(&coordinator, 1, "deployed").await;
     assert_eq!(coordinator.status("bad").await.upgrade.unwrap().phase, "roll");
+    let refused =
+        |reply: &UpgradeStatusReply| reply.waiting.iter().any(|reason| reason.kind == "store-refused");
+    while !refused(&coordinator.status("bad").await) {
+        sight.changed().await.unwrap();
+    }
     end.cancel();
     coordinator.stop().await;
 }

@@ -178,7 +178,7 @@ pub fn records(size: usize) -> Vec<(Key, Value, Revision)> {
         records.push((page, WavePage { members: members.to_vec() }.into()));
     }
     let versions = (release(1).version, release(2).version);
-    let window = Window { floor: versions.0, ceiling: versions.1, set_by: upgrade_id() };
+    let window = Window { floor: versions.0, ceiling: versions.1, set_by: upgrade_id(), contracted: None };
     records.push((Key::Window(service()), window.into()));
     records.into_iter().enumerate().map(|(index, (key, value))| (key, value, at(index))).collect()
 }
@@ -234,6 +234,7 @@ pub fn moment() -> Moment {
         next_event: 0,
         uncounted: BTreeMap::new(),
         group_uncounted: BTreeMap::new(),
+        leading_ms: 0,
         schemas: BTreeMap::new(),
         unheard_ms: 0,
     }

@@ -205,7 +205,8 @@ impl Judge<'_> {
         let approved = !asked || upgrade.approvals.contains_key(&ApprovalPoint::Contract);
         self.holds(1, approved, || format!("{id} entered contract without the approval that it asks for"));
         let to = upgrade.spec.to;
-        let floor = self.after.windows.get(&upgrade.spec.service).map_or(0, |window| window.revision);
+        // Entering contract writes the window again, with what is contracted from now on: the floor is the former one.
+        let floor = self.before.windows.get(&upgrade.spec.service).map_or(0, |window| window.revision);
         let behind: Vec<String> = self
             .after
             .fleet(&upgrade.spec.service)

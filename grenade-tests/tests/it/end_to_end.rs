@@ -4,11 +4,16 @@
 mod bad_input;
 mod crash_sweep;
 mod fleet;
+mod generations;
+mod hiccup;
+mod hooks;
 mod late_death;
 mod late_old_node;
 mod leaders;
+mod least;
 mod line;
 pub mod metadata;
+mod outside;
 mod releases;
 mod restored;
 mod store_away;

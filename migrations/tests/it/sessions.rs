@@ -1,6 +1,7 @@
 //! Who is connected.
 
 use crate::support::*;
+use std::time::Duration;
 use tidegate_migrations::Sessions;
 
 #[tokio::test]
@@ -41,5 +42,34 @@ mod real_postgres {
         assert_eq!(prepared.tag, tag(1, "node-9"));
         assert_eq!(facts.len(), 3, "the session that asks is not among them: {facts:?}");
         untagged.run("ROLLBACK PREPARED 'pantry-api/1/node-9'").await;
+    }
+
+    /// Both ends of a logical replication: the apply process writes into one database, its sender reads the other.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn apply_process_and_its_sender_are_listed_under_the_name_of_the_subscription() {
+        let (source, target) =
+            (Database::postgres().await.seeded(1).await, Database::postgres().await.seeded(0).await);
+        let (mut from, mut to) = (source.client().await, target.client().await);
+        from.run("CREATE PUBLICATION pantry FOR ALL TABLES").await;
+        from.run("SELECT pg_create_logical_replication_slot('pantry_copy', 'pgoutput')").await;
+        to.run(&format!(
+            "CREATE SUBSCRIPTION pantry_copy CONNECTION '{}' PUBLICATION pantry WITH (create_slot = false, copy_data = false)",
+            source.text
+        ))
+        .await;
+        for (database, kind) in [(&target, SessionKind::Apply), (&source, SessionKind::WalSender)] {
+            let engine = database.engine().await;
+            until(Duration::from_secs(30), async || {
+                let Sessions::Listed(facts) = engine.sessions().await.unwrap() else {
+                    panic!("it lists them")
+                };
+                let named = facts.iter().find(|fact| fact.application_name == "pantry_copy");
+                (named.is_some_and(|fact| fact.kind == kind && fact.pid.is_some()), facts)
+            })
+            .await;
+        }
+        to.run("ALTER SUBSCRIPTION pantry_copy DISABLE").await;
+        to.run("ALTER SUBSCRIPTION pantry_copy SET (slot_name = NONE)").await;
+        to.run("DROP SUBSCRIPTION pantry_copy").await;
     }
 }

@@ -109,7 +109,7 @@ pub fn decide(service: &Service, journal: &Journal, timers: &Timers, seen: &Seen
         Phase::Stopping => at.stopping(),
         Phase::Stopped => at.stopped(),
         Phase::Starting { target } => at.starting(target),
-        Phase::Refused { .. } => at.refused(),
+        Phase::Refused { reason, stays } => at.refused(reason, stays.is_some()),
         Phase::Failed { hidden, .. } => at.failed(*hidden),
     }
 }
@@ -179,7 +179,7 @@ impl Place<'_> {
         match self.seen.alive {
             // Its version was admitted above; where it was refused, it is hidden.
             Alive::Yes | Alive::Unknown => match (&self.journal.refusal, self.seen.probe.version()) {
-                (Some(refusal), Some(_)) => Act::Enter(Phase::Refused { reason: refusal.reason.clone() }),
+                (Some(refusal), Some(_)) => Act::Enter(Phase::refused(&refusal.reason)),
                 (None, Some(_)) if self.journal.admitted.is_some() && !self.seen.readmit => {
                     Act::Enter(Phase::Verifying)
                 }
@@ -202,7 +202,11 @@ impl Place<'_> {
         }
     }
 
-    fn refused(&self) -> Act {
+    fn refused(&self, reason: &str, stays: bool) -> Act {
+        if stays && !self.stays_in_rotation() {
+            // From here on it would come into rotation, and nothing comes there that was not admitted.
+            return Act::Enter(Phase::refused(reason));
+        }
         let moved = |refusal: &Refusal| refusal.window < self.journal.window_revision();
         let again = self.journal.refusal.as_ref().is_none_or(moved);
         let anew = match self.seen.alive {
@@ -212,7 +216,13 @@ impl Place<'_> {
             }
             _ => Act::Wait,
         };
-        if anew == Act::Wait { self.keep_hidden() } else { anew }
+        if anew == Act::Wait && !stays { self.keep_hidden() } else { anew }
+    }
+
+    /// Whether an instance whose version changed in rotation is still there.
+    fn stays_in_rotation(&self) -> bool {
+        let ended = self.seen.alive == Alive::No;
+        !ended && !self.timers.has_left(self.seen.now, self.service.fall_time())
     }
 
     fn keep_hidden(&self) -> Act {
@@ -241,7 +251,7 @@ impl Place<'_> {
 
     fn verifying(&self) -> Act {
         if let Some(refusal) = &self.journal.refusal {
-            return Act::Enter(Phase::Refused { reason: refusal.reason.clone() });
+            return Act::Enter(Phase::refused(&refusal.reason));
         }
         if let Some(failure) = self.broken() {
             return Act::Enter(failure);

@@ -35,6 +35,10 @@ pub enum Phase {
     Refused {
         /// Why, for people.
         reason: String,
+        /// Its version changed while it was in rotation, in this boot of the machine: it stays there until the
+        /// coordinator drains it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stays: Option<String>,
     },
     /// Not tried again under this generation.
     Failed {
@@ -51,6 +55,11 @@ impl Phase {
     /// A failure of `at`.
     pub fn failed(at: &str, reason: impl Into<String>, hidden: bool) -> Self {
         Self::Failed { at: at.to_owned(), reason: reason.into(), hidden }
+    }
+
+    /// A refusal that keeps the instance out of rotation.
+    pub fn refused(reason: impl Into<String>) -> Self {
+        Self::Refused { reason: reason.into(), stays: None }
     }
 
     /// Its name, as it is journalled.
@@ -71,7 +80,7 @@ impl Phase {
             Self::Stopping | Self::Starting { .. } => Step::Replacing,
             Self::Stopped if replacing => Step::Replacing,
             Self::Stopped => Step::Stopped,
-            Self::Refused { reason } => Step::Refused { reason: reason.clone() },
+            Self::Refused { reason, .. } => Step::Refused { reason: reason.clone() },
             Self::Failed { at, reason, .. } => Step::Failed { at: at.clone(), reason: reason.clone() },
         }
     }

@@ -4,6 +4,7 @@ mod drain;
 mod initial;
 mod looks;
 mod reconciled;
+mod refusal;
 mod standstill;
 pub(super) mod story;
 
@@ -28,7 +29,8 @@ fn at_rest_there_is_nothing_to_do() {
 fn a_window_is_journalled_before_anything_else() {
     let mut story = Story::serving();
     story.seen.wanted = Some(order(9, Disposition::Drain));
-    let window = Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap() };
+    let window =
+        Window { floor: version(1), ceiling: version(2), set_by: "u1".parse().unwrap(), contracted: None };
     story.seen.window = Some(Some(Known { revision: Revision(7), window }));
     assert!(matches!(story.act(), Act::Acknowledge(known) if known.revision == Revision(7)));
     story.seen.window = None;
@@ -48,7 +50,8 @@ fn another_version_goes_to_the_inventory_before_the_report() {
 fn who_must_be_admitted_again_acknowledges_nothing_before() {
     let mut story = Story::serving();
     story.seen.readmit = true;
-    let window = Window { floor: version(2), ceiling: version(2), set_by: "u1".parse().unwrap() };
+    let window =
+        Window { floor: version(2), ceiling: version(2), set_by: "u1".parse().unwrap(), contracted: None };
     story.seen.window = Some(Some(Known { revision: Revision(7), window }));
     assert!(
         matches!(story.act(), Act::AdmitRunning(..)),
@@ -63,9 +66,9 @@ fn what_was_refused_is_asked_again_when_the_window_moves() {
     story.seen.readmit = true;
     assert!(matches!(story.act(), Act::AdmitRunning(..)));
     story.journal.refusal =
-        Some(Refusal { version: version(1), window: Revision(7), reason: "below".to_owned() });
+        Some(Refusal { version: version(1), window: Revision(7), reason: "below".to_owned(), bears: false });
     story.seen.readmit = false;
-    story.enter(Phase::Refused { reason: "below".to_owned() });
+    story.enter(Phase::refused("below"));
     assert_eq!(story.act(), Act::Hide, "it runs out of rotation");
     story.hidden();
     assert_eq!(story.act(), Act::Wait);
@@ -89,7 +92,8 @@ fn an_older_directive_is_not_obeyed() {
 fn a_window_that_fell_back_is_noticed_and_not_taken() {
     let mut story = Story::serving();
     story.window(2, 2, 7);
-    let older = Window { floor: version(1), ceiling: version(1), set_by: "u0".parse().unwrap() };
+    let older =
+        Window { floor: version(1), ceiling: version(1), set_by: "u0".parse().unwrap(), contracted: None };
     for found in [None, Some(Known { revision: Revision(3), window: older })] {
         story.seen.window = Some(found);
         assert!(super::accept::fell_back(&story.journal, story.seen.window.as_ref()));
@@ -101,11 +105,9 @@ fn a_window_that_fell_back_is_noticed_and_not_taken() {
 #[test]
 fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
     let serve = || order(9, Disposition::Serve { returning: true });
-    for phase in [
-        Phase::Fresh,
-        Phase::Refused { reason: "below".to_owned() },
-        Phase::failed("starting", "the start hook failed", true),
-    ] {
+    for phase in
+        [Phase::Fresh, Phase::refused("below"), Phase::failed("starting", "the start hook failed", true)]
+    {
         let mut story = Story::serving().by_hooks();
         story.hidden().silent();
         story.enter(phase.clone());

@@ -20,12 +20,35 @@ pub struct Timers {
     file: DisableFile,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
+    gap: Option<Gap>,
     healthy_since: Option<Instant>,
     steady: Steady,
     let_go_since: Option<Instant>,
     idle: bool,
     balancers_up: Option<bool>,
+    balancers_down: Option<bool>,
     asks_balancers: bool,
+}
+
+/// The last time during which the health URL did not answer 200.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    since: Instant,
+    until: Option<Instant>,
+    /// Whether it was seen to answer 200 before.
+    after_good: bool,
+}
+
+impl Gap {
+    fn lasts(self, now: Instant) -> Duration {
+        self.until.unwrap_or(now).saturating_duration_since(self.since)
+    }
+
+    /// What an answer other than 200 makes of it: one that comes after less time than this lasted belongs to it.
+    fn again(self, now: Instant) -> Option<Self> {
+        let good = self.until.map_or(Duration::ZERO, |until| now.saturating_duration_since(until));
+        (good < self.lasts(now)).then_some(Self { until: None, ..self })
+    }
 }
 
 impl Timers {
@@ -39,11 +62,13 @@ impl Timers {
             file: DisableFile::Absent,
             unavailable_since: None,
             good_since: None,
+            gap: None,
             healthy_since: None,
             steady: Steady::default(),
             let_go_since: None,
             idle: false,
             balancers_up: None,
+            balancers_down: None,
             asks_balancers,
         }
     }
@@ -57,6 +82,7 @@ impl Timers {
             self.good_since = None;
             self.let_go_since = None;
             self.balancers_up = None;
+            self.balancers_down = None;
         }
         // Where nobody listens, and where nothing runs, no check is answered either.
         let refuses = match seen.url {
@@ -66,15 +92,18 @@ impl Timers {
         };
         let unavailable = hidden && refuses;
         since(&mut self.unavailable_since, unavailable, seen.now);
-        since(&mut self.good_since, !hidden && seen.url == Url::Good, seen.now);
+        let good = !hidden && seen.url == Url::Good;
+        self.take_in_gap(good, seen.now);
+        since(&mut self.good_since, good, seen.now);
         match &seen.balancers {
             Balancers::Said { up, down, .. } => {
-                self.balancers_up = Some(*up);
+                (self.balancers_up, self.balancers_down) = (Some(*up), Some(*down));
                 // Their word counts from the moment at which the health URL was seen to refuse.
                 since(&mut self.let_go_since, *down && self.unavailable_since.is_some(), seen.now);
             }
             Balancers::Unreadable(_) => {
                 self.balancers_up = None;
+                self.balancers_down = None;
                 self.let_go_since = None;
             }
             Balancers::NotAsked => {}
@@ -89,6 +118,16 @@ impl Timers {
         let reached = !hidden && seen.url == Url::Good;
         let sent_to = !self.asks_balancers || self.balancers_up == Some(true);
         self.steady.take_in(healthy && reached && sent_to, seen.now);
+    }
+
+    fn take_in_gap(&mut self, good: bool, now: Instant) {
+        let (last, after_good) = (self.gap, self.good_since.is_some());
+        self.gap = match good {
+            true => last.map(|gap| Gap { until: gap.until.or(Some(now)), ..gap }),
+            false => {
+                last.and_then(|gap| gap.again(now)).or(Some(Gap { since: now, until: None, after_good }))
+            }
+        };
     }
 
     /// Notes that the phase has changed.
@@ -131,6 +170,25 @@ impl Timers {
             Some(_) if self.asks_balancers => self.balancers_up == Some(true),
             Some(since) => now.saturating_duration_since(since) >= rise,
         }
+    }
+
+    /// Whether it is in rotation, or was and no balancer has noticed that its health URL did not answer 200 for a while:
+    /// those that can be asked say so, the checks of others had no time to see it (`fall`).
+    pub fn is_still_in(&self, now: Instant, rise: Duration, fall: Duration) -> bool {
+        let unnoticed = match self.asks_balancers {
+            true => self.balancers_down == Some(false),
+            false => self.gap.is_some_and(|gap| gap.after_good && gap.lasts(now) < fall),
+        };
+        self.is_in(now, rise) || self.file == DisableFile::Absent && unnoticed
+    }
+
+    /// Whether it has left rotation by the same evidence.
+    pub fn has_left(&self, now: Instant, fall: Duration) -> bool {
+        let noticed = match self.asks_balancers {
+            true => self.balancers_down == Some(true),
+            false => self.gap.is_some_and(|gap| gap.until.is_none() && gap.lasts(now) >= fall),
+        };
+        self.file != DisableFile::Absent || noticed
     }
 
     /// How long it has been ready in every look.

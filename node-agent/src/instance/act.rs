@@ -2,10 +2,11 @@
 //! write, before the next effect or the next wait. Killed between, the agent sees it again.
 
 use super::{Fatal, Instance};
-use crate::admit::{self, Candidate, NotAdmitted, Told};
+use crate::admit::{self, Candidate, NotAdmitted, Refused, Told};
 use crate::config::settings::Driver as Configured;
 use crate::directive::decide::Act;
 use crate::directive::phase::{Phase, Target};
+use crate::directive::refusal;
 use crate::directive::seen::{Alive, Seen};
 use crate::journal::{Admitted, Refusal};
 use crate::link::Chain;
@@ -13,7 +14,7 @@ use std::time::Instant;
 use tidegate_proto::{ReleaseTag, ServiceVersion};
 
 /// Why nothing was admitted.
-enum Refused {
+enum Unadmitted {
     /// By the window.
     ByWindow(Refusal),
     /// It could not be asked; later perhaps.
@@ -79,7 +80,7 @@ impl Instance {
                 let shown = self.hand.take_away();
                 Ok(self.touched("remove", shown))
             }
-            Act::AdmitRunning(version, release) => self.admit_running(version, release).await,
+            Act::AdmitRunning(version, release) => self.admit_running(version, release, seen.now).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
             Act::BeginStop(target) => self.begin_stop(target, seen).await,
             Act::Stop => self.stop().await,
@@ -151,9 +152,9 @@ impl Instance {
         &mut self,
         version: ServiceVersion,
         release: Option<ReleaseTag>,
-    ) -> Result<Result<(), Refused>, Fatal> {
+    ) -> Result<Result<(), Unadmitted>, Fatal> {
         let (Some(store), Some(epoch)) = (self.link.store(), self.lease_epoch()) else {
-            return Ok(Err(Refused::NotNow));
+            return Ok(Err(Unadmitted::NotNow));
         };
         let candidate = Candidate {
             instance: &self.id,
@@ -177,16 +178,17 @@ impl Instance {
             }
             Err(NotAdmitted::Refused(refused)) => {
                 tracing::error!(service = %self.service.name, %version, reason = %refused.reason, "admission refused");
-                let refusal = Refusal { version, window: refused.window, reason: refused.reason };
+                let Refused { reason, window, bears } = refused;
+                let refusal = Refusal { version, window, reason, bears };
                 self.journal.refusal = Some(refusal.clone());
                 // Whatever is shown again is admitted again first.
                 self.admitted_under = None;
-                Ok(Err(Refused::ByWindow(refusal)))
+                Ok(Err(Unadmitted::ByWindow(refusal)))
             }
             Err(held @ NotAdmitted::Held { .. }) => Err(Fatal::Held(held)),
             Err(error) => {
                 self.trouble(&error);
-                Ok(Err(Refused::NotNow))
+                Ok(Err(Unadmitted::NotNow))
             }
         }
     }
@@ -211,6 +213,7 @@ impl Instance {
         &mut self,
         version: ServiceVersion,
         release: Option<ReleaseTag>,
+        now: Instant,
     ) -> Result<bool, Fatal> {
         match self.ask_admission(version, release.clone()).await? {
             Ok(()) => {
@@ -218,8 +221,8 @@ impl Instance {
                 self.note();
                 Ok(true)
             }
-            Err(Refused::NotNow) => Ok(false),
-            Err(Refused::ByWindow(refusal)) => {
+            Err(Unadmitted::NotNow) => Ok(false),
+            Err(Unadmitted::ByWindow(refusal)) => {
                 let judged = matches!(
                     self.journal.phase,
                     Phase::Fresh
@@ -229,7 +232,15 @@ impl Instance {
                         | Phase::Failed { hidden: false, .. }
                 );
                 let phase = if judged {
-                    Phase::Refused { reason: refusal.reason }
+                    let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
+                    let still_in = self.timers.is_still_in(now, rise, fall);
+                    let stays = refusal::stays(&self.journal, &self.identity.boot, &refusal, still_in);
+                    let stays = stays.then(|| self.identity.boot.clone());
+                    if stays.is_some() {
+                        tracing::error!(service = %self.service.name, %version, reason = %refusal.reason,
+                            "the version changed in rotation and is not admitted; it serves until the coordinator drains it");
+                    }
+                    Phase::Refused { reason: refusal.reason, stays }
                 } else {
                     self.journal.phase.clone()
                 };
@@ -247,8 +258,8 @@ impl Instance {
     async fn admit_target(&mut self, target: Target) -> Result<bool, Fatal> {
         match self.ask_admission(target.version, Some(target.tag.clone())).await? {
             Ok(()) => self.enter(Phase::Starting { target }),
-            Err(Refused::NotNow) => return Ok(false),
-            Err(Refused::ByWindow(refusal)) => self.enter(Phase::Refused { reason: refusal.reason }),
+            Err(Unadmitted::NotNow) => return Ok(false),
+            Err(Unadmitted::ByWindow(refusal)) => self.enter(Phase::refused(refusal.reason)),
         }
         Ok(true)
     }

@@ -224,8 +224,12 @@ mod tests {
 
     fn with_window(revision: i64, floor: i64, ceiling: i64) -> Inputs {
         let version = |n| tidegate_proto::ServiceVersion::new(n).unwrap();
-        let window =
-            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        let window = Window {
+            floor: version(floor),
+            ceiling: version(ceiling),
+            set_by: "u1".parse().unwrap(),
+            contracted: None,
+        };
         Inputs {
             known: true,
             window: Some(Known { revision: Revision(revision), window }),
@@ -239,7 +243,7 @@ mod tests {
         let news =
             |phase, window: Inputs| with_window(5, 1, 2).is_outdated_by(&window, &journal(phase), &own());
         assert!(!news(Phase::Serving, with_window(7, 1, 3)));
-        let refused = || Phase::Refused { reason: "above the ceiling".into() };
+        let refused = || Phase::refused("above the ceiling");
         assert!(news(refused(), with_window(7, 1, 3)), "what it refused may be let in now");
         for (floor, ceiling) in [(2, 3), (1, 1), (1, 2), (2, 2)] {
             assert!(news(Phase::Serving, with_window(7, floor, ceiling)), "{floor} to {ceiling}");

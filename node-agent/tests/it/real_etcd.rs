@@ -53,7 +53,12 @@ async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_ho
         let only = 1 + i64::from(turn % 2);
         world.store.set_window(only, only).await;
     }
-    let nobody = Window { floor: version(9), ceiling: version(9), set_by: "u-last".parse().unwrap() };
+    let nobody = Window {
+        floor: version(9),
+        ceiling: version(9),
+        set_by: "u-last".parse().unwrap(),
+        contracted: None,
+    };
     world.store.put(tidegate_proto::Key::Window(service()), nobody).await;
     let (admitted, refused) = asking.await.unwrap();
     println!("{} admitted, {refused} refused, {MOVES} moves", admitted.len());

@@ -171,6 +171,51 @@ async fn what_was_refused_is_shown_again_only_after_it_was_admitted_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_version_serves_until_it_is_drained_or_a_contract_forbids_it() {
+    let (world, _agent) = standing().await;
+    let window = world.store.set_window_after_contract(1, 1).await;
+    world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
+    std::fs::write(world.path().join("changed-to"), "3").unwrap();
+    let inside = |r: &Report| refused(r) && r.rotation == Rotation::In;
+    let report = world.store.wait_for_report(&world, "3 refused and in rotation", inside).await;
+    assert_eq!(report.version.map(|v| v.get()), Some(3), "{report:?}");
+    let asked = world.balancer.asked();
+    wait_for("more looks", &world, || async { world.balancer.asked() }, |n| *n > asked + 3).await;
+    assert!(!world.disable_file().exists());
+    assert_eq!(world.balancer.status(), "UP");
+    // The coordinator drains it, and nothing else brings it back.
+    let generation = world.store.direct(directive(Disposition::Drain, vec![])).await;
+    let drained = |r: &Report| r.generation == generation && matches!(r.step, Step::Drained { .. });
+    world.store.wait_for_report(&world, "drained", drained).await;
+    let back = directive(Disposition::Serve { returning: true }, vec![]);
+    let generation = world.store.direct(back).await;
+    let out = |r: &Report| refused(r) && r.rotation == Rotation::Out && r.generation == generation;
+    world.store.wait_for_report(&world, "refused and out", out).await;
+    std::fs::remove_file(world.path().join("changed-to")).unwrap();
+    world.store.wait_for_serving(&world, 1, generation).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_version_below_the_contracted_one_is_disabled_at_once() {
+    let (world, _agent) = standing().await;
+    std::fs::write(world.path().join("changed-to"), "3").unwrap();
+    world.store.wait_for_serving(&world, 3, Revision::ABSENT).await;
+    let window = world.store.set_window_after_contract(3, 2).await;
+    world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
+    std::fs::write(world.path().join("changed-to"), "1").unwrap();
+    let out = |r: &Report| refused(r) && r.rotation == Rotation::Out;
+    world.store.wait_for_report(&world, "1 refused and out", out).await;
+    // One that the contract bears stays, and is disabled when another contract raises that.
+    std::fs::write(world.path().join("changed-to"), "3").unwrap();
+    world.store.wait_for_serving(&world, 3, Revision::ABSENT).await;
+    std::fs::write(world.path().join("changed-to"), "2").unwrap();
+    let inside = |r: &Report| refused(r) && r.rotation == Rotation::In;
+    world.store.wait_for_report(&world, "2 refused and in rotation", inside).await;
+    world.store.set_window_after_contract(3, 3).await;
+    world.store.wait_for_report(&world, "2 refused and out", out).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_agent_under_the_nodes_name_is_refused_and_the_holder_named() {
     let (world, first) = standing().await;
     // The same state directory.

@@ -14,6 +14,10 @@ pub struct Window {
     pub ceiling: ServiceVersion,
     /// The upgrade that set it.
     pub set_by: UpgradeId,
+    /// The lowest version that can serve with what contracted schemas left, 1 where none was contracted. Absent in
+    /// older records: not known, so the window itself is the bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contracted: Option<ServiceVersion>,
 }
 
 impl Body for Window {
@@ -24,12 +28,18 @@ impl Window {
     /// The window that admits every version: what a rollback leaves where there was none. A window is never removed
     /// again, because one that vanished is how agents notice a store that was restored from a backup.
     pub fn open(set_by: UpgradeId) -> Self {
-        Self { floor: ServiceVersion::ABSENT, ceiling: ServiceVersion::MAX, set_by }
+        Self { floor: ServiceVersion::ABSENT, ceiling: ServiceVersion::MAX, set_by, contracted: None }
     }
 
     /// Whether it admits every version.
     pub fn is_open(&self) -> bool {
         self.floor == ServiceVersion::ABSENT && self.ceiling == ServiceVersion::MAX
+    }
+
+    /// Whether an instance that is in rotation already and came to run `version` may stay there until it is drained,
+    /// although it is not admitted: no contracted schema is in its way.
+    pub fn bears(&self, version: ServiceVersion) -> bool {
+        self.admits(version) || self.contracted.is_some_and(|contracted| contracted <= version)
     }
 
     /// Whether `version` may be admitted.

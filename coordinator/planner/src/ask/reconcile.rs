@@ -116,7 +116,8 @@ fn set_window(fleet: &Fleet, commit: Commit, change: &WindowChange) -> Commit {
     let key = Key::Window(change.service.clone());
     let commit = commit.when(Precondition::At(key.clone(), change.at));
     let Some((floor, ceiling)) = change.then.filter(|_| change.then != change.now) else { return commit };
-    let body = Window { floor, ceiling, set_by: reconciliation() };
+    // What was contracted is not known of a store that lost records: the window itself is the bound.
+    let body = Window { floor, ceiling, set_by: reconciliation(), contracted: None };
     match fleet.service(&change.service).and_then(|service| service.window()) {
         Some(now) => commit.put(key, now.record.with(body)),
         None => commit.put(key, body),

@@ -79,7 +79,12 @@ pub fn set_window(
         return refused(format!("{needed}. Withdraw that first"));
     }
     let was = now.map_or_else(|| "any version".to_owned(), |now| now.record.body.to_string());
-    let body = Window { floor: *floor, ceiling: *ceiling, set_by: operator() };
+    let body = Window {
+        floor: *floor,
+        ceiling: *ceiling,
+        set_by: operator(),
+        contracted: contracted::bound(fleet, name),
+    };
     let to = format!("{name}: window {body} instead of {was}");
     let commit = told(moment, Subject::Fleet, asker, &format!("{name}: {was}"), &to)
         .when(Precondition::At(key.clone(), service.window_at()))

@@ -85,6 +85,11 @@ impl<'a> Draft<'a> {
         self.facts().filter(is_fresh)
     }
 
+    /// How old the last look at the database is, in milliseconds.
+    pub(crate) fn look_age_ms(&self) -> u64 {
+        self.facts().map_or(0, |facts| self.moment.leading_ms.saturating_sub(facts.looked_ms))
+    }
+
     /// Notes a reason; the same one said from two places is said once.
     pub(crate) fn wait(&mut self, reason: Reason) {
         if !self.reasons.contains(&reason) {
@@ -252,7 +257,8 @@ impl<'a> Draft<'a> {
         if stands {
             return commit;
         }
-        let body = Window { floor, ceiling, set_by: self.id.clone() };
+        let contracted = contracted::bound(self.fleet, &service);
+        let body = Window { floor, ceiling, set_by: self.id.clone(), contracted };
         // Rule 8: whatever lowers a floor compares what releases need of it.
         let lowers = now.is_some_and(|window| floor < window.floor);
         let commit = if lowers { need::same(self.fleet, commit, &service) } else { commit };

@@ -6,6 +6,7 @@ mod enter;
 mod failures;
 mod faults;
 pub(crate) mod metadata;
+pub(crate) mod outside;
 mod preflight;
 mod reconciled;
 pub(super) mod release;

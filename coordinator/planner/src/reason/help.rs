@@ -24,6 +24,7 @@ impl Reason {
             | Self::Returning { .. }
             | Self::FormerStore { .. } => "the agents, by themselves",
             Self::StageFailed { .. } => "a person: the artifact on that node",
+            Self::Outside { .. } => "a person: start a version that the window admits on these nodes",
             Self::NotServing { .. } => "the service on that node, or a person who looks after it",
             Self::Failed { .. } => "a person: the instance on that node; it is not tried again by itself",
             Self::Maintained { .. } => "the person who keeps it out",
@@ -71,6 +72,9 @@ impl Reason {
             }
             Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
+            Self::StoreRefused { .. } => {
+                "a person who looks after the store: its limits, permissions and space"
+            }
             Self::SchemaLost { .. } => {
                 "a person: restore the database that was migrated, or roll the upgrade back"
             }
@@ -107,6 +111,7 @@ impl Reason {
             Self::Skipped { nodes } => {
                 first(nodes).map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
+            Self::Outside { service, .. } => Some(format!("tidegate fleet list {service}")),
             Self::NotServing { .. }
             | Self::Capacity { .. }
             | Self::Unavailable { .. }
@@ -185,6 +190,7 @@ impl Reason {
             Self::SchemaTrouble { .. } | Self::SchemaLost { .. } | Self::Certificate { .. } => {
                 Some("none: it is tried again, at least every 15 s".to_owned())
             }
+            Self::StoreRefused { .. } => Some("none: it is planned again in every turn".to_owned()),
             Self::MigrateFloor { .. } => Some("none: it waits for another service".to_owned()),
             Self::Approval { .. }
             | Self::Acceptance { .. }

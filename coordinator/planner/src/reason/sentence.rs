@@ -32,6 +32,10 @@ impl fmt::Display for Reason {
             }
             Self::Returning { nodes } => write!(f, "going back into rotation: {nodes}"),
             Self::NotServing { nodes } => write!(f, "not in rotation and healthy: {nodes}"),
+            Self::Outside { service, window, nodes } => write!(
+                f,
+                "{service}: the version was changed in rotation to one outside the window {window} on {nodes}; these instances are drained one after the other, as far as capacity allows"
+            ),
             Self::Held { nodes } => {
                 write!(f, "drained and not stopped, because too few others are in rotation: {nodes}")
             }
@@ -73,6 +77,9 @@ impl fmt::Display for Reason {
             Self::Schema { job, progress } => write!(f, "schema {job}: {progress}"),
             Self::SchemaTrouble { job, why } => {
                 write!(f, "schema {job} did not succeed and is tried again: {why}")
+            }
+            Self::StoreRefused { what, why } => {
+                write!(f, "the store refused the transaction {what:?}: {why}")
             }
             Self::SchemaLost { job } => write!(
                 f,

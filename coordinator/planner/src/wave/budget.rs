@@ -12,8 +12,8 @@
 
 use crate::fleet::{Exposure, Instance, NO_DOMAIN, ServiceFleet};
 use crate::reason::{Causes, Reason, Sample};
-use tidegate_proto::mutant;
 use tidegate_proto::spec::Spec;
+use tidegate_proto::{Amount, mutant};
 
 /// What may still be taken out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,9 +50,20 @@ struct Reach {
 impl Budget {
     /// The budget of a service as it is observed.
     pub fn of(fleet: &ServiceFleet, spec: &Spec) -> Self {
+        Self::within(fleet, spec.min_in_service, spec.max_unavailable, spec.failure_domain.is_some())
+    }
+
+    /// The same with these limits. `one_domain`: nothing is taken from a second failure domain, by the label that the
+    /// active upgrade names.
+    pub fn within(
+        fleet: &ServiceFleet,
+        min_in_service: Amount,
+        max_unavailable: Amount,
+        one_domain: bool,
+    ) -> Self {
         let whole = fleet.len();
-        let max_unavailable = spec.max_unavailable.rounded_down(whole).max(1);
-        let min_in_service = spec.min_in_service.rounded_up(whole);
+        let max_unavailable = max_unavailable.rounded_down(whole).max(1);
+        let min_in_service = min_in_service.rounded_up(whole);
         let (out, in_service) = (Causes::of(fleet.out()), fleet.in_service());
         let may_go = match mutant::is("min-in-service-is-ignored") {
             true => in_service,
@@ -70,7 +81,6 @@ impl Budget {
         let mut domains = fleet.domains_out().filter(|domain| *domain != NO_DOMAIN);
         let domain = domains.next().map(str::to_owned);
         let domains_out = usize::from(domain.is_some()) + domains.count() + unlabelled_out.count;
-        let one_domain = spec.failure_domain.is_some();
         let closed = one_domain && (domains_out > 1 || !unlabelled_out.is_empty());
         Self {
             room: if closed { 0 } else { room },

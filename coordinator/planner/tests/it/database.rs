@@ -117,6 +117,39 @@ fn an_older_copy_between_two_waves_stops_the_next_and_leaves_the_way_back() {
     assert_eq!(world.versions(), [1; 3]);
 }
 
+/// One wave of three, in the middle: one instance is at version 2.
+fn one_of_three_in_one_wave() -> World {
+    let mut world = started(json!({"strategy": {"rolling": {"batch": 3}}}), MigrateOrder::BeforeRoll);
+    world.until("one is upgraded", |world| world.versions().contains(&2) && world.really_in_service() == 3);
+    world
+}
+
+#[test]
+fn an_older_copy_within_one_wave_stops_the_next_drain() {
+    for (later, stops) in [(59_000, false), (60_000, true)] {
+        let mut world = one_of_three_in_one_wave();
+        world.database = Database::default();
+        world.leading_ms += later;
+        let last = world.run();
+        let moved = world.versions().iter().filter(|version| **version == 2).count();
+        assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
+        assert_eq!(moved, if stops { 1 } else { 3 }, "after {later} ms");
+    }
+}
+
+#[test]
+fn the_database_is_looked_at_again_after_a_resume() {
+    let mut world = one_of_three_in_one_wave();
+    let pause = ask::pause(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+    assert!(world.store.commit(&pause));
+    world.events += 1;
+    world.database = Database::default();
+    world.resume();
+    let last = world.run();
+    assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
+    assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
+}
+
 #[test]
 fn an_older_copy_recalls_what_is_drained_and_not_stopped() {
     let mut world = started(json!({}), MigrateOrder::BeforeRoll);

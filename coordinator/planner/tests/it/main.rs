@@ -16,6 +16,7 @@ mod late_nodes;
 mod metadata;
 mod model;
 mod operations;
+mod outside;
 mod persons;
 mod properties;
 mod reasons;

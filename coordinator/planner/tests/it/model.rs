@@ -43,6 +43,10 @@ pub enum Happens {
     Elect,
     /// A person asks for the way back.
     RollBack,
+    /// Every readiness URL fails; every health URL goes on to answer 200.
+    Hiccup,
+    /// All are ready again.
+    Recover,
 }
 
 /// The fleet that is explored, and which faults may happen to it.
@@ -100,6 +104,12 @@ impl Model for Small {
         if faults.roll_back > 0 {
             actions.push(Happens::RollBack);
         }
+        if faults.hiccup > 0 {
+            actions.push(Happens::Hiccup);
+        }
+        if state.is_unready() {
+            actions.push(Happens::Recover);
+        }
     }
 
     fn next_state(&self, last: &State, happens: Happens) -> Option<State> {
@@ -127,8 +137,9 @@ impl Model for Small {
             Property::<Self>::always("what does not move says why", |_, s| !s.mute),
             Property::<Self>::sometimes("completed", |_, s| s.phase() == Phase::Completed),
             Property::<Self>::sometimes("rolled back", |_, s| matches!(s.phase(), Phase::RolledBack { .. })),
-            Property::<Self>::sometimes("refused", |_, s| {
-                s.world.agents.values().any(|a| matches!(a.report.step, Step::Refused { .. }))
+            Property::<Self>::sometimes("refused, where old nodes return", |model, s| {
+                model.faults.old == 0
+                    || s.world.agents.values().any(|a| matches!(a.report.step, Step::Refused { .. }))
             }),
         ]
     }
@@ -193,6 +204,11 @@ fn happen(state: &mut State, happens: Happens) -> Option<()> {
             .ok()?;
             state.carry_out(&commit);
         }
+        Happens::Hiccup => {
+            state.faults.hiccup -= 1;
+            state.set_unready(true);
+        }
+        Happens::Recover => state.set_unready(false),
     }
     Some(())
 }
@@ -278,4 +294,10 @@ fn explore(model: Small) -> usize {
 fn three_instances_with_every_fault_once() {
     let states = explore(Small { nodes: 3, schema: true, faults: Faults::EACH_ONCE });
     assert!(states >= 100_000, "only {states} distinct states");
+}
+
+#[test]
+fn three_instances_of_which_all_are_unready_for_a_while() {
+    let states = explore(Small { nodes: 3, schema: false, faults: Faults::HICCUP });
+    assert!(states >= 10_000, "only {states} distinct states");
 }

@@ -37,6 +37,8 @@ fn all() -> Vec<Reason> {
         Reason::Unavailable { allowed: 2, out: out() },
         Reason::Domain { domain: "zone-a".into(), out: out() },
         Reason::Held { nodes: nodes() },
+        Reason::StoreRefused { what: "drain n1".into(), why: "etcdserver: request is too large".into() },
+        Reason::Outside { service: service.clone(), window: "[2, 2]".into(), nodes: out() },
         Reason::Unlabelled { nodes: nodes() },
         Reason::Skipped { nodes: nodes() },
         Reason::Failed { node: node(1), why: "verifying: not healthy within 300 s of its start".into() },

@@ -156,9 +156,10 @@ fn plan_that_has_changed_is_not_applied() {
 fn with_a_liar(window_revision: i64) -> World {
     let mut world = World::at_version_1(4);
     elect(&mut world, 1);
-    world
-        .store
-        .put(Key::Window(service()), Window { floor: version(1), ceiling: version(1), set_by: upgrade_id() });
+    world.store.put(
+        Key::Window(service()),
+        Window { floor: version(1), ceiling: version(1), set_by: upgrade_id(), contracted: None },
+    );
     world.agents_step();
     testify(&mut world);
     let report = &mut world.agents.get_mut(&node(1)).unwrap().report;

@@ -93,7 +93,7 @@ fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
     let mut world = World::at_version_1(3);
     let set_by: UpgradeId = "u0".parse().unwrap();
     let (floor, ceiling) = (crate::sim::release(1).version, crate::sim::release(2).version);
-    world.store.put(Key::Window(service()), Window { floor, ceiling, set_by });
+    world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
     let refused = ask::start(world.store.fleet(), &world.moment(), request("u1")).unwrap_err();
     assert!(refused.message.contains("has not completed"), "{refused}");
 }

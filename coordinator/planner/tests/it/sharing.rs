@@ -71,8 +71,12 @@ fn window(world: &World, of: &ServiceName) -> Option<(u32, u32)> {
 }
 
 fn set_floor(world: &mut World, of: &ServiceName, floor: i64) {
-    let body =
-        Window { floor: version(floor), ceiling: ServiceVersion::MAX, set_by: "other".parse().unwrap() };
+    let body = Window {
+        floor: version(floor),
+        ceiling: ServiceVersion::MAX,
+        set_by: "other".parse().unwrap(),
+        contracted: None,
+    };
     world.store.put(Key::Window(of.clone()), body);
 }
 

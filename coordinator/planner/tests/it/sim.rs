@@ -77,6 +77,8 @@ pub struct World {
     pub database: Database,
     /// What the schema worker told of the database.
     pub facts: Option<SchemaFacts>,
+    /// How long the leader has led.
+    pub leading_ms: u64,
     pub jobs: Vec<SchemaJob>,
     /// What an undo leaves in place.
     pub leaves_in_place: Vec<String>,
@@ -117,6 +119,7 @@ impl World {
             group_uncounted: BTreeMap::new(),
             database: Database::default(),
             facts: None,
+            leading_ms: 0,
             jobs: Vec::new(),
             leaves_in_place: Vec::new(),
             evidence: DatabaseEvidence {
@@ -150,6 +153,7 @@ impl World {
             uncounted: self.uncounted.clone(),
             group_uncounted: self.group_uncounted.clone(),
             schemas: BTreeMap::new(),
+            leading_ms: self.leading_ms,
             unheard_ms: 0,
         };
         let id = upgrade_id();

@@ -30,7 +30,12 @@ fn why_not(world: &World, floor: i64, ceiling: i64) -> String {
 /// A window as a reconciliation leaves it.
 fn after_reconcile() -> World {
     let mut world = World::at_version_1(3);
-    let body = Window { floor: version(1), ceiling: version(2), set_by: "reconciliation".parse().unwrap() };
+    let body = Window {
+        floor: version(1),
+        ceiling: version(2),
+        set_by: "reconciliation".parse().unwrap(),
+        contracted: None,
+    };
     world.store.put(Key::Window(service()), body);
     world
 }

@@ -9,8 +9,8 @@ use crate::report::Picture;
 use crate::room::Room;
 use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
+use tidegate_planner::Reason;
 use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, forget};
-use tidegate_planner::{LookedFor, Reason, SchemaFacts};
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 
@@ -28,8 +28,7 @@ pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec
     let upgrade = fleet.upgrade(id).ok_or_else(|| no("the upgrade is gone".to_owned()))?;
     let bound = job::bound(room, id, upgrade).await.map_err(no)?;
     // A fresh look, also for the planner: rows that came since the last one are filled before the next attempt.
-    let looked_for = Some(LookedFor::of(upgrade));
-    let seen = SchemaFacts { looked_for, ..bound.facts().await.map_err(|e| no(e.told()))? };
+    let seen = job::looked(seat, upgrade, &bound).await.map_err(no)?;
     let is_ready = seen.expanded && seen.migrated;
     job::tell_end(seat, id, Ok(seen));
     if !is_ready {

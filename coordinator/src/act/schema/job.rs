@@ -81,9 +81,8 @@ async fn attempt(
         return bind(room, seat, id, &upgrade.spec).await.map_err(|e| e.told());
     }
     // What is seen from here on is seen for the decision before which the upgrade is now.
-    let looked_for = || Some(LookedFor::of(&upgrade));
     let bound = bound(room, id, &upgrade).await?;
-    let seen = SchemaFacts { looked_for: looked_for(), ..bound.facts().await.map_err(|e| e.told())? };
+    let seen = looked(seat, &upgrade, &bound).await?;
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(room, &seen) {
         return Ok(seen);
@@ -126,7 +125,13 @@ async fn attempt(
             return Err(why);
         }
     }
-    Ok(SchemaFacts { looked_for: looked_for(), ..bound.facts().await.map_err(|e| e.told())? })
+    looked(seat, &upgrade, &bound).await
+}
+
+/// What the database shows now, for the decision before which the upgrade is.
+pub(super) async fn looked(seat: &Seat, upgrade: &Upgrade, bound: &Bound) -> Result<SchemaFacts, String> {
+    let (looked_for, looked_ms) = (Some(LookedFor::of(upgrade)), seat.leading_ms());
+    Ok(SchemaFacts { looked_for, looked_ms, ..bound.facts().await.map_err(|e| e.told())? })
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.

@@ -6,6 +6,7 @@ use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
 use tidegate_proto::GroupName;
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainGroupRequest;
 
@@ -20,5 +21,6 @@ pub fn explain(
     let fleet = &picture.fleet;
     let reasons = seat.plan(&picture, |moment| ask::metadata::explain(fleet, moment, &group), |_| 0);
     let reasons = reasons.map_err(wish::refused)?;
-    Ok(reasons.iter().map(|reason| reason.for_group(&group)).collect())
+    let refused = seat.refused(&Subject::Group(group.clone()));
+    Ok(reasons.iter().chain(&refused).map(|reason| reason.for_group(&group)).collect())
 }

@@ -5,6 +5,7 @@ use super::{revision, stream_name, view};
 use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
+use tidegate_proto::key::Subject;
 use tidegate_proto::wire::v1::ExplainReleaseRequest;
 
 /// Explains what waits; the leader answers, because it counts the time.
@@ -20,6 +21,7 @@ pub fn explain(
     let mut reasons = seat
         .plan(&picture, |moment| ask::release::explain(fleet, moment, &stream), |_| 0)
         .map_err(wish::refused)?;
+    let refused = seat.refused(&Subject::Stream(stream.clone()));
     let heads = fleet.stream(&stream).into_iter().flat_map(|stream| stream.heads());
     let mut waits = Vec::new();
     for release in heads.map(|head| &head.release) {
@@ -27,11 +29,12 @@ pub fn explain(
         let told =
             only.map_or(reasons.is_some() || release.deployed_at.is_none(), |only| only == release.revision);
         if told {
+            let refused = refused.iter().map(|reason| reason.for_release(&stream, release.revision));
             waits.push(view::Waits {
                 revision: release.revision,
                 tag: release.tag.clone(),
                 status: release.status,
-                reasons: reasons.unwrap_or_default(),
+                reasons: reasons.unwrap_or_default().into_iter().chain(refused).collect(),
             });
         }
     }

@@ -482,7 +482,7 @@ fn artifacts(rig: &Rig) -> String {
 }
 
 /// A process of the service that names this in its command line.
-fn pid_with(what: &str) -> Option<i32> {
+pub fn pid_with(what: &str) -> Option<i32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

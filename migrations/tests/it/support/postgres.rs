@@ -47,6 +47,7 @@ impl Cluster {
         keeper.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c", "max_prepared_transactions=10"]);
         keeper.arg("-c").arg(format!("unix_socket_directories={}", home.display()));
         keeper.args(["-c", "fsync=off", "-c", "max_connections=40", "-c", "shared_buffers=32MB"]);
+        keeper.args(["-c", "wal_level=logical"]);
         keeper.env("HOME_DIR", &home).current_dir("/");
         let keeper =
             keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

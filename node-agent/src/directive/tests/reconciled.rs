@@ -13,7 +13,12 @@ use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 
 fn window(revision: i64, floor: i64) -> Known {
-    let window = Window { floor: version(floor), ceiling: version(2), set_by: "u1".parse().unwrap() };
+    let window = Window {
+        floor: version(floor),
+        ceiling: version(2),
+        set_by: "u1".parse().unwrap(),
+        contracted: None,
+    };
     Known { revision: Revision(revision), window }
 }
 

@@ -167,8 +167,12 @@ impl Story {
     }
 
     pub(in crate::directive) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
-        let window =
-            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        let window = Window {
+            floor: version(floor),
+            ceiling: version(ceiling),
+            set_by: "u1".parse().unwrap(),
+            contracted: None,
+        };
         let known = Some(Known { revision: Revision(revision), window });
         self.journal.window = known.clone();
         self.seen.window = Some(known);

@@ -81,8 +81,19 @@ impl TestStore {
     }
 
     pub async fn set_window(&self, floor: i64, ceiling: i64) -> Revision {
-        let window =
-            Window { floor: version(floor), ceiling: version(ceiling), set_by: "u1".parse().unwrap() };
+        let window = Window {
+            floor: version(floor),
+            ceiling: version(ceiling),
+            set_by: "u1".parse().unwrap(),
+            contracted: None,
+        };
+        self.put(Key::Window(service()), window).await
+    }
+
+    /// The same, after schemas were contracted that require `contracted`.
+    pub async fn set_window_after_contract(&self, floor: i64, contracted: i64) -> Revision {
+        let (floor, contracted) = (version(floor), Some(version(contracted)));
+        let window = Window { floor, ceiling: floor, set_by: "u1".parse().unwrap(), contracted };
         self.put(Key::Window(service()), window).await
     }
 

@@ -160,9 +160,12 @@ fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
     };
     let key = Key::Window(service.name().clone());
     let mut body = match (former.window, &former.window_set_by) {
-        (Some((floor, ceiling)), Some(set_by)) => Window { floor, ceiling, set_by: set_by.clone() },
+        (Some((floor, ceiling)), Some(set_by)) => {
+            Window { floor, ceiling, set_by: set_by.clone(), contracted: None }
+        }
         _ => Window::open(draft.id.clone()),
     };
+    body.contracted = contracted::bound(draft.fleet, service.name());
     // As it was, but not below what compute releases need: they went out against the floor of this upgrade.
     if let Some(needed) = need::lowest_floor(draft.fleet, service.name()) {
         body.floor = body.floor.max(needed.min(now.floor));

@@ -6,8 +6,12 @@ use crate::moment::SchemaFacts;
 use crate::reason::Reason;
 use crate::upgrade::{migrate_floors, phase::Move};
 use tidegate_proto::commit::Commit;
+use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
 use tidegate_proto::spec::ApprovalPoint;
+
+/// How long a look holds for what is taken out in one wave, in milliseconds: a wave may last for hours.
+const LOOK_HOLDS_MS: u64 = 60_000;
 
 pub(super) fn expand(draft: &mut Draft<'_>) {
     if !run(draft, SchemaJob::Expand, |facts| facts.expanded) {
@@ -60,12 +64,14 @@ pub(super) fn run(draft: &mut Draft<'_>, job: SchemaJob, is_done: impl Fn(&Schem
     done
 }
 
-/// Whether the database shows, by a look for this very decision, what the phase builds on; waits otherwise.
+/// Whether the database shows what the phase builds on, by a look for this very decision that is not older than a look
+/// holds; waits otherwise.
 pub(super) fn shows(draft: &mut Draft<'_>) -> Shown {
     if draft.upgrade.schema.is_none() {
         return Shown::Yes;
     }
-    match draft.fresh_facts() {
+    let is_recent = draft.look_age_ms() < LOOK_HOLDS_MS || mutant::is("old-look-is-trusted");
+    match draft.fresh_facts().filter(|_| is_recent) {
         None => {
             look(draft);
             Shown::Unknown

@@ -35,7 +35,8 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
             let key = Key::Window((*name).clone());
             let joined =
                 Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), draft.fleet.revision());
-            let body = Window { floor: *floor, ceiling: ServiceVersion::MAX, set_by: draft.id.clone() };
+            let (ceiling, contracted) = (ServiceVersion::MAX, contracted::bound(draft.fleet, name));
+            let body = Window { floor: *floor, ceiling, set_by: draft.id.clone(), contracted };
             commit.when(Precondition::At(key.clone(), Revision::ABSENT)).when(joined).put(key, body)
         });
         let commit = contracted::compared(draft.fleet, commit);
@@ -64,7 +65,8 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
             };
             let key = Key::Window((*name).clone());
             let commit = need::same(draft.fleet, commit, name).when(Precondition::At(key.clone(), window.at));
-            commit.put(key, window.record.with(Window::open(draft.id.clone())))
+            let contracted = contracted::bound(draft.fleet, name);
+            commit.put(key, window.record.with(Window { contracted, ..Window::open(draft.id.clone()) }))
         });
         let commit = contracted::compared(draft.fleet, commit);
         push(draft, commit, batch.iter().copied(), "window opened", "the upgrade was rolled back");

@@ -25,13 +25,35 @@ pub struct Faults {
     pub late: u8,
     pub unseen: u8,
     pub roll_back: u8,
+    /// Every readiness URL fails for a while.
+    pub hiccup: u8,
 }
 
 impl Faults {
-    pub const NONE: Self =
-        Self { lapse: 0, old: 0, decommission: 0, broken: 0, elect: 0, late: 0, unseen: 0, roll_back: 0 };
-    pub const EACH_ONCE: Self =
-        Self { lapse: 1, old: 1, decommission: 1, broken: 1, elect: 1, late: 1, unseen: 1, roll_back: 1 };
+    pub const NONE: Self = Self {
+        lapse: 0,
+        old: 0,
+        decommission: 0,
+        broken: 0,
+        elect: 0,
+        late: 0,
+        unseen: 0,
+        roll_back: 0,
+        hiccup: 0,
+    };
+    pub const EACH_ONCE: Self = Self {
+        lapse: 1,
+        old: 1,
+        decommission: 1,
+        broken: 1,
+        elect: 1,
+        late: 1,
+        unseen: 1,
+        roll_back: 1,
+        hiccup: 0,
+    };
+    /// A hiccup of all, beside what makes its orders worse.
+    pub const HICCUP: Self = Self { elect: 1, late: 1, unseen: 1, roll_back: 1, hiccup: 1, ..Self::NONE };
 
     /// What may follow the fault that made `before` into this: every fault happens, and then those that make it worse.
     fn narrowed(self, before: Self) -> Self {
@@ -43,7 +65,10 @@ impl Faults {
             return Self { old: self.old, ..none };
         }
         if self.late < before.late {
-            return Self { elect: self.elect, ..none };
+            return Self { elect: self.elect, hiccup: self.hiccup, ..none };
+        }
+        if self.hiccup < before.hiccup {
+            return Self { late: self.late, roll_back: self.roll_back, unseen: self.unseen, ..none };
         }
         if self == before { self } else { none }
     }
@@ -120,6 +145,15 @@ impl State {
         let agent = self.world.agents.get_mut(n).unwrap();
         (agent.report.step, agent.report.rotation, agent.report.health) =
             (Step::Stopped, Rotation::Out, Health::Unknown);
+    }
+
+    pub fn is_unready(&self) -> bool {
+        self.world.agents.values().any(|agent| agent.unready)
+    }
+
+    pub fn set_unready(&mut self, unready: bool) {
+        let nodes: Vec<NodeId> = self.world.agents.keys().cloned().collect();
+        nodes.iter().for_each(|n| self.world.set_unready(n, unready));
     }
 
     fn serving(&self) -> impl Iterator<Item = &crate::sim::Agent> {
@@ -256,7 +290,7 @@ impl Hash for State {
                 &agent.release,
                 &agent.staged,
                 agent.broken_at,
-                agent.alive,
+                (agent.unready, agent.alive),
                 agent.admitted,
             )
                 .hash(state);
@@ -279,7 +313,8 @@ impl PartialEq for State {
                 .agents
                 .values()
                 .map(|a| {
-                    (a.report.clone(), a.release.clone(), a.staged.clone(), a.broken_at, a.alive, a.admitted)
+                    let kept = (a.broken_at, a.unready, a.alive, a.admitted);
+                    (a.report.clone(), a.release.clone(), a.staged.clone(), kept)
                 })
                 .collect::<Vec<_>>()
         };

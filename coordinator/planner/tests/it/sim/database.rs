@@ -67,7 +67,8 @@ impl World {
 
     fn look(&mut self) {
         if let Some(upgrade) = self.upgrade() {
-            self.facts = Some(self.database.facts(LookedFor::of(upgrade)));
+            let seen = self.database.facts(LookedFor::of(upgrade));
+            self.facts = Some(SchemaFacts { looked_ms: self.leading_ms, ..seen });
         }
     }
 

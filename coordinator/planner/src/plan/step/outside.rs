@@ -1,0 +1,210 @@
+//! Instances that came to run a version outside the window while they were in rotation. Their agents leave them there,
+//! because only here is known how many others serve: they are drained within capacity. What was drained goes back once
+//! the window admits what runs. An upgrade in a phase in which instances are moved does both by itself.
+
+use super::super::action::{Action, PlannedCommit};
+use crate::fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Stored};
+use crate::moment::Moment;
+use crate::reason::{Causes, Reason};
+use crate::wave::budget::Budget;
+use std::collections::BTreeSet;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::{EventSeq, Subject};
+use tidegate_proto::record::budget::Budget as BudgetRecord;
+use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::event::Event;
+use tidegate_proto::record::report::Step;
+use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Amount, Key, Revision, UpgradeId, mutant};
+
+/// What a turn decides about one service.
+pub(in crate::plan) struct Turn {
+    /// The upgrade whose readers are told: the active one, or the one that set the window.
+    pub(in crate::plan) told_at: Option<UpgradeId>,
+    pub(in crate::plan) action: Option<Action>,
+    pub(in crate::plan) reason: Reason,
+    /// How many event numbers the action takes.
+    pub(in crate::plan) events: u64,
+}
+
+/// Decides about one service; none where all is as it should be, or an upgrade looks after it.
+pub(in crate::plan) fn turn(
+    fleet: &Fleet,
+    moment: &Moment,
+    service: &ServiceFleet,
+    number: u64,
+) -> Option<Turn> {
+    let reason = reason(fleet, service)?;
+    let place = Place::of(fleet, moment, service)?;
+    let action = place.next().map(|(instance, disposition)| place.order(instance, disposition, number));
+    let events = u64::from(action.is_some());
+    Some(Turn { told_at: place.told_at().cloned(), action, reason, events })
+}
+
+/// Why instances of a service are drained, or stay out after that, without a wave of an upgrade.
+pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
+    let window = service.window()?;
+    let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_drained(i)).peekable();
+    concerned.peek()?;
+    if is_moved_by_upgrade(fleet, service) || is_unreadable(fleet, service) {
+        return None;
+    }
+    let (service, words) = (service.name().clone(), window.record.body.to_string());
+    Some(Reason::Outside { service, window: words, nodes: Causes::counted(concerned) })
+}
+
+/// In rotation with a version that the window does not admit.
+fn is_left_in_rotation(instance: &Instance) -> bool {
+    let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    refused && instance.exposure() == Exposure::In
+}
+
+fn is_drained(instance: &Instance) -> bool {
+    instance.is_drained() && instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain)
+}
+
+/// Whether instances get their orders from an upgrade now. One that is paused takes nobody out, and neither does this.
+fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    let Some((id, _)) = fleet.lock(service.name()) else { return false };
+    let Some(upgrade) = fleet.upgrade(id).map(|stored| &stored.record.body) else { return true };
+    let moves = !matches!(upgrade.phase, Phase::Preflight | Phase::Stage | Phase::Expand | Phase::Migrate);
+    moves || upgrade.paused.is_some() || upgrade.waves.is_some()
+}
+
+/// A lock, a window or a cordon that cannot be read is not the same as none.
+fn is_unreadable(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    fleet.unreadable().any(|(key, ..)| match key {
+        Key::Active(s) | Key::Window(s) | Key::Budget(s) => s == service.name(),
+        Key::Maintenance(_) => true,
+        _ => false,
+    })
+}
+
+struct Place<'a> {
+    fleet: &'a Fleet,
+    moment: &'a Moment,
+    service: &'a ServiceFleet,
+    window: &'a Stored<Window>,
+    active: Option<(&'a UpgradeId, &'a Stored<Upgrade>)>,
+    /// Of the active upgrade, or of the one that set the window: its capacity still holds.
+    spec: Option<&'a Spec>,
+}
+
+impl<'a> Place<'a> {
+    fn of(fleet: &'a Fleet, moment: &'a Moment, service: &'a ServiceFleet) -> Option<Self> {
+        let window = service.window()?;
+        let active = fleet.lock(service.name()).and_then(|(id, _)| Some((id, fleet.upgrade(id)?)));
+        let setter = fleet.upgrade(&window.set_by);
+        let spec = active.map(|(_, upgrade)| upgrade).or(setter).map(|stored| &*stored.record.body.spec);
+        let spec = spec.filter(|spec| spec.service == *service.name());
+        Some(Self { fleet, moment, service, window, active, spec })
+    }
+
+    fn told_at(&self) -> Option<&'a UpgradeId> {
+        let setter = Some(&self.window.record.body.set_by).filter(|id| self.fleet.upgrade(id).is_some());
+        self.active.map(|(id, _)| id).or(setter)
+    }
+
+    /// One instance a turn: capacity is known again only after the next report.
+    fn next(&self) -> Option<(&'a Instance, Disposition)> {
+        match self.returning() {
+            Some(instance) => Some((instance, Disposition::Serve { returning: true })),
+            None if mutant::is("changed-version-is-never-drained") => None,
+            None => self.leaving().map(|instance| (instance, Disposition::Drain)),
+        }
+    }
+
+    /// The first that was drained, and runs a version that is admitted again.
+    fn returning(&self) -> Option<&'a Instance> {
+        let admitted = |i: &Instance| matches!(i.known(), Known::At(version) if self.window.admits(version));
+        let mut out = self.service.out().each;
+        out.find(|i| is_drained(i) && admitted(i) && i.runs_healthily() && !i.maintained)
+    }
+
+    /// The first that is in rotation, and may be taken out.
+    fn leaving(&self) -> Option<&'a Instance> {
+        let one = Amount::Count(1);
+        let (min, max) = self.spec.map_or((one, one), |spec| (spec.min_in_service, spec.max_unavailable));
+        let mut budget = Budget::within(self.service, min, max, false);
+        let label = self.spec.and_then(|spec| spec.failure_domain.as_deref());
+        let domain = |i: &Instance| label.map(|label| i.label(label).unwrap_or_default().to_owned());
+        let away = self.service.out().each.filter(|i| i.exposure() == Exposure::Away);
+        let away: BTreeSet<_> = away.filter_map(domain).collect();
+        // Beside one without the label, which may be in any domain, nothing else goes.
+        let fits = |i: &Instance| match domain(i) {
+            None => true,
+            Some(own) => away.iter().all(|out| *out == own && !own.is_empty()),
+        };
+        let mut leaving = self.service.out().each.filter(|i| is_left_in_rotation(i));
+        leaving.find(|i| fits(i) && budget.take_unhealthy(i, None))
+    }
+
+    fn order(&self, instance: &Instance, disposition: Disposition, number: u64) -> Action {
+        let (name, node) = (self.service.name(), &instance.node);
+        let stored = instance.directive.as_ref();
+        let what = format!("{} {name}/{node}", disposition.word());
+        let window = &self.window.record.body;
+        let drains = disposition == Disposition::Drain;
+        let because = match drains {
+            true => format!(
+                "its version was changed in rotation to one outside the window {window}; capacity allows it"
+            ),
+            false => format!("the window {window} admits its version"),
+        };
+        let upgrade = self.active.map_or(&window.set_by, |(id, _)| id);
+        let body = Directive {
+            upgrade: upgrade.clone(),
+            disposition,
+            releases: stored.map(|stored| stored.releases.clone()).unwrap_or_default(),
+            drain: self.spec.map(|spec| spec.drain.clone()).unwrap_or_default(),
+            health: self.spec.map(|spec| spec.health.clone()).unwrap_or_default(),
+            term: self.moment.leader.term.clone(),
+            declared_stopped: false,
+        };
+        let key = Key::Directive(name.clone(), node.clone());
+        let commit = Commit::new()
+            .when(self.moment.leader.fence())
+            .when(Precondition::At(Key::Window(name.clone()), self.window.at))
+            .when(self.same_upgrade())
+            .when(Precondition::At(key.clone(), stored.map_or(Revision::ABSENT, |stored| stored.at)));
+        let commit = match stored {
+            Some(stored) => commit.put(key, stored.record.with(body)),
+            None => commit.put(key, body),
+        };
+        let commit = if drains { self.taking_out(commit, instance) } else { commit };
+        let commit = self.told(commit, what.clone(), because, number);
+        Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit })
+    }
+
+    /// None began, or the active one is as it was read.
+    fn same_upgrade(&self) -> Precondition {
+        match self.active {
+            Some((id, upgrade)) => Precondition::At(Key::Upgrade(id.clone()), upgrade.at),
+            None => Precondition::At(Key::Active(self.service.name().clone()), Revision::ABSENT),
+        }
+    }
+
+    fn taking_out(&self, commit: Commit, instance: &Instance) -> Commit {
+        let name = self.service.name();
+        let taken = BudgetRecord { term: self.moment.leader.term.clone(), taken: 1 };
+        commit
+            .when(Precondition::At(Key::Maintenance(instance.node.clone()), Revision::ABSENT))
+            .when(Precondition::At(Key::Budget(name.clone()), self.service.budget_at()))
+            .put(Key::Budget(name.clone()), taken)
+    }
+
+    fn told(&self, commit: Commit, to: String, because: String, number: u64) -> Commit {
+        let seq = EventSeq { term: self.moment.leader.revision.0, number };
+        let key = Key::Event(Subject::Fleet, seq);
+        let event = Event {
+            from: "in rotation".to_owned(),
+            to,
+            because,
+            who: "coordinator".to_owned(),
+            at: self.moment.wall,
+        };
+        commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+    }
+}

@@ -1,0 +1,19 @@
+//! What is refused is kept out of rotation by its agent alone, but for one case: an instance that is in rotation already
+//! and whose version changed there. How many others serve is known to the coordinator only, so it stays until the
+//! coordinator drains it, as long as no contracted schema is in its way.
+
+use super::phase::Phase;
+use crate::journal::{Journal, Refusal};
+use tidegate_proto::mutant;
+
+/// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: whether
+/// it never left rotation, as far as balancers can tell.
+pub fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: bool) -> bool {
+    let changed_there = match &journal.phase {
+        Phase::Serving => journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version),
+        Phase::Refused { stays, .. } => stays.as_deref() == Some(boot),
+        _ => false,
+    };
+    let borne = refusal.bears || mutant::is("contracted-is-not-asked-of-what-serves");
+    changed_there && still_in && borne && !mutant::is("changed-version-is-disabled-at-once")
+}

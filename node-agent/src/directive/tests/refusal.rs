@@ -1,0 +1,144 @@
+//! A version that changes in rotation stays there until it is drained; nothing else that is refused does.
+
+use super::story::{Story, order, version};
+use crate::directive::decide::Act;
+use crate::directive::phase::Phase;
+use crate::directive::refusal::stays;
+use crate::directive::seen::{Alive, Balancers, Probed, Url};
+use crate::directive::timers::Timers;
+use crate::journal::{Admitted, Refusal};
+use tidegate_proto::Revision;
+use tidegate_proto::record::directive::Disposition;
+
+const BOOT: &str = "this boot";
+
+fn refusal(bears: bool) -> Refusal {
+    Refusal { version: version(1), window: Revision(7), reason: "below the floor".to_owned(), bears }
+}
+
+/// Version 2 was admitted and serves; now version 1 answers.
+fn put_back() -> Story {
+    let mut story = Story::serving();
+    story.journal.admitted = Some(Admitted { version: version(2), release: None, revision: Revision(5) });
+    story.window(2, 2, 7);
+    story.seen.probe = Probed::Version(version(1));
+    story
+}
+
+#[test]
+fn changed_version_in_rotation_stays_at_or_above_the_contracted_one() {
+    let story = put_back();
+    assert!(stays(&story.journal, BOOT, &refusal(true), true));
+    assert!(!stays(&story.journal, BOOT, &refusal(true), false), "it comes into rotation");
+}
+
+#[test]
+fn changed_version_below_the_contracted_one_is_disabled_at_once() {
+    assert!(!stays(&put_back().journal, BOOT, &refusal(false), true));
+}
+
+#[test]
+fn refused_without_a_change_of_version_does_not_stay() {
+    let mut story = put_back();
+    story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(5) });
+    assert!(!stays(&story.journal, BOOT, &refusal(true), true), "its lease was lost, say");
+    for phase in [Phase::Fresh, Phase::Verifying, Phase::refused("below")] {
+        let mut story = put_back();
+        story.enter(phase.clone());
+        assert!(!stays(&story.journal, BOOT, &refusal(true), true), "{phase:?}");
+    }
+}
+
+/// Refused, and still in rotation.
+fn staying() -> Story {
+    let mut story = put_back();
+    story.journal.refusal = Some(refusal(true));
+    story.enter(Phase::Refused { reason: "below the floor".to_owned(), stays: Some(BOOT.to_owned()) });
+    story
+}
+
+#[test]
+fn staying_instance_is_left_alone_until_it_is_drained() {
+    let mut story = staying();
+    assert_eq!(story.act(), Act::Wait);
+    assert!(stays(&story.journal, BOOT, &refusal(true), true), "the window moved, and bears it too");
+    assert!(!stays(&story.journal, "another boot", &refusal(true), true));
+    story.seen.wanted = Some(order(9, Disposition::Drain));
+    assert!(matches!(story.act(), Act::Accept(_, Phase::Draining)), "{:?}", story.act());
+}
+
+#[test]
+fn staying_instance_that_ends_is_refused_like_any_other() {
+    let mut story = staying();
+    story.seen.alive = Alive::No;
+    assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
+    story.enter(Phase::refused("below the floor"));
+    story.seen.alive = Alive::Yes;
+    assert_eq!(story.act(), Act::Hide);
+}
+
+/// `fall` of the story's checks, from the last look on.
+fn later(story: &mut Story, url: Url, falls: f64) {
+    story.seen.url = url;
+    story.seen.now += story.service.fall_time().mul_f64(falls);
+    story.timers.take_in(&story.seen);
+}
+
+fn still_in(story: &Story) -> bool {
+    let (rise, fall) = (story.service.rise_time(), story.service.fall_time());
+    story.timers.is_still_in(story.seen.now, rise, fall)
+}
+
+#[test]
+fn restart_that_no_check_had_time_to_see_leaves_it_in_rotation() {
+    for (falls, expected) in [(0.4, true), (1.2, false)] {
+        let mut story = put_back();
+        later(&mut story, Url::Good, 0.0);
+        later(&mut story, Url::Good, 10.0);
+        later(&mut story, Url::Nobody, 0.1);
+        later(&mut story, Url::Good, falls);
+        assert_eq!(still_in(&story), expected, "down for {falls} of the fall time");
+    }
+}
+
+#[test]
+fn one_that_never_answered_or_flaps_for_long_is_not_still_in_rotation() {
+    let mut story = put_back();
+    story.timers = Timers::new(story.seen.now, false);
+    later(&mut story, Url::Nobody, 0.1);
+    later(&mut story, Url::Good, 0.1);
+    assert!(!still_in(&story), "it was never seen in rotation");
+    let mut story = put_back();
+    later(&mut story, Url::Good, 10.0);
+    for _ in 0..6 {
+        later(&mut story, Url::Nobody, 0.05);
+        later(&mut story, Url::Good, 0.3);
+    }
+    assert!(!still_in(&story));
+}
+
+#[test]
+fn balancers_that_can_be_asked_say_whether_it_is_still_in_rotation() {
+    for down in [false, true] {
+        let mut story = put_back();
+        story.timers = Timers::new(story.seen.now, true);
+        story.seen.balancers = Balancers::Said { up: false, down, sessions: 0, words: String::new() };
+        later(&mut story, Url::Nobody, 5.0);
+        assert_eq!(still_in(&story), !down);
+        story.journal.refusal = Some(refusal(true));
+        story.enter(Phase::Refused { reason: "below the floor".to_owned(), stays: Some(BOOT.to_owned()) });
+        let left = Act::Enter(Phase::refused("below the floor"));
+        assert_eq!(story.act(), if down { left } else { Act::Wait });
+    }
+}
+
+#[test]
+fn staying_instance_that_answers_nothing_for_long_is_refused_like_any_other() {
+    let mut story = staying();
+    later(&mut story, Url::Good, 1.0);
+    later(&mut story, Url::Nobody, 0.1);
+    later(&mut story, Url::Nobody, 0.5);
+    assert_eq!(story.act(), Act::Wait);
+    later(&mut story, Url::Nobody, 0.6);
+    assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
+}
