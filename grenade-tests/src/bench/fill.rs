@@ -1,5 +1,6 @@
 //! What a fill costs, and what the service feels of it: the engine's fill with its sync triggers live, in turn with a
-//! plain loop of batches without triggers and with one UPDATE, alone and beside an open load (real PostgreSQL).
+//! plain loop of batches, with these triggers and without, and with one UPDATE, alone and beside an open load (real
+//! PostgreSQL).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ enum Work {
     Triggers,
     OneUpdate,
     Loop,
+    /// The loop with the engine's sync triggers live.
+    SyncedLoop,
     Fill,
 }
 
@@ -68,16 +71,17 @@ pub async fn measure(dir: &Path, repeat: u32, rows: u32) -> anyhow::Result<Vec<F
     let room = tempfile::Builder::new().prefix("fill").tempdir_in(dir)?;
     let world = World::alone(room.path())?;
     let mut ground = Ground::make(&world, room.path(), rows).await?;
-    let (mut update, mut plain, mut fill) = (Vec::new(), Vec::new(), Vec::new());
+    let mut took: [Vec<f64>; 4] = Default::default();
     for _ in 0..repeat {
-        update.push(ground.alone(Work::OneUpdate).await?);
-        plain.push(ground.alone(Work::Loop).await?);
-        fill.push(ground.alone(Work::Fill).await?);
+        let kinds = [Work::OneUpdate, Work::Loop, Work::SyncedLoop, Work::Fill];
+        for (took, work) in took.iter_mut().zip(kinds) {
+            took.push(ground.alone(work).await?);
+        }
     }
-    let mut figures = alone(&update, &plain, &fill, rows);
-    let mut felt: [Vec<Felt>; 4] = Default::default();
+    let mut figures = alone(&took, rows);
+    let mut felt: [Vec<Felt>; 5] = Default::default();
     for _ in 0..repeat {
-        let kinds = [Work::Nothing, Work::Triggers, Work::Loop, Work::Fill];
+        let kinds = [Work::Nothing, Work::Triggers, Work::Loop, Work::SyncedLoop, Work::Fill];
         for (felt, work) in felt.iter_mut().zip(kinds) {
             felt.push(ground.beside_load(work).await?);
         }
@@ -86,45 +90,50 @@ pub async fn measure(dir: &Path, repeat: u32, rows: u32) -> anyhow::Result<Vec<F
     Ok(figures)
 }
 
-fn alone(update: &[f64], plain: &[f64], fill: &[f64], rows: u32) -> Vec<Figure> {
-    let [update, plain, took] = [update, plain, fill].map(median);
-    let how = format!("{took:.1} s over {plain:.1} s, {rows} rows, medians of {} in turn", fill.len());
-    let one = format!("{took:.1} s over {update:.1} s");
+fn alone(took: &[Vec<f64>; 4], rows: u32) -> Vec<Figure> {
+    let runs = took[0].len();
+    let [update, plain, synced, fill] = [0, 1, 2, 3].map(|kind| median(&took[kind]));
+    let over = |peer: f64| format!("{fill:.1} s over {peer:.1} s, {rows} rows, medians of {runs} in turn");
+    let name = "a fill alone over a plain loop with sync triggers";
     vec![
-        Figure::limited("a fill alone over a plain loop without triggers", took / plain, "x", 1.1, how),
-        Figure::told("a fill alone over one UPDATE", took / update, "x", one),
+        Figure::limited(name, fill / synced, "x", 1.1, over(synced)),
+        Figure::told("a fill alone over a plain loop without triggers", fill / plain, "x", over(plain)),
+        Figure::told("a fill alone over one UPDATE", fill / update, "x", over(update)),
     ]
 }
 
-fn beside([nothing, triggers, plain, fill]: &[Vec<Felt>; 4], repeat: u32) -> Vec<Figure> {
-    let p99 = |felt: &[Felt]| median(&felt.iter().map(|felt| felt.p99).collect::<Vec<_>>());
-    let (none, synced, plain, filled) = (p99(nothing), p99(triggers), p99(plain), p99(fill));
-    let stalls = fill.iter().filter(|felt| felt.longest > STALL).count();
-    let longest: Vec<String> = fill.iter().map(|felt| format!("{:.0}", felt.longest)).collect();
-    let load = format!("{RATE} transactions a second, medians of {repeat} in turn");
+fn beside(felt: &[Vec<Felt>; 5], repeat: u32) -> Vec<Figure> {
+    let p99 = |felt: &Vec<Felt>| median(&felt.iter().map(|felt| felt.p99).collect::<Vec<_>>());
+    let [none, triggers, plain, synced, fill] = [0, 1, 2, 3, 4].map(|kind| p99(&felt[kind]));
+    let over = |value: f64, peer: f64| {
+        format!("{value:.1} ms over {peer:.1} ms, {RATE} transactions a second, medians of {repeat} in turn")
+    };
+    let figure = |name, value: f64, peer: f64, limit| {
+        Figure::limited(name, value / peer, "x", limit, over(value, peer))
+    };
+    let [.., of_plain, _, of_fill] = felt;
     vec![
-        Figure::limited(
-            "p99 with sync triggers over p99 without",
-            synced / none,
+        figure("p99 with sync triggers over p99 without", triggers, none, 1.2),
+        figure("p99 beside a fill over p99 beside a plain loop", fill, plain, 1.5),
+        Figure::told(
+            "p99 beside a fill over p99 beside a plain loop with sync triggers",
+            fill / synced,
             "x",
-            1.2,
-            format!("{synced:.1} ms over {none:.1} ms, {load}"),
+            over(fill, synced),
         ),
-        Figure::limited(
-            "p99 beside a fill over p99 beside a plain loop",
-            filled / plain,
-            "x",
-            1.5,
-            format!("{filled:.1} ms over {plain:.1} ms, {load}"),
-        ),
-        Figure::limited(
-            "share of fills with a stall above 50 ms",
-            stalls as f64 / f64::from(repeat),
-            "",
-            0.2,
-            format!("longest of each: {} ms", longest.join(", ")),
-        ),
+        Figure::limited("share of fills with a stall above 50 ms", stalled(of_fill), "", 0.2, longest(of_fill)),
+        Figure::told("share of plain loops with a stall above 50 ms", stalled(of_plain), "", longest(of_plain)),
     ]
+}
+
+/// In how many of the runs somebody waited for longer than a stall may last, of 1.
+fn stalled(felt: &[Felt]) -> f64 {
+    felt.iter().filter(|felt| felt.longest > STALL).count() as f64 / felt.len() as f64
+}
+
+fn longest(felt: &[Felt]) -> String {
+    let each: Vec<String> = felt.iter().map(|felt| format!("{:.0}", felt.longest)).collect();
+    format!("longest of each: {} ms", each.join(", "))
 }
 
 /// A server with a table that each run has a copy of.
@@ -164,7 +173,7 @@ impl Ground {
         run(&mut self.admin, &format!("CREATE DATABASE {name} TEMPLATE seed")).await?;
         let url = self.postgres.url_of(&name);
         match work {
-            Work::Triggers | Work::Fill => {
+            Work::Triggers | Work::SyncedLoop | Work::Fill => {
                 let (progress, _) = watch::channel(PhaseProgress::default());
                 let engine = Engine::connect(&url.parse()?).await?;
                 engine.expand(&self.migrations, &term(), &progress, &CancellationToken::new()).await?;
@@ -197,7 +206,7 @@ impl Ground {
         let began = Instant::now();
         self.work(work, &url).await?;
         let samples = load.stop(began).await?;
-        if matches!(work, Work::Loop | Work::Fill) {
+        if matches!(work, Work::Loop | Work::SyncedLoop | Work::Fill) {
             self.filled(&url).await?;
         }
         Ok(Felt { p99: quantile(&samples, 0.99), longest: quantile(&samples, 1.0) })
@@ -211,7 +220,7 @@ impl Ground {
                 run(&mut session, &format!("UPDATE images SET visibility = {UP}")).await?;
                 session.close().await?;
             }
-            Work::Loop => plain_loop(url).await?,
+            Work::Loop | Work::SyncedLoop => plain_loop(url).await?,
             Work::Fill => {
                 let (progress, _) = watch::channel(PhaseProgress::default());
                 let engine = Engine::connect(&url.parse()?).await?;
