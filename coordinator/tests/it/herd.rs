@@ -273,5 +273,6 @@ fn report(n: usize, version: i64) -> Report {
         in_flight: None,
         witness: Witness::default(),
         fault: None,
+        balancer_unreachable: None,
     }
 }

@@ -27,6 +27,7 @@ pub struct Timers {
     idle: bool,
     balancers_up: Option<bool>,
     balancers_down: Option<bool>,
+    balancer_unreachable: Option<String>,
     asks_balancers: bool,
 }
 
@@ -69,6 +70,7 @@ impl Timers {
             idle: false,
             balancers_up: None,
             balancers_down: None,
+            balancer_unreachable: None,
             asks_balancers,
         }
     }
@@ -98,10 +100,12 @@ impl Timers {
         match &seen.balancers {
             Balancers::Said { up, down, .. } => {
                 (self.balancers_up, self.balancers_down) = (Some(*up), Some(*down));
+                self.balancer_unreachable = None;
                 // Their word counts from the moment at which the health URL was seen to refuse.
                 since(&mut self.let_go_since, *down && self.unavailable_since.is_some(), seen.now);
             }
-            Balancers::Unreadable(_) => {
+            Balancers::Unreadable(why) => {
+                self.balancer_unreachable = Some(why.clone());
                 self.balancers_up = None;
                 self.balancers_down = None;
                 self.let_go_since = None;
@@ -161,6 +165,11 @@ impl Timers {
     /// Out of rotation: refused, and let go.
     pub fn is_out(&self) -> bool {
         self.unavailable_since.is_some() && self.let_go()
+    }
+
+    /// The balancer that could not be asked last, and why.
+    pub fn balancer_unreachable(&self) -> Option<&str> {
+        self.balancer_unreachable.as_deref()
     }
 
     /// In rotation: the balancers say so, or their checks had time to see it.

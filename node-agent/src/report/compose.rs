@@ -48,6 +48,7 @@ pub fn compose(
         in_flight: seen.in_flight.counted().filter(|_| journal.phase == Phase::Draining),
         witness: journal.witness.clone(),
         fault: timers.faults.reported(seen.now).map(Box::new),
+        balancer_unreachable: timers.balancer_unreachable().map(Into::into),
     }
 }
 

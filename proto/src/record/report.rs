@@ -62,6 +62,9 @@ pub struct Report {
     /// What goes wrong, or went wrong a short time ago, since the instance was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Box<Fault>>,
+    /// The balancer that could not be asked last, and why; absent = none is configured, or each has answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balancer_unreachable: Option<Box<str>>,
 }
 
 /// What goes wrong with an instance after it was verified, while it should be in rotation.

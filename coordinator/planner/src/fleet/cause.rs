@@ -18,23 +18,25 @@ impl Instance {
             () if !self.unreadable.is_empty() => "a record of it cannot be read".to_owned(),
             () if self.maintained => "node cordoned".to_owned(),
             () if report.rotation == Rotation::Maintenance => "a person's disable-file".to_owned(),
-            () => troubled(report)
-                .or_else(|| self.ordered())
-                .unwrap_or_else(|| observed(report, self.known()).to_owned()),
+            () => troubled(report).unwrap_or_else(|| {
+                let word = self.ordered().unwrap_or_else(|| observed(report, self.known()));
+                let unreachable = report.balancer_unreachable.as_ref();
+                let more = unreachable.map(|why| short(&format!("; a balancer could not be asked: {why}")));
+                word.to_owned() + &more.unwrap_or_default()
+            }),
         })
     }
 
     /// What an order does with it.
-    fn ordered(&self) -> Option<String> {
+    fn ordered(&self) -> Option<&'static str> {
         let directive = self.directive.as_ref().filter(|_| self.is_still_out_by_order())?;
-        let word = match &directive.disposition {
+        Some(match &directive.disposition {
             Disposition::Drain if self.is_drained() => "drained",
             Disposition::Drain => "being drained",
             Disposition::Replace { .. } => "being replaced",
             Disposition::Stop => "being stopped",
             Disposition::Serve { .. } => "going back into rotation",
-        };
-        Some(word.to_owned())
+        })
     }
 }
 

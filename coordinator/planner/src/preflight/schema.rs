@@ -20,7 +20,8 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
         return vec![blocker(format!("{name} shares the schema, and the record {key} {why}"))];
     }
     let of = fleet.service(name).filter(|of| !of.is_empty());
-    let floor = migrate_floors::committed(fleet, name);
+    let window = fleet.service(name).and_then(ServiceFleet::window).filter(|window| !window.is_open());
+    let floor = window.map(|window| window.floor);
     let low = |what: &str| {
         warning(format!("{name} shares the schema: {what}, and contract waits until its floor is {needs}"))
     };
@@ -34,6 +35,15 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
         };
     };
     let mut found = unheard(of, floor.is_none());
+    if let Some(window) = window.filter(|window| window.floor < needs)
+        && lowest(of).is_some_and(|lowest| lowest >= needs)
+    {
+        found.push(blocker(format!(
+            "{name} shares the schema: contract waits until its floor is {needs}, its window is {}, and no instance runs a version below {needs}; raise it first: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
+            window.record.body, window.ceiling
+        )));
+        return found;
+    }
     let lowest = floor.or_else(|| lowest(of)).unwrap_or(needs);
     if lowest < needs {
         let what = if floor.is_some() { "its floor is" } else { "the lowest version that runs is" };

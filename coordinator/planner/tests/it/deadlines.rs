@@ -56,6 +56,22 @@ fn silent_instance_that_holds_the_roll_is_named_and_fails_it() {
 }
 
 #[test]
+fn unreachable_balancer_that_holds_the_roll_is_named_and_fails_it() {
+    let (mut world, n, at_rest) = held_up_by(|world, n| {
+        let report = &mut world.agents.get_mut(n).unwrap().report;
+        report.rotation = Rotation::Returning;
+        report.balancer_unreachable = Some("pantry/n2 at /run/b.sock: no answer within 500 ms".into());
+        world.publish(n);
+    });
+    let named = format!(
+        "{n} (not every balancer is known to send it requests; a balancer could not be asked: pantry/n2 at \
+         /run/b.sock: no answer within 500 ms)"
+    );
+    assert!(says(&at_rest, &named), "{:?}", at_rest.waiting);
+    assert!(matches!(after_the_deadline(&mut world), Phase::RollingBack { .. }));
+}
+
+#[test]
 fn disable_file_of_a_person_is_named_and_fails_nothing() {
     let (mut world, n, at_rest) = held_up_by(|world, n| {
         world.agents.get_mut(n).unwrap().report.rotation = Rotation::Maintenance;

@@ -71,9 +71,14 @@ fn window(world: &World, of: &ServiceName) -> Option<(u32, u32)> {
 }
 
 fn set_floor(world: &mut World, of: &ServiceName, floor: i64) {
+    set_window(world, of, floor, ServiceVersion::MAX);
+}
+
+/// Another upgrade has set it.
+fn set_window(world: &mut World, of: &ServiceName, floor: i64, ceiling: ServiceVersion) {
     let body = Window {
         floor: version(floor),
-        ceiling: ServiceVersion::MAX,
+        ceiling,
         set_by: "other".parse().unwrap(),
         contracted: None,
     };
@@ -96,6 +101,7 @@ fn waits_for_scheduler(floor: i64) -> Reason {
 #[test]
 fn migrate_waits_for_the_floor_of_each_required_service() {
     let mut world = nova();
+    set_window(&mut world, &scheduler(), 1, version(2));
     let last = world.run();
     assert_eq!(last.waiting[&upgrade_id()], [waits_for_scheduler(1)]);
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
@@ -197,7 +203,7 @@ fn a_sharing_service_without_a_window_is_given_one() {
     runs(&mut world, &scheduler(), 8, 3);
     world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
     assert_eq!(window(&world, &scheduler()), None);
-    world.until("it stages", |world| world.phase() == Phase::Stage);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
     assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
     acknowledge(&mut world, &scheduler());
     let last = world.run();
@@ -221,14 +227,50 @@ fn an_instance_that_joins_meanwhile_is_not_left_below_the_window() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 2);
     world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until("it stages", |world| world.phase() == Phase::Stage);
     let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
     runs(&mut world, &scheduler(), 8, 1);
+    let mut tried = 0;
     for action in planned.actions {
         let tidegate_planner::Action::Commit(planned) = action else { continue };
-        assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
+        if planned.what.starts_with("window for") {
+            tried += 1;
+            assert!(!world.store.commit(&planned.commit), "{} was carried out", planned.what);
+        }
     }
-    world.until("it stages", |world| world.phase() == Phase::Stage);
+    assert_eq!(tried, 1);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
     assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(1));
+}
+
+#[test]
+fn an_upgrade_that_ends_before_staging_leaves_no_window_to_others() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    for _ in 0..20 {
+        if world.phase() != Phase::Preflight {
+            break;
+        }
+        assert_eq!(window(&world, &scheduler()), None, "in preflight an upgrade may end as failed");
+        world.turn();
+    }
+    assert_eq!(world.phase(), Phase::Stage);
+}
+
+#[test]
+fn a_sharing_service_of_which_one_is_silent_keeps_stage_and_is_named() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    runs(&mut world, &scheduler(), 8, 2);
+    let report = Key::Report(scheduler(), node(8));
+    assert!(world.store.commit(&tidegate_proto::Commit::new().delete(report)));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Stage);
+    assert!(last.waiting[&upgrade_id()].iter().any(|r| r.to_string().contains("scheduler")), "{:?}", last.waiting);
+    assert_eq!(window(&world, &scheduler()), None);
 }
 
 #[test]
@@ -240,6 +282,42 @@ fn a_service_named_as_empty_is_given_the_floor_that_contract_needs() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(2));
+}
+
+#[test]
+fn the_second_attempt_gives_again_the_window_that_a_rollback_opened() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    // As the rollback of a first attempt, or of the service's own first upgrade, leaves it.
+    set_floor(&mut world, &scheduler(), 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
+    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
+    acknowledge(&mut world, &scheduler());
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn window_that_the_upgrade_gave_follows_what_runs() {
+    let mut world = nova();
+    assert_eq!(world.run().waiting[&upgrade_id()], [waits_for_scheduler(1)]);
+    runs(&mut world, &scheduler(), 7, 2);
+    world.run();
+    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
+    acknowledge(&mut world, &scheduler());
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn window_of_another_that_nobody_would_raise_is_refused_at_the_start_with_the_command() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    set_window(&mut world, &scheduler(), 1, version(2));
+    let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
+    let command = "tidegate fleet window scheduler --floor 2 --ceiling 2 --why WHY";
+    assert!(refused.message.contains(command), "{refused}");
 }
 
 #[test]
@@ -280,7 +358,7 @@ fn sixty_services_may_share_a_schema() {
     let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
     let binding = SchemaBinding { migrate_floors: BTreeMap::new(), ..binding(MigrateOrder::AfterRoll) };
     world.start_bound(shared(json!({"shared_with": with})), binding).unwrap();
-    world.until("it stages", |world| world.phase() == Phase::Stage);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
     names.iter().for_each(|name| acknowledge(&mut world, name));
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
@@ -295,7 +373,7 @@ fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
     let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
     world.evidence.pending_rows = 1;
     world.start_bound(shared(json!({"shared_with": with})), binding(MigrateOrder::BeforeRoll)).unwrap();
-    world.until("it stages", |world| world.phase() == Phase::Stage);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
     names.iter().for_each(|name| acknowledge(&mut world, name));
     world.run();
     assert_eq!(world.phase(), Phase::Remove);

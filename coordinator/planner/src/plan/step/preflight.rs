@@ -3,7 +3,6 @@
 use super::super::Draft;
 use super::bind::bound;
 use super::enter::approved;
-use super::shared;
 use crate::preflight::{findings, former};
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
@@ -20,9 +19,6 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
         return;
     }
     let Some(former) = former(fleet, spec) else { return };
-    if shared::commit_windows(draft) {
-        return;
-    }
     let extra = draft.window(Commit::new(), spec.from, spec.from);
     draft.advance(Move::Cleared, extra, move |body| body.former = Some(former), "preflight found no blocker");
 }

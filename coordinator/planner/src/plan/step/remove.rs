@@ -2,7 +2,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::approved;
-use super::{acknowledged, all_at, all_serving, schema, stragglers};
+use super::{acknowledged, all_at, all_serving, schema, shared, stragglers};
 use crate::certificate::SESSIONS;
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
@@ -36,6 +36,7 @@ fn contract(draft: &mut Draft<'_>) {
     if !schema::run(draft, SchemaJob::Migrate, |facts| facts.migrated)
         || !accepted(draft)
         || !approved(draft, ApprovalPoint::Contract)
+        || !shared::commit_windows(draft)
     {
         return;
     }

@@ -7,7 +7,7 @@ use super::failures::{self, Failed};
 use super::faults;
 use super::schema::{self, Shown};
 use super::walk::{UnderWay, Walk, begin_with_the_move, walk};
-use super::{all_at, direct, nobody_joined};
+use super::{all_at, direct, nobody_joined, shared};
 use crate::fleet::{Instance, ServiceFleet, Standing};
 use crate::reason::{Causes, Reason, Sample};
 use crate::upgrade::migrate_floors;
@@ -213,7 +213,10 @@ fn finish(draft: &mut Draft<'_>) {
     };
     let to = draft.spec().to;
     let entered = match next {
-        ApprovalPoint::Migrate => migrate_floors::reached(draft, Some(to)),
+        ApprovalPoint::Migrate => {
+            shared::commit_windows(draft);
+            migrate_floors::reached(draft, Some(to))
+        }
         _ => Some(Commit::new()),
     };
     let approved = super::enter::approved(draft, next);

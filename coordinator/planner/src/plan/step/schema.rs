@@ -2,6 +2,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::{approved, roll};
+use super::shared;
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
 use crate::upgrade::{migrate_floors, phase::Move};
@@ -20,6 +21,7 @@ pub(super) fn expand(draft: &mut Draft<'_>) {
     let because = "the database's history shows every expand step";
     match draft.upgrade.schema.as_ref().map(|s| s.order) {
         Some(MigrateOrder::BeforeRoll) => {
+            shared::commit_windows(draft);
             let approved = approved(draft, ApprovalPoint::Migrate);
             if let Some(extra) = migrate_floors::reached(draft, None).filter(|_| approved) {
                 draft.advance(Move::Expanded, extra, |_| (), because);

@@ -1,11 +1,12 @@
 //! The windows of the services that share the schema. One that was never upgraded has none, so an instance of any
-//! version may be admitted, and contract could not be certified: it is given one before staging begins.
+//! version may be admitted, and contract could not be certified: it is given one before the schema is changed.
 
 use super::super::Draft;
+use crate::contracted;
 use crate::fleet::ServiceFleet;
 use crate::preflight::lowest;
+use crate::reason::Reason;
 use crate::release::need;
-use crate::{contracted, upgrade::migrate_floors};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::window::Window;
@@ -14,37 +15,62 @@ use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion};
 /// How many windows one commit sets: each compares a few keys.
 const WINDOWS_A_COMMIT: usize = 20;
 
-/// Commits a window for each sharing service that has none: the floor is the lowest version that runs, or the one that
-/// contract requires where a person named the service as empty; the ceiling is open. Tells whether it planned any.
+/// Gives each sharing service a window that has none, or one that admits every version; one that this upgrade gave
+/// follows what runs up to what contract requires. The floor is the lowest version that runs, or the required one where a
+/// person named the service as empty; the ceiling is open. Waits for those of which that is not known, and tells whether
+/// all have a window and nothing was planned.
 pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
-    let Some(asked) = draft.spec().schema.as_ref() else { return false };
-    let missing = asked.shared_with.iter().filter_map(|(name, needs)| {
-        let of = draft.fleet.service(name);
-        if migrate_floors::committed(draft.fleet, name).is_some() {
-            return None;
+    let Some(asked) = draft.spec().schema.as_ref() else { return true };
+    let mut floors = Vec::new();
+    let mut known = true;
+    for (name, needs) in &asked.shared_with {
+        let of = draft.fleet.service(name).filter(|of| !of.is_empty());
+        let window = draft.fleet.service(name).and_then(ServiceFleet::window);
+        let ours = window.is_some_and(|window| window.set_by == *draft.id && window.floor < *needs);
+        let is_open = window.is_none_or(|window| window.is_open());
+        if !is_open && !ours {
+            continue;
         }
-        let floor = match of.filter(|of| !of.is_empty()) {
-            Some(of) => lowest(of)?,
-            None => *needs,
-        };
-        Some((name, floor))
-    });
-    let missing: Vec<(&ServiceName, ServiceVersion)> = missing.collect();
-    for batch in missing.chunks(WINDOWS_A_COMMIT) {
-        let commit = batch.iter().fold(draft.commit(), |commit, (name, floor)| {
-            let key = Key::Window((*name).clone());
-            let joined =
-                Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), draft.fleet.revision());
-            let (ceiling, contracted) = (ServiceVersion::MAX, contracted::bound(draft.fleet, name));
-            let body = Window { floor: *floor, ceiling, set_by: draft.id.clone(), contracted };
-            commit.when(Precondition::At(key.clone(), Revision::ABSENT)).when(joined).put(key, body)
-        });
+        match of.map_or(Some(*needs), lowest) {
+            Some(floor) if window.is_none_or(|window| window.floor < floor) => floors.push((name, floor)),
+            Some(_) => {}
+            None if is_open => {
+                of.into_iter().for_each(|of| wait_for_unknown(draft, of));
+                known = false;
+            }
+            None => {}
+        }
+    }
+    for batch in floors.chunks(WINDOWS_A_COMMIT) {
+        let commit = batch.iter().fold(draft.commit(), |commit, (name, floor)| give(draft, commit, name, *floor));
         let commit = contracted::compared(draft.fleet, commit);
         let because =
-            "a service that shares the schema had no window, so any version of it could be admitted";
+            "the service shares the schema, and its window admitted versions that contract does not bear";
         push(draft, commit, batch.iter().map(|(name, _)| *name), "window", because);
     }
-    !missing.is_empty()
+    known && floors.is_empty()
+}
+
+/// Adds to a commit that the service has a window from this floor on, unless an instance of it was admitted meanwhile.
+fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVersion) -> Commit {
+    let key = Key::Window(name.clone());
+    let joined = Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), draft.fleet.revision());
+    let (ceiling, contracted) = (ServiceVersion::MAX, contracted::bound(draft.fleet, name));
+    let body = Window { floor, ceiling, set_by: draft.id.clone(), contracted };
+    let now = draft.fleet.service(name).and_then(ServiceFleet::window);
+    let at = now.map_or(Revision::ABSENT, |now| now.at);
+    let commit = commit.when(Precondition::At(key.clone(), at)).when(joined);
+    match now {
+        Some(now) => commit.put(key, now.record.with(body)),
+        None => commit.put(key, body),
+    }
+}
+
+/// The lowest version that runs cannot be told of these.
+fn wait_for_unknown(draft: &mut Draft<'_>, of: &ServiceFleet) {
+    let service = || of.name().clone();
+    draft.wait_for_any(of.silent().sample(), |nodes| Reason::Silent { service: service(), nodes });
+    draft.wait_for_any(of.unknown().sample(), |nodes| Reason::VersionUnknown { service: service(), nodes });
 }
 
 /// After a rollback these windows admit every version again, as before, unless what runs or was contracted meanwhile

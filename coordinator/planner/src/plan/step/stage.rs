@@ -1,8 +1,9 @@
-//! Stage: agents fetch the new code beside the old, and hold both: a rollback needs no download.
+//! Stage: agents fetch the new code beside the old, and hold both: a rollback needs no download. Services that share the
+//! schema are given a window here: whatever ends the upgrade from now on opens it again.
 
 use super::super::Draft;
 use super::enter::{approved, roll};
-use super::{acknowledged, direct};
+use super::{acknowledged, direct, shared};
 use crate::fleet::{Instance, Known};
 use crate::reason::{Reason, Sample};
 use crate::upgrade::phase::Move;
@@ -16,9 +17,10 @@ pub(super) fn stage(draft: &mut Draft<'_>) {
     direct(draft, &[former.clone(), target.clone()], "the new code is staged beside the old");
     let staged = staged(draft, &[former, target]);
     let acknowledged = acknowledged(draft);
+    let shared = shared::commit_windows(draft);
     let next = if draft.upgrade.schema.is_some() { ApprovalPoint::Expand } else { ApprovalPoint::Roll };
     let approved = approved(draft, next);
-    if draft.has_commits() || !(staged && acknowledged && approved) {
+    if draft.has_commits() || !(staged && acknowledged && shared && approved) {
         return;
     }
     let because = "every node has the new release, its digest verified";

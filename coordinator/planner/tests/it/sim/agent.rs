@@ -72,6 +72,7 @@ impl World {
             in_flight: None,
             witness: Witness::default(),
             fault: None,
+            balancer_unreachable: None,
         };
         let agent = Agent {
             report,
