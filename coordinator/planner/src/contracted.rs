@@ -6,11 +6,12 @@
 //! * Entering contract puts the schema record, and whoever sets a window compares that none was put since: the two
 //!   cannot cross.
 
-use crate::fleet::{Fleet, Stored};
+use crate::fleet::{Fleet, ServiceFleet, Stored};
 use std::fmt;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
 
 /// Why a service may not run a version.
@@ -76,11 +77,30 @@ pub(crate) fn lowest_floor(fleet: &Fleet, service: &ServiceName) -> ServiceVersi
 }
 
 /// The lowest version of a service that can serve with what contracted schemas left: what its window tells agents.
-/// None where that is not known: a schema record cannot be read, or the store was reconciled and may have lost some.
+/// None where that is not known: a schema record cannot be read, or the store was reconciled with a former one and may
+/// have lost some.
 pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {
     let unreadable = fleet.unreadable().any(|(key, ..)| key.kind() == Kind::Schema);
-    let known = !unreadable && fleet.reconciliation().is_none();
-    known.then(|| lowest_floor(fleet, service))
+    let lost = fleet.reconciliation().is_some_and(|word| word.takes_in_a_former_store());
+    (!unreadable && !lost).then(|| lowest_floor(fleet, service))
+}
+
+/// Adds to a commit that the windows of these services name what a schema requires of them from now on: agents then take
+/// out at once what came to run a version below it.
+pub(crate) fn told_to_agents<'a>(
+    fleet: &Fleet,
+    commit: Commit,
+    required: impl Iterator<Item = (&'a ServiceName, &'a ServiceVersion)>,
+) -> Commit {
+    required.fold(commit, |commit, (service, requires)| {
+        let Some(window) = fleet.service(service).and_then(ServiceFleet::window) else { return commit };
+        let contracted = bound(fleet, service).map(|before| before.max(*requires));
+        if window.contracted == contracted {
+            return commit;
+        }
+        let body = Window { contracted, ..window.record.body.clone() };
+        commit.put(Key::Window(service.clone()), window.record.with(body))
+    })
 }
 
 fn highest<'a>(

@@ -50,9 +50,13 @@ impl Faults {
         }
         let good = *phase == Phase::Serving && self.bad == 0;
         if let Some(raised) = &mut self.raised {
-            raised.over = good.then(|| raised.over.unwrap_or(now));
+            if good {
+                raised.over.get_or_insert(now);
+            }
             let since = now.saturating_duration_since(raised.began);
-            raised.lasting |= since >= LASTING && (raised.fell || self.bad_since.is_some());
+            // Bad looks after it was over are another fault, or none.
+            let goes_on = raised.over.is_none() && self.bad_since.is_some();
+            raised.lasting |= since >= LASTING && (raised.fell || goes_on);
             let over = raised.over.map(|over| now.saturating_duration_since(over));
             let told = since >= RECENT && (!raised.lasting || over.is_some_and(|time| time >= RECENT));
             if told && over.is_some() {
@@ -134,6 +138,17 @@ mod tests {
         assert_eq!(reported(&mut story, &mut faults, 15), "rrrrrrrrrrrr---");
         story.seen.ready = false;
         assert_eq!(reported(&mut story, &mut faults, 1), "-", "one bad look is none");
+    }
+
+    #[test]
+    fn two_hiccups_are_no_lasting_fault() {
+        let (mut story, mut faults) = (Story::serving(), Faults::default());
+        for bad in [2, 1, 2, 1] {
+            story.seen.ready = false;
+            assert!(!reported(&mut story, &mut faults, bad).contains(['R', 'L']));
+            story.seen.ready = true;
+            assert!(!reported(&mut story, &mut faults, 5).contains(['R', 'L']));
+        }
     }
 
     #[test]

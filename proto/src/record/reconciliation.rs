@@ -77,6 +77,12 @@ impl Reconciliation {
             && obeyed.revision <= self.revision
     }
 
+    /// Whether the store may have lost records: a claim of a former store was taken in. A word that only disregards
+    /// claims says that none was lost.
+    pub fn takes_in_a_former_store(&self) -> bool {
+        !self.terms.is_empty() || !self.floors.is_empty() || self.revision.exists()
+    }
+
     /// What an instance claimed when a person disregarded it.
     pub fn disregarded_claim(&self, service: &ServiceName, node: &NodeId) -> Option<&Claim> {
         self.disregarded.get(service)?.get(node)

@@ -2,17 +2,18 @@
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
 use crate::certificate::SESSIONS;
-use crate::fleet::{Contradiction, Fleet, Stored};
+use crate::fleet::{Contradiction, Fleet, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
 use crate::reason::Reason;
 use crate::upgrade::way_back;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::record::directive::Directive;
+use tidegate_proto::record::budget::Budget;
+use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Report};
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade, Word};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, NodeId, UpgradeId};
+use tidegate_proto::{Key, NodeId, Revision, UpgradeId};
 
 fn word(moment: &Moment, asker: &Asker) -> Word {
     Word { who: asker.who.clone(), why: asker.why.clone(), accepts: asker.accepts.clone(), at: moment.wall }
@@ -218,12 +219,13 @@ pub fn retry_stopped(
             format!("cannot declare {service}/{node} stopped: its agent reports that it answers as healthy"),
         );
     }
-    let directive = instance.directive.as_ref().filter(|d| d.upgrade == *id && d.disposition.takes_out());
-    let Some(directive) = directive else {
+    let directive = instance.directive.as_ref().filter(|d| d.upgrade == *id);
+    let failed = fleet.exceptions(id, stored).has_failed(node);
+    let Some(directive) = directive.filter(|d| d.disposition.takes_out() || failed) else {
         return refuse(
             RefusalKind::State,
             format!(
-                "cannot declare {service}/{node} stopped: no directive of upgrade {id} takes it out of rotation, so no drain \
+                "cannot declare {service}/{node} stopped: no directive of upgrade {id} takes it out of rotation and none has failed, so no drain \
                  waits for requests in flight; retry it without --declare-stopped"
             ),
         );
@@ -231,7 +233,20 @@ pub fn retry_stopped(
     let key = Key::Directive(service.clone(), node.clone());
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
-    let body = Directive { declared_stopped: true, ..directive.record.body.clone() };
+    let mut body = Directive { declared_stopped: true, ..directive.record.body.clone() };
+    let commit = match body.disposition.takes_out() {
+        true => commit,
+        // Its drain has failed, and it was let back since: what answers nobody is drained again.
+        false => {
+            body.disposition = Disposition::Drain;
+            let budget = Budget { term: moment.leader.term.clone(), taken: 1 };
+            let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
+            commit
+                .when(Precondition::At(Key::Maintenance(node.clone()), Revision::ABSENT))
+                .when(Precondition::At(Key::Budget(service.clone()), at))
+                .put(Key::Budget(service.clone()), budget)
+        }
+    };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
 }
 

@@ -2,7 +2,7 @@
 //! transaction that stores it and enters contract, comparing everything that the read saw.
 
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
-use crate::contracted::bound;
+use crate::contracted::told_to_agents;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft};
@@ -14,7 +14,6 @@ use tidegate_proto::key::Kind;
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
-use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{ApprovalPoint, SpecSchema};
 use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
 
@@ -199,7 +198,7 @@ fn commits(
 
     let mut draft = Draft::new(fleet, moment, id, upgrade, moment.next_event);
     let extra = compared(fleet, binding, schema, certificate.read_at);
-    let extra = told_to_agents(fleet, contracted(extra, binding, schema), schema);
+    let extra = told_to_agents(fleet, contracted(extra, binding, schema), schema.services.iter());
     draft.advance(
         Move::Certified(certificate.digest()),
         put_pages(extra, last),
@@ -251,21 +250,6 @@ fn contracted(commit: Commit, binding: &SchemaBinding, schema: &Stored<Schema>) 
         *known = (*known).max(*requires);
     }
     commit.put(Key::Schema(binding.id.clone()), schema.record.with(body))
-}
-
-/// Adds to a commit that the windows of all services that share the schema name what it requires from now on: agents
-/// then take out at once what came to run a version below it.
-fn told_to_agents(fleet: &Fleet, commit: Commit, schema: &Stored<Schema>) -> Commit {
-    schema.services.iter().fold(commit, |commit, (service, requires)| {
-        let Some(window) = fleet.service(service).and_then(ServiceFleet::window) else { return commit };
-        let before = bound(fleet, service);
-        let contracted = before.map(|before| before.max(*requires));
-        if window.contracted == contracted {
-            return commit;
-        }
-        let body = Window { contracted, ..window.record.body.clone() };
-        commit.put(Key::Window(service.clone()), window.record.with(body))
-    })
 }
 
 /// Splits a text into pages, never inside a character.

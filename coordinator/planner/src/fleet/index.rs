@@ -52,6 +52,8 @@ pub(super) struct Index {
     pub(super) out: Groups<()>,
     /// How many are in rotation, healthy or not.
     pub(super) in_rotation: usize,
+    /// How many are in rotation and healthy, whatever version they run.
+    pub(super) well: usize,
     /// How many get no requests, or are on their way in or out, by evidence or by order.
     pub(super) away: usize,
     pub(super) domains_away: Tally<Arc<str>>,
@@ -81,6 +83,7 @@ pub(super) struct Facets {
     known: Known,
     out: bool,
     exposure: Exposure,
+    well: bool,
     acknowledged: Revision,
     wave: u32,
     /// None = done, or nothing is to be done.
@@ -160,6 +163,7 @@ impl Facets {
             known,
             out: !in_service,
             exposure: instance.exposure(),
+            well: instance.is_well(),
             acknowledged: instance.acknowledged(),
             // A page that the last drawing left behind may name a wave that there is not any more.
             wave: view.map_or(0, |v| instance.wave.map_or(v.last_wave, |wave| wave.min(v.last_wave))),
@@ -259,6 +263,8 @@ impl Index {
         self.out.shift(place, was, now);
         let (was, now) = is(|f| f.exposure == Exposure::In);
         count(&mut self.in_rotation, was, now);
+        let (was, now) = is(|f| f.well);
+        count(&mut self.well, was, now);
         let (was, now) = is(|f| f.exposure.is_away());
         count(&mut self.away, was, now);
         let (was, now) = is(|f| f.done);

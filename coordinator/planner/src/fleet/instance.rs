@@ -9,6 +9,7 @@ use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::{NodeId, Release, ReleaseTag, Revision, ServiceVersion, UpgradeId, mutant};
 
 /// An instance.
@@ -61,7 +62,7 @@ pub enum Exposure {
 
 impl Exposure {
     /// Whether it is not counted among those that requests can reach.
-    pub(super) fn is_away(self) -> bool {
+    pub(crate) fn is_away(self) -> bool {
         matches!(self, Self::Between | Self::Away)
     }
 }
@@ -145,6 +146,13 @@ impl Instance {
         }
     }
 
+    /// Whether it answers requests well as far as is seen, whatever version it runs: to take it out costs what it costs to
+    /// take one out that is in service.
+    pub fn is_well(&self) -> bool {
+        let healthy = self.report.as_ref().is_some_and(|report| report.health == Health::Healthy);
+        healthy && self.exposure() == Exposure::In
+    }
+
     /// Whether it is healthy and on its way into rotation: it is waited for.
     pub fn is_coming(&self) -> bool {
         self.report.as_ref().is_some_and(|r| r.step == Step::Verifying && r.health == Health::Healthy)
@@ -166,9 +174,26 @@ impl Instance {
         let obeyed = self.has_accepted();
         match &directive.disposition {
             Disposition::Drain | Disposition::Stop => true,
-            Disposition::Replace { release } => !(obeyed && self.known() == Known::At(release.version)),
+            Disposition::Replace { release } => !(obeyed && self.has_come_to(release)),
             Disposition::Serve { returning } => *returning && !obeyed,
         }
+    }
+
+    /// Whether it was replaced, as far as is seen.
+    fn has_come_to(&self, release: &Release) -> bool {
+        self.known() == Known::At(release.version) || self.has_changed_in_rotation()
+    }
+
+    /// Whether it is in rotation under an order that takes it out, which its agent has accepted: its agent leaves that
+    /// step as soon as it accepts, so the order was carried out, and since then the probe fails or another version runs.
+    pub fn has_changed_in_rotation(&self) -> bool {
+        let serves = |report: &Stored<Report>| {
+            matches!(report.step, Step::Serving | Step::Refused { .. }) && report.rotation == Rotation::In
+        };
+        self.has_accepted()
+            && self.known() != Known::Silent
+            && self.report.as_ref().is_some_and(serves)
+            && self.directive.as_ref().is_some_and(|d| matches!(d.disposition, Disposition::Replace { .. }))
     }
 
     /// Whether it was seen serving with `release`, in rotation and healthy.
@@ -196,6 +221,14 @@ impl Instance {
         report.map_or(Revision::ABSENT, |report| report.window)
     }
 
+    /// Whether the version that its agent says runs is one that a window admits. What is known of it may be lower: gates
+    /// go by its last admission as well.
+    pub fn runs_admitted(&self, window: Option<&Stored<Window>>) -> bool {
+        let runs = self.report.as_ref().and_then(|report| report.version);
+        runs.is_some_and(|version| window.is_none_or(|window| window.admits(version)))
+            && matches!(self.known(), Known::At(_))
+    }
+
     /// The version that runs as far as its agent says, admitted or not; of a silent one the last that was admitted.
     pub fn last_seen(&self) -> Option<ServiceVersion> {
         let reported = self.report.as_ref().and_then(|report| report.runs());
@@ -214,7 +247,7 @@ impl Instance {
 
     /// What goes wrong with it since it was verified, where no person keeps it out.
     pub fn fault(&self) -> Option<&Fault> {
-        let report = self.report.as_ref().filter(|_| !self.is_kept_out())?;
+        let report = self.report.as_ref().filter(|_| !self.is_kept_out() && !self.contradicts)?;
         report.fault.as_deref()
     }
 

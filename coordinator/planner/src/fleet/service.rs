@@ -298,6 +298,11 @@ impl ServiceFleet {
         self.index.in_rotation
     }
 
+    /// How many are in rotation and healthy, whatever version they run.
+    pub fn well(&self) -> usize {
+        self.index.well
+    }
+
     /// How many get no requests: out of rotation by evidence, by a person or by an order; on their way in or out; or
     /// silent.
     pub fn away(&self) -> usize {

@@ -5,8 +5,8 @@
 //! ever gave is beyond its own records, and no directive of a term is younger than the term that followed.
 //!
 //! An agent's word counts for its own node. What contradicts the store on one node alone stops nothing else: that
-//! node's instances count as silent and out. Where a second node, a database or a coordinator contradicts the store as
-//! well, nothing acts.
+//! node's instances count as silent and out. Where a second node makes the same claim, or a database or a coordinator
+//! contradicts the store as well, nothing acts.
 
 use super::{Fleet, Instance, Stored};
 use crate::moment::SchemaFacts;
@@ -68,9 +68,9 @@ impl fmt::Display for Against {
 pub enum Contradiction {
     /// Not at all.
     None,
-    /// By the agent of one node, and by nothing else: its word counts for that node.
+    /// By agents that are each alone with their claim: an agent's word counts for its own node.
     OneNode,
-    /// By more than one node, a database or a coordinator: nothing acts.
+    /// By two nodes that make the same claim, by a database or by a coordinator: nothing acts.
     Supported,
 }
 
@@ -237,10 +237,31 @@ impl Fleet {
         if self.witnesses.fell.is_some() || self.unknown_to_store_of_upgrades(databases).next().is_some() {
             return Contradiction::Supported;
         }
-        let mut nodes = self.witnesses.against.keys().map(|(_, node)| node);
-        let Some(first) = nodes.next() else { return Contradiction::None };
-        let alone = nodes.all(|node| node == first) && !mutant::is("claim-of-one-node-is-applied");
-        if alone { Contradiction::OneNode } else { Contradiction::Supported }
+        if self.witnesses.against.is_empty() {
+            return Contradiction::None;
+        }
+        let supported = self.is_claimed_by_two_nodes() || mutant::is("claim-of-one-node-is-applied");
+        if supported { Contradiction::Supported } else { Contradiction::OneNode }
+    }
+
+    /// Whether two nodes say the same against the store: that they obeyed one term which it does not know; or one that it
+    /// is behind, and another one anything.
+    fn is_claimed_by_two_nodes(&self) -> bool {
+        let mut terms: BTreeMap<&TermId, &NodeId> = BTreeMap::new();
+        let (mut nodes, mut ahead) = (BTreeSet::new(), false);
+        let mut shared = false;
+        for (_, instance, against) in self.contradicted_by() {
+            nodes.insert(&instance.node);
+            let obeyed = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.obeyed().revision);
+            ahead |= obeyed > self.revision();
+            match against {
+                Against::UnknownTerm(term) => {
+                    shared |= terms.insert(term, &instance.node).is_some_and(|node| *node != instance.node);
+                }
+                _ => ahead = true,
+            }
+        }
+        shared || ahead && nodes.len() > 1
     }
 
     /// Why nothing may act: the database of an upgrade, a coordinator, or the agents of more than one node contradict

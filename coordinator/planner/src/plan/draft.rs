@@ -119,8 +119,11 @@ impl<'a> Draft<'a> {
         true
     }
 
-    pub(crate) fn waits_for_approval(&self) -> bool {
-        self.reasons.iter().any(|reason| matches!(reason, Reason::Approval { .. }))
+    /// Whether what is waited for is an approval, or the floor of another service: neither comes sooner by a deadline.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        let others =
+            |reason: &Reason| matches!(reason, Reason::Approval { .. } | Reason::MigrateFloor { .. });
+        self.reasons.iter().any(others)
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -249,16 +252,24 @@ impl<'a> Draft<'a> {
 
     /// A new window for the service, with its preconditions; nothing where it stands already.
     pub(crate) fn window(&self, commit: Commit, floor: ServiceVersion, ceiling: ServiceVersion) -> Commit {
+        self.window_above(commit, floor, ceiling, ServiceVersion::ABSENT)
+    }
+
+    /// The same, where from the same transaction on a schema requires at least this version.
+    pub(crate) fn window_above(
+        &self,
+        commit: Commit,
+        floor: ServiceVersion,
+        ceiling: ServiceVersion,
+        required: ServiceVersion,
+    ) -> Commit {
         let service = self.spec().service.clone();
         let (now, at) = self.service().map_or((None, Revision::ABSENT), |s| (s.window(), s.window_at()));
-        let stands = now.is_some_and(|window| {
-            window.floor == floor && window.ceiling == ceiling && window.set_by == *self.id
-        });
-        if stands {
+        let contracted = contracted::bound(self.fleet, &service).map(|before| before.max(required));
+        let body = Window { floor, ceiling, set_by: self.id.clone(), contracted };
+        if now.is_some_and(|window| window.record.body == body) {
             return commit;
         }
-        let contracted = contracted::bound(self.fleet, &service);
-        let body = Window { floor, ceiling, set_by: self.id.clone(), contracted };
         // Rule 8: whatever lowers a floor compares what releases need of it.
         let lowers = now.is_some_and(|window| floor < window.floor);
         let commit = if lowers { need::same(self.fleet, commit, &service) } else { commit };

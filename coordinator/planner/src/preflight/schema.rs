@@ -37,6 +37,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
     let mut found = unheard(of, floor.is_none());
     if let Some(window) = window.filter(|window| window.floor < needs)
         && lowest(of).is_some_and(|lowest| lowest >= needs)
+        && fleet.lock(name).is_none()
     {
         found.push(blocker(format!(
             "{name} shares the schema: contract waits until its floor is {needs}, its window is {}, and no instance runs a version below {needs}; raise it first: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",

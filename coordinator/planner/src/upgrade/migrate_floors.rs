@@ -6,6 +6,7 @@
 //! * Where old programs cannot read migrated rows, the same transaction writes what was required into the schema's
 //!   record: no service goes back below it.
 
+use crate::contracted;
 use crate::fleet::{Fleet, Stored};
 use crate::plan::Draft;
 use crate::reason::Reason;
@@ -59,8 +60,18 @@ pub(crate) fn reached(draft: &mut Draft<'_>, own: Option<ServiceVersion>) -> Opt
     let binds = schema.filter(|_| !binding.old_reads_migrated && !required.is_empty());
     if let Some(schema) = binds {
         commit = bound_by(commit, binding, schema, &required);
+        // The transaction that raises the own floor writes its window itself.
+        let others =
+            required.iter().filter(|(service, _)| own.is_none() || **service != draft.spec().service);
+        commit = contracted::told_to_agents(draft.fleet, commit, others);
     }
     (!waits).then_some(commit)
+}
+
+/// What the migrated rows require of the upgraded service.
+pub(crate) fn bound_of_own(spec: &Spec, binding: &SchemaBinding) -> ServiceVersion {
+    let floor = required(spec, binding).get(&spec.service).copied();
+    floor.filter(|_| !binding.old_reads_migrated).unwrap_or(ServiceVersion::ABSENT)
 }
 
 /// Adds that from now on the schema requires these versions: its rows are about to become unreadable below them.

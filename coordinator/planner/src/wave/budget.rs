@@ -9,6 +9,8 @@
 //!   unhealthy one in rotation became healthy at once: orders then still leave `min_in_service`, and no more than
 //!   `max_unavailable` of one domain get no requests. So a hiccup of all takes no more out than a roll would, and a
 //!   fleet that is unhealthy for good still moves, one after the other.
+//! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
+//!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
 use crate::fleet::{Exposure, Instance, NO_DOMAIN, ServiceFleet};
 use crate::reason::{Causes, Reason, Sample};
@@ -27,6 +29,9 @@ pub struct Budget {
     max_unavailable: usize,
     in_service: usize,
     min_in_service: usize,
+    /// How many are healthy in rotation, whatever version they run, and how many there are.
+    well: usize,
+    whole: usize,
     reach: Reach,
 }
 
@@ -92,6 +97,8 @@ impl Budget {
             max_unavailable,
             in_service,
             min_in_service,
+            well: fleet.well(),
+            whole,
             reach: Reach::of(fleet, one_domain),
         }
     }
@@ -118,13 +125,14 @@ impl Budget {
             }
         }
         self.room -= 1;
+        self.well = self.well.saturating_sub(1);
         true
     }
 
-    /// Takes one out of the budget that may get requests and is unhealthy; false where it does not allow that.
+    /// Takes one out of the budget that may get requests and is not in service; false where it does not allow that.
     pub fn take_unhealthy(&mut self, instance: &Instance, label: Option<&str>) -> bool {
         let exposure = instance.exposure();
-        if !self.may_take_unhealthy(exposure) {
+        if !self.may_take_unhealthy(exposure) || instance.is_well() && !self.may_take_well() {
             return false;
         }
         let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
@@ -135,6 +143,7 @@ impl Budget {
         if self.one_domain && !fits {
             return false;
         }
+        self.well -= usize::from(instance.is_well());
         let reach = &mut self.reach;
         reach.domain = Some(domain.to_owned());
         reach.inside -= usize::from(exposure == Exposure::In);
@@ -148,6 +157,11 @@ impl Budget {
     pub fn is_spent_for_unhealthy(&self) -> bool {
         let each = [Exposure::In, Exposure::Possible, Exposure::Between];
         !each.into_iter().any(|exposure| self.may_take_unhealthy(exposure))
+    }
+
+    fn may_take_well(&self) -> bool {
+        let missing = self.whole - self.well;
+        self.reach.overdue || self.well > self.min_in_service && missing < self.max_unavailable
     }
 
     fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
@@ -175,14 +189,14 @@ impl Budget {
         (holds || reach.overdue) && !(self.one_domain && reach.domains > 1)
     }
 
-    /// How many more are out than the spec leaves, so that so many which are not stopped yet go back. Those that are on
+    /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those that are on
     /// their way back count as out until they are there.
     pub fn lacks(&self) -> usize {
         if self.domains_out > 1 {
             return usize::MAX;
         }
-        let few = self.min_in_service.saturating_sub(self.in_service);
-        few.max(self.out.count.saturating_sub(self.max_unavailable))
+        let few = self.min_in_service.saturating_sub(self.well);
+        few.max((self.whole - self.well).saturating_sub(self.max_unavailable))
     }
 
     /// How many may be under way at once.

@@ -94,6 +94,40 @@ fn cordon_is_named_and_fails_nothing() {
 }
 
 #[test]
+fn recovered_failure_beside_the_floor_of_another_service_fails_nothing() {
+    let schema =
+        json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry", "shared_with": {"scheduler": 2}});
+    let mut world = World::at_version_1(3);
+    crate::sharing::runs_scheduler(&mut world, 1);
+    let failures = json!({"tolerate": 1, "per_wave": 1});
+    let floors = crate::sharing::after_the_roll_under_the_floor_of_both();
+    world.start_bound(spec(json!({"schema": schema, "failures": failures})), floors).unwrap();
+    world.run();
+    let n = node(1);
+    crate::faults::fails(&mut world, &n, true, true);
+    world.turn();
+    crate::faults::recovers(&mut world, &n);
+    let at_rest = world.run();
+    assert_eq!(world.failures().len(), 1);
+    assert!(says(&at_rest, "scheduler"), "{:?}", at_rest.waiting);
+    assert!(matches!(after_the_deadline(&mut world), Phase::Roll { .. }));
+    assert_eq!(world.upgrade().unwrap().stalled_ms, 0, "the count begins again");
+}
+
+#[test]
+fn dry_run_says_first_that_the_store_is_contested() {
+    let mut world = World::at_version_1(3);
+    for n in [0, 1] {
+        world.agents.get_mut(&node(n)).unwrap().report.witness.term =
+            Some("of-another-store".parse().unwrap());
+        world.publish(&node(n));
+    }
+    let found = preview(&world, json!({}));
+    assert!(found[0].blocks && found[0].what.contains("of-another-store"), "{found:?}");
+    assert!(found[0].what.contains("records that may be older than what the agents obeyed"), "{found:?}");
+}
+
+#[test]
 fn approval_after_the_last_wave_fails_nothing() {
     let mut world = World::at_version_1(3);
     world.start(spec(json!({"approvals": [ApprovalPoint::Remove]}))).unwrap();

@@ -25,7 +25,7 @@ fn two() -> ServiceVersion {
 }
 
 /// An instance is not healthy any more; its agent says so of it.
-fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
+pub fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
     let agent = world.agents.get_mut(n).unwrap();
     agent.ill_at = Some(i64::from(agent.release.version.get()));
     let report = &mut agent.report;
@@ -36,7 +36,7 @@ fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
 }
 
 /// It is healthy again.
-fn recovers(world: &mut World, n: &NodeId) {
+pub fn recovers(world: &mut World, n: &NodeId) {
     let agent = world.agents.get_mut(n).unwrap();
     agent.ill_at = None;
     let report = &mut agent.report;
@@ -136,6 +136,21 @@ fn fault_that_old_and_new_share_pauses_and_is_not_counted() {
     world.resume();
     world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", world.upgrade().unwrap().paused);
+}
+
+#[test]
+fn old_instance_that_serves_well_again_shares_nothing() {
+    let (mut world, first) = in_the_second_wave(json!({}));
+    let old = old_ones(&world);
+    fails(&mut world, &old[0], false, true);
+    let reported = world.agents[&old[0]].report.fault.clone();
+    recovers(&mut world, &old[0]);
+    world.agents.get_mut(&old[0]).unwrap().report.fault = reported;
+    world.publish(&old[0]);
+    fails(&mut world, &first[0], true, true);
+    world.turn();
+    assert_eq!(world.upgrade().unwrap().paused, None);
+    assert!(world.failures().iter().all(|(_, _, counts)| *counts), "{:?}", world.failures());
 }
 
 #[test]

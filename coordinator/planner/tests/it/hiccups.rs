@@ -264,3 +264,26 @@ proptest! {
         prop_assert!(world.phase().is_over(), "{:?}: {:?}", world.phase(), last.waiting);
     }
 }
+
+#[test]
+fn probes_that_fail_take_nobody_out_of_a_rollback_beyond_capacity() {
+    let approvals = json!({"approvals": ["remove"], "min_in_service": 3, "max_unavailable": 1});
+    let mut world = rolling(4, approvals);
+    world.run();
+    assert_eq!(world.versions(), [2; 4]);
+    for n in nodes(&world) {
+        world.agents.get_mut(&n).unwrap().report.version = None;
+        world.publish(&n);
+    }
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    for _ in 0..400 {
+        world.turn();
+        world.agents_step();
+        assert!(in_rotation(&world) >= 3, "{} answer 200", in_rotation(&world));
+    }
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}

@@ -2,8 +2,12 @@
 
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
-use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, ServiceVersion, Value};
 
 fn in_rotation(world: &World) -> usize {
@@ -66,6 +70,156 @@ fn drained_one_goes_back_once_its_version_is_admitted_and_the_next_is_drained() 
     let last = world.run();
     assert_eq!((in_rotation(&world), world.versions()), (3, vec![2; 3]));
     assert!(last.waiting.is_empty(), "{:?}", last.waiting);
+}
+
+#[test]
+fn version_put_back_while_rows_are_migrated_is_moved() {
+    let mut world = World::at_version_1(3);
+    let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
+        "approvals": ["remove"], "min_in_service": 2});
+    world.start_with_schema(spec(schema), MigrateOrder::AfterRoll);
+    world.run();
+    assert_eq!(world.phase(), Phase::Migrate);
+    (0..2).for_each(|n| put_back(&mut world, n, 1));
+    for _ in 0..60 {
+        world.turn();
+        world.agents_step();
+        assert!(in_rotation(&world) >= 2);
+    }
+    assert_eq!((world.phase(), world.versions()), (Phase::Migrate, vec![2; 3]));
+}
+
+#[test]
+fn record_that_cannot_be_read_holds_nobody_else() {
+    let mut world = completed();
+    let key = Key::Directive(service(), node(0));
+    world.store.spoil(&key);
+    (0..2).for_each(|n| put_back(&mut world, n, 1));
+    let at_rest = world.run();
+    assert_eq!(world.agents[&node(1)].report.rotation, Rotation::Out, "{:?}", at_rest.waiting);
+}
+
+/// The window is a person's, so that no upgrade has set it.
+fn window_of_a_person(world: &mut World) {
+    let body = Window {
+        floor: release(2).version,
+        ceiling: release(2).version,
+        set_by: "operator".parse().unwrap(),
+        contracted: Some(ServiceVersion::ABSENT),
+    };
+    world.store.put(Key::Window(service()), body);
+    world.agents_step();
+}
+
+#[test]
+fn capacity_of_the_last_upgrade_holds_under_a_window_that_a_person_set() {
+    let mut world = completed();
+    window_of_a_person(&mut world);
+    (0..2).for_each(|n| put_back(&mut world, n, 1));
+    world.fall_silent(2);
+    world.run();
+    assert_eq!(in_rotation(&world), 3, "two must stay, and of the third nothing is known");
+}
+
+#[test]
+fn healthy_version_is_not_drained_beside_one_that_is_unready() {
+    let mut world = completed();
+    world.set_unready(&node(2), true);
+    put_back(&mut world, 0, 1);
+    world.run();
+    assert_eq!(in_rotation(&world), 3, "n0 answers well, and n2 does not: two must");
+    world.set_unready(&node(2), false);
+    world.run();
+    assert_eq!(in_rotation(&world), 2);
+}
+
+#[test]
+fn one_domain_at_a_time_is_drained_also_beside_one_on_its_way_in() {
+    let mut world = World::at_version_1(6);
+    world.start(spec(json!({"min_in_service": 2, "max_unavailable": 2, "failure_domain": "zone"}))).unwrap();
+    world.run();
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.step, report.rotation) = (Step::Verifying, Rotation::Returning);
+    world.agents.get_mut(&node(0)).unwrap().idle = None;
+    world.agents.get_mut(&node(0)).unwrap().unready = true;
+    world.publish(&node(0));
+    put_back(&mut world, 1, 1);
+    world.turn();
+    world.agents_step();
+    world.run();
+    assert_eq!(world.agents[&node(1)].report.rotation, Rotation::In, "n0 is of another zone and not back");
+    put_back(&mut world, 3, 1);
+    world.run();
+    assert_ne!(world.agents[&node(3)].report.rotation, Rotation::In, "n3 is of the zone of n0");
+}
+
+#[test]
+fn drain_that_failed_is_named_and_ends_when_the_version_is_admitted() {
+    let mut world = completed();
+    world.agents.get_mut(&node(0)).unwrap().undrainable = true;
+    put_back(&mut world, 0, 1);
+    world.run();
+    let agent = world.agents.get_mut(&node(0)).unwrap();
+    agent.report.rotation = Rotation::Leaving;
+    assert!(matches!(agent.report.step, Step::Failed { .. }), "{:?}", agent.report.step);
+    world.publish(&node(0));
+    let at_rest = world.run();
+    let said = at_rest.waiting[&upgrade_id()][0].to_string();
+    assert!(said.contains("n0 (failed draining: a balancer does not let go)"), "{said}");
+    let agent = world.agents.get_mut(&node(0)).unwrap();
+    (agent.undrainable, agent.idle, agent.release) = (false, None, release(2));
+    agent.report.version = Some(release(2).version);
+    world.admit(&node(0));
+    world.publish(&node(0));
+    world.run();
+    assert_eq!(in_rotation(&world), 3);
+}
+
+#[test]
+fn drained_node_on_which_nothing_runs_any_more_is_left_to_its_agent() {
+    let mut world = completed();
+    put_back(&mut world, 0, 1);
+    world.run();
+    assert_eq!(in_rotation(&world), 2);
+    let agent = world.agents.get_mut(&node(0)).unwrap();
+    (agent.report.version, agent.report.health, agent.idle) = (None, Health::Unknown, None);
+    agent.release = release(2);
+    world.publish(&node(0));
+    world.run();
+    let Value::Directive(directive) = &world.store.keys[&Key::Directive(service(), node(0))].0 else {
+        panic!()
+    };
+    assert_eq!(directive.body.disposition, Disposition::Serve { returning: true });
+}
+
+#[test]
+fn what_was_drained_before_its_wave_waits_for_it() {
+    let mut world = World::at_version_1(4);
+    let canary = json!({"strategy": {"canary": {"steps": [1, 3]}}, "approvals": ["roll"], "min_in_service": 2,
+        "max_unavailable": 2});
+    world.start(spec(canary)).unwrap();
+    world.run();
+    put_back(&mut world, 3, 3);
+    world.run();
+    assert!(matches!(world.agents[&node(3)].report.step, Step::Drained { .. }), "outside [1, 1]");
+    let asker = Asker { who: "op".into(), why: "seen".into(), accepts: Default::default() };
+    let commit =
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker)
+            .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.until_roll();
+    for _ in 0..100 {
+        if !matches!(world.phase(), Phase::Roll { wave: 0 }) {
+            break;
+        }
+        let first = world.store.fleet().service(&service()).unwrap().get(&node(3)).unwrap().wave == Some(0);
+        assert!(first || world.agents[&node(3)].release == release(3), "it is replaced before its wave");
+        world.turn();
+        world.agents_step();
+    }
+    world.run();
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 4]));
 }
 
 fn contracted_in_window(world: &World) -> Option<ServiceVersion> {

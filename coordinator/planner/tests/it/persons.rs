@@ -4,6 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::{InstanceId, Key, Value};
@@ -222,6 +223,31 @@ fn what_has_been_waited_in_a_phase_without_a_count_of_its_own_is_kept() {
     assert!(world.store.commit(&planned.commit));
     assert_eq!(world.upgrade().unwrap().phase_ms, 6_000);
     assert!(tidegate_planner::plan(world.store.fleet(), &world.moment()).actions.is_empty(), "once");
+}
+
+#[test]
+fn instance_whose_drain_failed_is_declared_stopped_also_after_it_was_let_back() {
+    let mut world = World::at_version_1(3);
+    let failures = json!({"tolerate": 1, "per_wave": 1});
+    world.start(spec(json!({"min_in_service": 1, "failures": failures}))).unwrap();
+    world.until("one drains", |world| world.agents.values().any(|a| a.report.step == Step::Draining));
+    let n = world.agents.iter().find(|(_, a)| a.report.step == Step::Draining).unwrap().0.clone();
+    let agent = world.agents.get_mut(&n).unwrap();
+    (agent.undrainable, agent.unready) = (true, true);
+    world.publish(&n);
+    let disposition = |world: &World| match &world.store.keys[&Key::Directive(service(), n.clone())].0 {
+        tidegate_proto::Value::Directive(record) => record.body.disposition.clone(),
+        other => panic!("{other:?}"),
+    };
+    world.until("it is let back", |world| disposition(world) == Disposition::Serve { returning: true });
+    let report = &mut world.agents.get_mut(&n).unwrap().report;
+    report.health = tidegate_proto::record::report::Health::Unhealthy;
+    world.publish(&n);
+    let asker = ask::Asker { why: "it crashed".into(), ..asker() };
+    let declared =
+        ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker).unwrap();
+    carry_out(&mut world, declared);
+    assert_eq!(disposition(&world), Disposition::Drain);
 }
 
 #[test]

@@ -187,6 +187,24 @@ fn claim_of_one_node_stops_nothing_else_and_is_not_applied() {
     let word = world.store.fleet().reconciliation().unwrap();
     assert_eq!(word.revision, Revision::ABSENT, "terms do not count on from what it made up");
     assert_eq!(world.store.fleet().contradicted_by().count(), 0);
+    world.start(spec(json!({"min_in_service": 2}))).unwrap();
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    let set = world.store.fleet().service(&service()).unwrap().window().unwrap();
+    assert_eq!(set.contracted, Some(version(1)), "no record was lost, so what was contracted is known");
+}
+
+#[test]
+fn different_claims_of_two_nodes_stop_nothing_else() {
+    let mut world = with_a_liar(0);
+    let claim = |world: &mut World, term: &str| {
+        let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+        report.witness.term = Some(term.parse().unwrap());
+        world.publish(&node(2));
+        world.store.fleet().unreconciled(&world.moment().schemas)
+    };
+    assert_eq!(claim(&mut world, "of-another-store"), None, "each is alone with its claim");
+    assert_eq!(world.store.fleet().contradicted_by().count(), 2, "and both are closed");
+    assert!(claim(&mut world, "made-up").is_some(), "two nodes that say the same are believed");
 }
 
 #[test]

@@ -76,21 +76,24 @@ fn set_floor(world: &mut World, of: &ServiceName, floor: i64) {
 
 /// Another upgrade has set it.
 fn set_window(world: &mut World, of: &ServiceName, floor: i64, ceiling: ServiceVersion) {
-    let body = Window {
-        floor: version(floor),
-        ceiling,
-        set_by: "other".parse().unwrap(),
-        contracted: None,
-    };
+    let body = Window { floor: version(floor), ceiling, set_by: "other".parse().unwrap(), contracted: None };
     world.store.put(Key::Window(of.clone()), body);
+}
+
+/// An instance of the scheduler, at this version.
+pub fn runs_scheduler(world: &mut World, number: i64) {
+    runs(world, &scheduler(), 7, number);
+}
+
+pub fn after_the_roll_under_the_floor_of_both() -> SchemaBinding {
+    requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)])
 }
 
 /// Both at version 1, and an upgrade that migrates after the roll, under the floor of both.
 fn nova() -> World {
     let mut world = World::at_version_1(3);
     runs(&mut world, &scheduler(), 7, 1);
-    let floors = requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)]);
-    world.start_bound(shared(json!({})), floors).unwrap();
+    world.start_bound(shared(json!({})), after_the_roll_under_the_floor_of_both()).unwrap();
     world
 }
 
@@ -194,6 +197,14 @@ fn migrated_rows_that_old_programs_cannot_read_bind_the_required() {
     world.until("it migrates", |world| world.phase() == Phase::Migrate);
     let forbidden = tidegate_planner::contracted::forbids(world.store.fleet(), &scheduler(), version(1));
     assert!(forbidden.is_some(), "scheduler may go back to a version that cannot read the rows");
+    for of in [service(), scheduler()] {
+        let window = world.store.fleet().service(&of).unwrap().window().unwrap();
+        assert_eq!(
+            window.contracted,
+            Some(version(2)),
+            "the agents of {of} take out what cannot read the rows"
+        );
+    }
 }
 
 #[test]
@@ -269,7 +280,11 @@ fn a_sharing_service_of_which_one_is_silent_keeps_stage_and_is_named() {
     assert!(world.store.commit(&tidegate_proto::Commit::new().delete(report)));
     let last = world.run();
     assert_eq!(world.phase(), Phase::Stage);
-    assert!(last.waiting[&upgrade_id()].iter().any(|r| r.to_string().contains("scheduler")), "{:?}", last.waiting);
+    assert!(
+        last.waiting[&upgrade_id()].iter().any(|r| r.to_string().contains("scheduler")),
+        "{:?}",
+        last.waiting
+    );
     assert_eq!(window(&world, &scheduler()), None);
 }
 

@@ -22,8 +22,10 @@ pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
         return weigh(draft, service);
     }
     let recent = failed.iter().all(|i| is_recent(i));
-    // What else began with a fault that is not recent is unknown.
-    let alike: Vec<_> = old.into_iter().filter(|i| is_recent(i) || !recent).collect();
+    // What else began with a fault that is not recent is unknown. One that serves well again, after a hiccup, has no
+    // cause in common with what fails for good.
+    let ails = |i: &Instance| !i.is_in_service() || i.fault().is_some_and(|fault| fault.lasting);
+    let alike: Vec<_> = old.into_iter().filter(|i| ails(i) && (is_recent(i) || !recent)).collect();
     let found: Vec<_> = failed
         .into_iter()
         .map(|i| (i, format!("it was verified, and failed afterwards: {}", i.fault_words())))

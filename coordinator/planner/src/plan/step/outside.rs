@@ -1,9 +1,10 @@
 //! Instances that came to run a version outside the window while they were in rotation. Their agents leave them there,
 //! because only here is known how many others serve: they are drained within capacity. What was drained goes back once
-//! the window admits what runs. An upgrade in a phase in which instances are moved does both by itself.
+//! the window admits what runs; where nothing runs any more, once it is drained, because its agent starts only what is
+//! admitted. An upgrade in a phase in which instances are moved does both by itself.
 
 use super::super::action::{Action, PlannedCommit};
-use crate::fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Stored};
+use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::reason::{Causes, Reason};
 use crate::wave::budget::Budget;
@@ -13,7 +14,7 @@ use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::budget::Budget as BudgetRecord;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::event::Event;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Health, Step};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
@@ -46,7 +47,7 @@ pub(in crate::plan) fn turn(
 /// Why instances of a service are drained, or stay out after that, without a wave of an upgrade.
 pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
     let window = service.window()?;
-    let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_drained(i)).peekable();
+    let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_to_drain(i)).peekable();
     concerned.peek()?;
     if is_moved_by_upgrade(fleet, service) || is_unreadable(fleet, service) {
         return None;
@@ -58,11 +59,22 @@ pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
 /// In rotation with a version that the window does not admit.
 fn is_left_in_rotation(instance: &Instance) -> bool {
     let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
-    refused && instance.exposure() == Exposure::In
+    refused && instance.exposure() == Exposure::In && instance.unreadable.is_empty()
 }
 
-fn is_drained(instance: &Instance) -> bool {
-    instance.is_drained() && instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain)
+fn is_to_drain(instance: &Instance) -> bool {
+    let drains = instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
+    drains && instance.unreadable.is_empty()
+}
+
+/// Whether its drain came to an end, good or bad.
+fn has_ended_draining(instance: &Instance) -> bool {
+    is_to_drain(instance) && (instance.is_drained() || instance.failure().is_some())
+}
+
+/// Whether nothing runs, or nothing that tells a version.
+fn runs_nothing(instance: &Instance) -> bool {
+    instance.report.as_ref().is_some_and(|r| r.runs().is_none() && r.health != Health::Healthy)
 }
 
 /// Whether instances get their orders from an upgrade now. One that is paused takes nobody out, and neither does this.
@@ -88,7 +100,7 @@ struct Place<'a> {
     service: &'a ServiceFleet,
     window: &'a Stored<Window>,
     active: Option<(&'a UpgradeId, &'a Stored<Upgrade>)>,
-    /// Of the active upgrade, or of the one that set the window: its capacity still holds.
+    /// Of the active upgrade, of the one that set the window, or of the last one: its capacity still holds.
     spec: Option<&'a Spec>,
 }
 
@@ -97,8 +109,16 @@ impl<'a> Place<'a> {
         let window = service.window()?;
         let active = fleet.lock(service.name()).and_then(|(id, _)| Some((id, fleet.upgrade(id)?)));
         let setter = fleet.upgrade(&window.set_by);
-        let spec = active.map(|(_, upgrade)| upgrade).or(setter).map(|stored| &*stored.record.body.spec);
-        let spec = spec.filter(|spec| spec.service == *service.name());
+        let of_service = |stored: &&Stored<Upgrade>| stored.spec.service == *service.name();
+        let last = || {
+            fleet
+                .upgrades()
+                .map(|(_, stored)| stored)
+                .filter(of_service)
+                .max_by_key(|stored| stored.record.body.at)
+        };
+        let stored = active.map(|(_, upgrade)| upgrade).or(setter).filter(of_service).or_else(last);
+        let spec = stored.map(|stored| &*stored.record.body.spec);
         Some(Self { fleet, moment, service, window, active, spec })
     }
 
@@ -116,11 +136,11 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The first that was drained, and runs a version that is admitted again.
+    /// The first that was drained, and runs a version that is admitted again; or runs nothing.
     fn returning(&self) -> Option<&'a Instance> {
-        let admitted = |i: &Instance| matches!(i.known(), Known::At(version) if self.window.admits(version));
+        let admitted = |i: &Instance| i.runs_admitted(Some(self.window));
         let mut out = self.service.out().each;
-        out.find(|i| is_drained(i) && admitted(i) && i.runs_healthily() && !i.maintained)
+        out.find(|i| has_ended_draining(i) && (admitted(i) || runs_nothing(i)) && !i.is_kept_out())
     }
 
     /// The first that is in rotation, and may be taken out.
@@ -130,7 +150,7 @@ impl<'a> Place<'a> {
         let mut budget = Budget::within(self.service, min, max, false);
         let label = self.spec.and_then(|spec| spec.failure_domain.as_deref());
         let domain = |i: &Instance| label.map(|label| i.label(label).unwrap_or_default().to_owned());
-        let away = self.service.out().each.filter(|i| i.exposure() == Exposure::Away);
+        let away = self.service.out().each.filter(|i| i.exposure().is_away());
         let away: BTreeSet<_> = away.filter_map(domain).collect();
         // Beside one without the label, which may be in any domain, nothing else goes.
         let fits = |i: &Instance| match domain(i) {
@@ -151,7 +171,7 @@ impl<'a> Place<'a> {
             true => format!(
                 "its version was changed in rotation to one outside the window {window}; capacity allows it"
             ),
-            false => format!("the window {window} admits its version"),
+            false => format!("the window {window} admits its version, or nothing runs there"),
         };
         let upgrade = self.active.map_or(&window.set_by, |(id, _)| id);
         let body = Directive {
@@ -175,7 +195,9 @@ impl<'a> Place<'a> {
         };
         let commit = if drains { self.taking_out(commit, instance) } else { commit };
         let commit = self.told(commit, what.clone(), because, number);
-        Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit })
+        // A commit of one service that does not succeed holds no other service.
+        let subject = self.told_at().map_or(Subject::Fleet, |id| Subject::Upgrade(id.clone()));
+        Action::Commit(PlannedCommit { subject, what, commit })
     }
 
     /// None began, or the active one is as it was read.

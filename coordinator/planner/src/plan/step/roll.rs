@@ -17,7 +17,7 @@ use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::spec::{ApprovalPoint, IgnoredFailure};
-use tidegate_proto::{NodeId, Release, mutant};
+use tidegate_proto::{NodeId, Release, ServiceVersion, mutant};
 
 pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
@@ -63,7 +63,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     if shown == Shown::Yes {
         settle(draft, &around, wave, last);
     }
-    let idle = !holdup.counts() || draft.waits_for_approval();
+    let idle = !holdup.counts() || draft.waits_for_others();
     draft.checkpoint(service.done(), idle);
 }
 
@@ -83,9 +83,11 @@ impl Holdup {
                 .filter(|node| service.standing_of(node).is_some_and(|(stands, _)| stands == standing));
             service.standing(standing, u32::MAX).count > skipped.count()
         };
-        let failed = exceptions
-            .failures()
-            .any(|(node, failure)| exceptions.counts(failure) && !exceptions.is_skipped(node));
+        let target = draft.spec().target();
+        let serves = |node: &NodeId| service.get(node).is_some_and(|instance| instance.serves(&target));
+        let failed = exceptions.failures().any(|(node, failure)| {
+            exceptions.counts(failure) && !exceptions.is_skipped(node) && !serves(node)
+        });
         Self {
             silent: under_way.any_silent() || any(Standing::Silent),
             others: under_way.any_reporting() || any(Standing::Unhealthy) || any(Standing::Adrift) || failed,
@@ -222,7 +224,10 @@ fn finish(draft: &mut Draft<'_>) {
     let approved = super::enter::approved(draft, next);
     if let Some(entered) = entered.filter(|_| approved) {
         let floor = if mutant::is("floor-is-not-raised") { draft.spec().from } else { to };
-        let extra = nobody_joined(draft, draft.window(entered, floor, to));
+        let binding = draft.upgrade.schema.as_ref().filter(|_| next == ApprovalPoint::Migrate);
+        let required = binding
+            .map_or(ServiceVersion::ABSENT, |binding| migrate_floors::bound_of_own(draft.spec(), binding));
+        let extra = nobody_joined(draft, draft.window_above(entered, floor, to, required));
         draft.advance(Move::Rolled, extra, |_| (), "every instance is at the new version");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::{approved, roll};
-use super::shared;
+use super::{shared, stragglers};
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
 use crate::upgrade::{migrate_floors, phase::Move};
@@ -32,7 +32,13 @@ pub(super) fn expand(draft: &mut Draft<'_>) {
 }
 
 pub(super) fn migrate(draft: &mut Draft<'_>) {
-    if !run(draft, SchemaJob::Migrate, |facts| facts.migrated) {
+    let former = draft.upgrade.former.as_ref().map(|former| former.release.clone());
+    if let Some(former) = former.filter(|_| draft.upgrade.waves.is_some()) {
+        let target = draft.spec().target();
+        let because = "an instance that joined is told what the others know";
+        stragglers::walk_beside(draft, &target, &[former, target.clone()], because);
+    }
+    if !run(draft, SchemaJob::Migrate, |facts| facts.migrated) || draft.has_commits() {
         return;
     }
     let because = "the database's history shows every migrate step, verified";

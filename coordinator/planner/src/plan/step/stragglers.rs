@@ -8,15 +8,20 @@ use crate::fleet::{Instance, Known, Standing};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
-/// Sees to it that everybody runs the one release that is wanted now.
+/// Sees to it that everybody runs the one release that is wanted now, and has no other.
 pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
-    let releases = std::slice::from_ref(release);
+    walk_beside(draft, release, std::slice::from_ref(release), because);
+}
+
+/// The same, while these releases are kept on the nodes.
+pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
     direct(draft, releases, because);
     let Some(service) = draft.service() else { return };
     if draft.has_commits() || mutant::is("stragglers-are-only-named") {
         return;
     }
-    let may_begin = |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(releases);
+    let may_begin =
+        |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(std::slice::from_ref(release));
     let around = Walk {
         service,
         up_to: u32::MAX,

@@ -7,6 +7,7 @@ use crate::fleet::{Exposure, Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Causes, Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Step;
 use tidegate_proto::{NodeId, Release, mutant};
 
 /// Who is moved where.
@@ -36,6 +37,8 @@ pub(super) struct UnderWay<'a> {
     kept_out: Vec<&'a NodeId>,
     /// Drained, and not to be stopped now.
     held: Vec<&'a Instance>,
+    /// Drained before their wave, because their version was changed in rotation.
+    outside: Vec<&'a Instance>,
     /// Unhealthy, and possibly in rotation under an order of another release: drained first, like the others.
     unhealthy: Vec<&'a Instance>,
     /// Those that failed under their directive, with why.
@@ -79,6 +82,7 @@ impl<'a> UnderWay<'a> {
             && self.replacing.is_empty()
             && self.returning.is_empty()
             && self.held.is_empty()
+            && self.outside.is_empty()
             && self.broken.is_empty())
     }
 
@@ -178,6 +182,13 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
         }
         match &directive.disposition {
             Disposition::Replace { release } if *release == walk.target => match failed {
+                // Its version was changed in rotation: drained first, like the others.
+                _ if instance.has_changed_in_rotation()
+                    && !instance.is_kept_out()
+                    && is_elsewhere(instance, walk) =>
+                {
+                    found.unhealthy.push(instance)
+                }
                 Some(_) => {}
                 None if instance.is_kept_out() => found.kept_out.push(node),
                 None if is_former(instance, walk) => found.withdrawable.push((instance, Course::Replacing)),
@@ -205,6 +216,12 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
     found
 }
 
+/// Whether it is seen at another version than the one that it was told to serve with, or refused as one.
+fn is_elsewhere(instance: &Instance, walk: &Walk<'_>) -> bool {
+    let refused = instance.report.as_ref().is_some_and(|report| matches!(report.step, Step::Refused { .. }));
+    refused || matches!(instance.known(), Known::At(version) if version != walk.target.version)
+}
+
 /// Whether it runs, healthy, and is seen at another version than the one that it was told to serve with.
 fn is_former(instance: &Instance, walk: &Walk<'_>) -> bool {
     let known = instance.known();
@@ -213,6 +230,14 @@ fn is_former(instance: &Instance, walk: &Walk<'_>) -> bool {
 
 /// One that is told to drain: what follows depends on its health now, and on capacity now.
 fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, instance: &'a Instance) {
+    // Drained before its wave, because its version was changed in rotation.
+    if instance.wave.is_some_and(|wave| wave > walk.up_to) {
+        let admitted = instance.runs_admitted(walk.service.window());
+        return match admitted && instance.runs_healthily() {
+            true => found.recall.push(Order::serve(instance)),
+            false => found.outside.push(instance),
+        };
+    }
     let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
     match course {
         Course::Drained if instance.maintained => found.recall.push(Order::serve(instance)),
@@ -281,6 +306,12 @@ fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
     draft.wait_for_unfit(Causes::counted(found.broken.iter().copied()));
     if !found.held.is_empty() {
         draft.wait(Reason::Held { nodes: Sample::counted(found.held.iter().map(|i| &i.node)) });
+    }
+    if let Some(window) = draft.service().and_then(ServiceFleet::window).filter(|_| !found.outside.is_empty())
+    {
+        let (service, window) = (draft.spec().service.clone(), window.record.body.to_string());
+        let nodes = Causes::counted(found.outside.iter().copied());
+        draft.wait(Reason::Outside { service, window, nodes });
     }
     draft.wait_for_any(sample(&found.kept_out), |nodes| Reason::Maintained { nodes });
     for (instance, why) in found.failed.iter().take(Sample::NAMED) {

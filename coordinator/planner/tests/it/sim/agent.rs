@@ -271,6 +271,7 @@ impl World {
         let held = self.agents[n].undrainable && step == Step::Draining;
         // What is ill once it is in rotation was well before.
         let ready = !self.agents[n].unready;
+        let admitted = self.admits(i64::from(running.version.get()));
         let mut go = |step: Step, rotation: Rotation, health: Health| {
             let agent = self.agents.get_mut(n).unwrap();
             (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
@@ -281,6 +282,12 @@ impl World {
                 go(Step::Failed { at: "draining".into(), reason }, Rotation::In, health)
             }
             (_, Step::Failed { .. }) if !fresh => {}
+            // What comes back into rotation is admitted first.
+            (Disposition::Serve { .. }, Step::Failed { .. } | Step::Draining | Step::Drained { .. })
+                if !admitted =>
+            {
+                go(Step::Refused { reason: "outside the window".into() }, Rotation::Out, health)
+            }
             (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" => {
                 go(Step::Verifying, Rotation::Returning, health)
             }
@@ -295,6 +302,8 @@ impl World {
             }
             (Disposition::Drain, Step::Drained { .. }) => {}
             (Disposition::Drain, _) => go(Step::Draining, Rotation::Leaving, health),
+            // What was carried out is not begun again.
+            (Disposition::Replace { .. }, Step::Refused { .. }) if !fresh => {}
             (Disposition::Replace { release }, Step::Verifying) if *release == running && !ready => {}
             (Disposition::Replace { release }, Step::Verifying) if *release == running => self.verify(n),
             (Disposition::Replace { release }, Step::Serving)

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::Fleet;
 use tidegate_proto::commit::{Commit, Precondition, Write};
+use tidegate_proto::record::Malformed;
 use tidegate_proto::{Key, Revision, Value};
 
 #[derive(Clone, Default)]
@@ -85,6 +86,12 @@ impl Store {
         let records =
             self.keys.iter().map(|(key, (value, at, _))| (key.clone(), Ok(value.clone()), Revision(*at)));
         self.fleet = Fleet::load(records, Revision(self.revision));
+    }
+
+    /// A record is damaged.
+    pub fn spoil(&mut self, key: &Key) {
+        let at = self.keys.get(key).map_or(self.revision, |(_, at, _)| *at);
+        self.fleet.put(key.clone(), Err(Malformed::Encoding), Revision(at));
     }
 
     pub fn put(&mut self, key: Key, value: impl Into<Value>) -> i64 {
