@@ -121,8 +121,19 @@ fn beside(felt: &[Vec<Felt>; 5], repeat: u32) -> Vec<Figure> {
             "x",
             over(fill, synced),
         ),
-        Figure::limited("share of fills with a stall above 50 ms", stalled(of_fill), "", 0.2, longest(of_fill)),
-        Figure::told("share of plain loops with a stall above 50 ms", stalled(of_plain), "", longest(of_plain)),
+        Figure::limited(
+            "share of fills with a stall above 50 ms",
+            stalled(of_fill),
+            "",
+            0.2,
+            longest(of_fill),
+        ),
+        Figure::told(
+            "share of plain loops with a stall above 50 ms",
+            stalled(of_plain),
+            "",
+            longest(of_plain),
+        ),
     ]
 }
 

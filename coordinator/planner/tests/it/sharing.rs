@@ -76,12 +76,7 @@ fn set_floor(world: &mut World, of: &ServiceName, floor: i64) {
 
 /// Another upgrade has set it.
 fn set_window(world: &mut World, of: &ServiceName, floor: i64, ceiling: ServiceVersion) {
-    let body = Window {
-        floor: version(floor),
-        ceiling,
-        set_by: "other".parse().unwrap(),
-        contracted: None,
-    };
+    let body = Window { floor: version(floor), ceiling, set_by: "other".parse().unwrap(), contracted: None };
     world.store.put(Key::Window(of.clone()), body);
 }
 
@@ -269,7 +264,11 @@ fn a_sharing_service_of_which_one_is_silent_keeps_stage_and_is_named() {
     assert!(world.store.commit(&tidegate_proto::Commit::new().delete(report)));
     let last = world.run();
     assert_eq!(world.phase(), Phase::Stage);
-    assert!(last.waiting[&upgrade_id()].iter().any(|r| r.to_string().contains("scheduler")), "{:?}", last.waiting);
+    assert!(
+        last.waiting[&upgrade_id()].iter().any(|r| r.to_string().contains("scheduler")),
+        "{:?}",
+        last.waiting
+    );
     assert_eq!(window(&world, &scheduler()), None);
 }
 

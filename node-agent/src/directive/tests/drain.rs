@@ -73,7 +73,11 @@ fn a_balancer_that_is_configured_is_always_asked() {
     assert_eq!(story.act(), Act::Wait);
     story.seen.balancers = Balancers::NotAsked;
     story.pass(1);
-    assert_eq!(story.timers.balancer_unreachable(), Some("no socket"), "it is reported until one has answered");
+    assert_eq!(
+        story.timers.balancer_unreachable(),
+        Some("no socket"),
+        "it is reported until one has answered"
+    );
     story.seen.balancers = says(false, true, 2);
     story.pass(0);
     assert_eq!(story.timers.balancer_unreachable(), None);

@@ -42,7 +42,8 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
         }
     }
     for batch in floors.chunks(WINDOWS_A_COMMIT) {
-        let commit = batch.iter().fold(draft.commit(), |commit, (name, floor)| give(draft, commit, name, *floor));
+        let commit =
+            batch.iter().fold(draft.commit(), |commit, (name, floor)| give(draft, commit, name, *floor));
         let commit = contracted::compared(draft.fleet, commit);
         let because =
             "the service shares the schema, and its window admitted versions that contract does not bear";
