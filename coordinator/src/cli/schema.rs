@@ -161,7 +161,7 @@ impl Opened {
 
     /// What the undo has left in place, and why.
     async fn left(&self) -> Result<Vec<String>, Failure> {
-        let status = self.engine.status(&self.set).await.map_err(failed)?;
+        let status = self.engine.status_by_history(&self.set).await.map_err(failed)?;
         Ok(status.migrations.into_iter().filter(|m| m.own).flat_map(|m| m.left).collect())
     }
 

@@ -12,7 +12,7 @@ use crate::unit::{MigrationSet, Phase};
 /// All of them, in words; none where the set's own migrations may begin, or have begun.
 pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec<String>, Error> {
     let dialect = session.dialect();
-    let status = status::status(session, set).await?;
+    let status = status::by_history(session, set).await?;
     let entries = status::live(session).await?;
     order::drift(&entries, set, dialect)?;
     let mut found: Vec<String> =

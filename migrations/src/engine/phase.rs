@@ -83,9 +83,10 @@ impl Run<'_, '_> {
         }
         match self.verify(migration).await {
             Ok(()) => Ok(false),
-            Err(Error::Unverified { .. }) => {
+            Err(unverified @ Error::Unverified { .. }) => {
                 let steps = migration.steps(phase, self.leader.session.dialect());
-                self.reopen(migration, steps).await
+                // Where no step fills rows, the writer of these rows must.
+                if self.reopen(migration, steps).await? { Ok(true) } else { Err(unverified) }
             }
             Err(error) => Err(error),
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
 use tidegate_planner::certificate::{SESSIONS, joined, sessions_flaws, undo_flaws};
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
-use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Digest, UpgradeId};
 use tokio::sync::watch;
@@ -33,8 +33,14 @@ pub async fn run(
     attempt(room, seat, id, job, cancel).instrument(span).await
 }
 
-/// Tells the planner how a job ended; whether that was anything new.
-pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) -> bool {
+/// What the planner knows of a schema, without what changes with every job: that it runs, and when it looked.
+pub fn known(seat: &Seat, id: &UpgradeId) -> SchemaFacts {
+    let facts = seat.schemas().borrow().get(id).cloned().unwrap_or_default();
+    SchemaFacts { running: None, looked_ms: 0, ..facts }
+}
+
+/// Tells the planner how a job ended.
+pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
     tell(seat, id, |facts| match done {
         Ok(seen) => *facts = seen,
         // How far it came is not known until the database is looked at again.
@@ -42,7 +48,7 @@ pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) 
             let sessions_unknown = facts.sessions_unknown.take();
             *facts = SchemaFacts { trouble: Some(why), sessions_unknown, ..SchemaFacts::default() };
         }
-    })
+    });
 }
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
@@ -58,15 +64,16 @@ pub(super) fn hear(seat: &Seat, id: &UpgradeId, seen: &SchemaFacts) {
     tell(seat, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
 }
 
-/// Keeps what the planner is told of a schema, and wakes the wheel where that is anything new; whether it is.
-fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) -> bool {
+/// Keeps what the planner is told of a schema, and wakes the wheel where that is anything new. A look that is only
+/// more recent is: a wave may have waited for it.
+fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
     seat.schemas().send_if_modified(|all| {
         let is_known = all.contains_key(id);
         let facts = all.entry(id.clone()).or_default();
         let before = facts.clone();
         change(facts);
         !is_known || *facts != before
-    })
+    });
 }
 
 async fn attempt(
@@ -130,8 +137,15 @@ async fn attempt(
 
 /// What the database shows now, for the decision before which the upgrade is.
 pub(super) async fn looked(seat: &Seat, upgrade: &Upgrade, bound: &Bound) -> Result<SchemaFacts, String> {
-    let (looked_for, looked_ms) = (Some(LookedFor::of(upgrade)), seat.leading_ms());
-    Ok(SchemaFacts { looked_for, looked_ms, ..bound.facts().await.map_err(|e| e.told())? })
+    let looked_for = Some(LookedFor::of(upgrade));
+    let seen = bound.facts(decides_on_rows(&upgrade.phase)).await.map_err(|e| e.told())?;
+    // It ages from its end: one that took longer than a look holds would never be recent.
+    Ok(SchemaFacts { looked_for, looked_ms: seat.leading_ms(), ..seen })
+}
+
+/// Whether the rows that are left count for the next decision. To count them may read a whole table.
+fn decides_on_rows(phase: &Phase) -> bool {
+    matches!(phase.name(), PhaseName::Migrate | PhaseName::Remove | PhaseName::Contract)
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.
@@ -139,7 +153,7 @@ async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<S
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
     let bound = Bound::open(room, id, spec, schema, None).await?;
-    let seen = bound.facts().await?;
+    let seen = bound.facts(false).await?;
     if !acknowledged(room, &seen) {
         return Ok(seen);
     }
@@ -148,7 +162,7 @@ async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<S
         return Ok(SchemaFacts { obstacles, ..seen });
     }
     let found = bind::bind(room, seat, id, spec).await?;
-    let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts().await?;
+    let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts(false).await?;
     Ok(SchemaFacts { found, ..facts })
 }
 
