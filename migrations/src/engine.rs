@@ -5,6 +5,7 @@
 //! claim.
 
 mod adopt;
+mod command;
 mod entry;
 mod left;
 mod obstacle;
