@@ -3,6 +3,7 @@
 
 use crate::process::{Daemon, Said};
 use crate::schema::{MIGRATION, SCHEMA, daemon, place};
+use crate::schema_owner::advised;
 use crate::world::spec;
 use sqlx::{Connection, SqliteConnection};
 use std::path::Path;
@@ -80,6 +81,64 @@ async fn an_older_copy_of_the_database_stops_the_roll() {
     assert_eq!(back.code, 0, "{back:?}");
     let watched = daemon.ask(&["upgrade", "watch", "u1"]);
     assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_copy_after_irreversible_rows_is_migrated_again_by_hand() {
+    let (place, url) = place().await;
+    let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
+    let irreversible = MIGRATION.replace("old_reads_migrated = true", "old_reads_migrated = false");
+    std::fs::write(place.path().join("migrations/things/0002_colour.toml"), irreversible).unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [expand, contract]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 expand");
+    std::fs::copy(&database, &older).unwrap();
+    approve(&daemon, &["expand"]);
+    until(&daemon, "--accept sessions");
+    std::fs::rename(&older, &database).unwrap();
+    approve(&daemon, &["contract", "--accept", "sessions"]);
+    until(&daemon, "the database no longer shows that expand is done");
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]).out;
+    let helps = explained.lines().find_map(|line| line.trim().strip_prefix("helps: ")).unwrap();
+    for command in helps.split(", then ") {
+        let done = advised(place.path(), &url, command);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    assert_eq!(rows(&url, "SELECT count(*) FROM things WHERE colour IS NOT NULL").await, 3000);
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rollback_ends_on_a_copy_from_before_the_upgrade() {
+    let (place, url) = place().await;
+    let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
+    std::fs::copy(&database, &older).unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [roll]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 roll");
+    std::fs::rename(&older, &database).unwrap();
+    approve(&daemon, &["roll"]);
+    until(&daemon, "holds no schema id");
+    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(
+        (watched.code, watched.out.contains("rolled-back")),
+        (1, true),
+        "{watched:?}\n{}",
+        daemon.log()
+    );
+    let history = daemon.ask(&["upgrade", "history", "u1"]);
+    assert!(history.out.contains("left in place: the database that THINGS_URL names"), "{history:?}");
     end.cancel();
 }
 

@@ -1,7 +1,7 @@
 //! One job on one schema: look, do, look again. What is seen, and why it did not succeed, is told to the planner.
 
 use super::bind::{self, term_of};
-use super::bound::{Bound, Unbound, found};
+use super::bound::{self, Bound, Unbound};
 use super::sessions::sessions_of;
 use crate::room::Room;
 use crate::seat::Seat;
@@ -88,7 +88,20 @@ async fn attempt(
         return bind(room, seat, id, &upgrade.spec).await.map_err(|e| e.told());
     }
     // What is seen from here on is seen for the decision before which the upgrade is now.
-    let bound = bound(room, id, &upgrade).await?;
+    let bound = match found(room, id, &upgrade).await? {
+        Found::Schema(bound) => bound,
+        Found::Unclaimed(why) if job == SchemaJob::Undo => {
+            let (looked_for, looked_ms) = (Some(LookedFor::of(&upgrade)), seat.leading_ms());
+            return Ok(SchemaFacts {
+                looked_for,
+                looked_ms,
+                clean: true,
+                left: vec![why],
+                ..SchemaFacts::default()
+            });
+        }
+        Found::Unclaimed(why) => return Err(why),
+    };
     let seen = looked(seat, &upgrade, &bound).await?;
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(room, &seen) {
@@ -179,7 +192,7 @@ fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
 /// is away, it is away from everybody.
 pub async fn lacks(room: &Room, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
-    match found(room, &upgrade.spec, asked).await {
+    match bound::found(room, &upgrade.spec, asked).await {
         Ok((_, _, digest)) => differing(digest, upgrade.schema.as_ref()?),
         Err(unbound) => Some(unbound.told()),
     }
@@ -192,8 +205,23 @@ fn differing(found: Digest, binding: &SchemaBinding) -> Option<String> {
     })
 }
 
+/// The database of an upgrade that was bound to its schema.
+enum Found {
+    /// It holds that schema.
+    Schema(Bound),
+    /// It holds nothing that Tidegate ever did, so there is nothing to undo; in words.
+    Unclaimed(String),
+}
+
 /// The schema that the upgrade was bound to when it was started, and no other.
 pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Bound, String> {
+    match found(room, id, upgrade).await? {
+        Found::Schema(bound) => Ok(bound),
+        Found::Unclaimed(why) => Err(why),
+    }
+}
+
+async fn found(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Found, String> {
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
     };
@@ -203,12 +231,15 @@ pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Res
     }
     let identity = bound.engine.identity().await.map_err(|e| Chain(&e).to_string())?;
     match identity.id {
-        Some(found) if found.0 == binding.id.as_str() => Ok(bound),
-        found => Err(format!(
-            "the database holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
-            found.map_or_else(|| "without an id".to_owned(), |id| id.0),
-            binding.id
+        Some(found) if found.0 == binding.id.as_str() => Ok(Found::Schema(bound)),
+        Some(found) => Err(format!(
+            "the database that {} names holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
+            bound.variable, found.0, binding.id
         )),
+        None => Ok(Found::Unclaimed(format!(
+            "the database that {} names holds no schema id and no history, and the upgrade was started on schema {}: it was replaced by a copy from before the upgrade, or the URL names another one; restore the database that was migrated or correct the URL, or roll the upgrade back: nothing is there to undo",
+            bound.variable, binding.id
+        ))),
     }
 }
 
