@@ -11,6 +11,7 @@ mod left;
 mod obstacle;
 mod order;
 mod phase;
+mod present;
 mod status;
 
 pub use adopt::{Adopted, Adoption};

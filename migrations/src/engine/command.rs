@@ -16,6 +16,11 @@ pub(super) fn adopt_up_to(to: u32, option: &str) -> String {
     format!("tidegate schema adopt --to {to}{option} --migrations DIR --why TEXT")
 }
 
+/// Marks one migration as present.
+pub(super) fn adopt(migration: &str) -> String {
+    format!("tidegate schema adopt --migration {migration} --migrations DIR --why TEXT")
+}
+
 /// Ends an undo that has begun, in the name of its owner.
 pub(super) fn end_undo(record: &Record<'_>, migration: &str) -> String {
     let of = |phase| record.entries().filter(move |e| e.phase == phase).filter_map(owner::argument);

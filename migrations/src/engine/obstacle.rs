@@ -2,16 +2,15 @@
 
 use super::command;
 use super::order::{self, Record};
+use super::present;
 use super::status::{self, MigrationStatus, PhaseState};
 use crate::database::Session;
 use crate::error::Error;
 use crate::lint;
-use crate::object;
 use crate::owner;
-use crate::presence;
 use crate::unit::{MigrationSet, Phase};
 
-/// All of them, in words; none where the set's own migrations may begin, or have begun.
+/// All of them, in words; none where the set's own migrations may begin, or go on.
 pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec<String>, Error> {
     let dialect = session.dialect();
     let status = status::by_history(session, set).await?;
@@ -25,18 +24,11 @@ pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec
             found.push(format!("migration {} cannot begin: {state}; {helps}", migration.id));
             continue;
         }
-        if record.begun(Phase::Expand) {
-            continue;
+        if !record.begun(Phase::Expand) {
+            found.extend(lint::to_begin(migration, dialect).iter().map(ToString::to_string));
         }
-        found.extend(lint::to_begin(migration, dialect).iter().map(ToString::to_string));
-        for step in migration.steps(Phase::Expand, dialect) {
-            for object in object::made(step).unwrap_or_default() {
-                if presence::is_there(session, &object).await? {
-                    let (migration, step) = (migration.id.clone(), step.summary());
-                    found.push(Error::Present { migration, step, object: object.to_string() }.to_string());
-                }
-            }
-        }
+        let there = present::all(session, set, migration, &record).await?;
+        found.extend(there.iter().map(ToString::to_string));
     }
     Ok(found)
 }
