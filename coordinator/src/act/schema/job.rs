@@ -9,7 +9,7 @@ use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
-use tidegate_planner::certificate::{SESSIONS, joined, sessions_flaws, undo_flaws};
+use tidegate_planner::certificate::{SESSIONS, allowed_sessions, joined, sessions_flaws, undo_flaws};
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
@@ -125,7 +125,7 @@ async fn attempt(
     tell(seat, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
     let term = term_of(room, seat).map_err(|e| e.told())?;
-    let doing = verb(room, seat, id, &upgrade, &bound, (job, term), &teller, cancel);
+    let doing = verb(room, seat, id, &bound, (job, term), &teller, cancel);
     tokio::pin!(doing);
     let mut timer = tokio::time::interval(TELL);
     let done = loop {
@@ -247,7 +247,6 @@ async fn verb(
     room: &Room,
     seat: &Seat,
     id: &UpgradeId,
-    upgrade: &Upgrade,
     bound: &Bound,
     (job, term): (SchemaJob, Term),
     teller: &watch::Sender<PhaseProgress>,
@@ -262,7 +261,7 @@ async fn verb(
         SchemaJob::Contract { certificate } => {
             let proof = ContractProof { certificate: id.to_string(), digest: certificate.to_string() };
             let recheck = || -> BoxFuture<'_, Result<(), String>> {
-                Box::pin(still_allowed(room, seat, id, upgrade, bound, certificate))
+                Box::pin(still_allowed(room, seat, id, bound, certificate))
             };
             engine.contract(set, &term, &proof, &recheck, teller, cancel).await
         }
@@ -275,7 +274,6 @@ async fn still_allowed(
     room: &Room,
     seat: &Seat,
     id: &UpgradeId,
-    upgrade: &Upgrade,
     bound: &Bound,
     certificate: Digest,
 ) -> Result<(), String> {
@@ -283,23 +281,21 @@ async fn still_allowed(
         return Err("this coordinator no longer leads".to_owned());
     }
     let now = upgrade_of(room, id).filter(|now| now.phase == Phase::Contract { certificate });
-    match now.map(|now| now.paused) {
-        None => return Err("the upgrade no longer stands in contract on this certificate".to_owned()),
-        Some(Some(pause)) => return Err(format!("paused by {}: {}", pause.who, pause.why)),
-        Some(None) => {}
-    }
-    let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
-        return Err("the upgrade has no schema".to_owned());
+    let Some(now) = now else {
+        return Err("the upgrade no longer stands in contract on this certificate".to_owned());
     };
+    if let Some(pause) = &now.paused {
+        return Err(format!("paused by {}: {}", pause.who, pause.why));
+    }
+    let binding = now.schema.as_ref().ok_or("the upgrade has no schema")?;
     let required = room.mirror.picture().fleet.schema(&binding.id).map(|schema| schema.services.clone());
     let required = required.ok_or("the schema's record is gone")?;
     let sessions = match sessions_of(bound).await? {
         Ok(sessions) => sessions,
-        Err(_) if accepts_unknown_sessions(upgrade) => return Ok(()),
+        Err(_) if accepts_unknown_sessions(&now) => return Ok(()),
         Err(why) => return Err(format!("the sessions on the schema can no longer be listed: {why}")),
     };
-    let allowed = asked.allow_sessions.iter().cloned().collect();
-    joined(&sessions_flaws(&required, &allowed, &sessions)).map_or(Ok(()), Err)
+    joined(&sessions_flaws(&required, &allowed_sessions(&now), &sessions)).map_or(Ok(()), Err)
 }
 
 fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
