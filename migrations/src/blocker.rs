@@ -2,6 +2,7 @@
 
 use crate::database::{DatabaseUrl, Session, Value};
 use crate::error::Error;
+use crate::unit::quoted;
 use tokio_util::sync::CancellationToken;
 
 /// The most sessions that are named at once.
@@ -13,21 +14,31 @@ const TOLD: &str = "a.pid::bigint, coalesce(a.application_name, ''), coalesce(a.
      coalesce(extract(epoch FROM clock_timestamp() - coalesce(a.xact_start, a.backend_start)), 0)::bigint \
      FROM pg_stat_activity a";
 
-/// Sessions in whose transactions a lock on one of these tables is held, after ours was refused.
+/// What is told of a prepared transaction, which has no session and ends by a person's command only. Its locks are
+/// listed without a process, one of them on its own transaction ID; they share a virtual transaction.
+const PREPARED: &str = "SELECT x.gid, x.owner::text, extract(epoch FROM clock_timestamp() - x.prepared)::bigint \
+     FROM pg_prepared_xacts x JOIN pg_locks t ON t.locktype = 'transactionid' AND t.transactionid = x.transaction \
+     AND t.granted AND t.pid IS NULL WHERE t.virtualtransaction IN";
+
+/// Sessions and prepared transactions in which a lock on one of these tables is held, after ours was refused.
 pub(crate) async fn holders(session: &mut Session, tables: &[String]) -> Result<Option<String>, Error> {
     if tables.is_empty() {
         return Ok(None);
     }
-    let sql = format!(
-        "SELECT {TOLD} WHERE a.pid IN (SELECT l.pid FROM pg_locks l WHERE l.granted AND l.pid <> pg_backend_pid() \
+    let locks = "FROM pg_locks l WHERE l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() \
          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-         AND l.relation IN (SELECT to_regclass(t) FROM unnest(string_to_array($1, ',')) t)) \
-         ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
+         AND l.relation IN (SELECT to_regclass(t) FROM unnest(string_to_array($1, ',')) t)";
+    let sessions = format!(
+        "SELECT {TOLD} WHERE a.pid IN (SELECT l.pid {locks}) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
     );
-    let quoted: Vec<String> = tables.iter().map(|table| format!("\"{table}\"")).collect();
+    let prepared = format!(
+        "{PREPARED} (SELECT l.virtualtransaction {locks} AND l.pid IS NULL) ORDER BY x.prepared LIMIT {NAMED}"
+    );
+    let quoted: Vec<String> = tables.iter().map(|table| quoted(table)).collect();
     let values = [Value::from(quoted.join(",").as_str())];
-    let rows = session.read(&sql, &values).await.map_err(|f| Error::of(f, &sql))?;
-    Ok(named(&rows))
+    let prepared = session.read(&prepared, &values).await.map_err(|f| Error::of(f, &prepared))?;
+    let sessions = session.read(&sessions, &values).await.map_err(|f| Error::of(f, &sessions))?;
+    Ok(named(&prepared, &sessions))
 }
 
 /// A look at the sessions that another one waits for, from a connection of its own.
@@ -43,29 +54,47 @@ impl Lookout {
         session.ok().map(|session| Lookout { session, waiting })
     }
 
-    /// The sessions whose locks, rows or snapshots it waits for now.
+    /// The sessions and prepared transactions whose locks, rows or snapshots it waits for now.
     pub async fn blockers(&mut self) -> Option<String> {
-        let sql = format!(
+        let sessions = format!(
             "SELECT {TOLD} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
         );
-        named(&self.session.read(&sql, &[self.waiting.into()]).await.ok()?)
+        let prepared = format!(
+            "{PREPARED} (SELECT h.virtualtransaction FROM pg_locks w JOIN pg_locks h ON h.locktype = w.locktype \
+             AND h.database IS NOT DISTINCT FROM w.database AND h.relation IS NOT DISTINCT FROM w.relation \
+             AND h.transactionid IS NOT DISTINCT FROM w.transactionid \
+             WHERE w.pid = $1::int AND NOT w.granted AND h.granted AND h.pid IS NULL) \
+             ORDER BY x.prepared LIMIT {NAMED}"
+        );
+        let prepared = self.session.read(&prepared, &[self.waiting.into()]).await.ok()?;
+        let sessions = self.session.read(&sessions, &[self.waiting.into()]).await.ok()?;
+        named(&prepared, &sessions)
     }
 }
 
-/// `session 7 (psql, user app, client 10.0.0.7, idle in transaction, 35 s old)`, several joined.
-fn named(rows: &[Vec<Value>]) -> Option<String> {
-    let session = |row: &Vec<Value>| {
-        let text = |at: usize| row.get(at).and_then(Value::text).unwrap_or_default();
-        let int = |at: usize| row.get(at).and_then(Value::int).unwrap_or_default();
-        let name = if text(1).is_empty() { "without a name" } else { text(1) };
+/// `prepared transaction 'x' (user app, 35 s old; ROLLBACK PREPARED 'x' ends it)` and
+/// `session 7 (psql, user app, client 10.0.0.7, idle in transaction, 35 s old)`, joined.
+fn named(prepared: &[Vec<Value>], sessions: &[Vec<Value>]) -> Option<String> {
+    let text = |row: &[Value], at: usize| row.get(at).and_then(Value::text).unwrap_or_default().to_owned();
+    let int = |row: &[Value], at: usize| row.get(at).and_then(Value::int).unwrap_or_default();
+    let prepared = prepared.iter().map(|row| {
+        let gid = text(row, 0).replace('\'', "''");
         format!(
-            "session {} ({name}, user {}, client {}, {}, {} s old)",
-            int(0),
-            text(2),
-            text(3),
-            text(4),
-            int(5)
+            "prepared transaction '{gid}' (user {}, {} s old; ROLLBACK PREPARED '{gid}' ends it)",
+            text(row, 1),
+            int(row, 2)
         )
-    };
-    (!rows.is_empty()).then(|| rows.iter().map(session).collect::<Vec<_>>().join(", "))
+    });
+    let sessions = sessions.iter().map(|row| {
+        let name = Some(text(row, 1)).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| "without a name".to_owned());
+        let (user, client, state) = (text(row, 2), text(row, 3), text(row, 4));
+        format!(
+            "session {} ({name}, user {user}, client {client}, {state}, {} s old)",
+            int(row, 0),
+            int(row, 5)
+        )
+    });
+    let all: Vec<String> = prepared.chain(sessions).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }

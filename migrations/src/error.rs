@@ -114,8 +114,7 @@ pub enum Error {
     /// A step would make what is already there, and the history does not say that a migration made it.
     #[error(
         "`{step}` of {migration} is refused: {object} is present, and the history does not show that a migration made \
-         it. If it is what the step makes, mark it as present with `tidegate schema adopt --migration {migration}`, \
-         with --expand-only while the version before it runs; otherwise rename or remove it"
+         it; {helps}"
     )]
     Present {
         /// The migration.
@@ -124,6 +123,8 @@ pub enum Error {
         step: String,
         /// What is there.
         object: String,
+        /// What helps, with the command where there is one.
+        helps: String,
     },
     /// What is to be adopted is not in the database as the migration leaves it.
     #[error("cannot adopt {migration}: {found}")]

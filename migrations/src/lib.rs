@@ -47,7 +47,7 @@ pub use engine::{
 pub use error::{Error, Holder};
 pub use ladder::LOCK_LIMIT;
 pub use lint::{Finding, Place, Rule};
-pub use owner::Owner;
+pub use owner::{Owner, UNRECORDED};
 pub use progress::PhaseProgress;
 pub use sessions::{SessionFact, SessionKind, SessionTag, Sessions};
 pub use term::Term;

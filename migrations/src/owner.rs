@@ -56,6 +56,18 @@ impl fmt::Display for Owner {
     }
 }
 
+/// What `tidegate schema undo --made-by` calls an owner that was not recorded.
+pub const UNRECORDED: &str = "unrecorded";
+
+/// The owner of a row, as `tidegate schema undo --made-by` names it; none = by hand.
+pub(crate) fn argument(entry: &Entry) -> Option<&str> {
+    match &entry.owner {
+        Some(name) => Some(name.as_str()).filter(|name| *name != BY_HAND),
+        None if entry.term_id == TERM_BY_HAND => None,
+        None => Some(UNRECORDED),
+    }
+}
+
 /// The owner of a row, in words.
 pub(crate) fn of(entry: &Entry) -> String {
     match &entry.owner {

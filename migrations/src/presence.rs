@@ -4,6 +4,7 @@ use crate::database::{Dialect, Session, Value};
 use crate::error::Error;
 use crate::object::Object;
 use crate::sync;
+use crate::unit::quoted;
 
 /// Whether it is there. An invalid index is what a build that failed left behind, and counts as none. Not asked of functions, types, schemas and constraints: the database itself refuses to make
 /// one that is there, and no step of ours takes one that is there for its own.
@@ -56,8 +57,4 @@ async fn count(session: &mut Session, sql: &str, values: &[Value]) -> Result<boo
 /// The schema that is written before a name, and the name.
 fn qualified(name: &str) -> (Option<&str>, &str) {
     name.rsplit_once('.').map_or((None, name), |(schema, name)| (Some(schema), name))
-}
-
-fn quoted(name: &str) -> String {
-    name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".")
 }

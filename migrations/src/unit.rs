@@ -13,6 +13,7 @@ mod step;
 
 pub use digest::Digest;
 pub use load::LoadError;
+pub(crate) use name::quoted;
 pub use name::{InvalidName, Name};
 pub use phase::{Phase, Requires};
 pub use statement::Statement;

@@ -6,9 +6,11 @@
 //! * It is made from a fresh read at one revision R, and entering contract compares what R saw.
 //! * Each part is proved, or says why it does not apply. Nothing else is a certificate.
 
+mod allowed;
 mod conditions;
 mod make;
 
+pub use allowed::{SESSION, accepted, allowed_sessions};
 pub use conditions::{False, check, joined, sessions_flaws, standing_flaws, undo_flaws};
 pub use make::{DatabaseEvidence, Made, certify, forget};
 

@@ -54,13 +54,14 @@ impl LookedFor {
 pub struct SchemaFacts {
     /// The decision for which this was seen; none = not seen for any, or the last attempt did not succeed.
     pub looked_for: Option<LookedFor>,
-    /// How long the leader had led when it was seen, in milliseconds.
+    /// How long the leader had led when the look at it ended, in milliseconds.
     pub looked_ms: u64,
     /// Every expand step is done.
     pub expanded: bool,
     /// Every migrate step was done, whatever rows have come since.
     pub filled: bool,
-    /// Every migrate step is done, and no row is left.
+    /// Every migrate step is done, and no row is left; false where the next decision does not need the rows, which are
+    /// not counted then.
     pub migrated: bool,
     /// Every contract step is done.
     pub contracted: bool,

@@ -133,7 +133,7 @@ pub enum Reason {
     Schema { job: String, progress: String },
     SchemaTrouble { job: String, why: String },
     StoreRefused { what: String, why: String },
-    SchemaLost { job: String },
+    SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, way_back: bool },
     MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
     Certificate { why: String },
     NoWayBack { why: String },

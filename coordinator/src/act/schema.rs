@@ -170,19 +170,17 @@ impl Workers {
         async move {
             match task {
                 Task::Job(job) => {
+                    let known = job::known(&seat, &upgrade);
                     let done = job::run(&room, &seat, &upgrade, job, &cancel).await;
                     let succeeded = done.is_ok();
                     ended.store(true, Ordering::Release);
-                    let is_new = match done {
+                    match done {
                         // Nobody asked for its end to be told: it is looked at anew when it is asked for again.
-                        Err(_) if cancel.is_cancelled() => {
-                            job::forget(&seat, &upgrade);
-                            true
-                        }
+                        Err(_) if cancel.is_cancelled() => job::forget(&seat, &upgrade),
                         done => job::tell_end(&seat, &upgrade, done),
-                    };
-                    // A look that shows what is known already waits longer before the next one, as a failure does.
-                    succeeded && (is_new || job != SchemaJob::Look)
+                    }
+                    // A job after which the database shows what was known before it rests as one that failed.
+                    succeeded && job::known(&seat, &upgrade) != known
                 }
                 Task::Certify => match certify::certify(&room, &seat, &upgrade).await {
                     Ok(()) => {
@@ -210,7 +208,7 @@ impl Workers {
                 // What was stopped has not failed.
                 Ok(_) if stopped => drop(held(&self.attempts).remove(&upgrade)),
                 Ok(true) => drop(held(&self.attempts).remove(&upgrade)),
-                Ok(false) => {}
+                Ok(false) => held(&self.attempts).entry(upgrade).or_default().rest(),
                 Err(error) => tracing::error!(%upgrade, %error, "a schema job broke"),
             }
         }
@@ -222,9 +220,41 @@ impl Attempts {
         self.not_before.is_some_and(|then| Instant::now() < then)
     }
 
+    /// Failures count together where one follows soon upon the other.
     fn failed(&mut self) {
-        let rest = FIRST_REST.saturating_mul(1 << self.failures.min(10)).min(LONGEST_REST);
+        if self.not_before.is_some_and(|then| then.elapsed() > LONGEST_REST) {
+            self.failures = 0;
+        }
         self.failures += 1;
-        self.not_before = Some(Instant::now() + rest);
+        self.rest();
+    }
+
+    fn rest(&mut self) {
+        let doubled = self.failures.saturating_sub(1).min(10);
+        self.not_before = Some(Instant::now() + FIRST_REST.saturating_mul(1 << doubled).min(LONGEST_REST));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn rests_grow_from_the_end_of_each_attempt() {
+        let mut attempts = Attempts::default();
+        for rest in [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000] {
+            attempts.failed();
+            // It takes longer than any rest.
+            tokio::time::advance(Duration::from_secs(60)).await;
+            attempts.rest();
+            tokio::time::advance(Duration::from_millis(rest - 1)).await;
+            assert!(attempts.rests(), "{rest} ms");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(!attempts.rests(), "{rest} ms");
+        }
+        tokio::time::advance(Duration::from_secs(16)).await;
+        attempts.failed();
+        tokio::time::advance(FIRST_REST).await;
+        assert!(!attempts.rests(), "the failures before it are long ago");
     }
 }

@@ -2,6 +2,7 @@
 //! database's own lock and term hold against a coordinator that does.
 
 mod adopt;
+mod undo;
 
 use super::exit::{Failure, Outcome};
 use super::show;
@@ -13,8 +14,8 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tidegate_migrations::{
-    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Owner, Phase, PhaseProgress,
-    PhaseState, SchemaIdentity, SessionKind, Sessions, Status, Term,
+    ContractProof, DatabaseUrl, Engine, Error, InvalidUrl, MigrationSet, Phase, PhaseProgress, PhaseState,
+    SchemaIdentity, SessionKind, Sessions, Status, Term,
 };
 use tidegate_planner::certificate::{Sealed, joined, sessions_flaws};
 use tidegate_proto::ServiceVersion;
@@ -86,17 +87,13 @@ enum Verb {
         #[command(flatten)]
         adopt: adopt::AdoptArgs,
     },
-    /// Take expand back: what was expanded by hand, and of it what --from and --to name.
+    /// Take expand back: what was expanded by hand, of the migrations that --migration or --from names.
+    #[command(after_help = undo::AFTER)]
     Undo {
         #[command(flatten)]
         which: Which,
-        /// Your statement that nothing of the new version runs any more: nobody else is asked.
-        #[arg(long, required = true)]
-        nothing_new_runs: bool,
-        /// Take back what this upgrade expanded instead, by its ID; `unrecorded`: what a coordinator expanded before
-        /// owners were recorded.
-        #[arg(long, value_name = "UPGRADE")]
-        made_by: Option<String>,
+        #[command(flatten)]
+        undo: undo::UndoArgs,
     },
 }
 
@@ -115,15 +112,7 @@ impl Args {
             Verb::Migrate { which } => (which, Phase::Migrate, None),
             Verb::Contract { which, certificate } => (which, Phase::Contract, Some(certificate)),
             Verb::Adopt { which, adopt } => return adopt.run(which, who, as_json).await,
-            Verb::Undo { which, made_by, .. } => {
-                let mut opened = which.open().await?;
-                opened.set = opened.set.owned_by(match made_by.as_deref() {
-                    None => Owner::by_hand(),
-                    Some("unrecorded") => Owner::by_hand().with_unrecorded(),
-                    Some(upgrade) => Owner::upgrade(upgrade),
-                });
-                return opened.run(Phase::Undo, None, as_json).await;
-            }
+            Verb::Undo { which, undo } => return undo.run(which, as_json).await,
         };
         let opened = which.open().await?;
         let proof = certificate.map(|path| opened.proof(&path)).transpose()?;
@@ -153,6 +142,19 @@ impl Which {
 }
 
 impl Opened {
+    /// Only these of its own migrations; all of them where none is named.
+    fn choose(&mut self, ids: &[String]) -> Result<(), Failure> {
+        if let Some(unknown) = ids.iter().find(|id| !self.set.own().any(|m| m.id == **id)) {
+            return Err(Failure::usage(format!(
+                "no migration that --from and --to leave has the ID {unknown}"
+            )));
+        }
+        if !ids.is_empty() {
+            self.set = self.set.clone().with_own(|m| ids.contains(&m.id));
+        }
+        Ok(())
+    }
+
     /// The term that the database obeys already; before any, one below every leader's (a leader's key is never
     /// created at revision 1).
     fn term(&self) -> Term {
@@ -161,7 +163,7 @@ impl Opened {
 
     /// What the undo has left in place, and why.
     async fn left(&self) -> Result<Vec<String>, Failure> {
-        let status = self.engine.status(&self.set).await.map_err(failed)?;
+        let status = self.engine.status_by_history(&self.set).await.map_err(failed)?;
         Ok(status.migrations.into_iter().filter(|m| m.own).flat_map(|m| m.left).collect())
     }
 
@@ -314,7 +316,7 @@ fn described(status: &Status) -> String {
     let table = show::table(&["MIGRATION", "VERSION", "EXPAND", "MIGRATE", "CONTRACT", "ROWS LEFT"], rows);
     let next = match status.next {
         None => "nothing is left to do".to_owned(),
-        Some(Phase::Undo) => "an undo has begun and must be ended: tidegate schema undo".to_owned(),
+        Some(Phase::Undo) => "an undo has begun and must be ended first".to_owned(),
         Some(phase) => format!("next: {phase}"),
     };
     format!("{table}\n{next}")

@@ -68,7 +68,8 @@ enum Verb {
         /// A remark, for the history.
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
-        /// What cannot be proved and is accepted all the same: `sessions`, where the database cannot list them.
+        /// What contract accepts without proof: `sessions`, where the database cannot list them; `session:NAME`, a
+        /// session of this name, also in remove and contract after the approval. May be given several times.
         #[arg(long = "accept", value_name = "PART")]
         accepts: Vec<String>,
     },

@@ -2,10 +2,12 @@
 //! real binary.
 
 use crate::process::{Daemon, Said};
-use crate::schema::{SCHEMA, daemon, place};
+use crate::schema::{MIGRATION, SCHEMA, daemon, place};
+use crate::schema_owner::advised;
 use crate::world::spec;
 use sqlx::{Connection, SqliteConnection};
 use std::path::Path;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 async fn rows(url: &str, sql: &'static str) -> i64 {
@@ -42,9 +44,7 @@ async fn a_row_of_an_old_program_is_filled_in_remove() {
     approve(&daemon, &["remove"]);
     until(&daemon, "--accept sessions");
     // The database was looked at in remove already, and the row comes after that.
-    let mut db = SqliteConnection::connect(&url).await.unwrap();
-    sqlx::query("INSERT INTO things VALUES (900000, 'late', NULL)").execute(&mut db).await.unwrap();
-    db.close().await.unwrap();
+    change(&url, "INSERT INTO things VALUES (900000, 'late', NULL)").await;
     approve(&daemon, &["contract", "--accept", "sessions"]);
     let watched = daemon.ask(&["upgrade", "watch", "u1"]);
     assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
@@ -68,6 +68,11 @@ async fn an_older_copy_of_the_database_stops_the_roll() {
     std::fs::rename(&older, &database).unwrap();
     approve(&daemon, &["roll"]);
     until(&daemon, "the database no longer shows that expand is done");
+    // It is looked at with growing pauses, and each look that ends takes a turn.
+    let before = turns(&daemon);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let taken = turns(&daemon) - before;
+    assert!(taken <= 25, "{taken} turns in 5 s");
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("3 at 1"), "{spread:?}");
     let explained = daemon.ask(&["upgrade", "explain", "u1"]);
@@ -77,6 +82,101 @@ async fn an_older_copy_of_the_database_stops_the_roll() {
     let watched = daemon.ask(&["upgrade", "watch", "u1"]);
     assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
     end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_copy_after_irreversible_rows_is_migrated_again_by_hand() {
+    let (place, url) = place().await;
+    let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
+    let irreversible = MIGRATION.replace("old_reads_migrated = true", "old_reads_migrated = false");
+    std::fs::write(place.path().join("migrations/things/0002_colour.toml"), irreversible).unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [expand, contract]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 expand");
+    std::fs::copy(&database, &older).unwrap();
+    approve(&daemon, &["expand"]);
+    until(&daemon, "--accept sessions");
+    std::fs::rename(&older, &database).unwrap();
+    approve(&daemon, &["contract", "--accept", "sessions"]);
+    until(&daemon, "the database no longer shows that expand is done");
+    let explained = daemon.ask(&["upgrade", "explain", "u1"]).out;
+    let helps = explained.lines().find_map(|line| line.trim().strip_prefix("helps: ")).unwrap();
+    for command in helps.split(", then ") {
+        let done = advised(place.path(), &url, command);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(watched.code, 0, "{watched:?}\n{}", daemon.log());
+    assert_eq!(rows(&url, "SELECT count(*) FROM things WHERE colour IS NOT NULL").await, 3000);
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rollback_ends_on_a_copy_from_before_the_upgrade() {
+    let (place, url) = place().await;
+    let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
+    std::fs::copy(&database, &older).unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [roll]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 roll");
+    std::fs::rename(&older, &database).unwrap();
+    approve(&daemon, &["roll"]);
+    until(&daemon, "holds no schema id");
+    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!(
+        (watched.code, watched.out.contains("rolled-back")),
+        (1, true),
+        "{watched:?}\n{}",
+        daemon.log()
+    );
+    let history = daemon.ask(&["upgrade", "history", "u1"]);
+    assert!(history.out.contains("left in place: the database that THINGS_URL names"), "{history:?}");
+    end.cancel();
+}
+
+fn turns(daemon: &Daemon) -> u64 {
+    let metrics = daemon.http("/metrics");
+    let line = metrics.lines().find(|line| line.starts_with("tidegate_turns_total"));
+    line.and_then(|line| line.split_whitespace().last())
+        .unwrap_or_else(|| panic!("{metrics}"))
+        .parse()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_for_the_roll_count_no_rows() {
+    let (place, url) = place().await;
+    let file = place.path().join("migrations/things/0002_colour.toml");
+    // It migrates after the roll. A count of the rows fails until there is a view of them.
+    let by_view = MIGRATION.replace("FROM things WHERE colour IS NULL\"", "FROM unfilled\"");
+    let after_roll = by_view.replace("\"expanded\"", "{ floor = 2 }");
+    std::fs::write(file, after_roll).unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [contract]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "no such table: unfilled");
+    until(&daemon, "u1 stands in migrate");
+    let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
+    assert!(spread.out.contains("3 at 2"), "{spread:?}");
+    change(&url, "CREATE VIEW unfilled AS SELECT id FROM things WHERE colour IS NULL").await;
+    until(&daemon, "--accept sessions");
+    end.cancel();
+}
+
+async fn change(url: &str, sql: &'static str) {
+    let mut db = SqliteConnection::connect(url).await.unwrap();
+    sqlx::query(sql).execute(&mut db).await.unwrap();
+    db.close().await.unwrap();
 }
 
 async fn term(url: &str) -> String {

@@ -303,8 +303,12 @@ async fn sessions_of_every_endpoint_hold_contract_and_are_named() {
             && said.out.contains("pg_terminate_backend(")
     });
 
+    let accepted = daemon.ask(&["upgrade", "approve", "u1", "contract", "--accept", "session:writer"]);
+    assert_eq!(accepted.code, 0, "as the finding advises: {accepted:?}");
+    daemon.until("the accepted one is no finding", &explain, |said| {
+        said.out.contains("\"reader\" (pid") && !said.out.contains("\"writer\" (pid")
+    });
     reader.close().await.unwrap();
-    writer.close().await.unwrap();
     standby.stop();
     let silent = daemon.until("an endpoint that does not answer closes contract", &explain, |said| {
         said.out.contains("STANDBY_URL") && said.out.contains("could not reach the database")
@@ -317,6 +321,9 @@ async fn sessions_of_every_endpoint_hold_contract_and_are_named() {
     let sealed: serde_json::Value = serde_json::from_str(&certificate.out).unwrap();
     let endpoints = serde_json::json!(["STANDBY_URL", "THINGS_URL"]);
     assert_eq!(sealed["certificate"]["endpoints"], endpoints, "{certificate:?}");
+    let allowed = sealed["certificate"]["allowed_sessions"].as_array().unwrap();
+    assert!(allowed.contains(&serde_json::json!("writer")), "{certificate:?}");
+    writer.close().await.unwrap();
     let file = daemon.file("c.json", &certificate.out);
     let verified = crate::process::run(crate::process::tidegate().arg("certificate").arg("verify").arg(file));
     assert_eq!(verified.code, 0, "{verified:?}");

@@ -116,6 +116,73 @@ async fn rollback_keeps_what_version_1_made_by_hand() {
     end.cancel();
 }
 
+/// Runs a command of `tidegate schema` as a text advises it.
+pub fn advised(place: &Path, url: &str, command: &str) -> Said {
+    let words: Vec<&str> =
+        command.strip_prefix("tidegate schema ").expect("of this tool").split(' ').collect();
+    let (verb, directory) = words.split_at(words.len() - 2);
+    assert_eq!(directory, ["--migrations", "DIR"], "{command}");
+    schema(place, url, verb)
+}
+
+/// Version 2 makes a table for good: nothing of it is left to contract.
+const MORE: &str = r#"
+id = "0003_more"
+version = 2
+old_reads_migrated = true
+[expand]
+steps = [{ sql = "CREATE TABLE more (id integer)" }]
+[undo]
+steps = [{ sql = "DROP TABLE IF EXISTS more" }]
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undo_by_hand_takes_nothing_that_was_not_named() {
+    let (place, url) = place().await;
+    std::fs::write(place.path().join("migrations/things/0003_more.toml"), MORE).unwrap();
+    let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());
+    assert_eq!(run("expand --to 1").code, 0);
+    sql(&url, ROWS).await;
+    for args in ["migrate --to 1", "expand", "migrate"] {
+        assert_eq!(run(args).code, 0, "{args}");
+    }
+    let all = run("undo --to 2 --nothing-new-runs");
+    assert_eq!((all.code, all.err.contains("--migration")), (2, true), "{all:?}");
+    let unknown = run("undo --from 1 --migration 0001_things --nothing-new-runs");
+    assert_eq!((unknown.code, unknown.err.contains("0001_things")), (2, true), "{unknown:?}");
+    let finished = run("undo --from 1 --nothing-new-runs");
+    assert_eq!((finished.code, finished.err.contains("0003_more")), (3, true), "{finished:?}");
+    assert!(number(&url, COLOURS).await.is_some(), "nothing was undone");
+    assert_eq!(run("undo --migration 0003_more --nothing-new-runs").code, 0);
+    assert_eq!(number(&url, "SELECT count(*) FROM more").await, None);
+    assert_eq!(run("undo --from 1 --nothing-new-runs").code, 0);
+    assert_eq!((number(&url, COLOURS).await, number(&url, COUNT).await), (None, Some(50)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn begun_undo_holds_the_start_until_the_advised_command_ends_it() {
+    let (place, url) = place().await;
+    let run = |args: &str| schema(place.path(), &url, &args.split(' ').collect::<Vec<_>>());
+    assert_eq!(run("expand --to 1").code, 0);
+    sql(&url, ROWS).await;
+    for args in ["migrate --to 1", "expand --to 2"] {
+        assert_eq!(run(args).code, 0, "{args}");
+    }
+    sql(&url, "CREATE VIEW colours AS SELECT colour FROM things").await;
+    assert_eq!(run("undo --from 1 --nothing-new-runs").code, 1, "the view needs the column");
+    let daemon = daemon(place.path(), &url);
+    let end = herd(&daemon).await;
+    let refused = upgrade(&daemon);
+    assert_eq!((refused.code, refused.err.contains("its undo has begun")), (3, true), "{refused:?}");
+    sql(&url, "DROP VIEW colours").await;
+    let ended = advised(place.path(), &url, refused.err.split('`').nth(1).unwrap());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert_eq!((number(&url, COLOURS).await, number(&url, COUNT).await), (None, Some(50)));
+    let waited = upgrade(&daemon);
+    assert!(waited.out.contains("over: rolled-back"), "it starts: {waited:?}");
+    end.cancel();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn adopted_table_of_50_rows_survives_a_rollback() {
     let (place, url) = place().await;

@@ -1,5 +1,6 @@
 //! Adoption: a person states that what a migration makes is in the database already, and the history records it.
 
+use super::command;
 use super::order::{self, Record};
 use super::status;
 use crate::database::{Dialect, Session};
@@ -104,7 +105,7 @@ fn phases(
         return refuse(
             Phase::Undo,
             "its undo has begun",
-            format!("run `tidegate schema undo --to {to}` to its end"),
+            format!("run `{}` to its end", command::end_undo(record, &migration.id)),
         );
     }
     if record.done(Phase::Contract) || (record.done(Phase::Migrate) && contract_is_empty) {
@@ -114,7 +115,7 @@ fn phases(
         return refuse(
             Phase::Contract,
             "its contract has begun, so adopting it would hide what is left",
-            format!("run `tidegate schema contract --to {to}` to its end"),
+            format!("run `{}` to its end", command::up_to(Phase::Contract, to)),
         );
     }
     if record.done(Phase::Migrate) {
@@ -132,11 +133,11 @@ fn phases(
         return Ok(Vec::new());
     }
     if record.begun(Phase::Expand) || record.begun(Phase::Migrate) {
-        let next = if record.done(Phase::Expand) { "migrate" } else { "expand" };
+        let next = if record.done(Phase::Expand) { Phase::Migrate } else { Phase::Expand };
         return refuse(
-            if record.done(Phase::Expand) { Phase::Migrate } else { Phase::Expand },
+            next,
             "its history shows it in progress, so adopting it would hide what is left",
-            format!("run `tidegate schema {next} --to {to}`, or undo it"),
+            format!("run `{}`, or undo it", command::up_to(next, to)),
         );
     }
     Ok(match adoption.expand_only {

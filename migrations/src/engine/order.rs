@@ -1,5 +1,6 @@
 //! What the history allows: which phase may follow which, and whether what ran is what is written.
 
+use super::command;
 use super::left::stays;
 use crate::database::Dialect;
 use crate::error::Error;
@@ -75,8 +76,12 @@ impl<'a> Record<'a> {
             let (found, needs) = (found.to_owned(), needs.to_owned());
             Err(Error::Order { migration: migration.id.clone(), phase, found, needs })
         };
-        if phase != Phase::Undo && self.begun(Phase::Undo) {
-            return refuse("its undo has begun", "run undo to its end first");
+        let undo: Vec<&Entry> = self.entries().filter(|e| e.phase == Phase::Undo).collect();
+        if let Some(entry) = undo.first()
+            && (phase != Phase::Undo || !undo.iter().any(|e| self.is_of(e, owner)))
+        {
+            let found = format!("its undo has begun ({}) and not ended", owner::of(entry));
+            return refuse(&found, &format!("run `{}` first", command::end_undo(self, &migration.id)));
         }
         match phase {
             Phase::Expand => {}

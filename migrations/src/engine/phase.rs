@@ -2,18 +2,17 @@
 
 use super::entry::{Write, write};
 use super::order::{self, Record};
-use super::{ContractProof, Outcome, Recheck, left, status};
+use super::{ContractProof, Outcome, Recheck, left, present, status};
 use crate::backfill;
-use crate::database::{Dialect, Session};
+use crate::database::Dialect;
 use crate::error::Error;
 use crate::history::{self, Entry, PHASE, State};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
 use crate::lint;
 use crate::mutant;
-use crate::object::{self, Object};
+use crate::object::Object;
 use crate::owner::Owner;
-use crate::presence;
 use crate::progress::Teller;
 use crate::step::{self, Manner};
 use crate::unit::{Digest, LoadError, Migration, MigrationSet, Phase, Step};
@@ -55,6 +54,8 @@ impl Run<'_, '_> {
             {
                 if phase == Phase::Expand && !record.begun(Phase::Expand) {
                     may_begin(migration, dialect)?;
+                    let there = present::all(&mut self.leader.session, set, migration, &record).await?;
+                    there.into_iter().next().map_or(Ok(()), Err)?;
                 }
                 let kept = left::kept(&record, migration, dialect, self.owner);
                 todo.push((migration, record.begun(Phase::Contract), kept));
@@ -83,9 +84,10 @@ impl Run<'_, '_> {
         }
         match self.verify(migration).await {
             Ok(()) => Ok(false),
-            Err(Error::Unverified { .. }) => {
+            Err(unverified @ Error::Unverified { .. }) => {
                 let steps = migration.steps(phase, self.leader.session.dialect());
-                self.reopen(migration, steps).await
+                // Where no step fills rows, the writer of these rows must.
+                if self.reopen(migration, steps).await? { Ok(true) } else { Err(unverified) }
             }
             Err(error) => Err(error),
         }
@@ -183,7 +185,7 @@ impl Run<'_, '_> {
                 _ => Some(step.clone()),
             };
             if !there && phase != Phase::Undo {
-                not_there(&mut leader.session, migration, step).await?;
+                present::none(&mut leader.session, migration, step).await?;
             }
             if let Some(step) = doing {
                 step::together(&mut leader.session, &step).await?;
@@ -203,7 +205,7 @@ impl Run<'_, '_> {
         self.recheck().await?;
         let entries = history::entries(&mut self.leader.session).await?;
         if Record::of(&entries, &migration.id).step(phase, at as i64).is_none() {
-            not_there(&mut self.leader.session, migration, step).await?;
+            present::none(&mut self.leader.session, migration, step).await?;
         }
         let note = self.note();
         let mut entry = entry(self.owner, migration, phase, at as i64, Digest::of(step));
@@ -308,17 +310,6 @@ fn may_begin(migration: &Migration, dialect: Dialect) -> Result<(), Error> {
         findings if findings.is_empty() => Ok(()),
         findings => Err(Error::Lint(LoadError::Findings(findings))),
     }
-}
-
-/// Sees that nothing is there yet of what a step that has not begun makes.
-async fn not_there(session: &mut Session, migration: &Migration, step: &Step) -> Result<(), Error> {
-    for object in object::made(step).unwrap_or_default() {
-        if presence::is_there(session, &object).await? {
-            let (step, object) = (step.summary(), object.to_string());
-            return Err(Error::Present { migration: migration.id.clone(), step, object });
-        }
-    }
-    Ok(())
 }
 
 /// Which steps are one transaction. Neighbours on the same table are: between a column and its sync,

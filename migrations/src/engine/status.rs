@@ -35,7 +35,7 @@ pub struct MigrationStatus {
     pub undo: PhaseState,
     /// Whether migrate was done, whatever rows have come since.
     pub filled: bool,
-    /// Rows still to fill; none where it cannot be asked, before expand and after contract.
+    /// Rows still to fill; none where they were not counted or cannot be, before expand and after contract.
     pub pending_rows: Option<u64>,
     /// Whether it is one of the set's own; the others are the baseline.
     pub own: bool,
@@ -68,6 +68,15 @@ pub struct Status {
 }
 
 pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
+    read(session, set, true).await
+}
+
+/// The same without a count of rows.
+pub(super) async fn by_history(session: &mut Session, set: &MigrationSet) -> Result<Status, Error> {
+    read(session, set, false).await
+}
+
+async fn read(session: &mut Session, set: &MigrationSet, counts_rows: bool) -> Result<Status, Error> {
     let entries = live(session).await?;
     order::drift(&entries, set, session.dialect())?;
     let dialect = session.dialect();
@@ -80,8 +89,11 @@ pub(super) async fn status(session: &mut Session, set: &MigrationSet) -> Result<
             (false, true) => PhaseState::Running,
             (false, false) => PhaseState::NotStarted,
         };
-        let askable =
-            own && record.done(Phase::Expand) && !record.begun(Phase::Contract) && !record.begun(Phase::Undo);
+        let askable = counts_rows
+            && own
+            && record.done(Phase::Expand)
+            && !record.begun(Phase::Contract)
+            && !record.begun(Phase::Undo);
         let pending_rows = if askable { Some(pending(session, migration).await?) } else { None };
         let migrate = match (state(Phase::Migrate), pending_rows) {
             // Rows came after the fill that nobody filled: it runs again.

@@ -41,6 +41,11 @@ impl From<Name> for String {
     }
 }
 
+/// A name that may be qualified, each part quoted: `"app"."things"`.
+pub(crate) fn quoted(name: &str) -> String {
+    name.split('.').map(|part| format!("\"{part}\"")).collect::<Vec<_>>().join(".")
+}
+
 /// Quoted, as it stands in generated SQL.
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -105,16 +105,28 @@ impl Statement {
         &self.tokens
     }
 
-    /// The table whose form it changes, where that can be seen from the words.
+    /// The table whose form it changes, with the qualifier that is written, where that can be seen from the words.
     pub(crate) fn table(&self) -> Option<String> {
         let after = |word: &str| {
             let at = self.tokens.iter().position(|t| t.is(word))?;
             let skipped = ["IF", "NOT", "EXISTS", "ONLY"];
-            self.tokens[at + 1..].iter().find(|t| !skipped.iter().any(|w| t.is(w)))?.name()
+            let begins = self.tokens[at + 1..].iter().position(|t| !skipped.iter().any(|w| t.is(w)))?;
+            qualified(&self.tokens[at + 1 + begins..])
         };
         let second = self.tokens.get(1)?;
         if second.is("TABLE") { after("TABLE") } else { after("ON") }
     }
+}
+
+/// The name with which these tokens begin: `app.things`.
+fn qualified(tokens: &[Token]) -> Option<String> {
+    let mut name = tokens.first()?.name()?;
+    let mut rest = &tokens[1..];
+    while let [Token::Mark('.'), part, after @ ..] = rest {
+        name = format!("{name}.{}", part.name()?);
+        rest = after;
+    }
+    Some(name)
 }
 
 /// Blocks with semicolons inside: bodies of triggers and SQL-standard functions.
@@ -293,5 +305,6 @@ mod tests {
         let table = |t: &str| Statement::single(t).unwrap().table();
         assert_eq!(table("ALTER TABLE IF EXISTS only \"images\" ADD x int").as_deref(), Some("images"));
         assert_eq!(table("CREATE INDEX i ON Images (a)").as_deref(), Some("images"));
+        assert_eq!(table("ALTER TABLE App.\"Things\" ADD x int").as_deref(), Some("app.Things"));
     }
 }

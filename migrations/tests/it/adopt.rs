@@ -1,6 +1,6 @@
 //! Expand makes what is not there yet, an undo takes back what was made, and what was there before is adopted.
 
-on_both! { expand_refuses_an_object_that_is_present, index_that_is_present_is_not_taken_for_its_own, irreversible_steps_stay_and_run_once, undo_spares_steps_of_another_owner, unfinished_baseline_is_named_with_its_command, adopted_baseline_survives_every_undo, adopted_expand_is_not_undone, adopt_refuses_what_is_in_progress_or_absent, steps_that_ask_if_something_exists_do_not_begin, what_has_no_undo_does_not_begin }
+on_both! { expand_refuses_an_object_that_is_present, index_that_is_present_is_not_taken_for_its_own, irreversible_steps_stay_and_run_once, undo_spares_steps_of_another_owner, unfinished_baseline_is_named_with_its_command, adopted_baseline_survives_every_undo, adopted_expand_is_not_undone, adopt_refuses_what_is_in_progress_or_absent, steps_that_ask_if_something_exists_do_not_begin, what_has_no_undo_does_not_begin, begun_undo_is_an_obstacle_and_names_its_owner, what_contract_removes_first_is_no_obstacle, adopt_is_advised_only_where_it_is_granted }
 
 mod story {
     use crate::support::*;
@@ -72,11 +72,68 @@ mod story {
 
     pub async fn index_that_is_present_is_not_taken_for_its_own(database: Database) {
         let mut client = there(&database).await;
-        client.run("CREATE INDEX things_shade ON things (id)").await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
-        engine.expand(&hop(&both()), &term(1), &watch, &cancel).await.unwrap();
-        let error = engine.migrate(&hop(&both()), &term(1), &watch, &cancel).await.unwrap_err();
-        assert!(error.to_string().contains("index things_shade is present"), "{error}");
+        let all = both();
+        engine.adopt(&all.up_to(1), &term(1), &adoption(), &cancel).await.unwrap();
+        let names_it = |said: &str| {
+            assert!(said.contains("index things_shade is present"), "{said}");
+            assert!(said.contains("rename or remove it") && !said.contains("adopt"), "{said}");
+        };
+        // Before anything begins, although it is a step of migrate.
+        client.run("CREATE INDEX things_shade ON things (id)").await;
+        names_it(&engine.obstacles(&hop(&all)).await.unwrap().join("; "));
+        let error = engine.expand(&hop(&all), &term(1), &watch, &cancel).await.unwrap_err();
+        names_it(&error.to_string());
+        client.run("DROP INDEX things_shade").await;
+        engine.expand(&hop(&all), &term(1), &watch, &cancel).await.unwrap();
+        // And where it came meanwhile.
+        client.run("CREATE INDEX things_shade ON things (id)").await;
+        let error = engine.migrate(&hop(&all), &term(1), &watch, &cancel).await.unwrap_err();
+        names_it(&error.to_string());
+        names_it(&engine.obstacles(&hop(&all)).await.unwrap().join("; "));
+        client.run("DROP INDEX things_shade").await;
+        engine.migrate(&hop(&all), &term(1), &watch, &cancel).await.unwrap();
+    }
+
+    pub async fn what_contract_removes_first_is_no_obstacle(database: Database) {
+        let mut client = there(&database).await;
+        client.run("CREATE INDEX things_shade ON things (id)").await;
+        let text = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n[contract]\nsteps = [\
+            { sql = 'DROP INDEX things_shade' }, { index = { name = 'things_shade', table = 'things', on = ['shade'] } }]\n";
+        let engine = database.engine().await;
+        let upgrade = set(&things("CREATE TABLE"), text).between(1, 2);
+        let (watch, cancel) = (watcher(), patient());
+        engine.adopt(&both().up_to(1), &term(1), &adoption(), &cancel).await.unwrap();
+        assert_eq!(engine.obstacles(&upgrade).await.unwrap(), Vec::<String>::new());
+        engine.expand(&upgrade, &term(1), &watch, &cancel).await.unwrap();
+        engine.migrate(&upgrade, &term(1), &watch, &cancel).await.unwrap();
+        engine.contract(&upgrade, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
+    }
+
+    pub async fn adopt_is_advised_only_where_it_is_granted(database: Database) {
+        let mut client = there(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let text = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n[expand]\nsteps = [\
+            { add_column = { table = 'things', column = 'colour', type = 'text' } }, \
+            { add_column = { table = 'things', column = 'size', type = 'integer' } }]\n[undo]\nsteps = [\
+            { drop_column = { table = 'things', column = 'size' } }, \
+            { drop_column = { table = 'things', column = 'colour' } }]\n";
+        let all = set(&things("CREATE TABLE"), text);
+        engine.adopt(&all.up_to(1), &term(1), &adoption(), &cancel).await.unwrap();
+        let own = all.between(1, 2);
+        let part = Adoption { expand_only: true, ..adoption() };
+        client.run("ALTER TABLE things ADD COLUMN colour TEXT").await;
+        let error = engine.expand(&own, &term(1), &watch, &cancel).await.unwrap_err().to_string();
+        assert!(error.contains("rename or remove it") && !error.contains("adopt"), "one of two: {error}");
+        engine.adopt(&own, &term(1), &part, &cancel).await.expect_err("a column is missing");
+        client.run("ALTER TABLE things ADD COLUMN size INTEGER").await;
+        let error = engine.expand(&own, &term(1), &watch, &cancel).await.unwrap_err().to_string();
+        assert!(
+            error.contains("tidegate schema adopt --migration 0002_colour --migrations DIR --why TEXT"),
+            "{error}"
+        );
+        engine.adopt(&own, &term(1), &part, &cancel).await.unwrap();
+        engine.expand(&own, &term(1), &watch, &cancel).await.unwrap();
     }
 
     pub async fn irreversible_steps_stay_and_run_once(database: Database) {
@@ -214,6 +271,44 @@ mod story {
         let begun = engine.adopt(&all.between(1, 2), &term(1), &adoption(), &cancel).await.unwrap_err();
         assert!(matches!(&begun, Error::Order { .. }), "{begun}");
         assert!(begun.to_string().contains("tidegate schema migrate"), "{begun}");
+    }
+
+    pub async fn begun_undo_is_an_obstacle_and_names_its_owner(database: Database) {
+        let mut client = there(&database).await;
+        let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
+        let all = both();
+        engine.adopt(&all.up_to(1), &term(1), &adoption(), &cancel).await.unwrap();
+        let by_hand = all.between(1, 2);
+        let made_before = by_hand.clone().owned_by(Owner::by_hand().with_unrecorded());
+        let ends = |made_by: &str| {
+            format!(
+                "tidegate schema undo --migration 0002_colour{made_by} --nothing-new-runs --migrations DIR"
+            )
+        };
+        let is_of_nobody =
+            "UPDATE tidegate_history SET owner = NULL WHERE phase = 'expand' AND migration = '0002_colour'";
+        for (makes, forgets, undoes, made_by) in [
+            (hop(&all), "SELECT 1", hop(&all), " --made-by u1"),
+            (by_hand.clone(), "SELECT 1", by_hand.clone(), ""),
+            (hop(&all), is_of_nobody, made_before, " --made-by unrecorded"),
+        ] {
+            engine.expand(&makes, &term(1), &watch, &cancel).await.unwrap();
+            client.run(forgets).await;
+            client.run("CREATE VIEW colours AS SELECT colour FROM things").await;
+            engine.undo(&undoes, &term(1), &watch, &cancel).await.expect_err("the view needs the column");
+            let other = all.between(1, 2).owned_by(Owner::upgrade("u2"));
+            let found = engine.obstacles(&other).await.unwrap();
+            assert!(found.len() == 1 && found[0].contains(&ends(made_by)), "{found:?}");
+            let below = engine.obstacles(&all.between(2, 3)).await.unwrap();
+            assert!(below.len() == 1 && below[0].contains(&ends(made_by)), "{below:?}");
+            let refused = engine.undo(&other, &term(1), &watch, &cancel).await.unwrap_err();
+            assert!(refused.to_string().contains(&ends(made_by)), "{refused}");
+            client.run("DROP VIEW colours").await;
+            engine.undo(&undoes, &term(1), &watch, &cancel).await.unwrap();
+            assert_eq!(engine.obstacles(&other).await.unwrap(), Vec::<String>::new());
+            assert!(client.try_run("SELECT colour FROM things").await.is_err());
+        }
+        assert_eq!(client.number(COUNT).await, 50);
     }
 
     /// What expand says of a file, and that it changed nothing.

@@ -3,7 +3,8 @@
 mod real_postgres {
     use crate::support::*;
     use std::time::{Duration, Instant};
-    use tidegate_migrations::{Error, LOCK_LIMIT};
+    use tidegate_migrations::{Error, LOCK_LIMIT, PhaseProgress};
+    use tokio::sync::watch;
 
     const PID: &str = "SELECT pg_backend_pid()::bigint";
 
@@ -46,6 +47,58 @@ mod real_postgres {
         sitter.run("COMMIT").await;
         tokio::time::timeout(Duration::from_secs(30), verb).await.expect("it goes on").unwrap().unwrap();
         reader.run("SELECT visibility FROM images").await;
+    }
+
+    /// Waits until the progress of a verb says that it waits for this.
+    async fn names(verb: &mut watch::Receiver<PhaseProgress>, what: &str) {
+        let waits = |p: &PhaseProgress| p.waiting.as_ref().is_some_and(|w| w.contains(what));
+        let named = tokio::time::timeout(Duration::from_secs(20), verb.wait_for(waits)).await;
+        let named = named.is_ok_and(|named| named.is_ok());
+        assert!(named, "{what}: {:?}", verb.borrow());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn prepared_transaction_is_named_with_its_end() {
+        let database = Database::postgres().await.seeded(10).await;
+        let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
+        let orphan = "BEGIN; UPDATE images SET size = size + 1; PREPARE TRANSACTION 'or''phan'";
+        let blocker = "prepared transaction 'or''phan' (user postgres, ";
+        let end = "ROLLBACK PREPARED 'or''phan'";
+        client.run(orphan).await;
+        // Expand tries again and again; migrate builds an index concurrently.
+        let (watch, running, same) = (watcher(), engine.clone(), set.clone());
+        let mut progress = watch.subscribe();
+        let verb = tokio::spawn(async move { running.expand(&same, &term(1), &watch, &patient()).await });
+        names(&mut progress, blocker).await;
+        client.run(end).await;
+        verb.await.unwrap().unwrap();
+
+        client.run("BEGIN; INSERT INTO image_members VALUES ('nobody', 'x'); LOCK TABLE images IN ROW EXCLUSIVE MODE; PREPARE TRANSACTION 'or''phan'").await;
+        let (watch, running, same) = (watcher(), engine.clone(), set.clone());
+        let mut progress = watch.subscribe();
+        let verb = tokio::spawn(async move { running.migrate(&same, &term(1), &watch, &patient()).await });
+        names(&mut progress, blocker).await;
+        client.run(end).await;
+        verb.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn holder_of_a_qualified_table_is_named() {
+        let database = Database::postgres().await;
+        let (engine, mut sitter) = (database.engine().await, database.client().await);
+        let text = "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n[expand]\n\
+            steps = [{ sql = 'ALTER TABLE app.things ADD COLUMN note text' }]\n\
+            [undo]\nsteps = [{ sql = 'ALTER TABLE app.things DROP COLUMN IF EXISTS note' }]\n";
+        let set = set_in(written(&[("0003_note.toml", text)]).path());
+        sitter.run("CREATE SCHEMA app; CREATE TABLE app.things (id int)").await;
+        sitter.run("BEGIN; SELECT * FROM app.things").await;
+        let blocker = format!("session {} (", sitter.number(PID).await);
+        let watch = watcher();
+        let mut progress = watch.subscribe();
+        let verb = tokio::spawn(async move { engine.expand(&set, &term(1), &watch, &patient()).await });
+        names(&mut progress, &blocker).await;
+        sitter.run("ROLLBACK").await;
+        verb.await.unwrap().unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! The way of a schema through its phases, and back.
 
-on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, fill_refuses_a_key_that_is_null, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract }
+on_both! { to_the_end, there_and_back, the_old_version_writes_on_while_all_comes_and_goes, old_and_new_at_once, fill_refuses_a_key_that_is_null, an_undo_follows_an_expand_that_was_cut_off, contract_needs_its_order_and_its_recheck, rows_that_come_after_the_fill_are_filled_before_contract, rows_that_no_step_fills_are_named, status_by_history_counts_no_rows }
 
 mod story {
     use crate::support::*;
@@ -294,5 +294,42 @@ mod story {
         engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
         engine.contract(&set, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
         assert_eq!(engine.status(&set).await.unwrap().next, None);
+    }
+
+    /// A column that the programs themselves fill; the query that counts the rows without it reads `from`.
+    fn unfilled(from: &str) -> String {
+        format!(
+            "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n\
+             [expand]\nsteps = [{{ add_column = {{ table = 'images', column = 'note', type = 'text' }} }}]\n\
+             [migrate]\nrequires = 'expanded'\nsteps = []\nverify = 'SELECT count(*) FROM {from}'\n\
+             [undo]\nsteps = [{{ drop_column = {{ table = 'images', column = 'note' }} }}]\n"
+        )
+    }
+
+    pub async fn rows_that_no_step_fills_are_named(database: Database) {
+        let database = database.seeded(3).await;
+        let directory = written(&[("0003_note.toml", &unfilled("images WHERE note IS NULL"))]);
+        let (engine, set, mut client) =
+            (database.engine().await, set_in(directory.path()), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        client.run("UPDATE images SET note = name").await;
+        engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap();
+        client.run("UPDATE images SET note = NULL").await;
+        let error = engine.migrate(&set, &term(1), &watch, &cancel).await.unwrap_err();
+        assert!(matches!(&error, Error::Unverified { rows: 3, .. }), "{error}");
+    }
+
+    pub async fn status_by_history_counts_no_rows(database: Database) {
+        let database = database.seeded(3).await;
+        let directory = written(&[("0003_note.toml", &unfilled("absent"))]);
+        let (engine, set) = (database.engine().await, set_in(directory.path()));
+        let (watch, cancel) = (watcher(), patient());
+        engine.expand(&set, &term(1), &watch, &cancel).await.unwrap();
+        let error = engine.status(&set).await.unwrap_err();
+        assert!(error.to_string().contains("absent"), "a count asks the table: {error}");
+        let status = engine.status_by_history(&set).await.unwrap();
+        assert_eq!((status.next, status.migrations[0].pending_rows), (Some(Phase::Migrate), None));
+        assert!(engine.obstacles(&set.between(3, 4)).await.unwrap()[0].contains("is not migrated"));
     }
 }

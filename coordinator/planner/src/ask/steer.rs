@@ -1,7 +1,7 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
-use crate::certificate::SESSIONS;
+use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
@@ -19,7 +19,15 @@ fn word(moment: &Moment, asker: &Asker) -> Word {
     Word { who: asker.who.clone(), why: asker.why.clone(), accepts: asker.accepts.clone(), at: moment.wall }
 }
 
-/// Approves a phase; refused where nothing waits for that.
+/// Whether a person accepts sessions by name where contract, which needs no other approval now, is held by them.
+fn accepts_sessions(upgrade: &Upgrade, asker: &Asker) -> bool {
+    let is_approved = !upgrade.spec.approvals.contains(&ApprovalPoint::Contract)
+        || upgrade.approvals.contains_key(&ApprovalPoint::Contract);
+    let is_near = matches!(upgrade.phase, Phase::Remove | Phase::Contract { .. });
+    is_approved && is_near && upgrade.schema.is_some() && !accepted(&asker.accepts).is_empty()
+}
+
+/// Approves a phase; refused where nothing waits for that. Sessions may be accepted also later, by name.
 pub fn approve(
     fleet: &Fleet,
     moment: &Moment,
@@ -38,7 +46,7 @@ pub fn approve(
             .unwrap_or_default();
         return refuse(RefusalKind::Invalid, format!("{why}: approve with --accept {SESSIONS}"));
     }
-    let contract_waits = point == ApprovalPoint::Contract && acceptance;
+    let contract_waits = point == ApprovalPoint::Contract && (acceptance || accepts_sessions(stored, asker));
     if !waiting.contains(&Reason::Approval { point }) && !contract_waits {
         let open: Vec<String> = waiting
             .iter()
@@ -56,7 +64,10 @@ pub fn approve(
             format!("cannot approve {point} of upgrade {id}: {what} (it is in {})", stored.phase),
         );
     }
-    let word = word(moment, asker);
+    let mut word = word(moment, asker);
+    // What was accepted before stays so.
+    word.accepts
+        .extend(stored.approvals.get(&point).iter().flat_map(|former| former.accepts.iter().cloned()));
     Ok(rewritten(moment, id, stored, asker, &format!("{point} approved"), |body| {
         drop(body.approvals.insert(point, word))
     }))

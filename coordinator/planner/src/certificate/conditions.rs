@@ -1,7 +1,8 @@
 //! Every condition of a certificate, recomputed from the evidence inside it. The same function decides whether one
 //! may be made and whether one that was made is true.
 
-use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, SESSIONS, ServicePart, Session};
+use super::allowed::is_acceptable;
+use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, SESSION, SESSIONS, ServicePart, Session};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::{NodeId, Revision, ServiceName, ServiceVersion, mutant};
 
@@ -236,7 +237,14 @@ fn help(session: &Session) -> String {
         // As former versions recorded it.
         (None, false) => return String::new(),
     };
-    format!("; end it where it runs, or with {end}, or name it in schema.allow_sessions")
+    let end = format!("; end it where it runs, or with {end}");
+    if !is_acceptable(&session.name) {
+        return end;
+    }
+    let name = session.name.replace('\'', "'\\''");
+    format!(
+        "{end}; or accept it by name: in remove and contract with `tidegate upgrade approve ID contract --accept '{SESSION}{name}'`, before the start in schema.allow_sessions of the spec"
+    )
 }
 
 fn tag_flaw(required: &BTreeMap<ServiceName, ServiceVersion>, name: &str) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Making a certificate: the evidence of one fresh read, checked by the same conditions as ever after, and the
 //! transaction that stores it and enters contract, comparing everything that the read saw.
 
+use super::allowed::allowed_sessions;
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
 use crate::contracted::told_to_agents;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
@@ -111,7 +112,7 @@ fn certificate(
         approval,
         pending_rows: Part::Proved(Rows { pending: evidence.pending_rows }),
         sessions: evidence.sessions.map_or_else(Part::NotApplicable, Part::Proved),
-        allowed_sessions: asked.allow_sessions.iter().cloned().collect(),
+        allowed_sessions: allowed_sessions(upgrade),
         endpoints,
     }
 }

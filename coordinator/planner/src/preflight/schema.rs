@@ -37,12 +37,16 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
     let mut found = unheard(of, floor.is_none());
     if let Some(window) = window.filter(|window| window.floor < needs)
         && lowest(of).is_some_and(|lowest| lowest >= needs)
-        && fleet.lock(name).is_none()
     {
-        found.push(blocker(format!(
-            "{name} shares the schema: contract waits until its floor is {needs}, its window is {}, and no instance runs a version below {needs}; raise it first: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
-            window.record.body, window.ceiling
-        )));
+        let now = &window.record.body;
+        found.push(match fleet.lock(name) {
+            // Its own upgrade raises it at its end, and nobody else may.
+            Some((upgrade, _)) => low(&format!("its window is {now} until upgrade {upgrade} of it is over")),
+            None => blocker(format!(
+                "{name} shares the schema: contract waits until its floor is {needs}, its window is {now}, and no instance runs a version below {needs}; raise it before the start, or after a rollback of an upgrade of the schema that has started: `tidegate fleet window {name} --floor {needs} --ceiling {} --why WHY`",
+                window.ceiling
+            )),
+        });
         return found;
     }
     let lowest = floor.or_else(|| lowest(of)).unwrap_or(needs);

@@ -75,8 +75,11 @@ impl Reason {
             Self::StoreRefused { .. } => {
                 "a person who looks after the store: its limits, permissions and space"
             }
-            Self::SchemaLost { .. } => {
+            Self::SchemaLost { way_back: true, .. } => {
                 "a person: restore the database that was migrated, or roll the upgrade back"
+            }
+            Self::SchemaLost { .. } => {
+                "a person: restore the database that was migrated; or, where that is lost, run its migrations again by hand"
             }
             Self::MigrateFloor { .. } => {
                 "the upgrade of that service, which commits the floor after its last instance"
@@ -121,7 +124,11 @@ impl Reason {
             Self::Stalled { .. }
             | Self::EmptyWave { .. }
             | Self::Preflight { .. }
-            | Self::SchemaLost { .. } => Some(rollback()),
+            | Self::SchemaLost { way_back: true, .. } => Some(rollback()),
+            Self::SchemaLost { from, to, .. } => {
+                let run = |verb| format!("tidegate schema {verb} --from {from} --to {to} --migrations DIR");
+                Some(format!("{}, then {}", run("expand"), run("migrate")))
+            }
             Self::MigrateFloor { service, .. } => Some(format!("tidegate upgrade list {service} --active")),
             Self::Needed { by, .. } => {
                 Some(format!("tidegate release rollback … --stream {} --why …", by.stream))

@@ -81,7 +81,7 @@ impl fmt::Display for Reason {
             Self::StoreRefused { what, why } => {
                 write!(f, "the store refused the transaction {what:?}: {why}")
             }
-            Self::SchemaLost { job } => write!(
+            Self::SchemaLost { job, .. } => write!(
                 f,
                 "the database no longer shows that {job} is done: it was replaced by an older copy, or changed by hand; no instance is drained until it shows that again"
             ),

@@ -2,10 +2,12 @@
 
 use crate::sim::{World, node, service, sessions, spec, upgrade_id};
 use serde_json::{Value as Json, json};
-use tidegate_planner::certificate::{Certificate, Sealed, Session, forget};
+use tidegate_planner::ask::{Asker, approve};
+use tidegate_planner::certificate::{Certificate, Sealed, Session, allowed_sessions, forget};
 use tidegate_planner::{Reason, SchemaFacts};
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, Key, Value};
 
 /// A world in which everything is ready for contract, and only the certificate is missing.
@@ -93,20 +95,23 @@ fn an_untagged_session() {
     assert!(refused(|w| w.evidence.sessions = Ok(sessions(&["psql"]))).contains("is not tagged"));
 }
 
-#[test]
-fn every_offending_session_is_named_with_the_command_that_ends_it() {
-    let session = |name: &str, pid, kind: &str| Session {
+fn listed(name: &str, pid: Option<i64>, kind: &str) -> Session {
+    Session {
         name: name.to_owned(),
         kind: kind.to_owned(),
         endpoint: Some("STANDBY".to_owned()),
         pid,
         user: Some("app".to_owned()),
         client: pid.map(|_| "10.0.0.7".to_owned()),
-    };
+    }
+}
+
+#[test]
+fn every_offending_session_is_named_with_the_command_that_ends_it() {
     let all = [
-        session("psql", Some(7), "session"),
-        session("pantry-api/1/n0", Some(8), "session"),
-        session("it's", None, "prepared transaction"),
+        listed("psql", Some(7), "session"),
+        listed("pantry-api/1/n0", Some(8), "session"),
+        listed("it's", None, "prepared transaction"),
     ];
     let said = refused(|w| w.evidence.sessions = Ok(all.into_iter().collect()));
     for expected in [
@@ -118,8 +123,48 @@ fn every_offending_session_is_named_with_the_command_that_ends_it() {
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    let many = (0..30).map(|pid| session("psql", Some(pid), "session"));
+    let many = (0..30).map(|pid| listed("psql", Some(pid), "session"));
     assert!(refused(|w| w.evidence.sessions = Ok(many.collect())).contains("and 10 more"));
+}
+
+#[test]
+fn session_is_accepted_by_name_as_the_finding_advises() {
+    let mut world = ready();
+    let accepts = |said: &str| {
+        let part = said.split("--accept '").nth(1).and_then(|rest| rest.split('\'').next());
+        Asker {
+            who: "op".into(),
+            why: "a standby".into(),
+            accepts: [part.unwrap_or_else(|| panic!("{said}")).to_owned()].into(),
+        }
+    };
+    let approve = |world: &mut World, asker: &Asker| {
+        let (fleet, moment) = (world.store.fleet(), world.moment());
+        let commit = approve(fleet, &moment, &upgrade_id(), ApprovalPoint::Contract, asker);
+        commit.map(|commit| {
+            assert!(world.store.commit(&commit));
+            world.events += 1;
+        })
+    };
+    let plain = Asker { who: "op".into(), why: String::new(), accepts: Default::default() };
+    assert!(approve(&mut world, &plain).is_err(), "nothing waits for that");
+    for name in ["walreceiver", "apply worker"] {
+        world.evidence.sessions = Ok([listed(name, Some(7), "session")].into());
+        let said = world.certify().unwrap_err().iter().map(ToString::to_string).collect::<String>();
+        approve(&mut world, &accepts(&said)).unwrap();
+    }
+    world.evidence.sessions =
+        Ok([listed("walreceiver", Some(8), "session"), listed("apply worker", Some(9), "session")].into());
+    world.certify().unwrap();
+    let certificate = world.certificate.clone().unwrap();
+    assert_eq!(certificate.allowed_sessions, ["apply worker".to_owned(), "walreceiver".to_owned()].into());
+    Sealed { digest: certificate.digest(), certificate }.verify().unwrap();
+    // An instance of the old version is not accepted so.
+    assert!(approve(&mut world, &accepts("--accept 'session:pantry-api/1/n0'")).is_err());
+    // One that appears between two steps of contract is accepted in the same way.
+    assert!(matches!(world.phase(), Phase::Contract { .. }));
+    approve(&mut world, &accepts("--accept 'session:psql'")).unwrap();
+    assert!(allowed_sessions(world.upgrade().unwrap()).contains("psql"));
 }
 
 /// A certificate of the time when sessions had a name and a kind only, and one endpoint was asked.

@@ -1,12 +1,12 @@
 //! No decision rests on an old look at the database: rows come late, it is replaced by an older copy, or it is away.
 
-use crate::sim::{Database, World, node, release, spec, upgrade_id};
+use crate::sim::{Database, World, binding, node, release, spec, upgrade_id};
 use proptest::prelude::*;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::{Action, LookedFor, Plan, Reason, SchemaJob};
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Value, Write};
 
@@ -45,7 +45,8 @@ fn drains(plan: &Plan) -> bool {
 }
 
 fn lost(job: &str) -> Reason {
-    Reason::SchemaLost { job: job.to_owned() }
+    let (from, to) = (release(1).version, release(2).version);
+    Reason::SchemaLost { job: job.to_owned(), from, to, way_back: true }
 }
 
 #[test]
@@ -176,6 +177,26 @@ fn an_older_copy_after_the_roll_stops_remove_and_contract() {
         assert_eq!(last.waiting[&upgrade_id()], [lost("expand")], "{phase}");
         assert_eq!(world.phase().name().word(), phase);
         assert_eq!(world.certificate, None);
+    }
+}
+
+#[test]
+fn older_copy_without_a_way_back_names_the_migrations_to_run_again() {
+    for (phase, old_reads_migrated) in [("roll", false), ("remove", false), ("contract", true)] {
+        let mut world = World::at_version_1(3);
+        let bound = SchemaBinding { old_reads_migrated, ..binding(MigrateOrder::BeforeRoll) };
+        world.start_bound(with_schema(json!({})), bound).unwrap();
+        world.until(phase, |world| world.phase().name().word() == phase);
+        world.database = Database::default();
+        let last = world.run();
+        let told = last.waiting[&upgrade_id()][0].for_people(&upgrade_id());
+        let again = "tidegate schema expand --from 1 --to 2 --migrations DIR, then tidegate schema migrate --from 1 --to 2 --migrations DIR";
+        assert_eq!((told.kind.as_str(), told.command.as_deref()), ("schema-lost", Some(again)), "{phase}");
+        let refused = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker());
+        assert!(refused.is_err(), "so a rollback is not what helps");
+        (world.database.expanded, world.database.filled) = (true, true);
+        world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{phase}");
     }
 }
 

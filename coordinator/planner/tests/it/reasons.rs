@@ -52,7 +52,18 @@ fn all() -> Vec<Reason> {
         Reason::Paused { who: "coordinator".into(), why: why(), way_back: false },
         Reason::Schema { job: "expand".into(), progress: "2 of 3 steps".into() },
         Reason::SchemaTrouble { job: "expand".into(), why: "connection refused".into() },
-        Reason::SchemaLost { job: "expand".into() },
+        Reason::SchemaLost {
+            job: "expand".into(),
+            from: release(1).version,
+            to: release(2).version,
+            way_back: true,
+        },
+        Reason::SchemaLost {
+            job: "migrate".into(),
+            from: release(1).version,
+            to: release(2).version,
+            way_back: false,
+        },
         Reason::MigrateFloor {
             service: "scheduler".parse().unwrap(),
             floor: None,

@@ -5,8 +5,9 @@ use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::{Reason, SchemaJob};
+use tidegate_planner::{Reason, SchemaJob, preflight};
 use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::active::Active;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::record::window::Window;
@@ -333,6 +334,22 @@ fn window_of_another_that_nobody_would_raise_is_refused_at_the_start_with_the_co
     let refused = world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap_err();
     let command = "tidegate fleet window scheduler --floor 2 --ceiling 2 --why WHY";
     assert!(refused.message.contains(command), "{refused}");
+}
+
+#[test]
+fn window_that_an_upgrade_of_its_service_will_raise_holds_no_start() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    set_window(&mut world, &scheduler(), 1, version(2));
+    let other: tidegate_proto::UpgradeId = "other".parse().unwrap();
+    world.store.put(Key::Active(scheduler()), Active { upgrade: other });
+    let found = preflight::preview(world.store.fleet(), &shared(json!({})), None);
+    let found = found.into_iter().map(|finding| finding.what).collect::<String>();
+    assert!(found.contains("until upgrade other of it is over"), "{found}");
+    assert!(!found.contains("fleet window"), "that would be refused: {found}");
+    world.start_bound(shared(json!({})), binding(MigrateOrder::BeforeRoll)).unwrap();
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Remove, "contract waits for the floor: {:?}", last.waiting);
 }
 
 #[test]

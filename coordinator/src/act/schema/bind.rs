@@ -31,7 +31,7 @@ pub async fn look_only(
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
-    let seen = bound.facts().await?;
+    let seen = bound.facts(false).await?;
     if let Some(seat) = seat.filter(|_| !job::acknowledged(room, &seen)) {
         job::hear(seat, upgrade, &seen);
     }
@@ -52,7 +52,7 @@ pub async fn bind(
     let Some(schema) = &spec.schema else { return Ok(None) };
     let bound = Bound::open(room, upgrade, spec, schema, None).await?;
     // What it obeyed last is asked before it is made to obey us.
-    known(room, schema, &bound.facts().await?)?;
+    known(room, schema, &bound.facts(false).await?)?;
     let id = bound.engine.claim(&term_of(room, seat)?).await?;
     binding(&bound, &id, spec).map(Some)
 }

@@ -141,9 +141,13 @@ impl Bound {
         Ok(self.engine.obstacles(&self.set).await?)
     }
 
-    /// How far the database is, by its own history.
-    pub async fn facts(&self) -> Result<SchemaFacts, Unbound> {
-        let status = self.engine.status(&self.set).await?;
+    /// How far the database is, by its own history, and where asked by the number of rows that are left. Where these
+    /// are not counted, it does not count as migrated.
+    pub async fn facts(&self, counts_rows: bool) -> Result<SchemaFacts, Unbound> {
+        let status = match counts_rows {
+            true => self.engine.status(&self.set).await?,
+            false => self.engine.status_by_history(&self.set).await?,
+        };
         let obeyed = self.engine.identity().await?.term.filter(|term| term.id != BY_HAND);
         let sessions_unknown = match self.engine.sessions().await? {
             Sessions::Listed(_) => None,
@@ -154,7 +158,8 @@ impl Bound {
         Ok(SchemaFacts {
             expanded: all(|m| m.expand == PhaseState::Done),
             filled: all(|m| m.filled),
-            migrated: all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
+            migrated: counts_rows
+                && all(|m| m.migrate == PhaseState::Done && m.pending_rows.unwrap_or(0) == 0),
             contracted: all(|m| m.contract == PhaseState::Done),
             clean: all(|m| m.contract == PhaseState::Done || (!m.ours && m.undo == PhaseState::NotStarted)),
             // A few name the kind; the history in the database names them all.

@@ -1,7 +1,7 @@
 //! One job on one schema: look, do, look again. What is seen, and why it did not succeed, is told to the planner.
 
 use super::bind::{self, term_of};
-use super::bound::{Bound, Unbound, found};
+use super::bound::{self, Bound, Unbound};
 use super::sessions::sessions_of;
 use crate::room::Room;
 use crate::seat::Seat;
@@ -9,9 +9,9 @@ use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
-use tidegate_planner::certificate::{SESSIONS, joined, sessions_flaws, undo_flaws};
+use tidegate_planner::certificate::{SESSIONS, allowed_sessions, joined, sessions_flaws, undo_flaws};
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
-use tidegate_proto::record::upgrade::{Phase, SchemaBinding, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
 use tidegate_proto::{Digest, UpgradeId};
 use tokio::sync::watch;
@@ -33,8 +33,14 @@ pub async fn run(
     attempt(room, seat, id, job, cancel).instrument(span).await
 }
 
-/// Tells the planner how a job ended; whether that was anything new.
-pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) -> bool {
+/// What the planner knows of a schema, without what changes with every job: that it runs, and when it looked.
+pub fn known(seat: &Seat, id: &UpgradeId) -> SchemaFacts {
+    let facts = seat.schemas().borrow().get(id).cloned().unwrap_or_default();
+    SchemaFacts { running: None, looked_ms: 0, ..facts }
+}
+
+/// Tells the planner how a job ended.
+pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
     tell(seat, id, |facts| match done {
         Ok(seen) => *facts = seen,
         // How far it came is not known until the database is looked at again.
@@ -42,7 +48,7 @@ pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) 
             let sessions_unknown = facts.sessions_unknown.take();
             *facts = SchemaFacts { trouble: Some(why), sessions_unknown, ..SchemaFacts::default() };
         }
-    })
+    });
 }
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
@@ -58,15 +64,16 @@ pub(super) fn hear(seat: &Seat, id: &UpgradeId, seen: &SchemaFacts) {
     tell(seat, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
 }
 
-/// Keeps what the planner is told of a schema, and wakes the wheel where that is anything new; whether it is.
-fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) -> bool {
+/// Keeps what the planner is told of a schema, and wakes the wheel where that is anything new. A look that is only
+/// more recent is: a wave may have waited for it.
+fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
     seat.schemas().send_if_modified(|all| {
         let is_known = all.contains_key(id);
         let facts = all.entry(id.clone()).or_default();
         let before = facts.clone();
         change(facts);
         !is_known || *facts != before
-    })
+    });
 }
 
 async fn attempt(
@@ -81,7 +88,20 @@ async fn attempt(
         return bind(room, seat, id, &upgrade.spec).await.map_err(|e| e.told());
     }
     // What is seen from here on is seen for the decision before which the upgrade is now.
-    let bound = bound(room, id, &upgrade).await?;
+    let bound = match found(room, id, &upgrade).await? {
+        Found::Schema(bound) => bound,
+        Found::Unclaimed(why) if job == SchemaJob::Undo => {
+            let (looked_for, looked_ms) = (Some(LookedFor::of(&upgrade)), seat.leading_ms());
+            return Ok(SchemaFacts {
+                looked_for,
+                looked_ms,
+                clean: true,
+                left: vec![why],
+                ..SchemaFacts::default()
+            });
+        }
+        Found::Unclaimed(why) => return Err(why),
+    };
     let seen = looked(seat, &upgrade, &bound).await?;
     // Whom it obeyed last is asked before it is made to obey us.
     if job == SchemaJob::Look || !acknowledged(room, &seen) {
@@ -105,7 +125,7 @@ async fn attempt(
     tell(seat, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
     let term = term_of(room, seat).map_err(|e| e.told())?;
-    let doing = verb(room, seat, id, &upgrade, &bound, (job, term), &teller, cancel);
+    let doing = verb(room, seat, id, &bound, (job, term), &teller, cancel);
     tokio::pin!(doing);
     let mut timer = tokio::time::interval(TELL);
     let done = loop {
@@ -130,8 +150,15 @@ async fn attempt(
 
 /// What the database shows now, for the decision before which the upgrade is.
 pub(super) async fn looked(seat: &Seat, upgrade: &Upgrade, bound: &Bound) -> Result<SchemaFacts, String> {
-    let (looked_for, looked_ms) = (Some(LookedFor::of(upgrade)), seat.leading_ms());
-    Ok(SchemaFacts { looked_for, looked_ms, ..bound.facts().await.map_err(|e| e.told())? })
+    let looked_for = Some(LookedFor::of(upgrade));
+    let seen = bound.facts(decides_on_rows(&upgrade.phase)).await.map_err(|e| e.told())?;
+    // It ages from its end: one that took longer than a look holds would never be recent.
+    Ok(SchemaFacts { looked_for, looked_ms: seat.leading_ms(), ..seen })
+}
+
+/// Whether the rows that are left count for the next decision. To count them may read a whole table.
+fn decides_on_rows(phase: &Phase) -> bool {
+    matches!(phase.name(), PhaseName::Migrate | PhaseName::Remove | PhaseName::Contract)
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.
@@ -139,7 +166,7 @@ async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<S
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
     let bound = Bound::open(room, id, spec, schema, None).await?;
-    let seen = bound.facts().await?;
+    let seen = bound.facts(false).await?;
     if !acknowledged(room, &seen) {
         return Ok(seen);
     }
@@ -148,7 +175,7 @@ async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<S
         return Ok(SchemaFacts { obstacles, ..seen });
     }
     let found = bind::bind(room, seat, id, spec).await?;
-    let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts().await?;
+    let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts(false).await?;
     Ok(SchemaFacts { found, ..facts })
 }
 
@@ -165,7 +192,7 @@ fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
 /// is away, it is away from everybody.
 pub async fn lacks(room: &Room, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
-    match found(room, &upgrade.spec, asked).await {
+    match bound::found(room, &upgrade.spec, asked).await {
         Ok((_, _, digest)) => differing(digest, upgrade.schema.as_ref()?),
         Err(unbound) => Some(unbound.told()),
     }
@@ -178,8 +205,23 @@ fn differing(found: Digest, binding: &SchemaBinding) -> Option<String> {
     })
 }
 
+/// The database of an upgrade that was bound to its schema.
+enum Found {
+    /// It holds that schema.
+    Schema(Bound),
+    /// It holds nothing that Tidegate ever did, so there is nothing to undo; in words.
+    Unclaimed(String),
+}
+
 /// The schema that the upgrade was bound to when it was started, and no other.
 pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Bound, String> {
+    match found(room, id, upgrade).await? {
+        Found::Schema(bound) => Ok(bound),
+        Found::Unclaimed(why) => Err(why),
+    }
+}
+
+async fn found(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Found, String> {
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
     };
@@ -189,12 +231,15 @@ pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Res
     }
     let identity = bound.engine.identity().await.map_err(|e| Chain(&e).to_string())?;
     match identity.id {
-        Some(found) if found.0 == binding.id.as_str() => Ok(bound),
-        found => Err(format!(
-            "the database holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
-            found.map_or_else(|| "without an id".to_owned(), |id| id.0),
-            binding.id
+        Some(found) if found.0 == binding.id.as_str() => Ok(Found::Schema(bound)),
+        Some(found) => Err(format!(
+            "the database that {} names holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
+            bound.variable, found.0, binding.id
         )),
+        None => Ok(Found::Unclaimed(format!(
+            "the database that {} names holds no schema id and no history, and the upgrade was started on schema {}: it was replaced by a copy from before the upgrade, or the URL names another one; restore the database that was migrated or correct the URL, or roll the upgrade back: nothing is there to undo",
+            bound.variable, binding.id
+        ))),
     }
 }
 
@@ -202,7 +247,6 @@ async fn verb(
     room: &Room,
     seat: &Seat,
     id: &UpgradeId,
-    upgrade: &Upgrade,
     bound: &Bound,
     (job, term): (SchemaJob, Term),
     teller: &watch::Sender<PhaseProgress>,
@@ -217,7 +261,7 @@ async fn verb(
         SchemaJob::Contract { certificate } => {
             let proof = ContractProof { certificate: id.to_string(), digest: certificate.to_string() };
             let recheck = || -> BoxFuture<'_, Result<(), String>> {
-                Box::pin(still_allowed(room, seat, id, upgrade, bound, certificate))
+                Box::pin(still_allowed(room, seat, id, bound, certificate))
             };
             engine.contract(set, &term, &proof, &recheck, teller, cancel).await
         }
@@ -230,7 +274,6 @@ async fn still_allowed(
     room: &Room,
     seat: &Seat,
     id: &UpgradeId,
-    upgrade: &Upgrade,
     bound: &Bound,
     certificate: Digest,
 ) -> Result<(), String> {
@@ -238,23 +281,21 @@ async fn still_allowed(
         return Err("this coordinator no longer leads".to_owned());
     }
     let now = upgrade_of(room, id).filter(|now| now.phase == Phase::Contract { certificate });
-    match now.map(|now| now.paused) {
-        None => return Err("the upgrade no longer stands in contract on this certificate".to_owned()),
-        Some(Some(pause)) => return Err(format!("paused by {}: {}", pause.who, pause.why)),
-        Some(None) => {}
-    }
-    let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
-        return Err("the upgrade has no schema".to_owned());
+    let Some(now) = now else {
+        return Err("the upgrade no longer stands in contract on this certificate".to_owned());
     };
+    if let Some(pause) = &now.paused {
+        return Err(format!("paused by {}: {}", pause.who, pause.why));
+    }
+    let binding = now.schema.as_ref().ok_or("the upgrade has no schema")?;
     let required = room.mirror.picture().fleet.schema(&binding.id).map(|schema| schema.services.clone());
     let required = required.ok_or("the schema's record is gone")?;
     let sessions = match sessions_of(bound).await? {
         Ok(sessions) => sessions,
-        Err(_) if accepts_unknown_sessions(upgrade) => return Ok(()),
+        Err(_) if accepts_unknown_sessions(&now) => return Ok(()),
         Err(why) => return Err(format!("the sessions on the schema can no longer be listed: {why}")),
     };
-    let allowed = asked.allow_sessions.iter().cloned().collect();
-    joined(&sessions_flaws(&required, &allowed, &sessions)).map_or(Ok(()), Err)
+    joined(&sessions_flaws(&required, &allowed_sessions(&now), &sessions)).map_or(Ok(()), Err)
 }
 
 fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {

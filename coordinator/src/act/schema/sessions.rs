@@ -34,7 +34,7 @@ pub async fn sessions_of(bound: &Bound) -> Result<Result<BTreeSet<Session>, Stri
         Sessions::Listed(listed) => counted(&bound.variable, listed),
     };
     for Endpoint { name, url } in &bound.endpoints {
-        match Engine::sessions_at(url).await.map_err(|error| silent(name, &error))? {
+        match Engine::sessions_at(url).await.map_err(|error| silent(name, &error) + &retired(name))? {
             Sessions::CannotTell { reason } => {
                 return Err(format!("endpoint {name} of the schema cannot list its sessions: {reason}"));
             }
@@ -46,6 +46,13 @@ pub async fn sessions_of(bound: &Bound) -> Result<Result<BTreeSet<Session>, Stri
 
 fn silent(endpoint: &str, error: &Error) -> String {
     format!("the sessions on endpoint {endpoint} of the schema could not be read: {}", Chain(error))
+}
+
+/// What helps where an endpoint does not come back.
+fn retired(endpoint: &str) -> String {
+    format!(
+        "; where it is gone for good, set {endpoint} to the URL of what took its place, or of the database itself, on each coordinator, and restart them one by one"
+    )
 }
 
 fn counted(endpoint: &str, listed: Vec<SessionFact>) -> BTreeSet<Session> {

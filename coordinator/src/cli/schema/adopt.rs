@@ -39,12 +39,7 @@ impl AdoptArgs {
     /// Marks, or shows what would be marked.
     pub async fn run(self, which: Which, who: String, as_json: bool) -> Result<Outcome, Failure> {
         let mut opened = which.open().await?;
-        if let Some(unknown) = self.ids.iter().find(|id| !opened.set.iter().any(|m| m.id == **id)) {
-            return Err(Failure::usage(format!("no migration has the ID {unknown}")));
-        }
-        if !self.ids.is_empty() {
-            opened.set = opened.set.with_own(|m| self.ids.contains(&m.id));
-        }
+        opened.choose(&self.ids)?;
         let adoption =
             Adoption { expand_only: self.expand_only, keep_old: self.keep_old, who, why: self.why };
         let (engine, term) = (&opened.engine, opened.term());

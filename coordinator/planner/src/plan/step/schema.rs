@@ -5,7 +5,7 @@ use super::enter::{approved, roll};
 use super::{shared, stragglers};
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
-use crate::upgrade::{migrate_floors, phase::Move};
+use crate::upgrade::{migrate_floors, phase::Move, way_back};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
@@ -113,7 +113,9 @@ fn look(draft: &mut Draft<'_>) {
 fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
     let Some(job) = lost(draft, facts) else { return false };
     draft.schema(SchemaJob::Look);
-    draft.wait(Reason::SchemaLost { job: job.word().to_owned() });
+    let (from, to) = (draft.spec().from, draft.spec().to);
+    let way_back = way_back(draft.fleet, draft.upgrade, "").is_ok();
+    draft.wait(Reason::SchemaLost { job: job.word().to_owned(), from, to, way_back });
     true
 }
 

@@ -3,7 +3,7 @@
 use super::{World, binding, upgrade_id};
 use tidegate_planner::certificate::{DatabaseEvidence, certify};
 use tidegate_planner::{LookedFor, Reason, SchemaFacts, SchemaJob};
-use tidegate_proto::record::upgrade::MigrateOrder;
+use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 
 /// What the database itself holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -20,12 +20,15 @@ pub struct Database {
 }
 
 impl Database {
-    fn facts(&self, looked_for: LookedFor) -> SchemaFacts {
+    /// Rows are counted only where the next decision is made on them.
+    fn facts(&self, upgrade: &Upgrade) -> SchemaFacts {
+        let counts =
+            matches!(upgrade.phase.name(), PhaseName::Migrate | PhaseName::Remove | PhaseName::Contract);
         SchemaFacts {
-            looked_for: Some(looked_for),
+            looked_for: Some(LookedFor::of(upgrade)),
             expanded: self.expanded,
             filled: self.filled,
-            migrated: self.filled && self.late_rows == 0,
+            migrated: counts && self.filled && self.late_rows == 0,
             contracted: self.contracted,
             clean: !self.expanded,
             sessions_unknown: self.sessions_unknown.clone(),
@@ -67,7 +70,7 @@ impl World {
 
     fn look(&mut self) {
         if let Some(upgrade) = self.upgrade() {
-            let seen = self.database.facts(LookedFor::of(upgrade));
+            let seen = self.database.facts(upgrade);
             self.facts = Some(SchemaFacts { looked_ms: self.leading_ms, ..seen });
         }
     }
