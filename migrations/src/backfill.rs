@@ -6,6 +6,7 @@
 //! written by programs that know the column, or filled by the sync, so that inserts cannot make it
 //! endless.
 
+mod company;
 mod cursor;
 mod durability;
 mod key;
@@ -21,6 +22,7 @@ use crate::leader::Leader;
 use crate::progress::Teller;
 use crate::sync::FILL_SETTING;
 use crate::unit::Backfill;
+use company::Company;
 use cursor::{Cursor, Key};
 use key::{Kept, KeyColumn};
 use pace::Pace;
@@ -73,6 +75,7 @@ async fn walk_all(
 ) -> Result<u64, Error> {
     let cancel = leader.cancel.clone();
     let mut pace = Pace::new(leader.session.dialect(), step.batch_ms);
+    let mut company = Company::default();
     let mut rate = Rate::default();
     let mut ladder = Ladder::new(&cancel);
     let mut walked = 0;
@@ -88,6 +91,10 @@ async fn walk_all(
                 walked += rows;
                 if ended {
                     return Ok(walked);
+                }
+                if let Some(shared) = company.after_batch(&mut leader.session).await? {
+                    durability::share(&mut leader.session, shared).await?;
+                    pace.share(shared);
                 }
                 pace.observe(cost, took);
                 let rest = pace.rest(took);

@@ -26,9 +26,14 @@ const MAX_REST: f64 = 4.0;
 const SQLITE_TARGET: Duration = Duration::from_millis(5);
 const SQLITE_PAUSE: Duration = Duration::from_millis(2);
 
+/// How long a batch takes on PostgreSQL while others write: a write that waits for a row of the batch, or for its commit,
+/// waits no longer than both take. On its own a fill has longer ones, because commits cost.
+const SHARED_TARGET: Duration = Duration::from_millis(15);
+
 /// Batch size by a target for a batch's time; rest by additive decrease, multiplicative increase.
 pub(super) struct Pace {
     rows: f64,
+    wished: Duration,
     target: Duration,
     pause: Duration,
     /// Seconds a row, of the last batches.
@@ -45,12 +50,25 @@ impl Pace {
             Dialect::Postgres => (wished, Duration::ZERO, 0.0),
             Dialect::Sqlite => (wished.min(SQLITE_TARGET), SQLITE_PAUSE, 1.0),
         };
-        Pace { rows: FLOOR, target, pause, costs: VecDeque::new(), rest: least_rest, least_rest }
+        Pace {
+            rows: FLOOR,
+            wished: target,
+            target,
+            pause,
+            costs: VecDeque::new(),
+            rest: least_rest,
+            least_rest,
+        }
     }
 
     /// Rows of the next batch.
     pub fn rows(&self) -> u32 {
         self.rows.round() as u32
+    }
+
+    /// Whether others write meanwhile.
+    pub fn share(&mut self, shared: bool) {
+        self.target = if shared { self.wished.min(SHARED_TARGET) } else { self.wished };
     }
 
     /// Takes a batch into account.
@@ -113,6 +131,17 @@ mod tests {
         run(&mut pace, 30, 5e-6);
         assert_eq!(pace.rows(), 8000);
         assert_eq!(pace.rest(Duration::from_millis(40)), Duration::ZERO);
+    }
+
+    #[test]
+    fn beside_others_batches_are_short_and_long_again_after_them() {
+        let mut pace = Pace::new(Dialect::Postgres, 40);
+        pace.share(true);
+        run(&mut pace, 30, 5e-6);
+        assert_eq!(pace.rows(), 3000);
+        pace.share(false);
+        run(&mut pace, 30, 5e-6);
+        assert_eq!(pace.rows(), 8000);
     }
 
     #[test]

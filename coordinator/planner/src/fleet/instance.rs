@@ -190,7 +190,8 @@ impl Instance {
         let serves = |report: &Stored<Report>| {
             matches!(report.step, Step::Serving | Step::Refused { .. }) && report.rotation == Rotation::In
         };
-        self.has_accepted()
+        !mutant::is("failed-probe-is-out")
+            && self.has_accepted()
             && self.known() != Known::Silent
             && self.report.as_ref().is_some_and(serves)
             && self.directive.as_ref().is_some_and(|d| matches!(d.disposition, Disposition::Replace { .. }))
