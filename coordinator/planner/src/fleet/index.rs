@@ -57,6 +57,7 @@ pub(super) struct Index {
     /// How many get no requests, or are on their way in or out, by evidence or by order.
     pub(super) away: usize,
     pub(super) domains_away: Tally<Arc<str>>,
+    pub(super) domains_unwell: Tally<Arc<str>>,
     pub(super) spread: Spread,
     pub(super) known: Groups<Known>,
     pub(super) acknowledged: Groups<Revision>,
@@ -210,6 +211,10 @@ impl Facets {
         self.domain.as_ref().filter(|_| self.exposure.is_away())
     }
 
+    fn domain_unwell(&self) -> Option<&Arc<str>> {
+        self.domain.as_ref().filter(|_| !self.well)
+    }
+
     fn domain_out(&self) -> Option<&Arc<str>> {
         self.domain.as_ref().filter(|_| self.out)
     }
@@ -291,6 +296,8 @@ impl Index {
         self.faulty.shift(place, was, now);
         self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
         self.domains_away.shift(before.and_then(Facets::domain_away), after.and_then(Facets::domain_away));
+        self.domains_unwell
+            .shift(before.and_then(Facets::domain_unwell), after.and_then(Facets::domain_unwell));
     }
 
     fn spread(&mut self, before: Option<Known>, after: Option<Known>) {

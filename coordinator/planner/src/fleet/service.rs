@@ -3,7 +3,7 @@
 
 use super::Stored;
 use super::group::Groups;
-use super::index::{Facets, Index, Standing, View};
+use super::index::{Facets, Index, NO_DOMAIN, Standing, View};
 use super::instance::{Instance, Known};
 use super::place::{Moved, Place, Places};
 use crate::reason::Sample;
@@ -13,6 +13,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::ops::RangeBounds;
+use std::sync::Arc;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{NodeId, Revision, ServiceName, ServiceVersion, UpgradeId};
@@ -301,6 +302,14 @@ impl ServiceFleet {
     /// How many are in rotation and healthy, whatever version they run.
     pub fn well(&self) -> usize {
         self.index.well
+    }
+
+    /// In how many failure domains something is not healthy in rotation, by the label that the active upgrade names. Each
+    /// without the label is one of its own.
+    pub fn domains_unwell(&self) -> usize {
+        let domains = &self.index.domains_unwell;
+        let unlabelled = domains.of(&Arc::from(NO_DOMAIN));
+        domains.keys().count() - usize::from(unlabelled > 0) + unlabelled
     }
 
     /// How many get no requests: out of rotation by evidence, by a person or by an order; on their way in or out; or

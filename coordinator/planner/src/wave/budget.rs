@@ -23,7 +23,7 @@ pub struct Budget {
     room: usize,
     domain: Option<String>,
     one_domain: bool,
-    domains_out: usize,
+    domains_unwell: usize,
     unlabelled_out: Sample,
     out: Causes,
     max_unavailable: usize,
@@ -91,7 +91,7 @@ impl Budget {
             room: if closed { 0 } else { room },
             domain,
             one_domain,
-            domains_out: if one_domain { domains_out } else { 0 },
+            domains_unwell: if one_domain { fleet.domains_unwell() } else { 0 },
             unlabelled_out,
             out,
             max_unavailable,
@@ -143,7 +143,7 @@ impl Budget {
         if self.one_domain && !fits {
             return false;
         }
-        self.well -= usize::from(instance.is_well());
+        self.well = self.well.saturating_sub(usize::from(instance.is_well()));
         let reach = &mut self.reach;
         reach.domain = Some(domain.to_owned());
         reach.inside -= usize::from(exposure == Exposure::In);
@@ -189,10 +189,10 @@ impl Budget {
         (holds || reach.overdue) && !(self.one_domain && reach.domains > 1)
     }
 
-    /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those that are on
-    /// their way back count as out until they are there.
+    /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those
+    /// that are on their way back count as out until they are there.
     pub fn lacks(&self) -> usize {
-        if self.domains_out > 1 {
+        if self.domains_unwell > 1 {
             return usize::MAX;
         }
         let few = self.min_in_service.saturating_sub(self.well);

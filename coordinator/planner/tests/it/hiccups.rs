@@ -267,8 +267,13 @@ proptest! {
 
 #[test]
 fn probes_that_fail_take_nobody_out_of_a_rollback_beyond_capacity() {
-    let approvals = json!({"approvals": ["remove"], "min_in_service": 3, "max_unavailable": 1});
-    let mut world = rolling(4, approvals);
+    rolled_back_beside_failing_probes(json!({"approvals": ["remove"], "min_in_service": 3}));
+    let zones = json!({"approvals": ["remove"], "min_in_service": 3, "failure_domain": "zone"});
+    rolled_back_beside_failing_probes(zones);
+}
+
+fn rolled_back_beside_failing_probes(spec: serde_json::Value) {
+    let mut world = rolling(4, spec);
     world.run();
     assert_eq!(world.versions(), [2; 4]);
     for n in nodes(&world) {
