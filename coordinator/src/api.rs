@@ -1,34 +1,82 @@
 //! What machines ask over HTTP: is it alive, can it do its work, what does it count; compute releases and metadata groups.
 
+mod etag;
 pub mod metadata;
 mod problem;
 pub mod releases;
 pub mod start;
 
-use crate::daemon::with_grace;
-use crate::door::{Listener, Peer};
+pub use problem::Problem;
+
+use crate::daemon::GRACE;
+use crate::door::{Listener, Wire};
 use crate::grpc::{MetadataService, ReleasesService};
 use crate::guard::{self, Guard};
 use crate::room::Room;
-use anyhow::{Context, Result};
-use axum::extract::State;
+use anyhow::Result;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use std::future::IntoFuture;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// How long a caller may take to send the head of a request, and how long a connection may rest between two.
+const HEAD_TIME: Duration = Duration::from_secs(15);
 
 /// Serves the routes until `shutdown`.
+///
+/// # Errors
+/// None at present; the signature is that of every door.
 pub async fn serve(listener: Listener, router: Router, shutdown: CancellationToken) -> Result<()> {
-    let service = router.into_make_service_with_connect_info::<Peer>();
-    let ended = with_grace(shutdown, |stop| {
-        axum::serve(listener, service).with_graceful_shutdown(stop).into_future()
-    })
-    .await;
-    ended.unwrap_or(Ok(())).context("HTTP is no longer served")
+    let mut connections = listener.connections();
+    // Dropped, it ends what has not ended within the grace.
+    let mut open = JoinSet::new();
+    loop {
+        let wire = tokio::select! {
+            () = shutdown.cancelled() => break,
+            wire = connections.next() => wire,
+            Some(_) = open.join_next() => continue,
+        };
+        open.spawn(connection(wire, router.clone(), shutdown.clone()));
+    }
+    let _ = tokio::time::timeout(GRACE, async { while open.join_next().await.is_some() {} }).await;
+    Ok(())
+}
+
+/// One connection, to its end.
+async fn connection(wire: Wire, router: Router, shutdown: CancellationToken) {
+    let peer = ConnectInfo(wire.peer().clone());
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        router.clone().oneshot(request)
+    });
+    let mut served = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .serve_connection(TokioIo::new(wire), service)
+    );
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended by an error");
+    }
 }
 
 /// The routes in a room, behind the guard: each is in its table, or needs everything. One asks the guard itself.
@@ -41,8 +89,11 @@ pub fn router(room: Room, releases: ReleasesService, metadata: MetadataService, 
         .with_state(room)
         .merge(releases::routes(releases))
         .merge(metadata::routes(metadata))
-        .layer(middleware::from_fn_with_state(guard, guard::http))
+        // Only routes that have a handler are guarded: 404 and 405 need no token.
+        .route_layer(middleware::from_fn_with_state(guard, guard::http))
         .merge(start)
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
 }
 
 /// It runs: that is all.

@@ -17,7 +17,9 @@ mod task;
 mod token;
 mod upgrade;
 
-use clap::{Parser, Subcommand};
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
 use exit::{Failure, Outcome};
 use reach::Reach;
 use std::process::ExitCode;
@@ -47,7 +49,7 @@ Exit codes:
   1  failed, or the answer is no (a watched upgrade did not complete, a certificate is not true)
   2  the command line, a spec, a name or a token is wrong; nothing was changed
   3  refused: a gate is closed, or the state or your role does not allow it; nothing was changed
-  4  no coordinator could be reached, or none leads
+  4  no coordinator could be reached or answered in time, none leads, or the outcome is not known
 `upgrade start --dry-run` exits 3 when a finding blocks. `schema check` exits as glance-manage
 does: 0 nothing is left to do, 3 expand is next, 4 migrate is next, 5 contract is next.";
 
@@ -78,23 +80,49 @@ enum Verb {
 }
 
 impl Cli {
+    /// Reads the command line. The usage line of an error leaves out what the environment sets: it was not typed, and
+    /// need not be.
+    pub fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|mut error| {
+            if error.get(ContextKind::Usage).is_some() {
+                let usage = usage(std::env::args().skip(1));
+                error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+            }
+            error.exit()
+        })
+    }
+
     /// Does what was asked.
     pub fn run(self) -> ExitCode {
+        let reach = &self.reach;
         let done = match self.verb {
-            Verb::Coordinator(args) => return args.run(&self.reach),
-            Verb::Upgrade(args) => asking(args.run(&self.reach)),
-            Verb::Fleet(args) => asking(args.run(&self.reach)),
-            Verb::Release(args) => asking(args.run(&self.reach)),
-            Verb::Metadata(args) => asking(args.run(&self.reach)),
-            Verb::Schema(args) => asking(args.run(self.reach.who(), self.reach.json)),
-            Verb::Certificate(args) => args.run(self.reach.json),
-            Verb::Task(args) => asking(args.run(&self.reach)),
-            Verb::Token(args) => asking(args.run(&self.reach)),
+            Verb::Coordinator(args) => return args.run(reach),
+            Verb::Upgrade(args) => asking(args.run(reach)),
+            Verb::Fleet(args) => asking(args.run(reach)),
+            Verb::Release(args) => asking(args.run(reach)),
+            Verb::Metadata(args) => asking(args.run(reach)),
+            Verb::Schema(args) => asking(args.run(reach.who(), reach.json)),
+            Verb::Certificate(args) => args.run(reach.json),
+            Verb::Task(args) => asking(args.run(reach)),
+            Verb::Token(args) => asking(args.run(reach)),
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),
         };
-        exit::exit(done)
+        exit::exit(done.map_err(|failure| failure.at(&reach.coordinator)))
     }
+}
+
+/// The usage line of the verb that these words name.
+fn usage(words: impl Iterator<Item = String>) -> StyledStr {
+    let mut command = Cli::command();
+    command.build();
+    let mut verb = &mut command;
+    for word in words.filter(|word| !word.starts_with('-')) {
+        if verb.find_subcommand(&word).is_some() {
+            verb = verb.find_subcommand_mut(&word).expect("it was found");
+        }
+    }
+    verb.render_usage()
 }
 
 /// Runs a command that asks a coordinator.
@@ -106,7 +134,6 @@ fn asking(command: impl Future<Output = Result<Outcome, Failure>>) -> Result<Out
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_command_is_well_formed() {

@@ -5,11 +5,11 @@ mod certificates;
 mod listen;
 mod pointers;
 
-pub(crate) use listen::with_grace;
+pub(crate) use listen::{GRACE, with_grace};
 
 use crate::api;
 use crate::config::{Settings, StoreChoice};
-use crate::door::{Certificates, Listener};
+use crate::door::{Certificates, Listener, raise_descriptors};
 use crate::grpc::client::Trust;
 use crate::grpc::{self, MetadataService, OperatorService, Peers, ReleasesService};
 use crate::guard::{self, Guard, Token};
@@ -18,7 +18,7 @@ use crate::report::Mirror;
 use crate::room::Room;
 use crate::telemetry::Chain;
 use crate::wheel;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use listen::bind;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -63,6 +63,7 @@ struct Built {
 impl Built {
     async fn new(settings: &Settings) -> Result<Self> {
         settings.check()?;
+        raise_descriptors();
         let certificates = certificates::read(settings)?;
         let grpc = bind("--grpc", settings.grpc).await?;
         let http = bind("--http", settings.http).await?;
@@ -104,7 +105,8 @@ impl Built {
     fn announce(&self, settings: &Settings) -> Result<()> {
         let Addresses { grpc, http, store } = &self.addresses;
         tracing::info!(%grpc, %http, store = store.map(tracing::field::display), advertise = self.advertise, "bound");
-        let token_file = self.token.as_ref().map(|(_, path)| path.display().to_string());
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let token_file = self.token.as_ref().map(|(_, path)| absolute(path).display().to_string());
         match &token_file {
             Some(path) => {
                 tracing::info!(path, "whoever can read this file may do everything: tidegate --token-file")
@@ -163,7 +165,7 @@ impl Built {
             let renewing = certificates::renew(certificates, doors.clone());
             tasks.spawn(async move {
                 if let Err(error) = renewing.await {
-                    tracing::error!(error = %format!("{error:#}"), "the TLS certificates are no longer renewed");
+                    tracing::error!(error = %Chain(error.as_ref()), "the TLS certificates are no longer renewed");
                 }
             });
         }
@@ -173,11 +175,11 @@ impl Built {
         let releases = ReleasesService::new(room.clone(), peers.clone());
         let metadata = MetadataService::new(room.clone(), peers);
         let router = api::router(room.clone(), releases.clone(), metadata.clone(), guard.clone());
-        let grpc = Listener::new(self.grpc, grpc_tls)?;
+        let grpc = Listener::new(self.grpc, grpc_tls);
         let grpc = grpc::serve(grpc, operator, releases, metadata, guard, doors.clone());
-        let http = api::serve(Listener::new(self.http, http_tls)?, router, doors);
+        let http = api::serve(Listener::new(self.http, http_tls), router, doors);
         let wheel = tokio::spawn(wheel::run(room, seats, settings.leader_ttl, cancel.clone()));
-        let served = tokio::try_join!(grpc, http);
+        let served = tokio::try_join!(grpc, http, stands(self.embedded.clone(), cancel.clone()));
         // A door that ended by an error ends the coordinator: another takes over.
         cancel.cancel();
         wheel.await.context("the wheel broke")?;
@@ -188,6 +190,16 @@ impl Built {
             embedded.close().await;
         }
         served.map(|_| ())
+    }
+}
+
+/// Until `shutdown`, or until the embedded store can go on no more: then the coordinator ends, and whoever starts it again
+/// has the store's file opened again.
+async fn stands(embedded: Option<Embedded>, shutdown: CancellationToken) -> Result<()> {
+    let Some(embedded) = embedded else { return Ok(()) };
+    tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        why = embedded.broken() => Err(anyhow!("the embedded store cannot write to its file any more: {why}")),
     }
 }
 
@@ -204,12 +216,21 @@ fn static_settings(settings: &Settings) -> Result<BTreeMap<String, String>> {
 /// The coordinators' own token, and where it is.
 fn own_token(settings: &Settings) -> Result<Option<(Token, PathBuf)>> {
     let Some(path) = settings.own_token() else { return Ok(None) };
-    let token = if settings.kept_token().as_deref() == Some(&*path) {
+    let token = if settings.kept_token().is_some_and(|kept| is_same(&kept, &path)) {
         Token::keep(&path, &guard::OPERATOR.parse()?)?
     } else {
         Token::read(&path)?
     };
     Ok(Some((token, path)))
+}
+
+/// Whether two paths name one file, which need not be there, in a directory that is.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let directory = std::path::absolute(path).ok()?.parent()?.canonicalize().ok()?;
+        Some(directory.join(path.file_name()?))
+    };
+    one == other || place(one).is_some_and(|place_of_one| Some(place_of_one) == place(other))
 }
 
 async fn open_store(settings: &Settings, advertise: &str) -> Result<(Store, Option<Embedded>)> {

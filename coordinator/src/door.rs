@@ -1,9 +1,11 @@
 //! What both doors, gRPC and HTTP, stand in: sockets, TLS where there is a certificate, and who is at the other end.
 
+mod crowd;
 mod listener;
 mod tls;
 
-pub use listener::{Listener, Wire};
+pub use crowd::raise_descriptors;
+pub use listener::{Listener, PING, Wire};
 pub use tls::{Certificates, Config, Files, Unusable};
 
 use std::net::{IpAddr, SocketAddr};

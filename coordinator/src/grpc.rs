@@ -14,7 +14,7 @@ pub use releases::ReleasesService;
 pub use service::OperatorService;
 
 use crate::daemon::with_grace;
-use crate::door::Listener;
+use crate::door::{Listener, PING};
 use crate::guard::{self, Guard};
 use crate::operation::OperationError;
 use crate::telemetry::Chain;
@@ -42,7 +42,10 @@ pub async fn serve(
         .add_service(MetadataServer::new(metadata))
         .into_axum_router();
     let guarded = routes.layer(middleware::from_fn_with_state(guard, guard::grpc));
-    let router = Server::builder().add_routes(Routes::from(guarded));
+    let router = Server::builder()
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PING))
+        .add_routes(Routes::from(guarded));
     let ended =
         with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(listener.incoming(), stop)).await;
     ended.unwrap_or(Ok(())).context("gRPC is no longer served")
@@ -56,6 +59,7 @@ impl From<OperationError> for Status {
             OperationError::NotFound(_) => Code::NotFound,
             OperationError::Refused(_) => Code::FailedPrecondition,
             OperationError::Unavailable(_) | OperationError::Store { .. } => Code::Unavailable,
+            OperationError::OutcomeUnknown(_) => Code::Unknown,
         };
         Status::new(code, Chain(&error).to_string())
     }

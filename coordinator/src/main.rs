@@ -1,9 +1,8 @@
 //! `tidegate`: the daemon and the operator's commands.
 
-use clap::Parser;
 use std::process::ExitCode;
 use tidegate_coordinator::cli::Cli;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    Cli::read().run()
 }

@@ -64,7 +64,8 @@ use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_store::StoreError;
 
-/// Why an operation did not do what was asked. Nothing was changed.
+/// Why an operation did not do what was asked. Nothing was changed, except where [`OperationError::OutcomeUnknown`] says
+/// that this is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
     /// What was said makes no sense by itself.
@@ -82,6 +83,9 @@ pub enum OperationError {
     /// Nobody could do it now.
     #[error("{0}")]
     Unavailable(String),
+    /// It was sent to the store, and whether it was carried out is not known.
+    #[error("{0}")]
+    OutcomeUnknown(String),
     /// The store could not be asked, or its answer could not be had.
     #[error("could not {attempt}")]
     Store {

@@ -3,4 +3,5 @@
 
 pub mod metrics;
 pub mod retention;
+pub mod strays;
 pub mod waiting;

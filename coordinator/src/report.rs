@@ -3,11 +3,15 @@
 //!
 //! # Invariants
 //! * What it shows is whole: all of one revision or none of it.
-//! * An unreadable record is kept as such and closes its gates; a key that is none of ours is told once.
+//! * An unreadable record is kept as such and closes its gates; a key that is none of ours is left alone. Both are logged,
+//!   at a limited rate.
 //! * When the store goes backward, the fleet remembers that until a person has reconciled it: nothing is decided from
 //!   it. A store that was not seen before is not decided from before the agents were heard who may contradict it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod complaints;
+
+use complaints::Complaints;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tidegate_planner::{Fleet, Stored};
@@ -15,6 +19,7 @@ use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::stream::Stream;
+use tidegate_proto::record::task::MAX_RESULTS_OF_NODE;
 use tidegate_proto::record::waiting::Waiting;
 use tidegate_proto::{Key, Revision, UpgradeId, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Snapshot, Store};
@@ -60,6 +65,7 @@ pub struct Picture {
     pub leader: Option<Stored<Leader>>,
     /// Until when agents are heard before anything is decided; none = they were, or nothing was under way.
     unheard_until: Option<Instant>,
+    complaints: Complaints,
 }
 
 /// The store's state as this coordinator sees it.
@@ -124,18 +130,14 @@ impl Mirror {
     /// Keeps it true until cancelled.
     pub async fn follow(self: Arc<Self>, store: Store, cancel: CancellationToken) {
         let mut seen = store.watch(vec![Scope::All], cancel);
-        let mut strangers = BTreeSet::new();
         while let Some(next) = seen.recv().await {
-            self.take_in(next, &mut strangers);
+            self.take_in(next);
         }
     }
 
-    fn take_in(&self, seen: Seen, strangers: &mut BTreeSet<String>) {
+    fn take_in(&self, seen: Seen) {
         match seen {
             Seen::Listed(snapshot) => {
-                for (key, why) in &snapshot.foreign {
-                    tell_stranger(strangers, key, why);
-                }
                 let revision = snapshot.revision;
                 let fresh = self.sight.borrow().trouble == Some(Trouble::Unread);
                 let picture = Picture::of(snapshot);
@@ -149,7 +151,7 @@ impl Mirror {
                         match change {
                             Change::Put(entry) => picture.put(entry),
                             Change::Gone { key, .. } => picture.gone(&key),
-                            Change::Foreign { key, why, .. } => tell_stranger(strangers, &key, &why),
+                            Change::Foreign { key, why, .. } => picture.complaints.tell(&key, &why, STRANGER),
                         }
                     }
                     picture.fleet.set_revision(revision);
@@ -195,6 +197,12 @@ impl Picture {
     /// What a snapshot shows.
     pub fn of(snapshot: Snapshot) -> Self {
         let mut picture = Self::default();
+        for (key, why) in &snapshot.foreign {
+            picture.complaints.tell(key, why, STRANGER);
+        }
+        for (node, count) in snapshot.results.iter().filter(|(_, count)| **count > MAX_RESULTS_OF_NODE) {
+            tracing::warn!(%node, count, "more results than the {MAX_RESULTS_OF_NODE} of one node that are read");
+        }
         let of_the_fleet = snapshot.entries.into_iter().filter_map(|entry| picture.take_in(entry));
         let fleet = Fleet::load(of_the_fleet, snapshot.revision);
         Self { fleet, ..picture }
@@ -235,7 +243,11 @@ impl Picture {
             entry.value = Err(Malformed::Unleased);
         }
         if let Err(why) = &entry.value {
-            tracing::warn!(key = %entry.key, %why, "a record cannot be read; gates that depend on it stay closed");
+            self.complaints.tell(
+                &entry.key,
+                why,
+                "a record cannot be read; gates that depend on it stay closed",
+            );
         }
         let at = entry.mod_revision;
         match (entry.key, entry.value) {
@@ -258,12 +270,8 @@ impl Picture {
     }
 }
 
-fn tell_stranger(told: &mut BTreeSet<String>, key: &str, why: &impl std::fmt::Display) {
-    // Bounded: whoever floods the prefix with foreign keys is told of often enough.
-    if told.len() < 1000 && told.insert(key.to_owned()) {
-        tracing::warn!(key, %why, "a key under the prefix is none of ours; it is left alone");
-    }
-}
+/// What is said of a key below the prefix that is no key of Tidegate.
+const STRANGER: &str = "a key under the prefix is none of ours; it is left alone";
 
 #[cfg(test)]
 mod tests {
@@ -275,8 +283,7 @@ mod tests {
 
     fn mirror_that_saw(seen: impl IntoIterator<Item = Seen>) -> Arc<Mirror> {
         let mirror = Mirror::new();
-        let mut strangers = BTreeSet::new();
-        seen.into_iter().for_each(|seen| mirror.take_in(seen, &mut strangers));
+        seen.into_iter().for_each(|seen| mirror.take_in(seen));
         mirror
     }
 

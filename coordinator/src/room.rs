@@ -54,8 +54,14 @@ impl Room {
         if let Some(reason) = self.unreconciled() {
             return Some(format!("{reason} (`tidegate fleet reconcile`)"));
         }
-        if self.mirror.picture().leader.is_some() {
-            return None;
+        let leader = self.mirror.picture().leader.as_ref().map(|leader| leader.address.clone());
+        if let Some(leader) = leader {
+            let lapsed = *leader == *self.address && self.led_here().is_none();
+            return lapsed.then(|| {
+                "the store names this coordinator as the leader, and its lease was not confirmed in time: it does not act. \
+                 Once the store answers, it campaigns again"
+                    .to_owned()
+            });
         }
         Some(match &*self.hindrance.borrow() {
             Some(why) => format!("no coordinator leads, and this one does not stand for leader: {why}"),

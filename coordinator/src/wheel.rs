@@ -2,8 +2,8 @@
 //! Leads as soon as it can, and stops at once when it no longer does.
 
 use crate::act::Workers;
-use crate::record::retention;
 use crate::record::waiting::Scribe;
+use crate::record::{retention, strays};
 use crate::room::Room;
 use crate::seat::Seat;
 use crate::standing::hindrance;
@@ -110,6 +110,8 @@ async fn lead(room: &Room, seat: &Arc<Seat>, falls: u64, cancel: &CancellationTo
     let scribe = Scribe::begin(room, seat);
     let _trimmed =
         AbortOnDropHandle::new(tokio::spawn(retention::look_after(room.store.clone(), seat.leading.fence())));
+    let swept = strays::look_after(room.store.clone(), Arc::clone(&room.mirror), seat.leading.fence());
+    let _swept = AbortOnDropHandle::new(tokio::spawn(swept));
     let workers = Workers::new(room.clone(), Arc::clone(seat));
     loop {
         // Never from a state before the leader's own last commit.

@@ -10,11 +10,11 @@ use crate::task::run;
 use crate::{agent, identity};
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use tidegate_proto::{InstanceId, Revision, ServiceName, ServiceVersion};
+use tidegate_proto::printable::one_line;
+use tidegate_proto::{Chain, InstanceId, Revision, ServiceName, ServiceVersion};
 
 /// The daemon on each node: reports the version that really runs, takes the node out of rotation and back, replaces
 /// the code, and refuses what is too old or too new. The services that it looks after outlive it.
@@ -95,6 +95,9 @@ struct Configured {
     config: PathBuf,
 }
 
+/// How long the agent waits at its end for what writes to the disk in the background.
+const SHUTDOWN: Duration = Duration::from_secs(1);
+
 /// Does what the command line asks for.
 pub fn main() -> ExitCode {
     // Before anything else is made ready: it is on the way of every start and every hook.
@@ -112,7 +115,7 @@ pub fn main() -> ExitCode {
     match dispatch(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tidegate-agent: {error:#}");
+            eprintln!("tidegate-agent: {}", one_line(&Chain(error.as_ref()).to_string()));
             ExitCode::from(code_of(&error))
         }
     }
@@ -147,8 +150,14 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
                 return Err(config::NotAConfig::Sense { path: configured.config, findings }.into());
             }
             trace();
-            runtime()?.block_on(agent::run(node))?;
-            Ok(ExitCode::SUCCESS)
+            for finding in check::open_to_others(&node) {
+                tracing::warn!("{finding}");
+            }
+            let runtime = runtime()?;
+            let ran = runtime.block_on(agent::run(node));
+            // A copy of an artifact that is under way is begun again by the next agent; nothing waits for its end.
+            runtime.shutdown_timeout(SHUTDOWN);
+            ran.map(|()| ExitCode::SUCCESS)
         }
         Verb::Admit { configured, service, version } => {
             runtime()?.block_on(admit_one(&configured.config, service, version))
@@ -175,8 +184,9 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn trace() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let person = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(person).with_writer(std::io::stderr).init();
+    // Colours are off: an event is one line of plain text, whatever it quotes.
+    let stderr = || tidegate_proto::printable::OneLineEach(std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(stderr).init();
 }
 
 fn init(node: &str, output: Option<&Path>) -> anyhow::Result<ExitCode> {

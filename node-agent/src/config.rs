@@ -91,6 +91,7 @@ mod tests {
             ("state_dir = \"/", "state_dir = \"", "absolute"),
             ("http://127.0.0.1:8080/ready", "https://127.0.0.1/ready", "http://"),
             ("initial_release = \"pantry-1.0.0\"", "initial_release = \"other\"", "no artifact"),
+            ("version = 1\n# sha256", "version = 1\nsha256 = \"absent\"\n# sha256", "needs a stage hook"),
         ] {
             let text = example::text("node-1");
             assert!(text.contains(from), "the example has no {from}");

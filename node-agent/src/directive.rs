@@ -25,4 +25,4 @@ pub mod steady;
 pub mod timers;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

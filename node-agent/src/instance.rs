@@ -14,6 +14,7 @@ use crate::directive::standstill::standstill;
 use crate::directive::steady::DIP;
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
+use crate::durable;
 use crate::journal::{Journal, JournalError, JournalFile, Pen};
 use crate::link::inputs::Inputs;
 use crate::link::{Chain, Leased, Link};
@@ -22,7 +23,7 @@ use crate::report::compose::compose;
 use crate::report::observe::{self, Look, Observer};
 use crate::report::publish::{NotPublished, Publisher};
 use crate::staging::Stager;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tidegate_proto::record::report::{Identity, Rotation};
 use tidegate_proto::{Generation, InstanceId, Revision};
@@ -104,6 +105,8 @@ impl Instance {
     pub fn open(node: &Node, service: &Service, identity: &Identity, link: &Link) -> Result<Self, Fatal> {
         let home = node.state_dir.join(service.name.as_str());
         std::fs::create_dir_all(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
+        durable::sweep(&home);
+        durable::sweep(service.disable_file.parent().unwrap_or(Path::new("/")));
         let mut file = JournalFile::within(&home);
         let mut journal = file.read()?;
         let driver = Driver::of(node, service, &home);

@@ -47,6 +47,9 @@ pub struct Journal {
     /// Nothing of what was started since the last confirmed stop was ever in rotation: no request can be in flight.
     #[serde(default)]
     pub unexposed: bool,
+    /// It was shown before its readiness could be known; while it verifies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shown_unjudged: bool,
     /// The releases that the agent staged, by the digest that was verified.
     #[serde(default)]
     pub staged: BTreeMap<ReleaseTag, Digest>,
@@ -157,6 +160,7 @@ impl Default for Journal {
             release: None,
             process: None,
             unexposed: false,
+            shown_unjudged: false,
             staged: BTreeMap::new(),
             witness: Witness::default(),
         }

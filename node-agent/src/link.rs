@@ -10,6 +10,7 @@ use lease::Pulse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+pub use tidegate_proto::Chain;
 use tidegate_proto::ServiceName;
 use tidegate_store::{Lease, Store, StoreError};
 use tokio::sync::watch;
@@ -126,20 +127,5 @@ fn tell(told: &mut Option<String>, error: &StoreError) {
     if told.as_ref() != Some(&text) {
         tracing::warn!(error = %text, "the store is away; services go on as they are");
         *told = Some(text);
-    }
-}
-
-/// An error with its causes, in one line.
-pub struct Chain<'a>(pub &'a dyn std::error::Error);
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            write!(f, ": {cause}")?;
-            next = cause.source();
-        }
-        Ok(())
     }
 }

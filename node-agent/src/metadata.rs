@@ -8,6 +8,8 @@
 //! * What is wanted is a level: whoever was away for nine documents takes the tenth.
 //! * The file is whole, whatever happens: the old document or the new one.
 //! * A hook is run at least once for each document that the file came to hold: an agent that was killed in it runs it again.
+//! * The generation that this node has falls only by a return: the group's record and the page are read one after the other,
+//!   and where they do not belong together, the node keeps what it has until the next record.
 //! * A document that was not taken well is taken again, later and later; the last word that is told of it stands.
 
 mod apply;
@@ -15,6 +17,7 @@ mod kept;
 mod patience;
 
 use crate::config::settings::MetadataGroup;
+use crate::durable;
 use crate::link::{Chain, Link};
 use apply::{Applied, Apply};
 use kept::{Keeper, Kept, Outcome};
@@ -60,6 +63,8 @@ impl Follower {
         // No service has a name that begins so.
         let home = state_dir.join(".metadata").join(group.name.as_str());
         std::fs::create_dir_all(&home)?;
+        durable::sweep(&home);
+        durable::sweep(group.file.parent().unwrap_or(Path::new("/")));
         let keeper = Keeper::within(&home);
         // One that failed is tried again by whoever begins anew.
         let kept = keeper.read()?.map(Kept::taken_up);
@@ -108,9 +113,16 @@ impl Follower {
 
     async fn bring(&mut self, store: &Store, group: &Group) -> Result<Settled, StoreError> {
         let page = self.page(store, group).await?;
-        let Some(version) = served(group, page.as_ref(), &self.node) else {
-            self.has_none().await;
-            return Ok(Settled::Rests);
+        let version = match served(group, page.as_ref(), &self.node) {
+            Ok(Some(version)) => version,
+            Ok(None) => {
+                self.has_none().await;
+                return Ok(Settled::Rests);
+            }
+            Err(unknown) => {
+                tracing::debug!(group = %self.group.name, %unknown, "keeps the document that it has");
+                return Ok(Settled::Again);
+            }
         };
         let exposed = group.update.as_ref().filter(|update| update.to == version);
         if exposed.is_none() && group.update.is_some() {
@@ -142,10 +154,10 @@ impl Follower {
         match store.get(&key).await?.map(|entry| entry.value) {
             Some(Ok(Value::Exposed(record))) => Ok(Some(record.body)),
             Some(Err(error)) => {
-                tracing::error!(%key, %error, "a record cannot be read; the former document stands");
+                tracing::error!(%key, %error, "a record cannot be read; this node keeps the document that it has");
                 Ok(None)
             }
-            // Gone: the update has ended meanwhile, and the group's record is about to say so.
+            // Gone: the update has ended since the group's record was read, and its next record says how.
             _ => Ok(None),
         }
     }

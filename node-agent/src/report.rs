@@ -6,3 +6,5 @@ mod linger;
 pub mod observe;
 pub mod probe;
 pub mod publish;
+pub mod readiness;
+pub mod said;

@@ -9,9 +9,13 @@ use crate::replace::artifact::NotStaged;
 use crate::replace::driver::Driver;
 use futures::FutureExt;
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{Digest, Generation, Release, ReleaseTag};
 use tokio::task::JoinHandle;
+
+/// After how long the running release is tried again where it could not be staged.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is being brought or removed for one service: one at a time.
 #[derive(Debug)]
@@ -22,6 +26,8 @@ pub struct Stager {
     ended: Option<Ended>,
     failures: BTreeMap<ReleaseTag, String>,
     failed_under: Generation,
+    /// When the running release is tried again after it could not be staged: no directive asks for it again.
+    again_at: Option<Instant>,
 }
 
 /// A release to bring or to remove.
@@ -44,7 +50,14 @@ type Ended = (ReleaseTag, Result<Option<Digest>, NotStaged>);
 impl Stager {
     /// Nothing under way.
     pub fn new(driver: Option<Driver>) -> Self {
-        Self { driver, work: None, ended: None, failures: BTreeMap::new(), failed_under: Generation::ABSENT }
+        Self {
+            driver,
+            work: None,
+            ended: None,
+            failures: BTreeMap::new(),
+            failed_under: Generation::ABSENT,
+            again_at: None,
+        }
     }
 
     /// What failed, by tag, until a newer directive asks again.
@@ -74,6 +87,7 @@ impl Stager {
         match ended {
             Ok(Some(digest)) => {
                 tracing::info!(release = %tag, sha256 = %digest, "release staged");
+                self.failures.remove(&tag);
                 journal.staged.insert(tag, digest);
                 true
             }
@@ -84,6 +98,9 @@ impl Stager {
             Err(error) => {
                 let text = Chain(&error).to_string();
                 tracing::error!(release = %tag, error = %text, "could not stage or remove a release");
+                if journal.release.as_ref() == Some(&tag) {
+                    self.again_at = Some(Instant::now() + AGAIN);
+                }
                 self.failures.insert(tag, text);
                 false
             }
@@ -119,9 +136,10 @@ impl Stager {
         let listed = wanted(journal)
             .find(|r| journal.staged.get(&r.tag) != Some(&r.sha256) && untried(&r.tag))
             .map(Target::from);
+        let due = |tag: &ReleaseTag| untried(tag) || self.again_at.is_some_and(|at| Instant::now() >= at);
         let running = || {
             let tag =
-                journal.release.as_ref().filter(|tag| untried(tag) && !journal.staged.contains_key(*tag))?;
+                journal.release.as_ref().filter(|tag| due(tag) && !journal.staged.contains_key(*tag))?;
             driver.configured(tag)
         };
         listed.or_else(running)

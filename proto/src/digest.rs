@@ -19,6 +19,15 @@ parsed_from_text!(Digest);
 pub struct NotADigest(String);
 
 impl Digest {
+    /// What stands for a digest where a node's own configuration declares that there is none to verify. It is written as
+    /// 64 zeros, so that a binary that does not know it refuses to stage, because no artifact has it.
+    pub const ABSENT: Self = Self([0; 32]);
+
+    /// Whether it was declared that there is none.
+    pub fn is_absent(&self) -> bool {
+        *self == Self::ABSENT
+    }
+
     /// The digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())

@@ -3,6 +3,7 @@
 //!
 //! Strings become types here, once. Nothing in this crate opens a socket, asks a clock or decides anything.
 
+mod chain;
 pub mod commit;
 pub mod compute;
 pub mod digest;
@@ -12,6 +13,7 @@ pub mod metadata;
 pub mod mutant;
 pub mod name;
 pub mod percent;
+pub mod printable;
 pub mod record;
 pub mod release;
 pub mod revision;
@@ -23,6 +25,7 @@ pub mod version;
 #[cfg(feature = "wire")]
 pub mod wire;
 
+pub use chain::Chain;
 pub use commit::{Commit, Precondition, Write};
 pub use compute::{Fraction, ReleaseRevision, ReleaseVersion};
 pub use digest::Digest;

@@ -45,6 +45,9 @@ pub const MAX_RECORD_BYTES: usize = 1024 * 1024;
 pub trait Body: Serialize + DeserializeOwned + Clone {
     /// The schema number that this version writes.
     const SCHEMA: u32;
+    /// The largest record of this kind that is read, in bytes. Lower where agents write it: what one node's user may write
+    /// must not fill a coordinator's memory.
+    const MAX_BYTES: usize = MAX_RECORD_BYTES;
 }
 
 /// A body with its envelope.
@@ -61,9 +64,14 @@ pub struct Record<T> {
 /// Why bytes are not the record that their key promises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Larger than any record may be.
-    #[error("is {0} bytes long, at most {MAX_RECORD_BYTES} are allowed")]
-    Oversized(usize),
+    /// Larger than a record of its kind may be; it was not parsed.
+    #[error("is {bytes} bytes long, at most {allowed} are allowed")]
+    Oversized {
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        allowed: usize,
+    },
     /// Not UTF-8.
     #[error("is not UTF-8")]
     Encoding,
@@ -94,8 +102,8 @@ impl<T: Body> Record<T> {
 
     /// Reads a record; never panics, whatever the bytes are.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        if bytes.len() > MAX_RECORD_BYTES {
-            return Err(Malformed::Oversized(bytes.len()));
+        if bytes.len() > T::MAX_BYTES {
+            return Err(Malformed::Oversized { bytes: bytes.len(), allowed: T::MAX_BYTES });
         }
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed::Encoding)?;
         let mut json = serde_json::Deserializer::from_str(text);

@@ -4,8 +4,10 @@
 //! each change keeps its own revision, and each writer is answered after that fsync. A lone writer never waits for
 //! company. Reads never come here.
 //!
-//! After the first failed write the thread stops: what the file then holds is known only after it is opened anew.
+//! Where a write fails for lack of space, the thread waits for space and writes it again ([`full`]). After any other failed
+//! write it stops: what the file then holds is known only after it is opened again, by another process.
 
+mod full;
 pub(crate) mod layout;
 
 use std::{
@@ -90,7 +92,7 @@ impl Disk {
                     Ok((lock, database, loaded)) => {
                         let durable = Arc::new(Durable::new(loaded.kv.revision()));
                         if opened.send(Ok((loaded, durable.clone()))).is_ok() {
-                            run(database, &inbox, &durable, lock);
+                            run(&dir, database, &inbox, &durable, lock);
                         }
                     }
                 }
@@ -143,7 +145,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-fn run(mut database: Database, inbox: &Receiver<Message>, durable: &Durable, lock: DirLock) {
+fn run(dir: &Path, mut database: Database, inbox: &Receiver<Message>, durable: &Durable, lock: DirLock) {
     let _ending = Ending(durable);
     let mut carried = None;
     while let Some(message) = carried.take().or_else(|| inbox.recv().ok()) {
@@ -161,17 +163,36 @@ fn run(mut database: Database, inbox: &Receiver<Message>, durable: &Durable, loc
             Message::Write(sequence, record) => {
                 let mut batch = vec![record];
                 carried = gather(inbox, &mut batch);
-                let last = sequence + batch.len() as u64 - 1;
+                let mut last = sequence + batch.len() as u64 - 1;
                 if let Err(error) = layout::write(&database, &batch) {
-                    tracing::error!(%error, "could not write to the embedded store; it answers no more");
-                    durable.fail(&error.to_string());
-                    return;
+                    if !full::may_pass(&error) {
+                        return stop(durable, &error.to_string());
+                    }
+                    // One process may have the file open once.
+                    drop(database);
+                    match full::wait(dir, inbox, carried.take(), durable, &mut batch, last, &error) {
+                        full::End::Written { database: reopened, last: written } => {
+                            (database, last) = (reopened, written);
+                        }
+                        full::End::Closed(done) => {
+                            drop(lock);
+                            let _ = done.send(());
+                            return;
+                        }
+                        full::End::Broken(why) => return stop(durable, &why),
+                        full::End::Dropped => return,
+                    }
                 }
                 let revisions: Vec<_> = batch.into_iter().filter_map(|record| record.revision).collect();
                 durable.reached(last, &revisions);
             }
         }
     }
+}
+
+fn stop(durable: &Durable, why: &str) {
+    tracing::error!(error = why, "could not write to the embedded store; it answers no more");
+    durable.fail(why);
 }
 
 /// Adds the writes that wait already; answers the first message that is something else.

@@ -201,6 +201,17 @@ impl Embedded {
         served.map_err(|source| ServeError::Transport { address, source })
     }
 
+    /// Waits until the store can answer nothing any more, though it was not closed; why. A full disk is no such end: the
+    /// store goes on when there is space.
+    pub async fn broken(&self) -> String {
+        let why = self.engine.durable().ended().await;
+        if self.engine.closed().is_cancelled() {
+            // The thread that writes ends with the store.
+            std::future::pending::<()>().await;
+        }
+        why.to_string()
+    }
+
     /// Closes the store: later requests are refused, streams and servers end, everything accepted is written, the
     /// file is closed and the directory unlocked. Doing it again does nothing.
     pub async fn close(&self) {

@@ -16,7 +16,7 @@ use crate::{
     disk::{Disk, LeaseChange, Record},
     durable::Durable,
     kv::{Kv, Revision},
-    lease::Leases,
+    lease::{Leases, expiry},
     refusal::Refusal,
     txn::Writer,
 };
@@ -139,6 +139,10 @@ impl Engine {
             if state.stopped {
                 return Err(Refusal::Stopped);
             }
+            // Before anything is changed, so that what waits for space does not grow.
+            if let Some(fault) = self.durable.fault() {
+                return Err(fault.refusal());
+            }
             (look(&mut state), state.sequence)
         };
         self.durable.wait_for(sequence).await?;
@@ -226,8 +230,13 @@ impl Engine {
         if state.stopped {
             return None;
         }
+        if self.durable.fault().is_some() {
+            // No holder can renew its lease now.
+            state.leases.stand_still();
+            return Some(now + expiry::TICK);
+        }
         if state.leases.look(now) {
-            tracing::warn!("the process stood still; every lease starts anew");
+            tracing::warn!("the store did not run for a while; every lease gets its whole TTL again");
         }
         while let Some(id) = state.leases.lapsed(now) {
             tracing::debug!(lease = id, "lease lapsed");

@@ -45,6 +45,7 @@ pub(crate) struct Leases {
     leases: HashMap<i64, Lease>,
     deadlines: BTreeSet<(Instant, i64)>,
     looked: Option<Instant>,
+    stood_still: bool,
 }
 
 fn deadline(now: Instant, ttl: i64) -> Instant {
@@ -58,11 +59,18 @@ impl Leases {
         self.leases.contains_key(&id)
     }
 
+    /// The store answers no request now: the next look gives every lease its whole TTL again.
+    pub(crate) fn stand_still(&mut self) {
+        self.stood_still = true;
+    }
+
     /// Notes the present. Called before anything else is asked of the leases; where the last call was longer ago
-    /// than [`STALL`], every lease starts anew. Answers whether that happened.
+    /// than [`STALL`], or the store answered no request since, every lease gets its whole TTL again. Returns whether that
+    /// happened.
     pub(crate) fn look(&mut self, now: Instant) -> bool {
         let last = self.looked.replace(now);
-        let stalled = !self.leases.is_empty() && last.is_some_and(|last| now.duration_since(last) > STALL);
+        let late = last.is_some_and(|last| now.duration_since(last) > STALL);
+        let stalled = (std::mem::take(&mut self.stood_still) || late) && !self.leases.is_empty();
         if stalled {
             self.deadlines.clear();
             for (&id, lease) in &mut self.leases {
@@ -173,6 +181,18 @@ mod tests {
         assert!(leases.look(seconds(start, 60)));
         assert_eq!(leases.lapsed(seconds(start, 64)), None);
         assert_eq!(leases.lapsed(seconds(start, 65)), Some(7));
+    }
+
+    #[test]
+    fn store_that_stood_still_gives_every_lease_its_whole_ttl() {
+        let start = Instant::now();
+        let mut leases = Leases::default();
+        leases.look(start);
+        assert_eq!(leases.grant(7, 5, start), Ok(5));
+        leases.stand_still();
+        assert!(leases.look(seconds(start, 1)), "also where that was short");
+        assert_eq!(leases.lapsed(seconds(start, 5)), None);
+        assert!(!leases.look(seconds(start, 2)), "once");
     }
 
     #[test]

@@ -38,6 +38,16 @@ pub(crate) enum Refusal {
     /// The disk refused a write: what was in flight may or may not be there after a restart.
     #[error("embedded store: could not write to its file: {0}; the outcome is unknown, restart the store")]
     Disk(String),
+    /// The disk is full: the request was not begun.
+    #[error(
+        "embedded store: no space is left for its file ({0}); nothing was changed, free some space and it goes on by itself"
+    )]
+    Full(String),
+    /// The disk became full while the request was under way.
+    #[error(
+        "embedded store: no space is left for its file ({0}); the outcome is unknown until there is some, then it goes on by itself"
+    )]
+    FullInFlight(String),
     /// A part of etcd's API that the embedded store does not have.
     #[error("embedded store: {0} is not offered; it needs a real etcd")]
     NotOffered(&'static str),
@@ -56,7 +66,7 @@ impl Refusal {
             Self::Compacted | Self::FutureRevision | Self::LeaseTtlTooLarge => Code::OutOfRange,
             Self::LeaseNotFound => Code::NotFound,
             Self::LeaseExists | Self::AuthNotEnabled => Code::FailedPrecondition,
-            Self::Stopped | Self::Disk(_) => Code::Unavailable,
+            Self::Stopped | Self::Disk(_) | Self::Full(_) | Self::FullInFlight(_) => Code::Unavailable,
             Self::NotOffered(_) => Code::Unimplemented,
         }
     }

@@ -86,6 +86,10 @@ impl Fleet {
         let mut fleet = Self { revision, loading: true, ..Self::default() };
         records.into_iter().for_each(|(key, value, at)| fleet.put(key, value, at));
         fleet.loading = false;
+        fleet.compute.loaded();
+        let (compute, before) = (&fleet.compute, fleet.unreadable.len());
+        fleet.unreadable.retain(|key, _| !compute.is_stray(key));
+        (fleet.unreadable.len()..before).for_each(|_| fleet.compute.saw_stray());
         fleet.services.values_mut().for_each(ServiceFleet::loaded);
         fleet.hear_everybody();
         fleet
@@ -103,6 +107,10 @@ impl Fleet {
 
     /// A key was put. What cannot be read is kept as such: it closes the gates that depend on it.
     pub fn put(&mut self, key: Key, value: Result<Value, Malformed>, at: Revision) {
+        if !self.loading && self.compute.is_stray(&key) {
+            self.compute.saw_stray();
+            return;
+        }
         match value {
             Ok(value) => {
                 let was_unreadable = self.unreadable.remove(&key).is_some();

@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, Instance};
 use crate::reason::{Reason, Sample, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
-use tidegate_proto::record::group::{DocumentVersion, Group, GroupUpdate, Members, served};
+use tidegate_proto::record::group::{DocumentVersion, ExposureUnknown, Group, GroupUpdate, Members, served};
 use tidegate_proto::{GroupName, Key, NodeId, Span};
 
 /// Who belongs to a group.
@@ -43,8 +43,16 @@ pub fn is_member(fleet: &Fleet, name: &GroupName, group: &Group, node: &NodeId) 
     }
 }
 
-/// What an instance is served; none = there is no document for it yet. What cannot be read exposes nobody.
-pub fn document_of(fleet: &Fleet, name: &GroupName, group: &Group, node: &NodeId) -> Option<DocumentVersion> {
+/// What an instance is served; none = there is no document for it yet.
+///
+/// # Errors
+/// [`ExposureUnknown`] where its page of the update cannot be read: it may have been served the new document already.
+pub fn document_of(
+    fleet: &Fleet,
+    name: &GroupName,
+    group: &Group,
+    node: &NodeId,
+) -> Result<Option<DocumentVersion>, ExposureUnknown> {
     let pages = group.update.as_ref().map_or(0, |update| update.pages);
     let page = fleet.exposed_page_of(name, node, pages).map(|page| &page.record.body);
     served(group, page, node)

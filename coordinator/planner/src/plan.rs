@@ -13,6 +13,7 @@ pub use step::outside::reason as outside;
 use crate::fleet::{Contradiction, Fleet};
 use crate::moment::Moment;
 use crate::reason::Reason;
+use crate::release::floor;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
 use tidegate_proto::record::upgrade::{Phase, Retreat};
@@ -56,6 +57,10 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
             plan.waiting.entry(id).or_default().push(turn.reason);
         }
     }
+    let floors = floor::catch_up(fleet, moment);
+    let floors: Vec<Action> =
+        floors.filter(|action| !compares_any(action, &written(&plan.actions))).collect();
+    plan.actions.extend(floors);
     for (name, _) in fleet.streams() {
         let turn = step::release::turn(fleet, moment, name, next_event);
         // What compares a record that this turn writes already would fail by that: it is for the next turn.

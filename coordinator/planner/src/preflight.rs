@@ -1,6 +1,7 @@
 //! Preflight: every check, all findings, each blocking or warning; the whole roll against capacity and domains, so
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
+mod former;
 mod schema;
 
 pub(crate) use schema::lowest;
@@ -8,10 +9,12 @@ pub(crate) use schema::lowest;
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
 use crate::reason::{Causes, Sample};
+use former::former_release;
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::{Former, SchemaBinding};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{Spec, Strategy};
-use tidegate_proto::{Digest, NodeId, Release, ReleaseTag, ServiceVersion, mutant};
+use tidegate_proto::{ServiceName, ServiceVersion, mutant};
 
 /// One thing that preflight found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -106,14 +109,25 @@ fn hop(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
     // What only bounds a service from below was committed for another upgrade of a schema that it shares.
     let only_floor = window.floor <= spec.from && window.ceiling == ServiceVersion::MAX;
     let settled = only_floor || (window.floor == spec.from && window.ceiling == spec.from);
-    (!settled && !mutant::is("hop-is-not-checked")).then(|| {
-        blocker(format!(
-            "the window of {name} is {}, not [{from}, {from}]: the hop before this one has not completed. If no upgrade is to complete it, as after a store was reconciled: `tidegate fleet window {name} --floor {from} --ceiling {from} --why …`",
-            window.record.body,
-            name = service.name(),
-            from = spec.from
-        ))
-    })
+    (!settled && !mutant::is("hop-is-not-checked")).then(|| blocker(unsettled(service.name(), window, spec)))
+}
+
+/// Why the window does not allow the hop: the service is at another version, or between two.
+fn unsettled(name: &ServiceName, window: &Window, spec: &Spec) -> String {
+    let from = spec.from;
+    let set_by_hand = format!("`tidegate fleet window {name} --floor {from} --ceiling {from} --why …`");
+    if window.floor == window.ceiling && window.floor == spec.to {
+        return format!("{name} is at version {} already: only that version is admitted", spec.to);
+    }
+    if window.floor == window.ceiling {
+        return format!(
+            "{name} is at version {}, not at `from` ({from}): only that version is admitted. If it has to start at {from}, as after a store was reconciled: {set_by_hand}",
+            window.floor
+        );
+    }
+    format!(
+        "the window of {name} is {window}, not [{from}, {from}]: the hop before this one has not completed. If no upgrade is to complete it, as after a store was reconciled: {set_by_hand}"
+    )
 }
 
 fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
@@ -133,6 +147,13 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
             spec.release.tag
         )));
     }
+    let unjudged = lacking(&|i| i.report.as_ref().is_some_and(|r| r.abilities.ready_by_health));
+    if !unjudged.is_empty() {
+        found.push(warning(format!(
+            "ready_url is health_url on {unjudged}: while the agent's disable-file is there, readiness is not known. The agent \
+             shows such an instance as soon as it answers, and hides it again where it is not ready then"
+        )));
+    }
     match former_release(service, spec.from) {
         Ok(release) => {
             let no_way_back = lacking(&|i| {
@@ -140,6 +161,9 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
             });
             if !no_way_back.is_empty() {
                 found.push(blocker(format!("the agent's config names no artifact for {}, to which a rollback would return, on {no_way_back}", release.tag)));
+            }
+            if release.sha256.is_absent() {
+                found.push(warning(former::unverified(&release)));
             }
         }
         Err(why) => found.push(blocker(why)),
@@ -201,31 +225,4 @@ pub fn former(fleet: &Fleet, spec: &Spec) -> Option<Former> {
         window: window.map(|w| (w.floor, w.ceiling)),
         window_set_by: window.map(|w| w.set_by.clone()),
     })
-}
-
-/// The one release that the instances run, or why there is none to return to.
-fn former_release(service: &ServiceFleet, version: ServiceVersion) -> Result<Release, String> {
-    let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
-    let mut unnamed = Vec::new();
-    for instance in service.instances() {
-        let Some(report) = &instance.report else { continue };
-        match (&report.release, report.release_digest) {
-            (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
-            _ => unnamed.push(&instance.node),
-        }
-    }
-    if !unnamed.is_empty() {
-        return Err(format!(
-            "which release runs, with which digest, is not known on {}: a rollback would not know what to return to",
-            Sample::of(unnamed.iter().copied(), unnamed.len())
-        ));
-    }
-    let tags: Vec<String> = seen.iter().map(|((tag, _), node)| format!("{tag} ({node})")).collect();
-    match seen.into_keys().next().filter(|_| tags.len() == 1) {
-        Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
-        None => Err(format!(
-            "instances run different releases at version {version}: {}: a rollback would not know what to return to",
-            tags.join(", ")
-        )),
-    }
 }

@@ -3,6 +3,7 @@
 pub mod canary;
 pub mod compatibility;
 pub mod evidence;
+pub mod floor;
 pub mod history;
 pub mod manifest;
 pub mod need;

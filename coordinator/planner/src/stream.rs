@@ -3,5 +3,6 @@
 
 pub(crate) mod change;
 pub mod grouping;
+pub mod image;
 pub mod retention;
 pub mod strategy;

@@ -1,11 +1,43 @@
 //! How far a task is: what its agent tells of it, and what a person states where the agent cannot.
 
 use crate::fleet::Fleet;
+use std::fmt;
 use tidegate_proto::record::task::{Ended, Outcome};
 use tidegate_proto::{NodeId, TaskId};
 
 /// How much of what an agent tells is repeated, in characters: it ends up in records of the coordinator.
 const MOST: usize = 500;
+
+/// What a task's hook is run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Before a release goes out.
+    Prewarm,
+    /// After it was collected.
+    Removal,
+}
+
+impl Purpose {
+    /// The word that the name of such a task begins with.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Prewarm => "prewarm",
+            Self::Removal => "remove",
+        }
+    }
+
+    /// The purpose of a task, by its name; none = the task is of an unknown kind.
+    pub fn of(id: &TaskId) -> Option<Self> {
+        let first = id.as_str().split('-').next();
+        [Self::Prewarm, Self::Removal].into_iter().find(|purpose| first == Some(purpose.word()))
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
 
 /// How far a task is.
 #[derive(Debug, Clone, PartialEq, Eq)]

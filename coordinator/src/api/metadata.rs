@@ -1,13 +1,14 @@
 //! Metadata groups over HTTP, as instances and those who set their documents ask. Only translates: each route is the gRPC
 //! method of its name, which does it here or forwards it to the leader.
 
+use super::etag;
 use super::problem::{Given, Problem};
 use super::releases::{MAX_BODY, asked, json_text};
 use crate::grpc::MetadataService;
 use crate::guard::Principal;
 use crate::operation::metadata::view::Served;
 use axum::extract::{DefaultBodyLimit, Extension, Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -131,15 +132,7 @@ async fn served(
     let served: Served = serde_json::from_str(&text).map_err(|e| Problem::internal(e.to_string()))?;
     // While an update runs, whether the instance is asked how it fared belongs to the answer.
     let etag = format!("\"{}{}\"", served.generation, if served.exposed { "-exposed" } else { "" });
-    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
-    let mut response = match known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => json_text(StatusCode::OK, text),
-    };
-    if let Ok(etag) = HeaderValue::from_str(&etag) {
-        response.headers_mut().insert(header::ETAG, etag);
-    }
-    Ok(response)
+    Ok(etag::conditional(&headers, &etag, json_text(StatusCode::OK, text)))
 }
 
 async fn signal(

@@ -1,18 +1,24 @@
-//! What HTTP answers when something is not done: a fitting status, a machine word and a human sentence. And what a
-//! caller gave, read so that whatever is wrong with it is told in that form.
+//! What HTTP answers when something is not done: problem details (RFC 9457) with a fitting status, a machine word and a
+//! human sentence. And what a caller gave, read so that whatever is wrong with it is told in that form.
 
 use crate::operation::body;
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use std::time::Duration;
 use tonic::{Code, Status};
 
-/// Why something was not done. Nothing was changed.
+/// The media type of problem details.
+const MEDIA_TYPE: &str = "application/problem+json";
+
+/// How long a caller may take to send a body.
+const BODY_TIME: Duration = Duration::from_secs(15);
+
+/// Why something was not done. Nothing was changed, except where the word is `outcome-unknown`.
 #[derive(Debug)]
 pub struct Problem {
     status: StatusCode,
@@ -21,6 +27,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// With a machine word.
+    pub fn new(status: StatusCode, word: &'static str, message: String) -> Self {
+        Self { status, word, message }
+    }
+
     /// What was asked makes no sense by itself.
     pub fn invalid(message: String) -> Self {
         Self { status: StatusCode::BAD_REQUEST, word: "invalid", message }
@@ -47,6 +58,7 @@ impl From<Status> for Problem {
             Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Code::PermissionDenied => (StatusCode::FORBIDDEN, "forbidden"),
             Code::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Code::Unknown => (StatusCode::SERVICE_UNAVAILABLE, "outcome-unknown"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
         Self { status: code, word, message: status.message().to_owned() }
@@ -55,14 +67,39 @@ impl From<Status> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        (self.status, Json(json!({ "error": self.word, "message": self.message }))).into_response()
+        let details = json!({
+            "type": format!("urn:tidegate:problem:{}", self.word),
+            "title": self.status.canonical_reason().unwrap_or_default(),
+            "status": self.status.as_u16(),
+            "detail": self.message,
+            // As before there were problem details.
+            "error": self.word,
+            "message": self.message,
+        });
+        (self.status, [(header::CONTENT_TYPE, MEDIA_TYPE)], details.to_string()).into_response()
     }
+}
+
+/// There is no such path.
+pub async fn no_route(uri: Uri) -> Problem {
+    let message = format!(
+        "there is no {}: /management/api/v2/openapi.json and /v1/openapi.json describe what there is",
+        uri.path()
+    );
+    Problem::new(StatusCode::NOT_FOUND, "not-found", message)
+}
+
+/// The path is there, and not with this method; the header `Allow` names those that are.
+pub async fn no_method(method: Method, uri: Uri) -> Problem {
+    let message = format!("{} cannot be asked with {method}: the header Allow names the methods", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", message)
 }
 
 /// What a caller gave: a query, and a body.
 pub struct Given<Q> {
     query: Result<Q, QueryRejection>,
-    body: Result<Bytes, BytesRejection>,
+    /// None = it did not come in time.
+    body: Option<Result<Bytes, BytesRejection>>,
 }
 
 impl<Q: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<Q> {
@@ -71,7 +108,8 @@ impl<Q: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<Q> {
     async fn from_request(request: Request, state: &S) -> Result<Self, Self::Rejection> {
         let (mut parts, body) = request.into_parts();
         let query = Query::from_request_parts(&mut parts, state).await.map(|Query(query)| query);
-        let body = Bytes::from_request(Request::from_parts(parts, body), state).await;
+        let reading = Bytes::from_request(Request::from_parts(parts, body), state);
+        let body = tokio::time::timeout(BODY_TIME, reading).await.ok();
         Ok(Self { query, body })
     }
 }
@@ -84,7 +122,11 @@ impl<Q> Given<Q> {
 
     /// Both, the body as text.
     pub fn text(self) -> Result<(Q, String), Problem> {
-        let bytes = self.body.map_err(|e| Problem {
+        let late = || {
+            let message = format!("the body did not come within {BODY_TIME:?}; nothing was changed");
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message)
+        };
+        let bytes = self.body.ok_or_else(late)?.map_err(|e| Problem {
             status: e.status(),
             word: if e.status() == StatusCode::PAYLOAD_TOO_LARGE { "too-large" } else { "invalid" },
             message: format!(
@@ -108,7 +150,7 @@ impl<Q> Given<Q> {
 
     /// The same, where the body may be left out.
     pub fn json_or_default<T: DeserializeOwned + Default>(self, what: &str) -> Result<(Q, T), Problem> {
-        if self.body.as_ref().is_ok_and(Bytes::is_empty) {
+        if matches!(&self.body, Some(Ok(body)) if body.is_empty()) {
             return Ok((self.query()?, T::default()));
         }
         self.json(what)

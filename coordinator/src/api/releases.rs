@@ -1,11 +1,12 @@
 //! Compute releases over HTTP, as those who release them and start computes ask. Only translates: each route is the
 //! gRPC method of its name, which does it here or forwards it to the leader.
 
+use super::etag;
 use super::problem::{Given, Problem};
 use crate::grpc::ReleasesService;
 use crate::guard::Principal;
 use axum::extract::{DefaultBodyLimit, Extension, Path, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -128,10 +129,19 @@ struct Note {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Promotion {
-    #[serde(default)]
+    /// A share of starts. A `null` is refused, because it is no request for all of them.
+    #[serde(default, deserialize_with = "given_number")]
     fraction: Option<serde_json::Number>,
+    /// All starts.
+    #[serde(default)]
+    deploy: bool,
     #[serde(default)]
     why: String,
+}
+
+/// A field that is a number where it is given.
+fn given_number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<serde_json::Number>, D::Error> {
+    serde_json::Number::deserialize(from).map(Some)
 }
 
 #[derive(Deserialize, Default)]
@@ -185,8 +195,9 @@ fn told(answer: Result<tonic::Response<JsonReply>, tonic::Status>) -> Answer {
     Ok(json_text(StatusCode::OK, answer?.into_inner().json))
 }
 
-/// A release, with what a cache recognises it by.
+/// A release, with what a cache recognises it by: everything that is said of it, its status too.
 fn release(status: StatusCode, reply: ReleaseReply) -> Response {
+    let etag = etag::of(&reply.release);
     let location = format!("{RELEASES}/{}?stream={}", reply.revision, reply.stream);
     let mut response = match status {
         StatusCode::NOT_MODIFIED => status.into_response(),
@@ -199,7 +210,7 @@ fn release(status: StatusCode, reply: ReleaseReply) -> Response {
             headers.append(header::WARNING, value);
         }
     }
-    for (name, value) in [(header::ETAG, format!("\"{}\"", reply.digest)), (header::LOCATION, location)] {
+    for (name, value) in [(header::ETAG, etag), (header::LOCATION, location)] {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(name, value);
         }
@@ -231,33 +242,47 @@ async fn list(State(door): Door, Extension(who): Who, given: Given<OfPage>) -> A
     told(door.list_releases(asked(who, ListReleasesRequest { stream, before, limit })).await)
 }
 
-async fn find(door: ReleasesService, who: Principal, message: GetReleaseRequest) -> Answer {
-    Ok(release(StatusCode::OK, door.get_release(asked(who, message)).await?.into_inner()))
+async fn find(
+    door: ReleasesService,
+    who: Principal,
+    headers: &HeaderMap,
+    message: GetReleaseRequest,
+) -> Answer {
+    let reply = door.get_release(asked(who, message)).await?.into_inner();
+    let etag = etag::of(&reply.release);
+    Ok(etag::conditional(headers, &etag, release(StatusCode::OK, reply)))
 }
 
-async fn deployed(State(door): Door, Extension(who): Who, given: Given<InStream>) -> Answer {
+async fn deployed(
+    State(door): Door,
+    Extension(who): Who,
+    headers: HeaderMap,
+    given: Given<InStream>,
+) -> Answer {
     let stream = given.query()?.stream;
-    find(door, who, GetReleaseRequest { stream, ..GetReleaseRequest::default() }).await
+    find(door, who, &headers, GetReleaseRequest { stream, ..GetReleaseRequest::default() }).await
 }
 
 async fn by_tag(
     State(door): Door,
     Extension(who): Who,
     Path(tag): Path<String>,
+    headers: HeaderMap,
     given: Given<InStream>,
 ) -> Answer {
     let stream = given.query()?.stream;
-    find(door, who, GetReleaseRequest { stream, revision: 0, tag }).await
+    find(door, who, &headers, GetReleaseRequest { stream, revision: 0, tag }).await
 }
 
 async fn by_revision(
     State(door): Door,
     Extension(who): Who,
     Path(revision): Path<String>,
+    headers: HeaderMap,
     given: Given<InStream>,
 ) -> Answer {
     let (stream, revision) = (given.query()?.stream, number(&revision)?);
-    find(door, who, GetReleaseRequest { stream, revision, tag: String::new() }).await
+    find(door, who, &headers, GetReleaseRequest { stream, revision, tag: String::new() }).await
 }
 
 /// A revision in a path.
@@ -334,8 +359,13 @@ async fn promote(
     given: Given<InStream>,
 ) -> Answer {
     let revision = number(&revision)?;
-    let (of, Promotion { fraction, why }) = given.json_or_default("the promotion")?;
-    let fraction = fraction.map(|share| share.to_string()).unwrap_or_default();
+    let (of, Promotion { fraction, deploy, why }) = given.json_or_default("the promotion")?;
+    let fraction = match (fraction, deploy) {
+        (Some(share), false) => share.to_string(),
+        (None, true) => String::new(),
+        (Some(_), true) => return Err(Problem::invalid("the promotion has both fraction and deploy: one of them is allowed".to_owned())),
+        (None, false) => return Err(Problem::invalid("the promotion has neither fraction nor deploy: `{\"fraction\": 0.5}` gives the release to half of the starts, `{\"deploy\": true}` to all".to_owned())),
+    };
     let message = PromoteReleaseRequest { stream: of.stream, revision, fraction, who: String::new(), why };
     Ok(release(StatusCode::OK, door.promote_release(asked(who, message)).await?.into_inner()))
 }
@@ -431,18 +461,19 @@ async fn configure(
 struct Nothing {}
 
 /// What main traffic should go to, for a balancer to follow: nothing but that, so that it changes only with it.
-async fn active(State(door): Door, Extension(who): Who, Path(stream): Path<String>) -> Answer {
+async fn active(
+    State(door): Door,
+    Extension(who): Who,
+    Path(stream): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
     let message = GetReleaseRequest { stream, ..GetReleaseRequest::default() };
     let reply = door.get_release(asked(who, message)).await?.into_inner();
     let shown: crate::operation::release::view::Release =
         serde_json::from_str(&reply.release).map_err(|e| Problem::internal(e.to_string()))?;
     let pointer = crate::operation::release::view::Pointer::of(&shown);
-    let etag = HeaderValue::from_str(&format!("\"{}-{}\"", reply.stream, reply.revision));
-    let mut response = Json(pointer).into_response();
-    if let Ok(etag) = etag {
-        response.headers_mut().insert(header::ETAG, etag);
-    }
-    Ok(response)
+    let text = crate::operation::release::view::text(&pointer);
+    Ok(etag::conditional(&headers, &etag::of(&text), json_text(StatusCode::OK, text)))
 }
 
 async fn evidence(

@@ -57,7 +57,7 @@ impl Args {
             Ok(sealed) => {
                 if !as_json {
                     let certificate = &sealed.certificate;
-                    show::text(&format!(
+                    show::line(format!(
                         "true: upgrade {} of schema {}, read at revision {}, digest {}",
                         certificate.upgrade, certificate.schema, certificate.read_at, sealed.digest
                     ))?;
@@ -65,7 +65,7 @@ impl Args {
                 Ok(Outcome::Good)
             }
             Err((part, why)) => {
-                eprintln!("tidegate: the certificate is not true: {part}: {why}");
+                show::note(format!("tidegate: the certificate is not true: {part}: {why}"));
                 Ok(Outcome::Negative)
             }
         }

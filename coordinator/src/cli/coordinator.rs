@@ -1,7 +1,9 @@
 //! `tidegate coordinator`: the daemon, until SIGINT or SIGTERM.
 
 use super::reach::Reach;
+use super::show;
 use crate::config::Settings;
+use crate::telemetry::Chain;
 use crate::{daemon, telemetry};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,7 +32,7 @@ impl Args {
         telemetry::begin("info");
         let settings = Settings { token_file: reach.token_file.clone(), ..self.settings };
         if let Err(contradiction) = settings.check() {
-            eprintln!("tidegate: {contradiction}");
+            show::note(format!("tidegate: {contradiction}"));
             return ExitCode::from(2);
         }
         let ran =
@@ -38,7 +40,7 @@ impl Args {
         match ran.and_then(|runtime| runtime.block_on(until_told(settings))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("tidegate: {error:#}");
+                show::note(format!("tidegate: {}", Chain(error.as_ref())));
                 ExitCode::FAILURE
             }
         }
@@ -48,6 +50,8 @@ impl Args {
 async fn until_told(settings: Settings) -> anyhow::Result<()> {
     let cancel = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // A file size limit is told by the write that exceeds it; the signal alone would end the process.
+    let _limit = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let told = cancel.clone();
     tokio::spawn(async move {
         tokio::select! {

@@ -1,8 +1,10 @@
 //! What a command's end means to a script.
 
+use super::show;
 use crate::grpc::client::Unreachable;
 use crate::operation::OperationError;
 use crate::telemetry::Chain;
+use std::error::Error as _;
 use std::io;
 use std::process::ExitCode;
 use tonic::{Code, Status};
@@ -48,6 +50,14 @@ impl Failure {
         Self { code: 4, message: message.into() }
     }
 
+    /// Names the coordinator that was asked, where the failure is that it does not answer and its text names none.
+    pub fn at(mut self, coordinator: &str) -> Self {
+        if self.is_away() && !self.message.contains("://") {
+            self.message.push_str(&format!(" (coordinator {coordinator})"));
+        }
+        self
+    }
+
     /// Whether asking again may help: the coordinator is away, or none leads.
     pub fn is_away(&self) -> bool {
         self.code == 4
@@ -69,11 +79,26 @@ impl From<Status> for Failure {
         let code = match status.code() {
             Code::InvalidArgument | Code::ResourceExhausted | Code::NotFound | Code::Unauthenticated => 2,
             Code::FailedPrecondition | Code::PermissionDenied => 3,
-            // A connection that breaks in mid-call is told as any of these; no coordinator says them itself but the first.
-            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal => 4,
+            // A connection that breaks in mid-call is told as any of these. A coordinator itself says only the first two: it
+            // cannot do it now, or the outcome is not known.
+            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded | Code::Internal => {
+                4
+            }
             _ => 1,
         };
-        Self { code, message: status.message().to_owned() }
+        // What came over the wire says all; what the connection itself failed with has causes.
+        let causes = status.source().map(|source| Chain(source).to_string());
+        let causes = causes.filter(|causes| !status.message().contains(causes.as_str()));
+        let message = status.message().to_owned();
+        let message = causes.map_or(message.clone(), |causes| format!("{message}: {causes}"));
+        let message = match status.code() {
+            // Only the client's own time limit says so.
+            Code::Cancelled | Code::DeadlineExceeded => format!(
+                "the coordinator did not answer in time (--call-timeout; {message}): whether it was carried out is not known; look before you ask again"
+            ),
+            _ => message,
+        };
+        Self { code, message }
     }
 }
 
@@ -100,8 +125,22 @@ pub fn exit(done: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::Says(code)) => ExitCode::from(code),
         Err(Failure { code: 0, .. }) => ExitCode::SUCCESS,
         Err(Failure { code, message }) => {
-            eprintln!("tidegate: {message}");
+            message.lines().for_each(|line| show::note(format!("tidegate: {line}")));
             ExitCode::from(code)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinator_that_is_away_is_named_once() {
+        let broken = Failure::from(Status::unavailable("transport error"));
+        assert_eq!(broken.at("http://c1:7400").message, "transport error (coordinator http://c1:7400)");
+        let named = "no coordinator answers at http://c1:7400";
+        assert_eq!(Failure::away(named).at("http://c1:7400").message, named);
+        assert_eq!(Failure::refused("paused").at("http://c1:7400").message, "paused");
     }
 }

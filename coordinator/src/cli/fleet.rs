@@ -4,7 +4,7 @@ mod reconcile;
 
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
-use super::show;
+use super::show::{self, Page};
 use clap::Subcommand;
 use tidegate_proto::wire::v1::{
     CordonNodeRequest, DecommissionInstanceRequest, Done, FleetHistoryRequest, FleetSpreadRequest, Instance,
@@ -157,7 +157,7 @@ pub fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
     if reach.json {
         show::json(done)?
     } else {
-        show::text(&done.what)?
+        show::line(&done.what)?
     }
     Ok(Outcome::Good)
 }
@@ -169,27 +169,22 @@ async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
         return Ok(Outcome::Good);
     }
     let rows = reply.services.iter().map(|spread| {
-        let window = match (spread.floor, spread.ceiling) {
-            (Some(floor), Some(ceiling)) => format!("[{floor}, {ceiling}]"),
-            _ => "any".to_owned(),
-        };
+        let window = show::window(spread.floor, spread.ceiling);
         vec![spread.service.clone(), show::spread(spread), spread.in_service.to_string(), window]
     });
-    let mut text = show::table(&["SERVICE", "VERSIONS", "IN SERVICE", "ADMITTED"], rows);
-    for unreadable in reply.services.iter().flat_map(|spread| &spread.unreadable) {
-        text.push_str(&format!("\nunreadable: {unreadable}"));
-    }
-    for outside in reply.services.iter().filter_map(|spread| spread.outside.as_ref()) {
-        text.push_str(&format!("\n{outside}"));
-    }
-    show::text(&text)?;
+    let mut page = Page::default();
+    page.table(&["SERVICE", "VERSIONS", "IN SERVICE", "ADMITTED"], rows);
+    let unreadable = reply.services.iter().flat_map(|spread| &spread.unreadable);
+    page.lines(unreadable.map(|record| format!("unreadable: {record}")));
+    page.lines(reply.services.iter().filter_map(|spread| spread.outside.as_ref()));
+    page.print()?;
     Ok(Outcome::Good)
 }
 
 async fn history(reach: &Reach) -> Result<Outcome, Failure> {
     let mut events = reach.client().await?.fleet_history(FleetHistoryRequest {}).await?.into_inner();
     while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::text(&show::event(&event))? }
+        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
     }
     Ok(Outcome::Good)
 }
@@ -219,12 +214,13 @@ async fn list(reach: &Reach, service: String, all: bool) -> Result<Outcome, Fail
 }
 
 fn show_page(page: &mut Vec<Vec<String>>, first: &mut bool) -> Result<(), Failure> {
-    let header = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
-    let table = show::table(&header, page.drain(..));
-    let shown = if *first { table } else { table.lines().skip(1).collect::<Vec<_>>().join("\n") };
-    *first = false;
-    show::text(&shown)
+    let mut shown = Page::default();
+    shown.table(&HEADER, page.drain(..));
+    if std::mem::take(first) { shown.print() } else { shown.without_header().print() }
 }
+
+/// The columns of every table of instances.
+pub const HEADER: [&str; 7] = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
 
 /// One instance, as in every table of instances.
 pub fn row(instance: &Instance) -> Vec<String> {

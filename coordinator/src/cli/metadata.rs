@@ -3,7 +3,7 @@
 use super::document::document;
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
-use super::show;
+use super::show::{self, Page};
 use crate::operation::metadata::view;
 use clap::{Subcommand, ValueEnum};
 use serde::de::DeserializeOwned;
@@ -197,7 +197,7 @@ fn told(reach: &Reach, reply: &MetadataReply) -> Result<Outcome, Failure> {
     if reach.json {
         show::json(reply)?
     } else {
-        show::text(&reply.what)?
+        show::line(&reply.what)?
     }
     Ok(Outcome::Good)
 }
@@ -227,7 +227,7 @@ async fn list(reach: &Reach) -> Result<Outcome, Failure> {
             ),
         ]
     });
-    show::text(&show::table(&["GROUP", "MEMBERS", "CURRENT", "UPDATE", "LAST"], rows))?;
+    show::table(&["GROUP", "MEMBERS", "CURRENT", "UPDATE", "LAST"], rows)?;
     Ok(Outcome::Good)
 }
 
@@ -246,7 +246,7 @@ fn stands(update: &view::Update) -> String {
 async fn show_group(reach: &Reach, group: String) -> Result<Outcome, Failure> {
     let reply = reach.metadata().await?.show_group(ShowGroupRequest { group }).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let group: view::Group = read(&reply.json)?;
@@ -283,8 +283,9 @@ async fn show_group(reach: &Reach, group: String) -> Result<Outcome, Failure> {
         ));
         lines.push(("because", last.because.clone()));
     }
-    let text: String = lines.iter().map(|(word, value)| format!("{word:<9} {value}\n")).collect();
-    show::text(&text)?;
+    let mut page = Page::default();
+    page.lines(lines.iter().map(|(word, value)| format!("{word:<9} {value}")));
+    page.print()?;
     Ok(Outcome::Good)
 }
 
@@ -292,13 +293,15 @@ async fn served(reach: &Reach, group: String, instance: String) -> Result<Outcom
     let message = InstanceMetadataRequest { group, instance };
     let reply = reach.metadata().await?.instance_metadata(message).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let served: view::Served = read(&reply.json)?;
-    show::text(&serde_json::to_string_pretty(&served.metadata).unwrap_or_default())?;
+    let mut page = Page::default();
+    page.document("", &served.metadata);
+    page.print()?;
     let asked = if served.exposed { ", which is being exposed" } else { "" };
-    eprintln!("{} is served generation {}{asked}", served.instance, served.generation);
+    show::note(format!("{} is served generation {}{asked}", served.instance, served.generation));
     Ok(Outcome::Good)
 }
 
@@ -306,16 +309,18 @@ async fn explain(reach: &Reach, group: String) -> Result<Outcome, Failure> {
     let message = ExplainGroupRequest { group: group.clone() };
     let reply = reach.metadata().await?.explain_group(message).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let reasons: Vec<WaitingFor> = read(&reply.json)?;
     if reasons.is_empty() {
-        show::text(&format!("no update of {group} waits"))?;
+        show::line(format!("no update of {group} waits"))?;
         return Ok(Outcome::Good);
     }
     let reasons: Vec<_> = reasons.into_iter().map(Into::into).collect();
-    show::text(&show::reasons(&reasons, 0))?;
+    let mut page = Page::default();
+    show::reasons(&mut page, &reasons, 0);
+    page.print()?;
     Ok(Outcome::Good)
 }
 
@@ -323,7 +328,7 @@ async fn history(reach: &Reach, group: String) -> Result<Outcome, Failure> {
     let message = GroupHistoryRequest { group };
     let mut events = reach.metadata().await?.group_history(message).await?.into_inner();
     while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::text(&show::event(&event))? }
+        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
     }
     Ok(Outcome::Good)
 }

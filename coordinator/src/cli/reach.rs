@@ -5,6 +5,8 @@ use crate::grpc::client::{self, Client, Connection, Metadata, Releases, Trust};
 use crate::guard::Token;
 use crate::telemetry::Chain;
 use std::path::PathBuf;
+use std::time::Duration;
+use tidegate_proto::Span;
 
 /// Options of every command that asks a coordinator.
 #[derive(Debug, Clone, clap::Args)]
@@ -31,12 +33,24 @@ pub struct Reach {
     /// Key of that certificate (PEM).
     #[arg(long, global = true, env = "TIDEGATE_KEY", value_name = "PATH", requires = "cert")]
     pub key: Option<PathBuf>,
+    /// How long a coordinator may take to begin its answer: 100ms to 1h. Then the exit code is 4.
+    #[arg(long, global = true, env = "TIDEGATE_CALL_TIMEOUT", value_name = "SPAN", default_value = "60s", value_parser = call_timeout)]
+    pub call_timeout: Duration,
     /// JSON instead of text: one object, or one a line where there are many.
     #[arg(long, global = true)]
     pub json: bool,
     /// For whom you ask: a remark beside your token's name in the history. Default: the user's name.
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub name: Option<String>,
+}
+
+fn call_timeout(text: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|e| format!("{e}"))?;
+    if (100..=3_600_000).contains(&span.as_millis()) {
+        Ok(span.into())
+    } else {
+        Err(format!("{span} is out of range: 100ms to 1h is allowed"))
+    }
 }
 
 impl Reach {
@@ -60,7 +74,7 @@ impl Reach {
         let token = token.map_err(|error| Failure::usage(Chain(&error).to_string()))?;
         let identity = self.cert.clone().zip(self.key.clone());
         let trust = Trust { ca: self.ca.clone(), identity };
-        Ok(client::connect(&self.coordinator, token, &trust).await?)
+        Ok(client::connect_within(&self.coordinator, token, &trust, self.call_timeout).await?)
     }
 
     /// For whom it is asked, where that is known; who asks is what the token says.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// The release stream.
+    /// Release stream; any but the default is made by `tidegate release stream STREAM --set FILE`.
     #[arg(long, short, global = true, value_name = "STREAM", default_value = "compute")]
     stream: String,
     #[command(subcommand)]
@@ -71,7 +71,7 @@ enum Verb {
         /// By when the canary must have succeeded, such as 2h.
         #[arg(long, value_name = "SPAN", requires = "canary")]
         deadline: Option<String>,
-        /// The pull request that it was built for, where the stream is grouped by that.
+        /// Pull request that it was built for, by number or branch, where the stream is grouped by that.
         #[arg(long, value_name = "NAME")]
         pull_request: Option<String>,
         /// The group that it belongs to, where the stream is grouped by name.

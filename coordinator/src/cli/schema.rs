@@ -5,7 +5,7 @@ mod adopt;
 mod undo;
 
 use super::exit::{Failure, Outcome};
-use super::show;
+use super::show::{self, Page};
 use crate::act::schema::{BY_HAND, recorded};
 use crate::telemetry::Chain;
 use clap::Subcommand;
@@ -227,8 +227,8 @@ impl Opened {
                 &json!({ "phase": phase.as_str(), "steps": steps, "rows": rows, "left_in_place": left }),
             )?;
         } else {
-            show::text(&format!("{phase}: {} steps, {} rows", done.steps, done.rows))?;
-            left.iter().try_for_each(|left| show::text(&format!("left in place: {left}")))?;
+            show::line(format!("{phase}: {} steps, {} rows", done.steps, done.rows))?;
+            left.iter().try_for_each(|left| show::line(format!("left in place: {left}")))?;
         }
         Ok(Outcome::Good)
     }
@@ -264,7 +264,7 @@ async fn narrate(mut told: watch::Receiver<PhaseProgress>) {
             format!("{} step {}/{}: {}", now.migration, now.step, now.steps, now.doing)
         };
         if line != last {
-            eprintln!("tidegate: {line}");
+            show::note(format!("tidegate: {line}"));
             last = line;
         }
     }
@@ -290,8 +290,8 @@ async fn check(opened: &Opened, as_json: bool) -> Result<Outcome, Failure> {
         let all = json!({ "schema": id, "next": next, "migrations": migrations, "obstacles": obstacles });
         show::json(&all)?;
     } else {
-        show::text(&described(&status))?;
-        obstacles.iter().try_for_each(|what| show::text(&format!("cannot begin: {what}")))?;
+        described(&status).print()?;
+        obstacles.iter().try_for_each(|what| show::line(format!("cannot begin: {what}")))?;
     }
     Ok(match status.next {
         None => Outcome::Good,
@@ -302,7 +302,7 @@ async fn check(opened: &Opened, as_json: bool) -> Result<Outcome, Failure> {
     })
 }
 
-fn described(status: &Status) -> String {
+fn described(status: &Status) -> Page {
     let rows = status.migrations.iter().map(|m| {
         vec![
             m.id.clone(),
@@ -313,13 +313,14 @@ fn described(status: &Status) -> String {
             show::or_dash(m.pending_rows),
         ]
     });
-    let table = show::table(&["MIGRATION", "VERSION", "EXPAND", "MIGRATE", "CONTRACT", "ROWS LEFT"], rows);
-    let next = match status.next {
+    let mut page = Page::default();
+    page.table(&["MIGRATION", "VERSION", "EXPAND", "MIGRATE", "CONTRACT", "ROWS LEFT"], rows);
+    page.line(match status.next {
         None => "nothing is left to do".to_owned(),
         Some(Phase::Undo) => "an undo has begun and must be ended first".to_owned(),
         Some(phase) => format!("next: {phase}"),
-    };
-    format!("{table}\n{next}")
+    });
+    page
 }
 
 fn word(state: PhaseState) -> &'static str {

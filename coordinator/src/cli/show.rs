@@ -1,38 +1,97 @@
-//! Answers as text and as JSON.
+//! Answers as text and as JSON. All that the command line writes to stdout goes through here.
 
 use super::exit::Failure;
 use comfy_table::{Table, presets::NOTHING};
 use serde::Serialize;
 use std::io::Write;
+use tidegate_proto::printable::one_line;
+use tidegate_proto::record::window;
 use tidegate_proto::wire::v1;
 
-/// Writes lines of text.
-pub fn text(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", text.trim_end())?;
-    Ok(out.flush()?)
+/// Lines of text for stdout. Each is escaped as it is added ([`one_line`]): no value can begin a line of its own or
+/// reach the terminal as a control sequence.
+#[derive(Debug, Default)]
+pub struct Page(String);
+
+impl Page {
+    /// Adds a line.
+    pub fn line(&mut self, text: impl AsRef<str>) {
+        self.0.push_str(&one_line(text.as_ref()));
+        self.0.push('\n');
+    }
+
+    /// Adds lines.
+    pub fn lines(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) {
+        lines.into_iter().for_each(|line| self.line(line));
+    }
+
+    /// Adds a label and a JSON document below each other, the document indented as JSON is.
+    pub fn document(&mut self, label: &str, value: &impl Serialize) {
+        let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+        self.lines(format!("{label}{pretty}").lines());
+    }
+
+    /// Adds a table without rules, as in `kubectl get`.
+    pub fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+        let plain = |row: Vec<String>| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>();
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_header(header.to_vec());
+        table.add_rows(rows.into_iter().map(plain));
+        self.lines(table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()));
+    }
+
+    /// Leaves the first line out: the header of a table that continues another.
+    pub fn without_header(self) -> Self {
+        Self(self.0.split_once('\n').map_or_else(String::new, |(_, rest)| rest.to_owned()))
+    }
+
+    /// Writes it.
+    pub fn print(&self) -> Result<(), Failure> {
+        raw(self.0.trim_end_matches('\n'))
+    }
+}
+
+/// Writes one line of text.
+pub fn line(text: impl AsRef<str>) -> Result<(), Failure> {
+    raw(&one_line(text.as_ref()))
+}
+
+/// Writes a table.
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), Failure> {
+    let mut page = Page::default();
+    page.table(header, rows);
+    page.print()
 }
 
 /// Writes one JSON object on a line.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     let line =
         serde_json::to_string(value).map_err(|e| Failure::failed(format!("could not write JSON: {e}")))?;
-    text(&line)
+    raw(&one_line(&line))
 }
 
-/// A table without lines, as in `kubectl get`.
-pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(header.to_vec());
-    table.add_rows(rows);
-    let lines = table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned());
-    lines.collect::<Vec<_>>().join("\n")
+/// Writes a text byte for byte: a document whose bytes matter, in which no value is quoted but as JSON.
+pub fn raw(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", text.trim_end())?;
+    Ok(out.flush()?)
+}
+
+/// Writes one line to stderr, where notes go that are no data.
+pub fn note(text: impl AsRef<str>) {
+    eprintln!("{}", one_line(text.as_ref()));
 }
 
 /// A time of the store, in UTC.
 pub fn time(at: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// The same to the millisecond: events of one second have an order.
+fn moment(at: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+    time.strftime("%Y-%m-%d %H:%M:%S%.3fZ").to_string()
 }
 
 /// A span of milliseconds, to the second.
@@ -52,7 +111,7 @@ pub fn event(event: &v1::Event) -> String {
         (from, to) => format!("{from} -> {to}"),
     };
     let because = if event.because.is_empty() { String::new() } else { format!(": {}", event.because) };
-    format!("{}  {moved}{because} ({})", time(event.at), event.who)
+    format!("{}  {moved}{because} ({})", moment(event.at), event.who)
 }
 
 /// Where an upgrade stands: `roll 2/4`, `paused in roll 2/4`.
@@ -76,22 +135,52 @@ pub fn spread(spread: &v1::Spread) -> String {
     if parts.is_empty() { "no instance".to_owned() } else { parts.join(", ") }
 }
 
+/// The versions that a window admits; `any` where there is no window.
+pub fn window(floor: Option<u32>, ceiling: Option<u32>) -> String {
+    floor.zip(ceiling).map_or_else(|| "any".to_owned(), |(floor, ceiling)| window::shown(floor, ceiling))
+}
+
 /// Reasons, each with who can end the wait and what helps.
-pub fn reasons(reasons: &[v1::Reason], more: u64) -> String {
-    let mut text = String::new();
+pub fn reasons(page: &mut Page, reasons: &[v1::Reason], more: u64) {
     for reason in reasons {
-        text.push_str(&format!("  {}\n      who: {}\n", reason.what, reason.who));
+        page.line(format!("  {}", reason.what));
+        page.line(format!("      who: {}", reason.who));
         if let Some(since) = reason.since {
-            text.push_str(&format!("      since: {}\n", time(since)));
+            page.line(format!("      since: {}", time(since)));
         }
         for (word, value) in [("helps", &reason.command), ("deadline", &reason.deadline)] {
-            if let Some(value) = value {
-                text.push_str(&format!("      {word}: {value}\n"));
-            }
+            page.lines(value.as_ref().map(|value| format!("      {word}: {value}")));
         }
     }
     if more > 0 {
-        text.push_str(&format!("  and {more} more\n"));
+        page.line(format!("  and {more} more"));
     }
-    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_a_record_stays_in_its_line_and_cell() {
+        let mut page = Page::default();
+        page.line("n1: gone\nn2  2  serving\u{1b}[2J");
+        page.table(&["NODE", "STEP"], [vec!["n1".to_owned(), "failed: a\r\nb".to_owned()]]);
+        assert_eq!(page.0, "n1: gone\\nn2  2  serving\\u001b[2J\nNODE  STEP\nn1    failed: a\\r\\nb\n");
+        assert_eq!(page.without_header().0, "NODE  STEP\nn1    failed: a\\r\\nb\n");
+    }
+
+    #[test]
+    fn event_is_shown_with_its_millisecond_and_window_in_words() {
+        let because = "budget".to_owned();
+        let (from, to, who) = ("roll".to_owned(), "drain n1".to_owned(), "coordinator".to_owned());
+        let shown = event(&v1::Event { from, to, because, who, at: 1_795_424_401_042 });
+        assert!(shown.contains(".042Z  roll -> drain n1: budget (coordinator)"), "{shown}");
+        let max = tidegate_proto::ServiceVersion::MAX.get();
+        let words = [(Some(1), Some(2)), (Some(2), Some(max)), (Some(1), Some(max)), (None, None)];
+        assert_eq!(
+            words.map(|(floor, ceiling)| window(floor, ceiling)),
+            ["[1, 2]", "2 and above", "any", "any"]
+        );
+    }
 }

@@ -22,7 +22,7 @@ impl Args {
     /// Prints it.
     pub fn run(self) -> Result<Outcome, Failure> {
         match self.verb {
-            Verb::New => show::text(EXAMPLE)?,
+            Verb::New => show::raw(EXAMPLE)?,
         }
         Ok(Outcome::Good)
     }

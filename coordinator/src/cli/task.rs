@@ -3,7 +3,7 @@
 use super::exit::{Failure, Outcome};
 use super::fleet::told;
 use super::reach::Reach;
-use super::show;
+use super::show::{self, Page};
 use clap::Subcommand;
 use tidegate_proto::record::task::Ended;
 use tidegate_proto::wire::v1::{ListTasksRequest, SettleTaskRequest, Task};
@@ -102,7 +102,7 @@ async fn list(reach: &Reach, node: Option<NodeId>) -> Result<Outcome, Failure> {
         let because = show::or_dash(task.why.as_ref());
         vec![task.node.clone(), task.id.clone(), task.hook.clone(), release, task.state.clone(), because]
     });
-    show::text(&show::table(&["NODE", "TASK", "HOOK", "RELEASE", "STATE", "BECAUSE"], rows))?;
+    show::table(&["NODE", "TASK", "HOOK", "RELEASE", "STATE", "BECAUSE"], rows)?;
     Ok(Outcome::Good)
 }
 
@@ -116,23 +116,24 @@ async fn show_one(reach: &Reach, node: &NodeId, id: &TaskId) -> Result<Outcome, 
             Some(why) => format!("{}: {why}", task.state),
             None => task.state.clone(),
         };
-        let mut lines = vec![
+        let mut page = Page::default();
+        page.lines([
             format!("task     {} on {}", task.id, task.node),
             format!("hook     {}", task.hook),
             format!("release  revision {} of {} ({})", task.revision, task.stream, task.tag),
             format!("ordered  {}", show::time(task.ordered_at)),
             format!("state    {state}"),
-        ];
-        lines.extend(task.told_at.map(|at| format!("told     {}", show::time(at))));
-        lines.extend(task.claimed_by.as_ref().map(|nonce| format!("agent    {nonce}")));
-        lines.extend(task.settled.as_ref().map(|word| {
+        ]);
+        page.lines(task.told_at.map(|at| format!("told     {}", show::time(at))));
+        page.lines(task.claimed_by.as_ref().map(|nonce| format!("agent    {nonce}")));
+        page.lines(task.settled.as_ref().map(|word| {
             format!("settled  {} by {}, {}: {}", word.outcome, word.who, show::time(word.at), word.why)
         }));
         if !task.output.is_empty() {
-            lines.push("output".to_owned());
-            lines.extend(task.output.lines().map(|line| format!("  {line}")));
+            page.line("output");
+            page.lines(task.output.lines().map(|line| format!("  {line}")));
         }
-        show::text(&lines.join("\n"))?;
+        page.print()?;
     }
     Ok(Outcome::Good)
 }

@@ -104,10 +104,12 @@ async fn create(reach: &Reach, asked: CreateTokenRequest) -> Result<Outcome, Fai
     let until = made.expires.map_or(String::new(), |at| format!(", until {}", show::time(at)));
     let CreateTokenRequest { name, role, certificate, .. } = asked;
     if made.token.is_empty() {
-        eprintln!("{name} may {role}{until}, by the certificate of {certificate} (token {})", made.id);
+        let how = format!("by the certificate of {certificate} (token {})", made.id);
+        show::note(format!("{name} may {role}{until}, {how}"));
     } else {
-        eprintln!("{name} may {role}{until} (token {}); this is shown once and kept nowhere:", made.id);
-        show::text(&made.token)?;
+        let how = format!("(token {}); this is shown once and kept nowhere:", made.id);
+        show::note(format!("{name} may {role}{until} {how}"));
+        show::raw(&made.token)?;
     }
     Ok(Outcome::Good)
 }
@@ -123,7 +125,7 @@ async fn list(reach: &Reach, all: bool) -> Result<Outcome, Failure> {
         }
     }
     if !reach.json {
-        show::text(&show::table(&["TOKEN", "NAME", "ROLE", "KNOWN BY", "MADE", "BY", "EXPIRES"], rows))?;
+        show::table(&["TOKEN", "NAME", "ROLE", "KNOWN BY", "MADE", "BY", "EXPIRES"], rows)?;
     }
     Ok(Outcome::Good)
 }

@@ -1,14 +1,17 @@
 //! `tidegate upgrade …`.
 
+mod follow;
 mod look;
 mod start;
 mod steer;
+mod wait;
 mod watch;
 
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
 use clap::Subcommand;
 use std::path::PathBuf;
+use tidegate_proto::Span;
 
 /// Verbs on upgrades.
 #[derive(Debug, clap::Args)]
@@ -53,6 +56,21 @@ enum Verb {
     Watch {
         /// Which.
         id: String,
+    },
+    /// Wait until an upgrade needs an approval, is paused, or is over: for scripts.
+    #[command(
+        after_help = "Exit codes: 0 it is so (--for end: it completed); 1 it is over without having been so \
+        (--for end: it did not complete), or --timeout has passed; 4 no coordinator answered for a minute."
+    )]
+    Wait {
+        /// Upgrade ID.
+        id: String,
+        /// Condition.
+        #[arg(long = "for", value_enum, value_name = "CONDITION", default_value = "end")]
+        what: wait::For,
+        /// Longest wait, as in 10m. Default: none.
+        #[arg(long, value_name = "DURATION")]
+        timeout: Option<Span>,
     },
     /// Why it does not move: what it waits for, who can end the wait, which command helps.
     Explain {
@@ -143,6 +161,7 @@ impl Args {
             Verb::List { service, active } => look::list(reach, service.unwrap_or_default(), active).await,
             Verb::Status { id, instances } => look::status(reach, id, instances).await,
             Verb::Watch { id } => watch::watch(reach, id).await,
+            Verb::Wait { id, what, timeout } => wait::wait(reach, id, what, timeout).await,
             Verb::Explain { id } => look::explain(reach, id).await,
             Verb::Approve { id, phase, note, accepts } => {
                 steer::approve(reach, id, phase, note, accepts).await

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// How long calls that are under way may take to end; a watch of an operator would last for hours.
-const GRACE: Duration = Duration::from_millis(500);
+pub const GRACE: Duration = Duration::from_millis(500);
 
 /// Binds a socket, or says which flag asked for it.
 pub async fn bind(flag: &str, addr: SocketAddr) -> Result<TcpListener> {

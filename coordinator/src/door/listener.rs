@@ -1,10 +1,10 @@
 //! Connections of both doors: plain ones as they come; those over TLS when their handshake is done. Handshakes go on
-//! beside each other and with a limit, so that a caller that never finishes one holds nobody up.
+//! beside each other and with a limit, so that a caller that never finishes one holds nobody up. How many connections a
+//! door has is limited too.
 
+use super::crowd::{Crowd, Place};
 use super::tls::Config;
 use super::{Peer, Shown};
-use axum::extract::connect_info;
-use axum::serve::IncomingStream;
 use futures::Stream;
 use std::io;
 use std::net::SocketAddr;
@@ -26,66 +26,109 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How many may be under way; more wait in the kernel.
 const AT_ONCE: usize = 64;
 
+/// A connection whose other end said something within this time is in use: no call over HTTP/1.1 takes longer.
+const IN_USE: Duration = Duration::from_secs(15);
+
+/// How often the other end of an HTTP/2 connection is asked whether it is there: a live one moves as often.
+pub const PING: Duration = Duration::from_secs(15);
+
+/// The same of HTTP/2, where a watch may be silent for hours but for its pings.
+const IN_USE_WITH_PINGS: Duration = Duration::from_secs(45);
+
 /// A connection, and who is at its other end.
 pub struct Wire {
     io: Either<TcpStream, TlsStream<TcpStream>>,
     peer: Peer,
+    place: Place,
 }
 
 /// A bound socket.
 pub struct Listener {
-    addr: SocketAddr,
-    from: Source,
+    tcp: TcpListener,
+    tls: Option<Config>,
 }
+
+/// Connections as they come.
+pub struct Connections(Source);
 
 enum Source {
-    Plain(TcpListener),
-    Tls(mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>),
+    Plain(TcpListener, Crowd),
+    Tls(mpsc::Receiver<Shaken>),
 }
 
+/// A connection whose handshake is done.
+type Shaken = (TlsStream<TcpStream>, SocketAddr, Place);
+
 impl Listener {
-    /// Takes connections of a bound socket, over TLS where there is a configuration of it.
-    ///
-    /// # Errors
-    /// When the socket does not tell its address.
-    pub fn new(tcp: TcpListener, tls: Option<Config>) -> io::Result<Self> {
-        let addr = tcp.local_addr()?;
-        let from = match tls {
-            None => Source::Plain(tcp),
-            Some(config) => {
-                let (shaken, ready) = mpsc::channel(AT_ONCE);
-                tokio::spawn(shake_hands(tcp, config, shaken));
-                Source::Tls(ready)
-            }
-        };
-        Ok(Self { addr, from })
+    /// A bound socket; over TLS where there is a configuration of it.
+    pub fn new(tcp: TcpListener, tls: Option<Config>) -> Self {
+        Self { tcp, tls }
     }
 
-    async fn next(&mut self) -> Wire {
-        match &mut self.from {
-            Source::Plain(tcp) => {
-                let (stream, address) = axum::serve::Listener::accept(tcp).await;
+    /// Its connections, for HTTP/1.1.
+    pub fn connections(self) -> Connections {
+        self.within(Crowd::new(IN_USE))
+    }
+
+    /// Its connections, as gRPC takes them; it must send a [`PING`] in time.
+    pub fn incoming(self) -> impl Stream<Item = io::Result<Wire>> + Send {
+        futures::stream::unfold(self.within(Crowd::new(IN_USE_WITH_PINGS)), |mut connections| async move {
+            Some((Ok(connections.next().await), connections))
+        })
+    }
+
+    fn within(self, crowd: Crowd) -> Connections {
+        Connections(match self.tls {
+            None => Source::Plain(self.tcp, crowd),
+            Some(config) => {
+                let (shaken, ready) = mpsc::channel(AT_ONCE);
+                tokio::spawn(shake_hands(self.tcp, config, crowd, shaken));
+                Source::Tls(ready)
+            }
+        })
+    }
+}
+
+impl Connections {
+    /// The next one. Dropping the future loses none.
+    pub async fn next(&mut self) -> Wire {
+        match &mut self.0 {
+            Source::Plain(tcp, crowd) => {
+                // Before the connection is taken, so that none is taken and dropped.
+                let place = crowd.enter().await;
+                let (stream, address) = loop {
+                    match tcp.accept().await {
+                        Ok(accepted) => break accepted,
+                        Err(error) => not_accepted(&error).await,
+                    }
+                };
                 without_delay(&stream);
-                Wire { io: Either::Left(stream), peer: Peer { address, shown: Shown::Nothing } }
+                let peer = Peer { address, shown: Shown::Nothing };
+                Wire { io: Either::Left(stream), peer, place }
             }
             Source::Tls(ready) => match ready.recv().await {
-                Some((stream, address)) => {
+                Some((stream, address, place)) => {
                     without_delay(stream.get_ref().0);
                     let shown = Shown::of(stream.get_ref().1.peer_certificates());
-                    Wire { io: Either::Right(stream), peer: Peer { address, shown } }
+                    Wire { io: Either::Right(stream), peer: Peer { address, shown }, place }
                 }
                 None => std::future::pending().await,
             },
         }
     }
+}
 
-    /// Its connections, as gRPC takes them.
-    pub fn incoming(self) -> impl Stream<Item = io::Result<Wire>> + Send {
-        futures::stream::unfold(
-            self,
-            |mut listener| async move { Some((Ok(listener.next().await), listener)) },
-        )
+impl Wire {
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
     }
+}
+
+/// Out of descriptors, mostly: the next attempt after a moment.
+async fn not_accepted(error: &io::Error) {
+    tracing::debug!(%error, "a connection was not accepted");
+    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 /// Small answers are sent at once; where that cannot be had, they come all the same.
@@ -95,21 +138,20 @@ fn without_delay(stream: &TcpStream) {
     }
 }
 
-async fn shake_hands(
-    tcp: TcpListener,
-    config: Config,
-    shaken: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-) {
+async fn shake_hands(tcp: TcpListener, config: Config, crowd: Crowd, shaken: mpsc::Sender<Shaken>) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
     while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+        let place = crowd.enter().await;
         let accepted = tokio::select! {
             () = shaken.closed() => return,
             accepted = tcp.accept() => accepted,
         };
-        let Ok((stream, from)) = accepted else {
-            // Out of descriptors: the next attempt after a moment.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                not_accepted(&error).await;
+                continue;
+            }
         };
         // The one of now: certificates are renewed while connections last.
         let (tls, shaken) = (TlsAcceptor::from(config.borrow().clone()), shaken.clone());
@@ -117,32 +159,11 @@ async fn shake_hands(
             let _permit = permit;
             match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
                 // Nobody listens any more: the connection ends with that.
-                Ok(Ok(stream)) => drop(shaken.send((stream, from)).await),
+                Ok(Ok(stream)) => drop(shaken.send((stream, from, place)).await),
                 Ok(Err(error)) => tracing::debug!(%from, %error, "a TLS handshake did not succeed"),
                 Err(_) => tracing::debug!(%from, "a TLS handshake was not finished in time"),
             }
         });
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = Wire;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Wire, SocketAddr) {
-        let wire = self.next().await;
-        let address = wire.peer.address;
-        (wire, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.addr)
-    }
-}
-
-impl connect_info::Connected<IncomingStream<'_, Listener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        stream.io().peer.clone()
     }
 }
 
@@ -160,7 +181,17 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        if self.place.has_ended(cx.waker()) {
+            // As if the other end had closed it.
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        // Only what the other end says counts: greetings and pings of our own are no sign of it.
+        if buf.filled().len() > before {
+            self.place.moved();
+        }
+        polled
     }
 }
 

@@ -115,8 +115,21 @@ fn read(path: &Path) -> Result<Vec<u8>, Unreachable> {
     std::fs::read(path).map_err(|source| Unreachable::Unreadable { path: path.display().to_string(), source })
 }
 
-/// Connects to a coordinator.
+/// How long a coordinator may take to begin its answer, where the caller says nothing else.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Connects to a coordinator, whose every answer begins within [`CALL_TIMEOUT`].
 pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<Connection, Unreachable> {
+    connect_within(url, token, trust, CALL_TIMEOUT).await
+}
+
+/// Connects to a coordinator, whose every answer begins within `limit`: what is streamed may then take as long as it likes.
+pub async fn connect_within(
+    url: &str,
+    token: Option<Token>,
+    trust: &Trust,
+    limit: Duration,
+) -> Result<Connection, Unreachable> {
     let malformed = || Unreachable::Url(url.to_owned());
     let scheme = url.split_once("://").filter(|(_, rest)| !rest.is_empty()).map(|(scheme, _)| scheme);
     let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|_| malformed())?;
@@ -129,7 +142,7 @@ pub async fn connect(url: &str, token: Option<Token>, trust: &Trust) -> Result<C
         }
         _ => return Err(malformed()),
     }
-    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true);
+    let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT.min(limit)).timeout(limit).tcp_nodelay(true);
     let channel =
         endpoint.connect().await.map_err(|source| Unreachable::Connect { url: url.to_owned(), source })?;
     Ok(Connection(InterceptedService::new(channel, Bearer(token))))

@@ -10,10 +10,13 @@ use crate::telemetry::Chain;
 use std::sync::Arc;
 use tidegate_proto::Revision;
 use tonic::metadata::MetadataValue;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 /// The mark of a call that a follower has forwarded: it is never forwarded again.
 const FORWARDED: &str = "tidegate-forwarded";
+
+/// How long the leader may take to answer a forwarded call: longer than any takes, and shorter than callers wait.
+const ANSWER: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// How long this coordinator may take to see what the leader has just written.
 const SIGHT: std::time::Duration = std::time::Duration::from_secs(2);
@@ -56,7 +59,7 @@ impl Peers {
             return Err(Status::unavailable("the leadership is changing hands: ask again"));
         }
         let token = self.in_the_name_of(principal, &leader)?;
-        match client::connect(&leader, Some(token), &self.trust).await {
+        match client::connect_within(&leader, Some(token), &self.trust, ANSWER).await {
             Ok(connection) => Ok(Route::There(connection)),
             Err(error) => {
                 Err(Status::unavailable(format!("could not forward to the leader: {}", Chain(&error))))
@@ -86,8 +89,56 @@ pub fn forwarded<T>(request: Request<T>, principal: &Principal) -> Request<T> {
     again
 }
 
+/// What a caller is told that asked for a change: the leader's own words, or, where the connection broke or the answer did
+/// not come in time, that the outcome is not known.
+pub fn unanswered(status: Status) -> Status {
+    match is_of_the_leader(&status) {
+        true => status,
+        false => Status::unknown(format!(
+            "forwarded to the leader, which did not answer ({}): whether it was carried out is not known; look before you ask again",
+            Chain(&status)
+        )),
+    }
+}
+
+/// The same where nothing was to be changed.
+pub fn unread(status: Status) -> Status {
+    match is_of_the_leader(&status) {
+        true => status,
+        false => Status::unavailable(format!("the leader did not answer ({}): ask again", Chain(&status))),
+    }
+}
+
+/// Its own statuses come without a cause, and are none of those of a time limit.
+fn is_of_the_leader(status: &Status) -> bool {
+    std::error::Error::source(status).is_none()
+        && !matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded)
+}
+
 /// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
 /// is late, the wish is granted all the same.
 pub async fn seen(room: &Room, revision: i64) {
     room.mirror.reaches_within(Revision(revision), SIGHT).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_forward_is_an_unknown_outcome_and_a_refusal_stays_one() {
+        let broken = || Status::from_error(Box::new(std::io::Error::other("broken pipe")));
+        for status in [broken(), Status::cancelled("Timeout expired"), Status::deadline_exceeded("late")] {
+            let told = unanswered(status);
+            assert_eq!(told.code(), Code::Unknown, "{told:?}");
+            assert!(told.message().contains("whether it was carried out is not known"), "{told:?}");
+        }
+        assert_eq!(unread(broken()).code(), Code::Unavailable);
+        for said in [Status::unknown("not known"), Status::not_found("no such release")] {
+            assert_eq!(unread(said.clone()).code(), said.code());
+        }
+        for said in [Status::unavailable("none leads"), Status::failed_precondition("a gate is closed")] {
+            assert_eq!(unanswered(said.clone()).code(), said.code());
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The methods about metadata groups.
 
 use super::client::{self, Connection};
-use super::forward::{Peers, Route, forwarded};
+use super::forward::{Peers, Route, forwarded, unread};
 use super::service::{json, look, principal};
 use super::wish::wish;
 use crate::operation::metadata as operation;
@@ -78,7 +78,10 @@ impl Metadata for MetadataService {
         let principal = principal(&r)?;
         match self.peers.route(&self.room, &r, &principal).await? {
             Route::Here(seat) => json(&operation::explain(&self.room, &seat, r.get_ref())?),
-            Route::There(leader) => leader.metadata().explain_group(forwarded(r, &principal)).await,
+            Route::There(leader) => {
+                let answer = leader.metadata().explain_group(forwarded(r, &principal)).await;
+                answer.map_err(unread)
+            }
         }
     }
 

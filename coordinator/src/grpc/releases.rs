@@ -1,7 +1,7 @@
 //! The methods about compute releases.
 
 use super::client::{self, Connection};
-use super::forward::{Peers, Route, forwarded};
+use super::forward::{Peers, Route, forwarded, unread};
 use super::service::{json, look, principal};
 use super::wish::wish;
 use crate::operation::release as operation;
@@ -146,8 +146,11 @@ impl Releases for ReleasesService {
         look(&self.room, &r)?;
         let principal = principal(&r)?;
         match self.peers.route(&self.room, &r, &principal).await? {
-            Route::Here(seat) => json(&operation::explain(&self.room, &seat, r.get_ref())?),
-            Route::There(leader) => leader.releases().explain_release(forwarded(r, &principal)).await,
+            Route::Here(seat) => json(&operation::explain(&self.room, &seat, r.get_ref()).await?),
+            Route::There(leader) => {
+                let answer = leader.releases().explain_release(forwarded(r, &principal)).await;
+                answer.map_err(unread)
+            }
         }
     }
 

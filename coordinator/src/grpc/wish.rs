@@ -42,7 +42,8 @@ macro_rules! wish {
             }
             $crate::grpc::forward::Route::There(leader) => {
                 let again = $crate::grpc::forward::forwarded($request, &principal);
-                let answer = Self::at(&leader).$method(again).await?;
+                let answer = Self::at(&leader).$method(again).await;
+                let answer = answer.map_err($crate::grpc::forward::unanswered)?;
                 let written = $crate::grpc::wish::Written::written(answer.get_ref());
                 $crate::grpc::forward::seen(&$self.room, written).await;
                 Ok(answer)

@@ -2,13 +2,12 @@
 
 use super::needs::{self, Need};
 use super::{Caller, Denied, Guard};
+use crate::api::Problem;
 use crate::door::Peer;
-use axum::Json;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
 use tonic::Status;
 
 impl From<Denied> for Status {
@@ -28,12 +27,10 @@ impl IntoResponse for Denied {
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::NotYet(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
         };
-        let body = Json(json!({ "error": word, "message": self.to_string() }));
+        let problem = Problem::new(status, word, self.to_string());
         match status {
-            StatusCode::UNAUTHORIZED => {
-                (status, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response()
-            }
-            _ => (status, body).into_response(),
+            StatusCode::UNAUTHORIZED => ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response(),
+            _ => problem.into_response(),
         }
     }
 }

@@ -13,7 +13,7 @@ pub fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::
     let service = fleet.service(&upgrade.spec.service);
     let active = fleet.active_upgrade(&upgrade.spec.service).is_some_and(|(active, _)| active == id);
     let done = match (&upgrade.phase, service) {
-        (Phase::Completed, _) => total(upgrade),
+        (Phase::Completed, _) => at_the_end(upgrade),
         (_, Some(service)) if active => service.done(),
         _ => 0,
     };
@@ -35,13 +35,19 @@ pub fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::
         },
         waves: upgrade.waves.as_ref().map_or(0, |division| short(division.sizes.len())),
         done: short(done),
-        instances: short(if active { service.map_or(0, ServiceFleet::len) } else { total(upgrade) }),
+        instances: short(if active { service.map_or(0, ServiceFleet::len) } else { at_the_end(upgrade) }),
         left_in_place: upgrade.schema.as_ref().map(|schema| schema.left.clone()).unwrap_or_default(),
     }
 }
 
-fn total(upgrade: &Upgrade) -> usize {
-    upgrade.waves.as_ref().map_or(0, |division| division.sizes.iter().map(|size| *size as usize).sum())
+/// How many instances it had when it ended: those that were divided into waves, and those that joined later.
+fn at_the_end(upgrade: &Upgrade) -> usize {
+    let divided: usize =
+        upgrade.waves.as_ref().map_or(0, |division| division.sizes.iter().map(|size| *size as usize).sum());
+    match upgrade.phase {
+        Phase::Completed => divided.max(upgrade.done as usize),
+        _ => divided,
+    }
 }
 
 /// Why an upgrade is held, turned or failed, where it is.

@@ -46,8 +46,7 @@ use tidegate_planner::ask::release::Asked;
 use tidegate_proto::wire::v1::ReleaseReply;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
-/// The stream that is meant where none is named.
-pub const DEFAULT_STREAM: &str = "compute";
+pub use tidegate_proto::compute::DEFAULT_STREAM;
 
 /// Reads the name of a stream; empty = the default one.
 fn stream_name(text: &str) -> Result<StreamName, OperationError> {

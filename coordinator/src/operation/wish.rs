@@ -121,10 +121,17 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
                         .to_owned(),
                 ));
             }
+            Err(error @ CommitError::Unknown { .. }) => {
+                room.metrics.committed(Outcome::Failed);
+                return Err(OperationError::OutcomeUnknown(format!(
+                    "{}; look before you ask again",
+                    Chain(&error)
+                )));
+            }
             Err(error) => {
                 room.metrics.committed(Outcome::Failed);
                 return Err(OperationError::Unavailable(format!(
-                    "could not write to the store: {}",
+                    "could not write to the store: {}; nothing was changed",
                     Chain(&error)
                 )));
             }

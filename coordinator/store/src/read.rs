@@ -10,6 +10,10 @@ use tidegate_proto::{Key, Prefix, Revision};
 /// How many keys one page has. At 400 bytes a record this is 2 MiB; smaller pages cost 3–5 times as much in all.
 const PAGE: i64 = 5_000;
 
+/// How many times smaller a page is asked for again that was too large. The store makes each of them whole before it is
+/// found too large, so few tries count for more than full pages.
+const SMALLER: i64 = 8;
+
 /// How often a read over several calls starts anew because its revision was compacted meanwhile, before its caller is
 /// told. Stores compact every few minutes; a read takes a second.
 const FRESH_STARTS: usize = 10;
@@ -168,7 +172,7 @@ impl Store {
         loop {
             let options = wanted.clone().with_range(range.end()).with_limit(*size);
             match self.call(&attempt, || get(self, from.clone(), Some(options.clone()))).await {
-                Err(StoreError::TooLarge { .. }) if *size > 1 => *size /= 2,
+                Err(StoreError::TooLarge { .. }) if *size > 1 => *size = (*size / SMALLER).max(1),
                 Err(error) => return Err(error),
                 Ok(page) => {
                     let revision = self.revision_of(&attempt, page.header())?;

@@ -17,12 +17,12 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a read is tried again before its caller is told.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The largest answer to a read, in bytes. A page that exceeds it is asked for again by halves.
+/// The largest answer to a read, in bytes. A page that exceeds it is asked for again in smaller ones.
 pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// The largest message of a watch: whole revisions, up to 1,000 of them at once when it catches up. What exceeds it
 /// is listed anew instead.
-const MAX_WATCH_BYTES: usize = 256 * 1024 * 1024;
+const MAX_WATCH_BYTES: usize = 32 * 1024 * 1024;
 
 /// One connection to the store, cheap to clone.
 #[derive(Clone)]

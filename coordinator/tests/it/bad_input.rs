@@ -128,7 +128,7 @@ fn cases() -> Vec<Case> {
         // What is not there.
         (post("/rollback", json!({ "revision": 77 })), 404, "not-found", &["no revision 77"]),
         (post("/77/approve", "{}"), 404, "not-found", &["77"]),
-        (post("/77/promote", "{}"), 404, "not-found", &["77"]),
+        (post("/77/promote", "{\"deploy\": true}"), 404, "not-found", &["77"]),
         (
             put(&format!("{RELEASES}/pins/ep-1"), json!({ "revision": 77, "why": "x" })),
             404,
@@ -148,6 +148,14 @@ fn cases() -> Vec<Case> {
         (post("", canary(json!(1.5))), 400, "invalid", &["1.5", "fraction"]),
         (post("", canary(json!(-0.1))), 400, "invalid", &["-0.1"]),
         (post("/3/promote", json!({ "fraction": 2 })), 400, "invalid", &["2", "fraction"]),
+        (post("/3/promote", json!({ "fraction": null })), 400, "invalid", &["null"]),
+        (post("/3/promote", json!({})), 400, "invalid", &["fraction", "deploy"]),
+        (
+            post("/3/promote", json!({ "fraction": 0.5, "deploy": true })),
+            400,
+            "invalid",
+            &["fraction", "deploy"],
+        ),
         // Too large, with the limit.
         (post("", oversized), 413, "too-large", &["at most 524288"]),
         (post("", "x".repeat(3 * 1024 * 1024)), 413, "too-large", &["at most 1048576"]),

@@ -79,6 +79,63 @@ fn what_is_not_there_and_what_cannot_be_reached_have_codes_of_their_own() {
     assert_eq!((said.code, said.err.contains("no URL of a coordinator")), (2, true), "{said:?}");
 }
 
+#[test]
+fn usage_of_an_error_leaves_out_what_the_environment_sets() {
+    let mut command = tidegate();
+    let said = run(command.env("TIDEGATE_TOKEN_FILE", "/token").args(["upgrade", "pause", "u1"]));
+    assert_eq!((said.code, said.err.contains("Usage: tidegate upgrade pause")), (2, true), "{said:?}");
+    assert!(said.err.contains("--why <WHY>") && !said.err.contains("--token-file"), "{said:?}");
+}
+
+#[test]
+fn token_file_may_name_the_token_that_a_new_store_makes() {
+    for (store, token) in [("store", "absolute"), ("./store/", "absolute"), ("absolute", "store/../store")] {
+        let daemon = Daemon::bare(|command, dir| {
+            let path = |text: &str| match text {
+                "absolute" => dir.join("store").display().to_string(),
+                relative => relative.to_owned(),
+            };
+            command.current_dir(dir).args(["--store", &format!("embedded:{}", path(store))]);
+            command.env("TIDEGATE_TOKEN_FILE", format!("{}/operator.token", path(token)));
+        });
+        assert_eq!(daemon.ask(&["upgrade", "list"]).code, 0, "{store} {token}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_characters_of_a_node_reach_no_output_and_no_log() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let reason = "no library\u{1b}[2J\u{1b}]0;owned\u{7}\r\nFORGED/n9  2  in  healthy";
+    let herd = daemon.herd(3).await.break_at_2(0).fails_with(reason);
+    tokio::spawn(herd.run(CancellationToken::new()));
+    let path = daemon.file("spec.yaml", &spec("strategy: immediate\nmin_in_service: 0"));
+    assert_eq!(daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]).code, 0);
+    daemon.until("it failed", &["upgrade", "status", "u1"], |said| said.out.contains("no library"));
+    let mut quoted = 0;
+    for verb in [
+        &["fleet", "list"][..],
+        &["upgrade", "status", "u1"],
+        &["upgrade", "explain", "u1"],
+        &["upgrade", "history", "u1"],
+        &["upgrade", "list"],
+        &["fleet", "spread"],
+        &["--json", "fleet", "list"],
+        &["upgrade", "wait", "u1", "--for", "approval", "--timeout", "100ms"],
+    ] {
+        let said = daemon.ask(verb);
+        quoted += said.out.matches("no library").count();
+        harmless(&format!("{verb:?}"), &(said.out + &said.err));
+    }
+    assert!(quoted > 3, "the reason is told: {quoted}");
+    harmless("log", &daemon.log());
+}
+
+fn harmless(of: &str, text: &str) {
+    let control = |c: char| c.is_control() && c != '\n';
+    assert!(!text.contains(control), "{of}: {text:?}");
+    assert!(!text.lines().any(|line| line.starts_with("FORGED")), "{of}: {text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_is_driven_from_the_command_line() {
     let daemon = Daemon::embedded(|_, _| {});
@@ -103,6 +160,10 @@ async fn an_upgrade_is_driven_from_the_command_line() {
         said.out.contains("waits for a person's approval")
             && said.out.contains("tidegate upgrade approve u1 roll")
     });
+    let needs = daemon.ask(&["upgrade", "wait", "u1", "--for", "approval", "--timeout", "60s"]);
+    assert_eq!((needs.code, needs.out.contains("tidegate upgrade approve u1 roll")), (0, true), "{needs:?}");
+    let late = daemon.ask(&["upgrade", "wait", "u1", "--timeout", "300ms"]);
+    assert_eq!((late.code, late.err.contains("not within 300ms: it is over")), (1, true), "{late:?}");
     let wrong = daemon.ask(&["upgrade", "approve", "u1", "remove"]);
     assert_eq!((wrong.code, wrong.err.contains("approval of roll")), (3, true), "{wrong:?}");
     let wrong = daemon.ask(&["upgrade", "approve", "u1", "lunch"]);
@@ -114,6 +175,14 @@ async fn an_upgrade_is_driven_from_the_command_line() {
         daemon.command(&["upgrade", "watch", "u1"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let approved = daemon.ask(&["--as", "ann", "upgrade", "approve", "u1", "roll", "--note", "go"]);
     assert_eq!(approved.code, 0, "{approved:?}");
+    let done = daemon.ask(&["upgrade", "wait", "u1", "--timeout", "60s"]);
+    assert_eq!((done.code, done.out.as_str()), (0, "u1 is over: completed\n"), "{done:?}");
+    let over = daemon.ask(&["upgrade", "wait", "u1", "--for", "paused"]);
+    assert_eq!(
+        (over.code, over.err.contains("is over (completed), not: it is paused")),
+        (1, true),
+        "{over:?}"
+    );
     let watched = watch.wait_with_output().unwrap();
     let text = String::from_utf8(watched.stdout).unwrap();
     assert!(watched.status.success(), "{text}");

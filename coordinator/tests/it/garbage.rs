@@ -1,8 +1,10 @@
 //! Records that nobody of ours wrote: each is told of with its key, closes its gates, and crashes nothing.
 
 use crate::world::{spec, store, world};
+use etcd_client::GetOptions;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::wire::v1::{FleetSpreadRequest, Spread};
+use tidegate_store::Scope;
 
 fn spread(coordinator: &crate::world::Coordinator) -> Spread {
     let asked = FleetSpreadRequest { service: "pantry-api".to_owned() };
@@ -92,4 +94,63 @@ async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     end.cancel();
     coordinator.stop().await;
     drop(store(&embedded).await);
+}
+
+/// Of a node whose user writes what it likes below `results/<node>/`.
+fn stray(n: usize) -> String {
+    format!("/tidegate/results/n1/stray-{n}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_without_a_task_are_dropped_and_removed() {
+    let (embedded, coordinator, _herd) = world(1).await;
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let result = br#"{"schema":1,"outcome":{"name":"succeeded"},"at":1}"#;
+    let large = vec![b'x'; 900_000];
+    for n in 0..60 {
+        let bytes = if n % 2 == 0 { result.to_vec() } else { large.clone() };
+        kv.put(stray(n), bytes, None).await.unwrap();
+    }
+    let gone = async {
+        loop {
+            let left = kv
+                .get("/tidegate/results/", Some(GetOptions::new().with_prefix().with_keys_only()))
+                .await
+                .unwrap();
+            if left.count() == 0 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(crate::world::LIMIT, gone).await.expect("the leader removes them");
+    let unreadable = coordinator.room.mirror.picture().fleet.unreadable().count();
+    assert_eq!(unreadable, 0, "none is kept");
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_of_one_node_beyond_a_thousand_are_not_read() {
+    let embedded = tidegate_embedded_etcd::Embedded::in_memory();
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    for n in 0..1200 {
+        kv.put(stray(n), "{}", None).await.unwrap();
+    }
+    let listed = store(&embedded).await.list(&Scope::All).await.unwrap();
+    assert_eq!((listed.entries.len(), listed.results.values().sum::<usize>()), (1000, 1200));
+    let coordinator = crate::world::Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    let gone = async {
+        while kv
+            .get("/tidegate/results/", Some(GetOptions::new().with_prefix().with_keys_only()))
+            .await
+            .unwrap()
+            .count()
+            > 0
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(crate::world::LIMIT, gone).await.expect("the leader removes them all");
+    coordinator.stop().await;
 }

@@ -58,7 +58,7 @@ impl House {
         let metadata = MetadataService::new(coordinator.room.clone(), peers);
         let open = CancellationToken::new();
         tokio::spawn(grpc::serve(
-            Listener::new(tcp, grpc_tls).unwrap(),
+            Listener::new(tcp, grpc_tls),
             service,
             releases.clone(),
             metadata.clone(),
@@ -71,7 +71,7 @@ impl House {
                 .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
                 .layer(axum::middleware::from_fn_with_state(guard, guard::http)),
         );
-        tokio::spawn(api::serve(Listener::new(http, http_tls).unwrap(), router, open.clone()));
+        tokio::spawn(api::serve(Listener::new(http, http_tls), router, open.clone()));
         Self { coordinator, grpc: grpc_at, http: http_at, own, scheme, _open: open.drop_guard() }
     }
 
@@ -401,7 +401,7 @@ async fn certificates_are_renewed_while_both_doors_stay_open() {
     let mut certificates = Certificates::new(pki.files(false)).unwrap();
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = tcp.local_addr().unwrap();
-    let listener = Listener::new(tcp, Some(certificates.http())).unwrap();
+    let listener = Listener::new(tcp, Some(certificates.http()));
     let router = axum::Router::new().route("/", axum::routing::get(|| async { "here" }));
     let open = CancellationToken::new();
     let _open = open.clone().drop_guard();

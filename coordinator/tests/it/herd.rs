@@ -43,6 +43,7 @@ pub struct Herd {
     agents: BTreeMap<NodeId, Agent>,
     window: Option<(Window, Revision)>,
     pace: Duration,
+    reason: String,
     serving: usize,
     /// The least that ever served at once, as balancers would have seen it.
     pub least: Arc<Mutex<usize>>,
@@ -63,6 +64,7 @@ impl Herd {
             agents: BTreeMap::new(),
             window: None,
             pace: Duration::ZERO,
+            reason: "never became healthy".to_owned(),
             serving: count,
             least: Arc::new(Mutex::new(count)),
         };
@@ -75,7 +77,9 @@ impl Herd {
         let admitted: Vec<(NodeId, Revision)> = stream::iter(herd.agents.keys().cloned())
             .map(|n| {
                 let herd = &herd;
-                async move { (n.clone(), herd.admit(&n, &release(version)).await.unwrap()) }
+                // Before any window that there may be: they run already.
+                let commit = herd.inventory(&n, &release(version));
+                async move { (n.clone(), herd.store.commit(&commit).await.unwrap().revision) }
             })
             .buffer_unordered(64)
             .collect()
@@ -100,7 +104,8 @@ impl Herd {
         }
         let serving = agents.values().filter(|agent| agent.report.rotation == Rotation::In).count();
         let least = Arc::new(Mutex::new(serving));
-        let herd = Self { store, lease, agents, window: None, pace: Duration::ZERO, serving, least };
+        let reason = "never became healthy".to_owned();
+        let herd = Self { store, lease, agents, window: None, pace: Duration::ZERO, reason, serving, least };
         herd.publish_all().await;
         herd
     }
@@ -108,6 +113,12 @@ impl Herd {
     /// The release of version 2 never becomes healthy on this node.
     pub fn break_at_2(mut self, n: usize) -> Self {
         self.agents.get_mut(&node(n)).unwrap().broken_at_2 = true;
+        self
+    }
+
+    /// What a broken one says.
+    pub fn fails_with(mut self, reason: &str) -> Self {
+        reason.clone_into(&mut self.reason);
         self
     }
 
@@ -122,6 +133,15 @@ impl Herd {
         if self.window.as_ref().is_some_and(|(window, _)| !window.admits(release.version)) {
             return None;
         }
+        let commit = self.inventory(n, release).when(Precondition::At(Key::Window(service()), at));
+        match self.store.commit(&commit).await {
+            Ok(done) => Some(done.revision),
+            Err(CommitError::Conflict { .. }) => None,
+            Err(error) => panic!("admission of {n}: {error}"),
+        }
+    }
+
+    fn inventory(&self, n: &NodeId, release: &Release) -> Commit {
         let agent = &self.agents[n];
         let inventory = Inventory {
             version: release.version,
@@ -130,14 +150,7 @@ impl Herd {
             identity: agent.report.identity.clone(),
             at: Timestamp(0),
         };
-        let commit = Commit::new()
-            .when(Precondition::At(Key::Window(service()), at))
-            .put(Key::Inventory(service(), n.clone()), inventory);
-        match self.store.commit(&commit).await {
-            Ok(done) => Some(done.revision),
-            Err(CommitError::Conflict { .. }) => None,
-            Err(error) => panic!("admission of {n}: {error}"),
-        }
+        Commit::new().put(Key::Inventory(service(), n.clone()), inventory)
     }
 
     async fn publish(&self, n: &NodeId) {
@@ -226,8 +239,7 @@ impl Herd {
         agent.report.release = Some(release.tag.clone());
         agent.report.release_digest = Some(release.sha256);
         if agent.broken_at_2 && release.version.get() == 2 {
-            let failed =
-                Step::Failed { at: "verifying".to_owned(), reason: "never became healthy".to_owned() };
+            let failed = Step::Failed { at: "verifying".to_owned(), reason: self.reason.clone() };
             self.go(n, failed, Rotation::Out, Health::Unhealthy).await;
             return;
         }
@@ -269,6 +281,7 @@ fn report(n: usize, version: i64) -> Report {
             replace: Some("process".into()),
             drain: Some("settle".into()),
             artifacts: vec![self::release(1).tag, self::release(2).tag],
+            ready_by_health: false,
         },
         in_flight: None,
         witness: Witness::default(),

@@ -5,8 +5,10 @@
 mod bad_input;
 mod cli;
 mod crash_sweep;
+mod crowds;
 mod doors;
 mod followers;
+mod full_disk;
 mod garbage;
 mod guard;
 mod herd;

@@ -5,14 +5,19 @@ use crate::openapi::{Answer, Door};
 use crate::world::{Coordinator, LIMIT, store, world};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
+use std::sync::Arc;
 use tidegate_coordinator::api::metadata;
 use tidegate_coordinator::grpc::{MetadataService, Peers};
 use tidegate_coordinator::operation;
+use tidegate_coordinator::report::Mirror;
+use tidegate_coordinator::room::Room;
 use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::Key;
 use tidegate_proto::key::Kind;
 use tidegate_proto::metadata::MAX_DOCUMENT_BYTES;
 use tidegate_proto::wire::v1::GroupHistoryRequest;
 use tidegate_store::Scope;
+use tokio_util::sync::CancellationToken;
 
 impl Door {
     async fn of_metadata(coordinator: &Coordinator) -> Self {
@@ -267,5 +272,35 @@ async fn too_late_is_a_failure_and_all_of_a_service_are_back_at_the_former_docum
         .clone();
     assert_eq!(theirs.serves(instance.as_str()).await, (1, false));
     follower.stop().await;
+    coordinator.stop().await;
+}
+
+/// A coordinator that has not seen the newest record yet says so; it does not serve what that record has replaced.
+#[tokio::test]
+async fn instance_that_asks_a_late_follower_gets_no_former_document() {
+    let embedded = Embedded::in_memory();
+    let coordinator = Coordinator::start(&embedded, "one").await;
+    coordinator.leads().await;
+    let door = with_a_document(&coordinator).await;
+    let room = Room { mirror: Mirror::new(), store: store(&embedded).await, ..coordinator.room.clone() };
+    let shown = coordinator.room.mirror.sight().borrow().revision;
+    let end = CancellationToken::new();
+    let following = tokio::spawn(Arc::clone(&room.mirror).follow(room.store.clone(), end.clone()));
+    room.mirror.reaches(shown).await;
+    end.cancel();
+    following.await.unwrap();
+
+    assert_eq!(door.set_metadata(&json!({"document": {"x": 2}})).await.body["generation"], 2);
+    let service = MetadataService::new(room.clone(), Peers::default());
+    let late = Door::of(metadata::routes(service), "/v1").await;
+    let answer = late.look("/edge/instances/i-1/metadata").await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{}", answer.body);
+    let end = CancellationToken::new();
+    tokio::spawn(Arc::clone(&room.mirror).follow(room.store.clone(), end.clone()));
+    room.mirror
+        .reaches(room.store.get(&Key::Group("edge".parse().unwrap())).await.unwrap().unwrap().mod_revision)
+        .await;
+    assert_eq!(late.serves("i-1").await, (2, false));
+    end.cancel();
     coordinator.stop().await;
 }

@@ -25,6 +25,7 @@ pub struct Answer {
     pub etag: Option<String>,
     pub location: Option<String>,
     pub warning: Option<String>,
+    pub media: Option<String>,
     pub body: Json,
 }
 
@@ -59,10 +60,10 @@ impl Door {
         let status = response.status();
         let header = |name| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned());
         let (etag, location) = (header(header::ETAG), header(header::LOCATION));
-        let warning = header(header::WARNING);
+        let (warning, media) = (header(header::WARNING), header(header::CONTENT_TYPE));
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let body = if bytes.is_empty() { Json::Null } else { serde_json::from_slice(&bytes).unwrap() };
-        let answer = Answer { status, etag, location, warning, body };
+        let answer = Answer { status, etag, location, warning, media, body };
         if !self.document.is_null() {
             self.is_true(method, path, &answer);
         }
@@ -89,7 +90,7 @@ impl Door {
         let told = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
         let told = self
             .deref(told.unwrap_or_else(|| panic!("{method} {template}: {} is not told of", answer.status)));
-        let schema = &told["content"]["application/json"]["schema"];
+        let schema = &told["content"][answer.media.as_deref().unwrap_or("none")]["schema"];
         if schema.is_null() {
             assert!(answer.body.is_null(), "{method} {template}: {} has no body", answer.status);
             return;

@@ -15,7 +15,10 @@ const SHARED: &str = "tgt_operator_0123456789abcdef";
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub fn tidegate() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    without_settings(Command::new(env!("CARGO_BIN_EXE_tidegate")))
+}
+
+fn without_settings(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
         command.env_remove(name);
     }
@@ -57,6 +60,11 @@ impl Daemon {
         })
     }
 
+    /// With nothing but what is asked for.
+    pub fn bare(configure: impl FnOnce(&mut Command, &Path)) -> Self {
+        Self::start(configure)
+    }
+
     /// With the embedded store of a directory that outlives it.
     pub fn embedded_in(store: &Path, configure: impl FnOnce(&mut Command, &Path)) -> Self {
         let store = format!("embedded:{}", store.display());
@@ -84,10 +92,26 @@ impl Daemon {
         })
     }
 
+    /// With an embedded store, and at most so many descriptors.
+    pub fn with_descriptors(most: u32) -> Self {
+        let mut command = without_settings(Command::new("sh"));
+        command.args([
+            "-c",
+            &format!("ulimit -n {most} && exec \"$0\" \"$@\""),
+            env!("CARGO_BIN_EXE_tidegate"),
+        ]);
+        Self::begin(command, |command, dir| {
+            command.args(["--store", &format!("embedded:{}", dir.join("store").display())]);
+        })
+    }
+
     fn start(configure: impl FnOnce(&mut Command, &Path)) -> Self {
+        Self::begin(tidegate(), configure)
+    }
+
+    fn begin(mut command: Command, configure: impl FnOnce(&mut Command, &Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ready = dir.path().join("ready.json");
-        let mut command = tidegate();
         command.arg("coordinator").env("TIDEGATE_HTTP", "127.0.0.1:0").env("TIDEGATE_GRPC", "127.0.0.1:0");
         command.arg("--ready-file").arg(&ready).stdout(Stdio::null());
         command.stderr(std::fs::File::create(dir.path().join("log")).unwrap());
@@ -200,18 +224,27 @@ impl Daemon {
         self.child.wait().unwrap();
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// SIGTERM; its exit code.
-    pub fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
+    pub fn terminate(self) -> Option<i32> {
+        let pid = self.pid().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.ended().0
+    }
+
+    /// Waits until it has ended; its exit code and its log.
+    pub fn ended(mut self) -> (Option<i32>, String) {
         let began = Instant::now();
         while began.elapsed() < LIMIT {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
+                return (status.code(), self.log());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("it did not end on SIGTERM: {}", self.log());
+        panic!("it did not end: {}", self.log());
     }
 }
 

@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tidegate_proto::Prefix;
-use tidegate_store::{Endpoints, Store};
+use tidegate_proto::key::Kind;
+use tidegate_store::{Endpoints, Scope, Store};
 use tokio_util::sync::CancellationToken;
 
 struct Etcd {
@@ -80,4 +81,66 @@ async fn the_leader_is_killed_in_the_roll_and_the_other_completes() {
     assert!(*least.lock().unwrap() >= 11, "one at a time, also over the change of leaders");
     assert!(second.http("/readyz").contains("\"leads\":true"));
     end.cancel();
+}
+
+/// A store that hangs breaks no connection: the leader knows first, by its own lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_whose_lease_is_not_confirmed_is_not_ready() {
+    let etcd = Etcd::start().await;
+    let leader = Daemon::over(&etcd.url);
+    assert!(leader.http("/readyz").contains("\"leads\":true"));
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &etcd.child.id().to_string()]).status().unwrap().success());
+    };
+    signal("-STOP");
+    let began = Instant::now();
+    let said = loop {
+        let said = leader.http("/readyz");
+        if said.starts_with("HTTP/1.1 503") {
+            break said;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "still ready: {said}\n{}", leader.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    signal("-CONT");
+    assert!(said.contains("its lease was not confirmed in time"), "{said}");
+    while !leader.http("/readyz").starts_with("HTTP/1.1 200") {
+        assert!(began.elapsed() < Duration::from_secs(120), "not ready again: {}", leader.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The most memory that a process has had, in MiB.
+fn peak_mib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() / 1024
+}
+
+/// What one node's user may do to every coordinator, while one leads and before one takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_of_one_node_do_not_fill_a_coordinator() {
+    const ALLOWED_MIB: u64 = 128;
+    let etcd = Etcd::start().await;
+    let results = async || {
+        let mut kv = etcd_client::Client::connect([&etcd.url], None).await.unwrap().kv_client();
+        for n in 0..500 {
+            kv.put(format!("/tidegate/results/n1/stray-{n}"), vec![b'x'; 900_000], None).await.unwrap();
+        }
+    };
+    results().await;
+    let leader = Daemon::over(&etcd.url);
+    let taken_over = peak_mib(leader.pid());
+    assert!(taken_over < ALLOWED_MIB, "{taken_over} MiB to take over");
+    results().await;
+    let began = Instant::now();
+    let keys = etcd.store().await;
+    while !keys.keys(&Scope::Kind(Kind::TaskResult)).await.unwrap().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(60), "they are not removed: {}", leader.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let peak = peak_mib(leader.pid());
+    assert!(peak < ALLOWED_MIB, "{peak} MiB to lead");
+    let lines = leader.log().lines().filter(|line| line.contains("stray-")).count();
+    assert!(lines <= 40, "{lines} lines about bad keys");
 }

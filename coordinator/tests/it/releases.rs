@@ -149,7 +149,7 @@ async fn a_thousand_identical_creates_at_once_make_one_revision() {
     let all = futures::future::join_all((0..1000).map(|_| door.create(9057))).await;
     let count = |status| all.iter().filter(|answer| answer.status == status).count();
     assert_eq!((count(StatusCode::OK), count(StatusCode::NOT_MODIFIED)), (1, 999));
-    assert!(all.iter().all(|answer| answer.location == all[0].location && answer.etag == all[0].etag));
+    assert!(all.iter().all(|answer| answer.location == all[0].location));
     let stored = coordinator.room.store.list(&Scope::Kind(Kind::Release)).await.unwrap();
     assert_eq!(stored.entries.len(), 1);
     coordinator.stop().await;
@@ -249,7 +249,7 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
 
     let wishes = [
         ("", release(9058)),
-        ("/1/promote", json!({ "why": "now" })),
+        ("/1/promote", json!({ "deploy": true, "why": "now" })),
         ("/rollback", json!({ "revision": 1 })),
     ];
     for (path, body) in &wishes {
@@ -308,8 +308,14 @@ async fn a_canary_is_rising_judged_and_promoted() {
     assert!(more.is_superset(&half) && more.len() > half.len(), "a rising fraction only adds");
 
     let word = |success: bool| json!({ "success": success, "why": "it started" });
+    let signal = |n: &usize| format!("/compute_releases/2/signals/ep-{n}");
+    let outside = (0..40).find(|n| !more.contains(n)).expect("a fifth of 40 starts is outside");
+    let told = door.put(&signal(&outside), &word(true)).await;
+    assert_eq!(told.status, StatusCode::CONFLICT, "it did not start with the canary: {}", told.body);
+    let mut within = more.iter();
+    let (first, second) = (within.next().unwrap(), within.next().unwrap());
     for _ in 0..3 {
-        let told = door.put("/compute_releases/2/signals/ep-1", &word(true)).await;
+        let told = door.put(&signal(first), &word(true)).await;
         assert_eq!(told.status, StatusCode::OK);
     }
     assert_eq!(door.get("/2").await.body["status"], "canary", "one compute's word counts once");
@@ -318,7 +324,7 @@ async fn a_canary_is_rising_judged_and_promoted() {
     follower.room.mirror.reaches(shown).await;
     assert_eq!(Door::of_releases(&follower).await.get("/start?compute_id=ep-1").await.status, StatusCode::OK);
     follower.stop().await;
-    door.put("/compute_releases/2/signals/ep-2", &word(true)).await;
+    door.put(&signal(second), &word(true)).await;
     door.becomes(&coordinator, 2, "deployed").await;
     coordinator.stop().await;
 }
@@ -360,7 +366,11 @@ async fn every_operation_of_the_document_is_asked_and_answers_as_it_says() {
     for path in ["/deployed", "/by_tag/t1", "/start?compute_id=ep-2", ""] {
         assert_eq!(door.get(path).await.status, StatusCode::OK, "{path}");
     }
-    assert_eq!(door.post("/1/promote", &json!({})).await.status, StatusCode::OK, "it is so already");
+    assert_eq!(
+        door.post("/1/promote", &json!({ "deploy": true })).await.status,
+        StatusCode::OK,
+        "it is so already"
+    );
     assert_eq!(door.post("/rollback", &json!({ "revision": 1 })).await.status, StatusCode::OK);
     assert_eq!(door.post("/1/retry", &json!({})).await.status, StatusCode::CONFLICT, "it did not fail");
     assert_eq!(
@@ -373,5 +383,77 @@ async fn every_operation_of_the_document_is_asked_and_answers_as_it_says() {
         assert_eq!(found.status, StatusCode::OK, "{path}");
     }
     door.was_asked_everything();
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn etag_follows_the_status_and_is_recognised() {
+    let (_embedded, coordinator, door) = door().await;
+    door.create(9057).await;
+    for path in [
+        "/compute_releases/1",
+        "/compute_releases/deployed",
+        "/compute_releases/by_tag/release-9057",
+        "/streams/compute/active",
+    ] {
+        let path = format!("/management/api/v2{path}");
+        let etag = door.send("GET", &path, None).await.etag.expect("a tag");
+        for known in [etag.clone(), format!("W/{etag}"), format!("\"x\", {etag}"), "*".to_owned()] {
+            let again = door.send_knowing("GET", &path, None, Some(&known)).await;
+            assert_eq!(
+                (again.status, again.etag.as_ref()),
+                (StatusCode::NOT_MODIFIED, Some(&etag)),
+                "{path} {known}"
+            );
+        }
+        let other = door.send_knowing("GET", &path, None, Some("\"x\"")).await;
+        assert_eq!(other.status, StatusCode::OK, "{path}");
+    }
+    let deployed = door.get("/1").await.etag;
+    door.create(9058).await;
+    let superseded = door.becomes(&coordinator, 1, "superseded").await;
+    assert_eq!(superseded["status"], "superseded");
+    assert_ne!(door.get("/1").await.etag, deployed, "the status is part of it");
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn stream_that_is_not_there_is_not_made_by_asking_for_it() {
+    let (_embedded, coordinator, door) = door().await;
+    door.create(9057).await;
+    let asked = [
+        ("POST", "?stream=mistyped", Some(release(1))),
+        ("POST", "/rollback?stream=mistyped", Some(json!({"revision": 1}))),
+        ("GET", "?stream=mistyped", None),
+        ("GET", "/deployed?stream=mistyped", None),
+        ("PUT", "/pins/ep-1?stream=mistyped", Some(json!({"revision": 1, "why": "a test"}))),
+    ];
+    for (method, path, body) in asked {
+        let answer = door.send(method, &format!("{RELEASES}{path}"), body.map(|body| body.to_string())).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{method} {path}: {}", answer.body);
+    }
+    let streams = door.send("GET", "/management/api/v2/streams", None).await.body;
+    assert_eq!(streams.as_array().map(Vec::len), Some(1), "{streams}");
+    coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn every_revision_that_exists_is_explained() {
+    let (_embedded, coordinator, door) = door().await;
+    for version in 1..=6 {
+        door.create(version).await;
+    }
+    door.becomes(&coordinator, 6, "deployed").await;
+    for revision in 1..=6 {
+        let waits = door.get(&format!("/{revision}/explain")).await;
+        assert_eq!(
+            (waits.status, &waits.body[0]["revision"]),
+            (StatusCode::OK, &json!(revision)),
+            "{}",
+            waits.body
+        );
+        assert_eq!(waits.body[0]["reasons"], json!([]), "nothing holds it: {}", waits.body);
+    }
+    assert_eq!(door.get("/7/explain").await.status, StatusCode::NOT_FOUND);
     coordinator.stop().await;
 }

@@ -5,7 +5,9 @@ use crate::config::settings::{Driver, MetadataGroup, Node};
 use crate::directive::seen::Probed;
 use crate::drain::balancer;
 use crate::drain::disable_file::Hand;
+use crate::durable::Made;
 use crate::fetch;
+use crate::place::others_who_write;
 use crate::report::probe;
 use std::fmt::Write;
 use std::path::Path;
@@ -40,6 +42,7 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
             findings.blocking.push(format!("hook {name}: its program is not there: {program}"));
         }
     }
+    findings.notes.extend(open_to_others(node));
     let mut text = String::new();
     for finding in &findings.blocking {
         writeln!(text, "error: {finding}")?;
@@ -57,6 +60,31 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::from(2))
+}
+
+/// Directories that the agent writes to and that other users may write to as well.
+pub fn open_to_others(node: &Node) -> Vec<String> {
+    let of_agent = [("state_dir", &node.state_dir), ("runtime_dir", &node.runtime_dir)];
+    let of_agent = of_agent.into_iter().map(|(field, directory)| (field.to_owned(), directory.as_path()));
+    let of_services = node
+        .services
+        .values()
+        .map(|service| (format!("service {}: disable_file", service.name), parent(&service.disable_file)));
+    let of_groups =
+        node.metadata.values().map(|group| (format!("metadata {}: file", group.name), parent(&group.file)));
+    let each = of_agent.chain(of_services).chain(of_groups);
+    each.filter_map(|(field, directory)| {
+        let others = others_who_write(directory)?;
+        let directory = directory.display();
+        Some(format!(
+            "{field}: {others} can write to {directory}: they can replace what the agent puts there"
+        ))
+    })
+    .collect()
+}
+
+fn parent(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
 }
 
 /// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it
@@ -171,7 +199,6 @@ fn writable(directory: &Path) -> Result<(), String> {
     if !existing.is_dir() {
         return Err(format!("{} is not a directory", existing.display()));
     }
-    let trial = existing.join(format!(".tidegate-trial-{}", std::process::id()));
-    std::fs::write(&trial, b"trial").map_err(|e| format!("{} cannot be written: {e}", existing.display()))?;
-    std::fs::remove_file(&trial).map_err(|e| format!("{} cannot be written: {e}", existing.display()))
+    let trial = Made::begin(&existing.join("tidegate-trial"), 0o600);
+    trial.map(drop).map_err(|e| format!("{} cannot be written: {e}", existing.display()))
 }

@@ -23,7 +23,9 @@ prefix = "/tidegate"
 [service.pantry-api]
 # How the version that really runs is learned: a file, an HTTP answer (whole, or a JSON pointer), or a command.
 probe = { http = "http://127.0.0.1:8080/version", pointer = "/version" }
-ready_url = "http://127.0.0.1:8080/ready"           # answers 200 when the service can serve
+# Answers 200 when the service can serve. It may be health_url: then readiness is not known while disable_file is there,
+# so the agent shows an instance as soon as it answers, and hides it again if it is not ready then.
+ready_url = "http://127.0.0.1:8080/ready"
 health_url = "http://127.0.0.1:8080/healthcheck"    # what the balancers ask
 disable_file = "/var/lib/tidegate/pantry-api.disable"    # makes health_url answer 503
 interval = "1s"                     # between two looks at rest
@@ -56,7 +58,9 @@ stop_timeout = "30s"                # from SIGTERM to SIGKILL
 # start = ["/usr/local/sbin/start-pantry", "{tag}"]
 # stage = ["/usr/local/sbin/fetch-pantry", "{tag}", "{release_dir}"]    # absent: the artifact is copied
 # remove = ["/usr/local/sbin/drop-pantry", "{tag}"]
+# status = ["/usr/bin/systemctl", "is-active", "--quiet", "pantry"]    # 0: it runs, 1 to 3: it does not; {node} {service}
 # timeout = "60s"
+# Without a status hook it is not known that a started service has ended: it then fails at healthy_deadline.
 # The stop hook also runs where nothing answers, to make sure that nothing runs: there it must succeed too. A port's
 # connections (in_flight = { tcp_port = ... }) are counted also while a program that is stopping answers nothing.
 
@@ -64,7 +68,8 @@ stop_timeout = "30s"                # from SIGTERM to SIGKILL
 [service.pantry-api.artifact."pantry-1.0.0"]
 source = "/srv/artifacts/pantry-1.0.0/pantry-api"
 version = 1
-# sha256 = "…"                      # pins it here too
+# sha256 = "…"                      # pins it here too. Needed with a stage hook for the release that ran before Tidegate,
+                                    # unless the hook prints it as its last line; "absent": there is none to verify
 
 # For a service without a health check of its own:
 # [service.pantry-api.healthcheck]

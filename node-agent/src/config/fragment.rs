@@ -3,6 +3,7 @@
 
 use super::address::{AbsolutePath, Listen, Stats, Url};
 use serde::Deserialize;
+use serde::de::Error as _;
 use std::collections::BTreeMap;
 use tidegate_proto::{Digest, GroupName, HookName, NodeId, ReleaseTag, ServiceName, ServiceVersion, Span};
 
@@ -273,6 +274,10 @@ pub struct Hooks {
     /// Removes a release's code.
     #[serde(default)]
     pub remove: Option<Vec<String>>,
+    /// Says by its exit code whether the service runs, as init scripts do: 0 it runs, 1 to 3 it does not. Asked while a
+    /// started service does not listen; with `{node}` and `{service}` only. Absent: that it has ended is not known.
+    #[serde(default)]
+    pub status: Option<Vec<String>>,
     /// How long each may take.
     #[serde(default = "one_minute")]
     pub timeout: Span,
@@ -288,11 +293,28 @@ fn one_minute() -> Span {
 pub struct Artifact {
     /// The file.
     pub source: AbsolutePath,
-    /// Its sha256, where it is pinned here too; a directive always carries one.
-    #[serde(default)]
+    /// Its sha256, where it is pinned here too. A stage hook verifies it for a release that no directive named, such as one
+    /// that ran before Tidegate; `absent` ([`Digest::ABSENT`]) declares that there is none to verify.
+    #[serde(default, deserialize_with = "pinned")]
     pub sha256: Option<Digest>,
     /// The service version that it carries.
     pub version: ServiceVersion,
+    /// The largest size in bytes that is copied. Default: 4 GiB.
+    #[serde(default = "four_gib")]
+    pub max_bytes: u64,
+}
+
+fn four_gib() -> u64 {
+    4 << 30
+}
+
+/// A digest, or the word `absent`.
+fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Digest>, D::Error> {
+    let text = String::deserialize(from)?;
+    match text.as_str() {
+        "absent" => Ok(Some(Digest::ABSENT)),
+        _ => text.parse().map(Some).map_err(D::Error::custom),
+    }
 }
 
 /// The health check served by the agent.

@@ -6,7 +6,7 @@ use super::task_hook::{self, TaskHook};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
-use tidegate_proto::{GroupName, HookName, NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
+use tidegate_proto::{Digest, GroupName, HookName, NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
 
 pub use super::fragment::Artifact;
 
@@ -168,6 +168,8 @@ pub struct Hooks {
     pub start: Vec<String>,
     /// Removes a release's code, besides the agent's own copy.
     pub remove: Option<Vec<String>>,
+    /// Says by its exit code whether the service runs.
+    pub status: Option<Vec<String>>,
     /// How long each may take.
     pub timeout: Duration,
 }
@@ -328,6 +330,14 @@ fn service(name: ServiceName, s: fragment::Service, findings: &mut Vec<String>) 
             find("initial_release needs a driver that can start it".to_owned());
         }
     }
+    let by_hook = matches!(&driver, Some(Driver::Command(hooks)) if hooks.stage.is_some());
+    for (tag, _) in
+        s.artifact.iter().filter(|(_, artifact)| !by_hook && artifact.sha256 == Some(Digest::ABSENT))
+    {
+        find(format!(
+            "artifact.\"{tag}\".sha256 = \"absent\" needs a stage hook: an artifact that is copied has a sha256; leave the line out"
+        ));
+    }
     if s.disable_file.as_path().file_name().is_none() {
         find(format!("disable_file {} is not a file's path", s.disable_file.as_path().display()));
     }
@@ -415,6 +425,7 @@ fn driver(written: fragment::Driver, find: &mut impl FnMut(String)) -> Option<Dr
                 stop: stop?,
                 start: start?,
                 remove: h.remove.filter(|a| !a.is_empty()),
+                status: h.status.filter(|a| !a.is_empty()),
                 timeout: h.timeout.into(),
             }))
         }

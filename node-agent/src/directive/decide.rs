@@ -3,6 +3,7 @@
 use super::accept::{self, Reading};
 use super::phase::{Phase, Target};
 use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Seen, Staging};
+use super::steady::DIP;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::config::settings::Driver;
@@ -261,7 +262,10 @@ impl Place<'_> {
         }
         let healthy = self.timers.healthy_for(self.seen.now);
         match self.seen.file {
-            DisableFile::Own if healthy.is_some() && self.may_show() => return Act::Show,
+            DisableFile::Own if (healthy.is_some() || self.may_be_ready()) && self.may_show() => {
+                return Act::Show;
+            }
+            DisableFile::Absent if self.is_unready_now_that_it_is_shown() => return Act::Hide,
             // A person keeps it out, and waiting for a person is no failure.
             DisableFile::Foreign => return Act::Wait,
             _ => {}
@@ -280,23 +284,47 @@ impl Place<'_> {
         let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
         match deadline {
             Some(deadline) if self.in_phase_for() >= deadline => {
-                let found = if healthy.is_some() {
-                    format!("healthy, but not in rotation for {} s without a break", enough.as_secs_f64())
-                } else {
-                    "not healthy".to_owned()
+                let found = match (healthy, self.timers.hidings()) {
+                    (Some(_), _) => {
+                        format!("healthy, but not in rotation for {} s without a break", enough.as_secs_f64())
+                    }
+                    (None, 0) => "not healthy".to_owned(),
+                    (None, times) => {
+                        format!("not ready when it was shown ({times} times, hidden again each time)")
+                    }
                 };
-                let reason = format!("{found} within {} s of its start", deadline.as_secs_f64());
+                let answers = self.seen.last_answers();
+                let reason = format!("{found} within {} s of its start; {answers}", deadline.as_secs_f64());
                 Act::Enter(Phase::failed("verifying", reason, true))
             }
             _ => Act::Wait,
         }
     }
 
+    /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.
+    fn may_be_ready(&self) -> bool {
+        let answers = self.seen.probe.version().is_some() && self.seen.alive != Alive::No;
+        self.seen.masked && answers && self.timers.may_try_to_show(self.seen.now)
+    }
+
+    /// Whether it was shown before its readiness could be known, and has had time to answer that it is ready.
+    fn is_unready_now_that_it_is_shown(&self) -> bool {
+        let unready = self.timers.shown_unready_for(self.seen.now);
+        let enough = DIP.max(self.service.fast_interval * self.service.debounce);
+        let judged = !mutant::is("shown-unready-is-left-shown");
+        judged && self.journal.shown_unjudged && unready.is_some_and(|time| time >= enough)
+    }
+
     /// What no waiting will mend, of an instance that was replaced.
     fn broken(&self) -> Option<Phase> {
         let Some(Disposition::Replace { release }) = self.disposition() else { return None };
-        if self.seen.alive == Alive::No {
-            let reason = format!("release {} ended by itself after its start", release.tag);
+        if self.seen.alive == Alive::No || self.seen.gone {
+            let (tag, answers) = (&release.tag, self.seen.last_answers());
+            let help = match &self.service.driver {
+                Some(Driver::Process(_)) => "its output is in the service's log in runtime_dir",
+                _ => "the status hook says that it does not run",
+            };
+            let reason = format!("release {tag} ended by itself after its start ({help}); {answers}");
             return Some(Phase::failed("verifying", reason, true));
         }
         let runs = self.seen.probe.version().filter(|version| *version != release.version)?;
@@ -353,7 +381,8 @@ impl Place<'_> {
     /// Whether nobody sends requests any more; else what is missing.
     fn let_go(&self, drain: &Drain) -> Result<(), String> {
         let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
-            return Err(format!("{} was not seen to answer 503", self.service.health_url));
+            let (url, found) = (&self.service.health_url, &self.seen.said.health);
+            return Err(format!("{url} was not seen to answer 503 (last answer: {found})"));
         };
         let settled = match drain.evidence {
             Evidence::Haproxy => Duration::ZERO,

@@ -95,10 +95,12 @@ fn wrong(seen: &Seen) -> Option<String> {
         _ if seen.file != DisableFile::Absent => return None,
         (Alive::No, ..) => "its process ended".to_owned(),
         (Alive::Silent, ..) => "nothing listens where it should answer".to_owned(),
-        _ if !seen.ready => "its readiness URL does not answer 200".to_owned(),
+        _ if !seen.ready => {
+            format!("its readiness URL does not answer 200 (last answer: {})", seen.said.ready)
+        }
         (_, Probed::Failed(why), _) => format!("its version cannot be learned: {why}"),
         (_, _, Url::Good) => return None,
-        _ => "its health URL does not answer 200".to_owned(),
+        _ => format!("its health URL does not answer 200 (last answer: {})", seen.said.health),
     };
     Some(found)
 }

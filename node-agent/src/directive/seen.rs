@@ -2,6 +2,7 @@
 
 use super::phase::Phase;
 use crate::journal::{Known, Order};
+use crate::report::said::printable;
 use std::time::Instant;
 use tidegate_proto::record::report::{Health, Rotation};
 use tidegate_proto::{Revision, ServiceVersion};
@@ -19,7 +20,13 @@ pub struct Seen {
     pub probe: Probed,
     /// What its readiness URL answered, undebounced.
     pub ready: bool,
-    /// The same, debounced.
+    /// That answer comes from the disable-file: it says nothing about readiness.
+    pub masked: bool,
+    /// The status hook has said more than once that the service does not run.
+    pub gone: bool,
+    /// What the addresses answered, in words.
+    pub said: Said,
+    /// Readiness, debounced.
     pub health: Health,
     /// The disable-file.
     pub file: DisableFile,
@@ -41,6 +48,15 @@ pub struct Seen {
     pub staging: Staging,
     /// The start hook, where hooks replace code.
     pub hook: Hook,
+}
+
+/// What the addresses of a service answered, in words for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The readiness URL.
+    pub ready: String,
+    /// The health URL.
+    pub health: String,
 }
 
 /// How a hook stands, as one who did not see its end finds it.
@@ -175,6 +191,19 @@ impl Seen {
     /// lock, the stop hook came to its end and nothing has answered since.
     pub fn nothing_runs(&self, phase: &Phase) -> bool {
         self.alive == Alive::No || self.alive == Alive::Silent && *phase == Phase::Stopped
+    }
+
+    /// The last answers of probe, readiness URL and health URL, for people.
+    pub fn last_answers(&self) -> String {
+        let probe = match &self.probe {
+            Probed::Version(version) => format!("version {version}"),
+            Probed::Failed(why) => printable(why),
+            Probed::Late => "no answer in its time".to_owned(),
+        };
+        format!(
+            "last answers: probe: {probe}; ready_url: {}; health_url: {}",
+            self.said.ready, self.said.health
+        )
     }
 
     /// Whether nothing of the service listens any more: neither its readiness URL nor its health URL nor its counter.

@@ -3,10 +3,11 @@
 mod drain;
 mod initial;
 mod looks;
+mod masked;
 mod reconciled;
 mod refusal;
 mod standstill;
-pub(super) mod story;
+pub(crate) mod story;
 
 use super::decide::{Act, backoff};
 use super::phase::{Phase, Target};

@@ -18,6 +18,13 @@ pub struct Timers {
     /// What goes wrong since the instance was verified.
     pub faults: Faults,
     file: DisableFile,
+    /// Since when the disable-file is as it is.
+    file_since: Instant,
+    /// Whether it was seen ready since it was shown.
+    ready_since_shown: bool,
+    /// How often it was hidden again in this phase because it was not ready when it was shown.
+    hidings: u32,
+    show_again_at: Option<Instant>,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
     gap: Option<Gap>,
@@ -61,6 +68,10 @@ impl Timers {
             falls: 0,
             faults: Faults::default(),
             file: DisableFile::Absent,
+            file_since: now,
+            ready_since_shown: false,
+            hidings: 0,
+            show_again_at: None,
             unavailable_since: None,
             good_since: None,
             gap: None,
@@ -80,12 +91,15 @@ impl Timers {
         let hidden = seen.file != DisableFile::Absent;
         if seen.file != self.file {
             self.file = seen.file;
+            self.file_since = seen.now;
+            self.ready_since_shown = false;
             self.unavailable_since = None;
             self.good_since = None;
             self.let_go_since = None;
             self.balancers_up = None;
             self.balancers_down = None;
         }
+        self.ready_since_shown |= !hidden && seen.ready;
         // Where nobody listens, and where nothing runs, no check is answered either.
         let refuses = match seen.url {
             Url::Unavailable | Url::Nobody => true,
@@ -137,6 +151,30 @@ impl Timers {
     /// Notes that the phase has changed.
     pub fn entered(&mut self, now: Instant) {
         self.phase_since = now;
+        self.hidings = 0;
+        self.show_again_at = None;
+    }
+
+    /// Notes that it was hidden again because it was not ready when it was shown: it is shown again later and later.
+    pub fn hid_again(&mut self, now: Instant) {
+        self.hidings = self.hidings.saturating_add(1);
+        self.show_again_at = Some(now + super::decide::backoff(self.hidings));
+    }
+
+    /// How often that was so in this phase.
+    pub fn hidings(&self) -> u32 {
+        self.hidings
+    }
+
+    /// Whether what may be ready may be shown, or has to wait after the last time.
+    pub fn may_try_to_show(&self, now: Instant) -> bool {
+        self.show_again_at.is_none_or(|at| now >= at)
+    }
+
+    /// For how long it has been shown without having been ready in any look.
+    pub fn shown_unready_for(&self, now: Instant) -> Option<Duration> {
+        let shown = self.file == DisableFile::Absent && !self.ready_since_shown;
+        shown.then(|| now.saturating_duration_since(self.file_since))
     }
 
     /// Notes that the service ended by itself: it is started again after a while that grows with each fall, unless

@@ -3,6 +3,7 @@
 
 use crate::directive::seen::DisableFile;
 use crate::durable::{self, Made};
+use crate::small;
 use std::io;
 use std::path::{Path, PathBuf};
 use tidegate_proto::{Generation, NodeId};
@@ -26,12 +27,12 @@ impl Hand {
 
     /// Whose it is. What is there and cannot be read is a person's.
     pub fn look(&self) -> DisableFile {
-        match std::fs::read(&self.path) {
+        match small::read(&self.path, MAX_OWN) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => match self.path.symlink_metadata() {
                 // A dangling link: health checks follow it and find nothing.
                 Ok(_) | Err(_) => DisableFile::Absent,
             },
-            Ok(bytes) if bytes.len() <= MAX_OWN && self.is_own(&bytes) => DisableFile::Own,
+            Ok(bytes) if self.is_own(&bytes) => DisableFile::Own,
             _ => DisableFile::Foreign,
         }
     }
@@ -66,9 +67,7 @@ impl Hand {
 
     /// Whether its directory can be written, by making and removing a file beside it.
     pub fn try_directory(&self) -> io::Result<()> {
-        let trial = self.path.with_file_name(format!(".tidegate-trial-{}", std::process::id()));
-        std::fs::write(&trial, b"trial")?;
-        std::fs::remove_file(&trial)
+        Made::begin(&self.path, 0o600).map(drop)
     }
 
     fn content(&self, generation: &str) -> String {
@@ -111,6 +110,19 @@ mod tests {
         put(&hand, Revision(7)).unwrap();
         hand.take_away().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine\n");
+    }
+
+    #[test]
+    fn what_is_no_small_regular_file_is_a_persons_and_keeps_nobody_waiting() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("disable");
+        let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(hand.look(), DisableFile::Foreign);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert_eq!(hand.look(), DisableFile::Foreign);
     }
 
     #[test]

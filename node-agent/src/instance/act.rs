@@ -72,10 +72,21 @@ impl Instance {
             }
             Act::Hide => {
                 self.expose(seen);
-                self.hide().await
+                let hidden = self.hide().await?;
+                if hidden && std::mem::take(&mut self.journal.shown_unjudged) {
+                    tracing::warn!(service = %self.service.name, answers = %seen.last_answers(),
+                        "not ready after it was shown: hidden again");
+                    self.timers.hid_again(Instant::now());
+                    self.note();
+                }
+                Ok(hidden)
             }
             Act::Show => {
                 self.expose(seen);
+                if self.journal.phase == Phase::Verifying && seen.masked {
+                    self.journal.shown_unjudged = true;
+                    self.note();
+                }
                 self.save().await?;
                 let shown = self.hand.take_away();
                 Ok(self.touched("remove", shown))
@@ -94,6 +105,7 @@ impl Instance {
             tracing::info!(service = %self.service.name, from = ?self.journal.phase, to = ?phase, "phase");
         }
         self.journal.unexposed |= phase == Phase::Stopped;
+        self.journal.shown_unjudged &= phase == Phase::Verifying;
         self.note();
         self.journal.phase = phase;
         self.timers.entered(Instant::now());

@@ -2,13 +2,14 @@
 //! before it is started.
 
 use crate::config::settings::Artifact;
-use crate::durable;
+use crate::durable::{self, Made};
+use crate::small;
 use sha2::{Digest as _, Sha256};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tidegate_proto::{Digest, ReleaseTag};
+use tidegate_proto::{Digest, ReleaseTag, ServiceName};
 
 /// Why the code of a release is not there.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,14 @@ pub enum NotStaged {
         /// The digest that was asked for.
         wanted: Digest,
     },
+    /// The artifact is larger than the configuration allows.
+    #[error("the artifact {} is larger than {most} bytes (`max_bytes` of this artifact): it was not staged", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        most: u64,
+    },
     /// A file could not be read or written.
     #[error("could not {doing} {}: {source}", path.display())]
     File {
@@ -51,6 +60,41 @@ pub enum NotStaged {
     /// The stage hook did not do it.
     #[error("the stage hook failed: {0}")]
     Hook(String),
+    /// Nothing says which digest to verify.
+    #[error(
+        "nothing says which sha256 release {tag} has: in [service.{service}.artifact.\"{tag}\"] of this agent's \
+         configuration set sha256 to that of the file which the stage hook brings, or to \"absent\" where there is none \
+         to verify, and restart the agent; or let the stage hook print the sha256 as its last line"
+    )]
+    NoDigest {
+        /// The release.
+        tag: ReleaseTag,
+        /// Its service.
+        service: ServiceName,
+    },
+    /// The directive declares that there is no digest, and this node does not.
+    #[error(
+        "the directive declares that release {tag} has no sha256 to verify, and this agent's configuration does not: set \
+         sha256 = \"absent\" in [service.{service}.artifact.\"{tag}\"] here too, then restart the agent"
+    )]
+    NotDeclared {
+        /// The release.
+        tag: ReleaseTag,
+        /// Its service.
+        service: ServiceName,
+    },
+    /// The directive and the configuration disagree.
+    #[error(
+        "release {tag} should have sha256 {wanted}, and this agent's configuration pins {pinned}: it was not staged"
+    )]
+    Pinned {
+        /// The release.
+        tag: ReleaseTag,
+        /// The digest that the directive asks for.
+        wanted: Digest,
+        /// The digest that the configuration pins.
+        pinned: Digest,
+    },
 }
 
 fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NotStaged {
@@ -82,15 +126,13 @@ pub fn stage(
         return Ok(found);
     }
     fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
-    let beside = durable::beside(&place);
-    let found = copy(source, &beside)?;
+    durable::sweep(directory);
+    let (made, found) = copy(source, &place, artifact.max_bytes)?;
     if let Some(wanted) = fits(found) {
         // Not what was asked for: nothing of it stays.
-        let _ = fs::remove_file(&beside);
         return Err(NotStaged::Digest { tag: tag.clone(), path: source.to_owned(), found, wanted });
     }
-    fs::rename(&beside, &place).map_err(file("move into place", &place))?;
-    durable::flush_directory_of(&place).map_err(file("flush the directory of", &place))?;
+    made.replace().map_err(file("move into place", &place))?;
     durable::flush_directory_of(directory).map_err(file("flush the directory of", directory))?;
     Ok(found)
 }
@@ -112,23 +154,28 @@ pub fn remove(directory: &Path) -> Result<(), NotStaged> {
 }
 
 fn digest_of(path: &Path) -> Result<Digest, NotStaged> {
-    let mut from = File::open(path).map_err(file("read", path))?;
+    let mut from = small::open(path).map_err(file("read", path))?;
     pour(&mut from, &mut io::sink()).map_err(file("read", path))
 }
 
-fn copy(source: &Path, to: &Path) -> Result<Digest, NotStaged> {
-    let mut from = File::open(source).map_err(file("read the artifact", source))?;
-    let mode = from.metadata().map_err(file("read the artifact", source))?.permissions().mode();
-    let mut into = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(mode & 0o777)
-        .open(to)
-        .map_err(file("write", to))?;
-    let digest = pour(&mut from, &mut into).map_err(file("copy the artifact to", to))?;
-    into.sync_all().map_err(file("write", to))?;
-    Ok(digest)
+/// Copies an artifact beside its place, with the permissions that it has. One that grows meanwhile is cut off behind
+/// the limit, and is too large.
+fn copy(source: &Path, place: &Path, most: u64) -> Result<(Made, Digest), NotStaged> {
+    let from = small::open(source).map_err(file("read the artifact", source))?;
+    let metadata = from.metadata().map_err(file("read the artifact", source))?;
+    let too_large = || NotStaged::TooLarge { path: source.to_owned(), most };
+    if metadata.len() > most {
+        return Err(too_large());
+    }
+    let mut made =
+        Made::begin(place, metadata.permissions().mode() & 0o777).map_err(file("write beside", place))?;
+    let mut from = from.take(most + 1);
+    let digest = pour(&mut from, &mut made.file).map_err(file("copy the artifact to", place))?;
+    if from.limit() == 0 {
+        return Err(too_large());
+    }
+    made.file.sync_all().map_err(file("write", place))?;
+    Ok((made, digest))
 }
 
 fn pour(from: &mut impl Read, into: &mut impl Write) -> io::Result<Digest> {
@@ -148,6 +195,7 @@ fn pour(from: &mut impl Read, into: &mut impl Write) -> io::Result<Digest> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
 
     #[test]
     fn only_what_was_asked_for_is_staged() {
@@ -174,5 +222,32 @@ mod tests {
         remove(&place).unwrap();
         fs::remove_file(&source).unwrap();
         assert!(stage(&place, &tag, &artifact, Some(good)).unwrap_err().to_string().contains("pantry"));
+    }
+
+    #[test]
+    fn artifact_that_is_no_regular_file_or_too_large_is_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let (source, tag) = (room.path().join("pantry"), "pantry-1".parse::<ReleaseTag>().unwrap());
+        let place = directory(room.path(), &tag);
+        let artifact: Artifact =
+            toml::from_str(&format!("source = {source:?}\nversion = 1\nmax_bytes = 4\n")).unwrap();
+        let refused = || {
+            let refused = stage(&place, &tag, &artifact, None).unwrap_err().to_string();
+            assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "something of it stayed");
+            refused
+        };
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &source, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(refused().contains("it is no regular file but Fifo"));
+        for other in ["/dev/zero", "/"] {
+            fs::remove_file(&source).unwrap();
+            std::os::unix::fs::symlink(other, &source).unwrap();
+            assert!(refused().contains("it is no regular file"), "{other}");
+        }
+        fs::remove_file(&source).unwrap();
+        fs::write(&source, "12345").unwrap();
+        assert!(refused().contains("is larger than 4 bytes"));
+        fs::write(&source, "1234").unwrap();
+        assert_eq!(stage(&place, &tag, &artifact, None).unwrap(), Digest::of(b"1234"));
     }
 }

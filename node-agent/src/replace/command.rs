@@ -21,7 +21,9 @@ const AFTERWARDS: Duration = Duration::from_millis(200);
 pub struct Done {
     /// Whether it said so by its exit code.
     pub success: bool,
-    /// Its exit code, or the signal that ended it.
+    /// Its exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// Its exit code, or the signal that ended it, for people.
     pub ending: String,
     /// What it printed.
     pub stdout: Vec<u8>,
@@ -130,7 +132,13 @@ async fn follow(
     }
     drop(output);
     group.forget();
-    Ok(Done { success: ended.success(), ending: ended.to_string(), stdout: out, stderr: err })
+    Ok(Done {
+        success: ended.success(),
+        code: ended.code(),
+        ending: ended.to_string(),
+        stdout: out,
+        stderr: err,
+    })
 }
 
 async fn keep(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {

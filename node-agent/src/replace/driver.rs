@@ -9,7 +9,9 @@ use crate::config::settings::{self, Hooks, Node};
 use crate::directive::phase::Target;
 use crate::directive::seen::Hook;
 use crate::journal::Started;
+use crate::link::Chain;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tidegate_proto::{Digest, NodeId, ReleaseTag};
 
 /// How the code of one service is replaced.
@@ -75,11 +77,8 @@ impl Driver {
         }
     }
 
-    /// What the configuration says of a release, where its artifact is a file that can be copied.
+    /// What the configuration says of a release: it can be brought without a directive.
     pub fn configured(&self, tag: &ReleaseTag) -> Option<Target> {
-        if matches!(&self.kind, Kind::Command(Hooks { stage: Some(_), .. })) {
-            return None;
-        }
         self.service.artifacts.get(tag).map(|artifact| Target::of_artifact(tag, artifact))
     }
 
@@ -87,26 +86,53 @@ impl Driver {
     pub async fn stage(&self, target: &Target) -> Result<Digest, NotStaged> {
         let directory = artifact::directory(&self.home, &target.tag);
         if let Kind::Command(Hooks { stage: Some(hook), timeout, .. }) = &self.kind {
-            std::fs::create_dir_all(&directory).map_err(|source| NotStaged::File {
-                doing: "make the directory",
-                path: directory.clone(),
-                source,
-            })?;
-            let argv = self.filled(hook, target);
-            let staging = hook::Hooks::staging(&self.home);
-            let done = staging.run("stage", &argv, *timeout).await;
-            let done = done.map_err(|e| NotStaged::Hook(e.to_string()))?;
-            if !done.success {
-                return Err(NotStaged::Hook(done.words()));
-            }
-            let wanted = target.sha256.ok_or_else(|| NotStaged::Unknown(target.tag.clone()))?;
-            self.verify(target).await?;
-            return Ok(wanted);
+            return self.stage_by_hook(target, &directory, hook, *timeout).await;
         }
         let known = self.service.artifacts.get(&target.tag).cloned();
         let artifact = known.ok_or_else(|| NotStaged::Unknown(target.tag.clone()))?;
         let (tag, wanted) = (target.tag.clone(), target.sha256);
         blocking(move || artifact::stage(&directory, &tag, &artifact, wanted)).await
+    }
+
+    /// Runs the stage hook and verifies what it brought: by the digest that the directive or the configuration names, else
+    /// by the one that the hook prints. Nothing is verified only where this node's own configuration declares so.
+    async fn stage_by_hook(
+        &self,
+        target: &Target,
+        directory: &Path,
+        hook: &[String],
+        limit: Duration,
+    ) -> Result<Digest, NotStaged> {
+        let (tag, service) = (target.tag.clone(), self.service.name.clone());
+        let pinned = self.service.artifacts.get(&tag).and_then(|artifact| artifact.sha256);
+        let asked = target.sha256.or(pinned);
+        match (asked, pinned) {
+            (Some(Digest::ABSENT), pinned) if pinned != Some(Digest::ABSENT) => {
+                return Err(NotStaged::NotDeclared { tag, service });
+            }
+            (Some(wanted), Some(pinned)) if !pinned.is_absent() && wanted != pinned => {
+                return Err(NotStaged::Pinned { tag, wanted, pinned });
+            }
+            _ => {}
+        }
+        std::fs::create_dir_all(directory).map_err(|source| NotStaged::File {
+            doing: "make the directory",
+            path: directory.to_owned(),
+            source,
+        })?;
+        let argv = self.filled(hook, target);
+        let done = hook::Hooks::staging(&self.home).run("stage", &argv, limit).await;
+        let done = done.map_err(|e| NotStaged::Hook(Chain(&e).to_string()))?;
+        if !done.success {
+            return Err(NotStaged::Hook(done.words()));
+        }
+        if asked == Some(Digest::ABSENT) {
+            return Ok(Digest::ABSENT);
+        }
+        let wanted = asked.or_else(|| printed_digest(&done.stdout));
+        let wanted = wanted.ok_or(NotStaged::NoDigest { tag, service })?;
+        self.verify(&Target { sha256: Some(wanted), ..target.clone() }).await?;
+        Ok(wanted)
     }
 
     /// Verifies the code of a release that is there, where a digest is asked for.
@@ -182,6 +208,18 @@ impl Driver {
         }
     }
 
+    /// Whether the status hook says that the service does not run, by the exit codes of init scripts (1 to 3). Anything else,
+    /// and no hook, is no answer.
+    pub async fn has_ended(&self, limit: Duration) -> bool {
+        let Kind::Command(Hooks { status: Some(hook), .. }) = &self.kind else { return false };
+        let fill = |word: &String| {
+            word.replace("{node}", self.node.as_str()).replace("{service}", self.service.name.as_str())
+        };
+        let argv: Vec<String> = hook.iter().map(fill).collect();
+        let done = command::run(&argv, limit).await;
+        done.is_ok_and(|done| matches!(done.code, Some(1..=3)))
+    }
+
     /// Kills the start hook of which nobody saw the end.
     pub async fn end_hook(&self) -> std::io::Result<()> {
         hook::Hooks::moving(&self.home).end().await
@@ -211,6 +249,14 @@ impl Driver {
     }
 }
 
+/// The digest that a stage hook prints as its last line, also with a file name after it, as `sha256sum` does.
+fn printed_digest(stdout: &[u8]) -> Option<Digest> {
+    let text = String::from_utf8_lossy(stdout);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    let digest: Digest = last.split_whitespace().next()?.parse().ok()?;
+    (!digest.is_absent()).then_some(digest)
+}
+
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, NotStaged> + Send + 'static,
 ) -> Result<T, NotStaged> {
@@ -221,4 +267,20 @@ async fn blocking<T: Send + 'static>(
             source: std::io::Error::other(e),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_digest_is_the_first_word_of_the_last_line() {
+        let digest = Digest::of(b"code");
+        for text in [format!("{digest}"), format!("fetched\n{digest}  service.json\n\n")] {
+            assert_eq!(printed_digest(text.as_bytes()), Some(digest), "{text}");
+        }
+        for text in [String::new(), format!("{digest}\ndone\n"), "0".repeat(64)] {
+            assert_eq!(printed_digest(text.as_bytes()), None, "{text}");
+        }
+    }
 }

@@ -7,8 +7,9 @@ use crate::config::settings::Process;
 use crate::directive::phase::Target;
 use crate::directive::seen::Alive;
 use crate::journal::Started;
+use crate::place::Place;
 use rustix::process::{Pid, Signal};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -100,7 +101,7 @@ impl ServiceProcess {
         if let Some(parent) = self.log.parent() {
             fs::create_dir_all(parent).map_err(failed("make the directory", parent))?;
         }
-        let log = OpenOptions::new().append(true).create(true).open(&self.log);
+        let log = Place::of(&self.log).and_then(|place| place.append());
         let log = log.map_err(failed("open the log", &self.log))?;
         let second = log.try_clone().map_err(failed("open the log", &self.log))?;
         let lock = self.lock.take(target.tag.as_str()).map_err(failed("lock", directory))?;

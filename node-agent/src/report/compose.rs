@@ -5,6 +5,7 @@ use crate::directive::phase::Phase;
 use crate::directive::seen::{Alive, Seen};
 use crate::directive::timers::Timers;
 use crate::journal::Journal;
+use crate::report::readiness;
 use std::collections::BTreeMap;
 use tidegate_proto::ReleaseTag;
 use tidegate_proto::record::directive::Disposition;
@@ -58,5 +59,6 @@ fn abilities(service: &Service) -> Abilities {
         replace: service.driver.as_ref().map(|driver| driver.word().into()),
         drain: Some(drain.into()),
         artifacts: service.artifacts.keys().cloned().collect(),
+        ready_by_health: readiness::is_judged_by_health_url(service),
     }
 }

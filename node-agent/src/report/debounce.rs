@@ -16,6 +16,11 @@ impl Debounce {
         Self { needed, health: Health::Unknown, against: 0 }
     }
 
+    /// What is known so far: an answer that says nothing changes nothing.
+    pub fn known(&self) -> Health {
+        self.health
+    }
+
     /// Takes an answer in. The first one counts at once.
     pub fn take_in(&mut self, ready: bool) -> Health {
         let answer = if ready { Health::Healthy } else { Health::Unhealthy };

@@ -1,20 +1,27 @@
 //! One look at an instance: every question that its phase needs, in the order that a drain's evidence asks for.
 
 use super::debounce::Debounce;
-use super::probe;
+use super::{probe, readiness, said};
 use crate::config::Service;
 use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Seen, Url};
+use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Said, Seen, Url};
 use crate::drain::disable_file::Hand;
 use crate::drain::{balancer, in_flight};
 use crate::fetch::{self, NoAnswer};
 use crate::replace::driver::Driver;
+use bytes::Bytes;
 use http::StatusCode;
 use std::time::{Duration, Instant};
 use tidegate_proto::record::report::Health;
 
 /// At rest, balancers are asked this often: often enough to see one come back that was restarted.
 const BALANCERS_AT_REST: Duration = Duration::from_secs(5);
+
+/// How often the status hook is asked.
+const STATUS: Duration = Duration::from_secs(1);
+
+/// So many equal answers of the status hook count: a supervisor may be between two attempts.
+const ENDED: u32 = 2;
 
 /// What was answered.
 #[derive(Debug, Clone)]
@@ -27,6 +34,12 @@ pub struct Look {
     pub probe: Probed,
     /// Readiness, undebounced.
     pub ready: bool,
+    /// That answer comes from the disable-file.
+    pub masked: bool,
+    /// The status hook has said more than once that the service does not run.
+    pub gone: bool,
+    /// What the addresses answered, in words.
+    pub said: Said,
     /// Health, debounced.
     pub health: Health,
     /// The disable-file.
@@ -47,13 +60,16 @@ pub struct Observer {
     driver: Option<Driver>,
     health: Debounce,
     balancers_at: Option<Instant>,
+    status_at: Option<Instant>,
+    /// How often in a row the status hook has said that the service does not run.
+    ended: u32,
 }
 
 impl Observer {
     /// Nothing seen yet.
     pub fn new(service: Service, hand: Hand, driver: Option<Driver>) -> Self {
         let health = Debounce::new(service.debounce);
-        Self { service, hand, driver, health, balancers_at: None }
+        Self { service, hand, driver, health, balancers_at: None, status_at: None, ended: 0 }
     }
 
     /// Looks, as the phase asks for.
@@ -63,9 +79,14 @@ impl Observer {
         let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
         let (probe, ready, url) = tokio::join!(
             probe::ask(&self.service.probe, limit),
-            ask(&self.service.ready_url, limit),
-            ask(&self.service.health_url, limit),
+            fetch::get(&self.service.ready_url, limit),
+            fetch::get(&self.service.health_url, limit),
         );
+        let said = Said { ready: said::words(&ready), health: said::words(&url) };
+        let masked = ready
+            .as_ref()
+            .is_ok_and(|(status, body)| readiness::is_masked(&self.service, file, *status, body));
+        let (ready, url) = (Answer::from(&ready), Answer::from(&url));
         let alive = match process {
             // Nothing holds the lock, and yet it answers: it was started by other means.
             Some(Alive::No) if matches!(ready, Answer::Status(_)) => Alive::Yes,
@@ -76,7 +97,7 @@ impl Observer {
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
         let is_ready = ready == Answer::Status(StatusCode::OK);
-        let health = self.health.take_in(is_ready);
+        let health = if masked { self.health.known() } else { self.health.take_in(is_ready) };
         let url = match url {
             Answer::Status(StatusCode::OK) => Url::Good,
             Answer::Status(StatusCode::SERVICE_UNAVAILABLE) => Url::Unavailable,
@@ -90,7 +111,36 @@ impl Observer {
             (Some(how), Phase::Draining) if alive != Alive::No => in_flight::count(how, limit).await,
             _ => InFlight::NotAsked,
         };
-        Look { now, alive, probe, ready: is_ready, health, file, url, balancers, in_flight }
+        let gone = self.ask_status(phase, alive, now).await;
+        Look {
+            now,
+            alive,
+            probe,
+            ready: is_ready,
+            masked,
+            gone,
+            said,
+            health,
+            file,
+            url,
+            balancers,
+            in_flight,
+        }
+    }
+
+    /// Asks the status hook about a service that was started and does not listen; says whether it has denied often enough
+    /// that the service runs.
+    async fn ask_status(&mut self, phase: &Phase, alive: Alive, now: Instant) -> bool {
+        let driver = self.driver.as_ref().filter(|_| *phase == Phase::Verifying && alive == Alive::Silent);
+        let Some(driver) = driver else {
+            self.ended = 0;
+            return false;
+        };
+        if self.status_at.is_none_or(|at| now.duration_since(at) >= STATUS) {
+            self.status_at = Some(now);
+            self.ended = if driver.has_ended(self.service.timeout).await { self.ended + 1 } else { 0 };
+        }
+        self.ended >= ENDED
     }
 
     async fn ask_balancers(&mut self, phase: &Phase, file: DisableFile, now: Instant) -> Balancers {
@@ -136,12 +186,14 @@ enum Answer {
     Late,
 }
 
-async fn ask(url: &crate::config::address::Url, limit: Duration) -> Answer {
-    match fetch::get(url, limit).await {
-        Ok((status, _)) => Answer::Status(status),
-        Err(NoAnswer::Refused { .. }) => Answer::Nobody,
-        // A connection that was cut says nothing about who runs.
-        Err(_) => Answer::Late,
+impl From<&Result<(StatusCode, Bytes), NoAnswer>> for Answer {
+    fn from(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> Self {
+        match answer {
+            Ok((status, _)) => Self::Status(*status),
+            Err(NoAnswer::Refused { .. }) => Self::Nobody,
+            // A connection that was cut says nothing about who runs.
+            Err(_) => Self::Late,
+        }
     }
 }
 

@@ -5,8 +5,12 @@ use crate::config::settings::Probe;
 use crate::directive::seen::Probed;
 use crate::fetch::{self, NoAnswer};
 use crate::replace::command;
+use crate::small;
 use std::time::Duration;
 use tidegate_proto::ServiceVersion;
+
+/// The largest file that can hold a version, in bytes.
+const MAX_FILE: usize = 64 * 1024;
 
 /// Asks once.
 pub async fn ask(probe: &Probe, limit: Duration) -> Probed {
@@ -16,11 +20,16 @@ pub async fn ask(probe: &Probe, limit: Duration) -> Probed {
             Err(NoAnswer::Late { .. }) => Probed::Late,
             Err(e) => Probed::Failed(e.to_string()),
         },
-        Probe::File(path) => match tokio::time::timeout(limit, tokio::fs::read(path)).await {
-            Ok(Ok(bytes)) => read(&bytes, &path.display().to_string()),
-            Ok(Err(e)) => Probed::Failed(format!("could not read {}: {e}", path.display())),
-            Err(_) => Probed::Late,
-        },
+        Probe::File(path) => {
+            let (file, shown) = (path.as_path().to_owned(), path.display());
+            let reading = tokio::task::spawn_blocking(move || small::read(&file, MAX_FILE));
+            match tokio::time::timeout(limit, reading).await {
+                Ok(Ok(Ok(bytes))) => read(&bytes, &shown.to_string()),
+                Ok(Ok(Err(e))) => Probed::Failed(format!("could not read {shown}: {e}")),
+                Ok(Err(e)) => Probed::Failed(format!("could not read {shown}: {e}")),
+                Err(_) => Probed::Late,
+            }
+        }
         Probe::Command(argv) => match command::run(argv, limit).await {
             Ok(done) if done.success => read(&done.stdout, &argv[0]),
             Ok(done) => Probed::Failed(format!("{}: {}", argv[0], done.words())),

@@ -219,7 +219,7 @@ mod tests {
 
     fn done(stdout: &[u8], stderr: &[u8]) -> Done {
         let ending = "exit status: 3".to_owned();
-        Done { success: false, ending, stdout: stdout.to_vec(), stderr: stderr.to_vec() }
+        Done { success: false, code: None, ending, stdout: stdout.to_vec(), stderr: stderr.to_vec() }
     }
 
     #[test]

@@ -15,6 +15,9 @@ fn group() -> GroupName {
     "edge".parse().unwrap()
 }
 
+/// On how many pages an update stands.
+const PAGES: u32 = 3;
+
 fn request(x: u64) -> UpdateRequest {
     serde_json::from_value(json!({"document": {"x": x}, "pattern": "rolling"})).unwrap()
 }
@@ -31,7 +34,6 @@ async fn write(world: &World, current: Option<u64>, update: Option<(u64, u32)>) 
         let key = Key::Document(group(), version(number).generation);
         commit = commit.put(key, Document { document });
     }
-    const PAGES: u32 = 3;
     let running = update.map(|(number, batch)| {
         let request = request(number);
         GroupUpdate {
@@ -181,4 +183,29 @@ async fn a_file_that_cannot_be_written_is_told_of() {
     let said = wait_for_word(&world, 1).await;
     assert!(!said.success && said.failure.as_ref().is_some_and(|kind| kind.as_str() == "file"), "{said:?}");
     assert!(hooks(&world).is_empty(), "no hook without its file");
+}
+
+/// The update has ended between this node's read of the group's record and its read of the page: the record says that the
+/// update runs, the page is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn update_that_ends_between_two_reads_shows_no_former_document() {
+    let world = world_with("true").await;
+    write(&world, Some(1), None).await;
+    let agent = world.agent();
+    wait_for_hooks(&world, &["1"]).await;
+    write(&world, Some(1), Some((2, 1))).await;
+    assert!(wait_for_word(&world, 2).await.success);
+    agent.kill();
+
+    let store = &world.store.store;
+    store.commit(&Commit::new().delete(Key::Exposed(group(), page_of(&node(), PAGES)))).await.unwrap();
+    let _again = world.agent();
+    let kept = || async { world.log().contains("keeps the document that it has") };
+    wait_for("a look at a record without its page", &world, kept, |kept| *kept).await;
+    assert_eq!((file(&world), hooks(&world)), (Some(json!({"x": 2})), vec!["1".to_owned(), "2".to_owned()]));
+
+    write(&world, Some(2), None).await;
+    write(&world, Some(2), Some((3, 1))).await;
+    assert!(wait_for_word(&world, 3).await.success);
+    assert_eq!(hooks(&world), ["1", "2", "3"], "each document once, and none again");
 }

@@ -5,7 +5,7 @@ use crate::world::store::{directive, release};
 use crate::world::{CALLED, World, service, wait_for};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Rotation, Step};
-use tidegate_proto::{Digest, Revision, Span};
+use tidegate_proto::{Digest, Release, Revision, Span};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn staged_drained_replaced_and_the_old_code_removed() {
@@ -42,6 +42,31 @@ async fn staged_drained_replaced_and_the_old_code_removed() {
     world.store.wait_for_report(&world, "the old one removed", |r| r.staged == [new.tag.clone()]).await;
     assert!(!world.path().join("state/pantry/releases/pantry-1").exists());
     assert!(world.path().join("state/pantry/releases/pantry-2/service.json").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_that_is_terminated_does_not_wait_for_a_copy() {
+    let (world, mut agent) = standing().await;
+    // 3 GiB without a block on the disk: hashing it takes far longer than the agent may take to end.
+    let source = std::fs::File::create(world.artifact(2)).unwrap();
+    source.set_len(3 << 30).unwrap();
+    let new = Release { sha256: Digest::of(b"never compared"), ..release(&world, 1) };
+    let new = Release { tag: "pantry-2".parse().unwrap(), ..new };
+    world
+        .store
+        .direct(directive(Disposition::Serve { returning: false }, vec![release(&world, 1), new]))
+        .await;
+    let directory = world.path().join("state/pantry/releases/pantry-2");
+    let names = || {
+        let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    wait_for("the copy is under way", &world, || async { names() }, |names| !names.is_empty()).await;
+    agent.terminate();
+    assert!(agent.wait().await.success());
+    let [left] = &names()[..] else { panic!("{:?}", names()) };
+    assert!(left.ends_with(".tidegate-new"), "the copy was waited for: {left}");
+    assert!(directory.join(left).metadata().unwrap().len() < 3 << 30);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

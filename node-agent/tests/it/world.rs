@@ -39,6 +39,10 @@ pub struct World {
     pub stats: String,
     /// How code is replaced, where not as a process of the agent.
     pub driver: Option<String>,
+    /// Where readiness is asked.
+    pub ready: &'static str,
+    /// What the configuration says of the sha256 of version 1.
+    pub sha256: Option<String>,
 }
 
 impl World {
@@ -50,7 +54,19 @@ impl World {
         let balancer = Balancer::start(&room.path().join("stats.sock"), port).await;
         let (top, login, more) = (String::new(), String::new(), String::new());
         let stats = "stats.sock".to_owned();
-        let world = Self { room, store, balancer, port, top, login, more, stats, driver: None };
+        let world = Self {
+            room,
+            store,
+            balancer,
+            port,
+            top,
+            login,
+            more,
+            stats,
+            driver: None,
+            ready: "ready",
+            sha256: None,
+        };
         for version in 1..=3 {
             service::write_release(&world.artifact(version), version, port, world.path(), &disable);
         }
@@ -113,7 +129,7 @@ endpoints = ["http://{store}"]
 {login}
 [service.pantry]
 probe = {{ http = "http://127.0.0.1:{port}/version", pointer = "/version" }}
-ready_url = "http://127.0.0.1:{port}/ready"
+ready_url = "http://127.0.0.1:{port}/{ready}"
 health_url = "http://127.0.0.1:{port}/healthcheck"
 disable_file = "{room}/disable"
 interval = "100ms"
@@ -129,6 +145,7 @@ backend = "pantry"
 server = "n1"
 "#,
             top = self.top,
+            ready = self.ready,
             login = self.login,
             more = self.more,
             stats = self.stats,
@@ -140,6 +157,9 @@ server = "n1"
                 "[service.pantry.artifact.\"pantry-{version}\"]\nsource = {:?}\nversion = {version}\n",
                 self.artifact(version)
             );
+            if let Some(sha256) = self.sha256.as_ref().filter(|_| version == 1) {
+                text += &format!("sha256 = {sha256:?}\n");
+            }
         }
         text
     }

@@ -30,8 +30,12 @@ pub struct ReleaseRequest {
     /// Goes out to a share of starts first; absent = as the stream's settings say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<Canary>,
-    /// The pull request that it was built for, where streams are grouped by that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The pull request that it was built for, where streams are grouped by that: its number, or its branch.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "super::pull_request::maybe"
+    )]
     pub pull_request: Option<GroupLabel>,
     /// The group that it belongs to, where streams are grouped by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

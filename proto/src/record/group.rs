@@ -7,7 +7,7 @@
 use super::{Body, Timestamp};
 use crate::metadata::{MetadataGeneration, UpdateTerms};
 use crate::spec::Strategy;
-use crate::{Digest, NodeId, ServiceName};
+use crate::{Digest, NodeId, ServiceName, mutant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,12 +166,32 @@ pub fn page_of(node: &NodeId, pages: u32) -> u32 {
     u32::from_be_bytes([a, b, c, d]) % pages.max(1)
 }
 
-/// What an instance is served of a group: exposed to the update that runs, or not. `page` is its page of that update, as far
-/// as it can be read; one that is of another update exposes nobody.
-pub fn served(group: &Group, page: Option<&ExposedPage>, node: &NodeId) -> Option<DocumentVersion> {
-    let exposed = group.update.as_ref().filter(|update| {
-        let page = page.filter(|page| page.generation == update.to.generation);
-        page.and_then(|page| page.members.get(node)).is_some_and(|batch| *batch <= update.batch)
-    });
-    exposed.map(|update| update.to).or(group.current)
+/// The page of the update that runs is missing, unreadable, or of another update. A reader that reads the group's record
+/// and then the page finds this when the update has ended in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the page of generation {0} that says which instances are exposed is missing, unreadable or of another update"
+)]
+pub struct ExposureUnknown(pub MetadataGeneration);
+
+/// What an instance is served of a group: the document of the update that runs if it is exposed, else the current one; none
+/// = there is no document yet. `page` is the instance's page of that update.
+///
+/// # Errors
+/// [`ExposureUnknown`] while an update runs and `page` is not of it. Then the instance keeps the document that it has: the
+/// current one may be the former of what it was served already.
+pub fn served(
+    group: &Group,
+    page: Option<&ExposedPage>,
+    node: &NodeId,
+) -> Result<Option<DocumentVersion>, ExposureUnknown> {
+    let Some(update) = &group.update else { return Ok(group.current) };
+    let Some(page) = page.filter(|page| page.generation == update.to.generation) else {
+        if mutant::is("exposure-is-guessed") {
+            return Ok(group.current);
+        }
+        return Err(ExposureUnknown(update.to.generation));
+    };
+    let is_exposed = page.members.get(node).is_some_and(|batch| *batch <= update.batch);
+    Ok(if is_exposed { Some(update.to) } else { group.current })
 }

@@ -25,4 +25,5 @@ pub struct Inventory {
 
 impl Body for Inventory {
     const SCHEMA: u32 = 1;
+    const MAX_BYTES: usize = 16 * 1024;
 }

@@ -119,6 +119,7 @@ impl Report {
 
 impl Body for Report {
     const SCHEMA: u32 = 1;
+    const MAX_BYTES: usize = 64 * 1024;
 }
 
 /// Whether an instance can serve.
@@ -228,4 +229,8 @@ pub struct Abilities {
     /// The releases that this agent knows an artifact for.
     #[serde(default)]
     pub artifacts: Vec<ReleaseTag>,
+    /// Its readiness URL is its health URL, which answers 503 while the disable-file is there: readiness is not known
+    /// before the instance is shown. Absent = they differ, or an older agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ready_by_health: bool,
 }

@@ -27,4 +27,5 @@ pub struct Signal {
 
 impl Body for Signal {
     const SCHEMA: u32 = 2;
+    const MAX_BYTES: usize = 16 * 1024;
 }

@@ -96,6 +96,10 @@ pub struct Head {
     /// Of how many starts, while it is in canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<Fraction>,
+    /// Whether the places of computes in this canary are salted with stream and revision. Absent = no: it began before
+    /// places were salted, and its share stays as it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub salted: bool,
     /// Whether it answers, as last told; none = nobody has said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<bool>,
@@ -125,6 +129,7 @@ impl Head {
         Self {
             release,
             fraction: None,
+            salted: false,
             available: None,
             on_trial: false,
             available_ms: 0,

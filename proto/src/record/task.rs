@@ -117,7 +117,11 @@ impl TaskResult {
 
 impl Body for TaskResult {
     const SCHEMA: u32 = 1;
+    const MAX_BYTES: usize = 32 * 1024;
 }
+
+/// The most results of one node that are read; an agent has few, because each belongs to a task.
+pub const MAX_RESULTS_OF_NODE: usize = 1000;
 
 /// How far a task is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

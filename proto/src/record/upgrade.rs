@@ -53,7 +53,8 @@ pub struct Upgrade {
     /// Milliseconds spent in this phase, as last stored.
     #[serde(default)]
     pub phase_ms: u64,
-    /// How many instances were done when `stalled_ms` last began anew.
+    /// How many instances were done when `stalled_ms` last began anew; of an upgrade that is over, when it ended (0 in
+    /// records of earlier versions).
     #[serde(default)]
     pub done: u32,
     /// The time table: phases that were left, in order.

@@ -50,6 +50,15 @@ impl Window {
 
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}, {}]", self.floor, self.ceiling)
+        f.write_str(&shown(self.floor.get(), self.ceiling.get()))
+    }
+}
+
+/// A window in words: `[1, 2]`, `2 and above` where no version is too high, `any` where none is too low either.
+pub fn shown(floor: u32, ceiling: u32) -> String {
+    match (floor == ServiceVersion::ABSENT.get(), ceiling == ServiceVersion::MAX.get()) {
+        (true, true) => "any".to_owned(),
+        (false, true) => format!("{floor} and above"),
+        _ => format!("[{floor}, {ceiling}]"),
     }
 }

@@ -114,9 +114,18 @@ fn a_report_without_a_version_is_at_1_and_null_is_unknown() {
 fn hostile_records_are_malformed_and_nothing_worse() {
     let key = key_of(Kind::Report);
     let decode = |bytes: &[u8]| Value::decode(&key, bytes).unwrap_err();
-    assert_eq!(decode(&vec![b' '; MAX_RECORD_BYTES + 1]), Malformed::Oversized(MAX_RECORD_BYTES + 1));
+    let too_large = |kind: Kind, allowed: usize| {
+        let bytes = vec![b' '; allowed + 1];
+        let refused = Value::decode(&key_of(kind), &bytes).unwrap_err();
+        assert_eq!(refused, Malformed::Oversized { bytes: allowed + 1, allowed }, "{kind:?}");
+    };
+    too_large(Kind::Upgrade, MAX_RECORD_BYTES);
+    for (kind, kib) in [(Kind::Report, 64), (Kind::TaskResult, 32), (Kind::Inventory, 16), (Kind::Signal, 16)]
+    {
+        too_large(kind, kib * 1024);
+    }
     assert_eq!(decode(b"{\"schema\": 1, \"x\": \"\xff\"}"), Malformed::Encoding);
-    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!("{}{}", "[".repeat(30_000), "]".repeat(30_000));
     for text in ["", "null", "[]", "1", "{}", "{\"schema\":\"1\"}", &deep] {
         assert!(matches!(decode(text.as_bytes()), Malformed::Shape(_)), "{}", &text[..text.len().min(40)]);
     }
@@ -216,9 +225,9 @@ fn the_largest_update_of_metadata_is_one_transaction() {
 }
 
 #[test]
-fn an_instance_finds_its_page_and_a_page_of_another_update_exposes_nobody() {
+fn instance_is_served_by_its_page_and_by_no_other() {
     use tidegate_proto::metadata::MetadataGeneration;
-    use tidegate_proto::record::group::{ExposedPage, page_of, served};
+    use tidegate_proto::record::group::{ExposedPage, ExposureUnknown, page_of, served};
     let json = files().into_iter().find(|(_, name, _)| name == "groups.1").unwrap().2;
     let Ok(Value::Group(group)) = Value::decode(&key_of(Kind::Group), &serde_json::to_vec(&json).unwrap())
     else {
@@ -230,12 +239,14 @@ fn an_instance_finds_its_page_and_a_page_of_another_update_exposes_nobody() {
         members: [(node.clone(), 1), ("n2".parse().unwrap(), 2)].into(),
     };
     let generation = |page: Option<&ExposedPage>, node: &str| {
-        served(&group.body, page, &node.parse().unwrap()).unwrap().generation.get()
+        served(&group.body, page, &node.parse().unwrap()).map(|served| served.unwrap().generation.get())
     };
-    assert_eq!((generation(Some(&page), "n1"), generation(Some(&page), "n2")), (7, 6));
-    assert_eq!((generation(Some(&page), "n3"), generation(None, "n1")), (6, 6), "not drawn; not known");
+    assert_eq!((generation(Some(&page), "n1"), generation(Some(&page), "n2")), (Ok(7), Ok(6)));
+    assert_eq!(generation(Some(&page), "n3"), Ok(6), "not drawn");
+    let unknown = Err(ExposureUnknown(page.generation));
+    assert_eq!(generation(None, "n1"), unknown, "no page");
     page.generation = MetadataGeneration::new(6).unwrap();
-    assert_eq!(generation(Some(&page), "n1"), 6);
+    assert_eq!(generation(Some(&page), "n1"), unknown, "a page of another update");
     assert_eq!((page_of(&node, 0), page_of(&node, 1)), (0, 0));
     assert!((2..50).all(|pages| page_of(&node, pages) < pages));
 }

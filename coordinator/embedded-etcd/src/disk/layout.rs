@@ -30,7 +30,7 @@ pub(crate) const FILE: &str = "store.redb";
 const LAYOUT: u64 = 1;
 
 /// Memory that redb may use as a cache. Everything is held in our own memory, so that this serves writing alone.
-const CACHE_BYTES: usize = 16 << 20;
+pub(crate) const CACHE_BYTES: usize = 16 << 20;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const SETTLED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("settled");

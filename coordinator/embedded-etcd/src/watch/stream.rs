@@ -85,6 +85,11 @@ pub(crate) async fn run(
                 return;
             }
             () = session.outbox.closed() => return,
+            // A stream without messages looks like a store without changes, so it ends with an error and its client asks again.
+            fault = session.engine.durable().faulty() => {
+                drop(session.outbox.try_send(Err(fault.refusal().into())));
+                return;
+            }
             request = requests.next() => match request {
                 Some(Ok(request)) => session.take(request).await,
                 Some(Err(_)) | None => return,

@@ -30,6 +30,7 @@ use crate::moment::Moment;
 use crate::reason::Reason;
 use crate::stream::change::{Change, Told};
 use tidegate_proto::commit::Commit;
+use tidegate_proto::compute::DEFAULT_STREAM;
 use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, StreamName};
 
@@ -70,7 +71,10 @@ fn find<'a>(fleet: &'a Fleet, name: &StreamName) -> Result<&'a Stored<Stream>, R
     readable(fleet, name)?;
     fleet.stream(name).ok_or_else(|| Refusal {
         kind: RefusalKind::NotFound,
-        message: format!("there is no release stream {name}: the first release that is created makes it"),
+        message: format!(
+            "there is no release stream {name}: `tidegate release stream {name} --set FILE` makes it, and the first \
+             release makes {DEFAULT_STREAM}"
+        ),
     })
 }
 

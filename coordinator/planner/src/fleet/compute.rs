@@ -19,6 +19,7 @@ pub(super) struct ComputeRecords {
     signals: BTreeMap<SignalSubject, Signals>,
     tasks: BTreeMap<(NodeId, TaskId), Stored<Task>>,
     results: BTreeMap<(NodeId, TaskId), Stored<TaskResult>>,
+    strays: u64,
 }
 
 /// The words of computes about one canary, with their count kept, because a turn asks for nothing else.
@@ -52,6 +53,23 @@ impl Signals {
 }
 
 impl ComputeRecords {
+    /// Whether a key is of a result that belongs to no task: an agent's user may write any number of them.
+    pub(super) fn is_stray(&self, key: &Key) -> bool {
+        matches!(key, Key::TaskResult(node, id) if !self.tasks.contains_key(&(node.clone(), id.clone())))
+    }
+
+    /// One more of these was seen.
+    pub(super) fn saw_stray(&mut self) {
+        self.strays += 1;
+    }
+
+    /// All of one revision is there: results come before their tasks, in the order of the keys.
+    pub(super) fn loaded(&mut self) {
+        let (tasks, before) = (&self.tasks, self.results.len());
+        self.results.retain(|of, _| tasks.contains_key(of));
+        self.strays += (before - self.results.len()) as u64;
+    }
+
     pub(super) fn put(&mut self, key: Key, value: Value, at: Revision) {
         match (key, value) {
             (Key::Stream(name), Value::Stream(record)) => {
@@ -83,7 +101,11 @@ impl ComputeRecords {
             Key::Evidence(compute, storage) => {
                 self.evidence.remove(&(compute.clone(), storage.clone()));
             }
-            Key::Task(node, id) => drop(self.tasks.remove(&(node.clone(), id.clone()))),
+            Key::Task(node, id) => {
+                let of = (node.clone(), id.clone());
+                self.tasks.remove(&of);
+                self.results.remove(&of);
+            }
             Key::TaskResult(node, id) => drop(self.results.remove(&(node.clone(), id.clone()))),
             Key::Signal(subject, compute) => {
                 if let Some(signals) = self.signals.get_mut(subject) {
@@ -142,6 +164,11 @@ impl Fleet {
     /// What came of a hook.
     pub fn task_result(&self, node: &NodeId, id: &TaskId) -> Option<&Stored<TaskResult>> {
         self.compute.results.get(&(node.clone(), id.clone()))
+    }
+
+    /// How often a result that belongs to no task was seen. None is kept; the leader removes them from the store.
+    pub fn strays(&self) -> u64 {
+        self.compute.strays
     }
 
     /// How many computes told what of a canary.

@@ -225,12 +225,13 @@ impl<'a> Draft<'a> {
                 let what = format!("{left} -> {to}");
                 let ms = self.elapsed().phase_ms;
                 let over = next.is_over();
+                let done = self.service().map_or(0, |service| service.done());
                 let extra = if over { self.release_locks(extra) } else { extra };
                 let entered = move |body: &mut Upgrade| {
                     if left != name {
                         body.timetable.push(PhaseTime { phase: left, ms });
                         body.phase_ms = 0;
-                        body.done = 0;
+                        body.done = if over { u32::try_from(done).unwrap_or(u32::MAX) } else { 0 };
                     }
                     body.stalled_ms = 0;
                     body.phase = next;

@@ -39,6 +39,7 @@ impl Reason {
             }
             Self::NoStorage { .. }
             | Self::ReleaseApproval { .. }
+            | Self::ReleaseFailed { .. }
             | Self::Manual { .. }
             | Self::NoStrategy => "a person",
             Self::Needed { .. } => "a person, by rolling the compute release back or unpinning it first",
@@ -159,7 +160,9 @@ impl Reason {
             Self::CanaryOpen { .. } | Self::NotAvailable { .. } | Self::NoStrategy => {
                 Some(format!("tidegate release promote {revision} --stream {stream}"))
             }
-            Self::ErrandFailed { .. } => Some(format!("tidegate release retry {revision} --stream {stream}")),
+            Self::ErrandFailed { .. } | Self::ReleaseFailed { overtaken: None, .. } => {
+                Some(format!("tidegate release retry {revision} --stream {stream}"))
+            }
             Self::ErrandUnknown { node, task, .. } => {
                 Some(format!("tidegate task settle {node} {task} --outcome succeeded|failed --why …"))
             }

@@ -120,6 +120,13 @@ impl fmt::Display for Reason {
             Self::ReleaseApproval { stream, revision } => {
                 write!(f, "revision {revision} of {stream} waits for a person's approval")
             }
+            Self::ReleaseFailed { why, overtaken: None } => write!(f, "it failed: {why}"),
+            Self::ReleaseFailed { why, overtaken: Some(by) } => {
+                write!(
+                    f,
+                    "it failed ({why}), and revision {by}, which is later, is deployed: create it again"
+                )
+            }
             Self::Manual { tag } => write!(f, "the stream's manual strategy names {tag}, and manual wins"),
             Self::NoStrategy => f.write_str(
                 "the stream's strategy lets nothing out by itself: latest is off, and no tag is named",

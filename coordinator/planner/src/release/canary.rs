@@ -1,20 +1,30 @@
 //! Which release a compute starts with, and when a canary has succeeded or failed.
 //!
 //! # Invariants
-//! A compute has one place among all, whatever the revision: a rising fraction only adds computes, a falling one only
-//! removes some. Unmeasured is not success.
+//! Within one canary a compute has one place among all: a rising fraction only adds computes, a falling one only
+//! removes some. Each canary of each stream has places of its own. Unmeasured is not success.
 
 use crate::fleet::SignalCount;
 use tidegate_proto::compute::Canary;
 use tidegate_proto::record::stream::{Head, Stream};
-use tidegate_proto::{ComputeId, Digest, Fraction, Span};
+use tidegate_proto::{ComputeId, Digest, Fraction, Span, StreamName, mutant};
 
-/// The place of a compute among all of them: 0 to 999,999, by the first eight bytes (big-endian) of the sha256 of
-/// `canary/<compute>`, scaled down.
-pub fn place(compute: &ComputeId) -> u32 {
-    let hash = Digest::of(format!("canary/{compute}").as_bytes());
+/// The place of a compute in a canary: 0 to 999,999, by the first eight bytes (big-endian) of the sha256 of
+/// `canary/<stream>/<revision>/<compute>`, scaled down; of `canary/<compute>` for a canary that began before places
+/// were salted, so that its share stays as it was.
+pub fn place(name: &StreamName, canary: &Head, compute: &ComputeId) -> u32 {
+    let text = match canary.salted && !mutant::is("canary-is-not-salted") {
+        true => format!("canary/{name}/{}/{compute}", canary.release.revision),
+        false => format!("canary/{compute}"),
+    };
+    let hash = Digest::of(text.as_bytes());
     let first = u64::from_be_bytes(std::array::from_fn(|n| hash.as_bytes()[n]));
     ((u128::from(first) * u128::from(Fraction::ALL.millionths())) >> 64) as u32
+}
+
+/// Whether a compute is within the share of a canary.
+pub fn is_within(name: &StreamName, canary: &Head, compute: &ComputeId) -> bool {
+    canary.fraction.is_some_and(|fraction| place(name, canary, compute) < fraction.millionths())
 }
 
 /// What a compute starts with, and by which rule.
@@ -49,15 +59,11 @@ impl StartRule {
 }
 
 /// What a compute starts with; none while nothing was deployed yet.
-pub fn start<'a>(stream: &'a Stream, compute: &ComputeId) -> Option<Start<'a>> {
+pub fn start<'a>(name: &StreamName, stream: &'a Stream, compute: &ComputeId) -> Option<Start<'a>> {
     if let Some(head) = stream.pins.get(compute).and_then(|pin| stream.head(pin.revision)) {
         return Some(Start { head, by: StartRule::Pinned });
     }
-    let canary = stream
-        .canary
-        .as_deref()
-        .filter(|head| head.fraction.is_some_and(|fraction| place(compute) < fraction.millionths()));
-    if let Some(head) = canary {
+    if let Some(head) = stream.canary.as_deref().filter(|head| is_within(name, head, compute)) {
         return Some(Start { head, by: StartRule::Canary });
     }
     stream.deployed.as_deref().map(|head| Start { head, by: StartRule::Deployed })
@@ -98,35 +104,61 @@ pub fn judge(canary: &Canary, count: SignalCount, canary_ms: u64) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn compute(n: usize) -> ComputeId {
         format!("compute-{n}").parse().unwrap()
     }
 
-    #[test]
-    fn a_share_of_computes_is_about_that_share_and_rising_only_adds() {
-        let within = |share: f64| {
-            let fraction = Fraction::new(share).unwrap();
-            (0..10_000).filter(|n| place(&compute(*n)) < fraction.millionths()).collect::<Vec<_>>()
-        };
-        let mut smaller: Vec<usize> = Vec::new();
-        for share in [0.01, 0.05, 0.2, 0.5, 1.0] {
-            let larger = within(share);
-            assert!(smaller.iter().all(|n| larger.contains(n)), "{share} lost somebody");
-            // Binomial with n = 10,000: five standard deviations are at most 250.
-            assert!((larger.len() as f64 - share * 10_000.0).abs() < 250.0, "{share}: {}", larger.len());
-            smaller = larger;
-        }
-        assert_eq!(smaller.len(), 10_000);
+    fn canary(revision: u64, salted: bool) -> Head {
+        let digest = Digest::of(b"");
+        let release = serde_json::json!({
+            "revision": revision, "version": 1, "tag": "t", "branch": "compute", "manifest": digest,
+            "digest": digest, "status": "canary", "by": "ci", "created_at": 0
+        });
+        Head { salted, ..Head::new(serde_json::from_value(release).unwrap()) }
+    }
+
+    /// Those of 10,000 computes that are within a share.
+    fn within(stream: &str, revision: u64, salted: bool, share: f64) -> BTreeSet<usize> {
+        let head = Head { fraction: Some(Fraction::new(share).unwrap()), ..canary(revision, salted) };
+        (0..10_000).filter(|n| is_within(&stream.parse().unwrap(), &head, &compute(*n))).collect()
     }
 
     #[test]
-    fn the_place_of_a_compute_is_written_down() {
+    fn rising_share_of_any_canary_only_adds() {
+        for (revision, salted) in [(2, false), (2, true), (3, true), (900, true)] {
+            let mut smaller = BTreeSet::new();
+            for share in [0.01, 0.05, 0.2, 0.5, 1.0] {
+                let larger = within("compute", revision, salted, share);
+                assert!(smaller.is_subset(&larger), "{share} lost a compute");
+                // Binomial with n = 10,000: five standard deviations are at most 250.
+                assert!((larger.len() as f64 - share * 10_000.0).abs() < 250.0, "{share}: {}", larger.len());
+                smaller = larger;
+            }
+            assert_eq!(smaller.len(), 10_000);
+        }
+    }
+
+    #[test]
+    fn each_canary_of_each_stream_has_a_share_of_its_own() {
+        let first = within("compute", 2, true, 0.1);
+        for other in [within("compute", 3, true, 0.1), within("proxy", 2, true, 0.1)] {
+            // Independent shares of a tenth have a hundredth in common: 100 of 10,000, within five deviations.
+            let both = first.intersection(&other).count();
+            assert!(both < 150, "{both} computes are in both");
+        }
+    }
+
+    #[test]
+    fn place_of_a_compute_is_fixed() {
         // Two versions of the coordinator must agree on it: it never changes.
-        assert_eq!(
-            ["compute-1", "compute-2", "ep-cool-darkness-123456"].map(|id| place(&id.parse().unwrap())),
-            [156_976, 3_177, 443_892]
-        );
+        let places = |salted: bool| {
+            ["compute-1", "compute-2", "ep-cool-darkness-123456"]
+                .map(|id| place(&"compute".parse().unwrap(), &canary(2, salted), &id.parse().unwrap()))
+        };
+        assert_eq!(places(false), [156_976, 3_177, 443_892], "a canary that began before places were salted");
+        assert_eq!(places(true), [877_083, 543_001, 552_425]);
     }
 
     #[test]

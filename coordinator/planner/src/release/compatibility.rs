@@ -1,10 +1,11 @@
 //! Whether a release may meet the storage that is there: the floor of each service that it requires, or, where a
-//! service is only watched and has no floor, the lowest version of its instances with nobody silent or unknown.
+//! service is only watched, the lowest version of its instances where none is silent or unknown.
 //!
 //! # Invariants
 //! What was seen is compared in the transaction that relies on it.
 
 use super::evidence::is_proven;
+use super::floor::is_only_watched;
 use crate::fleet::{Fleet, ServiceFleet};
 use crate::reason::{Reason, Sample};
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ fn ready(
         return Err(vec![Reason::NoInstances { service: name.clone() }]);
     };
     let same_window = Precondition::At(key, service.window_at());
-    let Some(window) = service.window().filter(|window| !window.is_open()) else {
+    let Some(window) = service.window().filter(|window| !is_only_watched(Some(&window.record.body))) else {
         return all_at_least(service, minimum).map(|()| {
             let inventory =
                 Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision());

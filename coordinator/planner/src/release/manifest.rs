@@ -1,5 +1,6 @@
 //! The manifest of a compute release, as `compute/manifest.yaml` has it: read from YAML or JSON with the place of what
-//! cannot be read, and checked: values are strings, `on` or `off` for booleans, numbers without a unit.
+//! cannot be read, and checked: values are strings of the setting's own type, `on` or `off` for booleans, numbers
+//! without a unit. Only what is posted is checked: a manifest that is stored already is used as it is.
 //!
 //! ```yaml
 //! pg_settings:
@@ -12,9 +13,9 @@
 //!
 //! What else a manifest holds (extensions, flags) is kept as it is: it means something to whoever starts computes.
 
+mod value;
+
 use serde_json::{Map, Value as Json};
-use std::collections::HashSet;
-use std::sync::LazyLock;
 use tidegate_proto::record::stream::MAX_MANIFEST_BYTES;
 
 /// A text that is no manifest.
@@ -74,10 +75,14 @@ const SECTIONS: [&str; 2] = ["common", "replica"];
 /// Everything that is wrong with a manifest, or strange.
 pub fn findings(manifest: &Json) -> Vec<Finding> {
     let mut found = Vec::new();
+    inexact(manifest, "", &mut found);
+    for name in manifest.as_object().into_iter().flatten().map(|(name, _)| name) {
+        misspelt(name, &mut found);
+    }
     let Some(settings) = manifest.get("pg_settings") else { return found };
     let Some(settings) = object(settings, "pg_settings", &mut found) else { return found };
     for (key, value) in settings {
-        let path = format!("pg_settings.{key}");
+        let path = below("pg_settings", key);
         match key.as_str() {
             "common" => section(value, &path, &mut found),
             "per_version" => per_version(value, &path, &mut found),
@@ -87,19 +92,58 @@ pub fn findings(manifest: &Json) -> Vec<Finding> {
     found
 }
 
+/// The path of what is under this key. One with a control character is quoted, so that it does not reach a terminal.
+fn below(path: &str, key: &str) -> String {
+    let key = if key.chars().any(char::is_control) { format!("{key:?}") } else { key.to_owned() };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+/// Refuses integers that JSON readers round without a word: those beyond 64 bits have become floating point here.
+fn inexact(value: &Json, path: &str, found: &mut Vec<Finding>) {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Json::Number(number)
+            if number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= EXACT) =>
+        {
+            let why = "is too large to be kept to the last digit: write it with quotes";
+            found.push(refused(path.to_owned(), why));
+        }
+        Json::Array(items) => {
+            items.iter().enumerate().for_each(|(n, item)| inexact(item, &format!("{path}[{n}]"), found));
+        }
+        Json::Object(map) => map.iter().for_each(|(key, value)| inexact(value, &below(path, key), found)),
+        _ => {}
+    }
+}
+
+/// What is meant by a key that is nearly `pg_settings` and would be kept without a look.
+fn misspelt(name: &str, found: &mut Vec<Finding>) {
+    const MEANT: &str = "pg_settings";
+    if name != MEANT && strsim::osa_distance(&plain_name(name), MEANT) <= 3 {
+        let what = format!("is kept as it is and sets nothing; is {MEANT} meant?");
+        found.push(Finding { blocks: false, path: below("", name), what });
+    }
+}
+
+/// A name as it is compared with others for its spelling.
+fn plain_name(name: &str) -> String {
+    name.to_ascii_lowercase().replace('-', "_")
+}
+
 fn per_version(value: &Json, path: &str, found: &mut Vec<Finding>) {
     let Some(versions) = object(value, path, found) else { return };
     for (version, sections) in versions {
-        let path = format!("{path}.{version}");
-        if !version.parse::<u32>().is_ok_and(|number| number > 0) {
+        let path = below(path, version);
+        // Settings are looked up by the number as it is usually written, so that any other form would never be found.
+        if !version.parse::<u32>().is_ok_and(|number| number > 0 && number.to_string() == *version) {
             found.push(refused(
                 path.clone(),
-                "is no major version of PostgreSQL: a number such as 17 is allowed",
+                "is no major version of PostgreSQL: a number such as 17 is allowed, without sign and leading zeros",
             ));
         }
         let Some(sections) = object(sections, &path, found) else { continue };
         for (name, value) in sections {
-            let path = format!("{path}.{name}");
+            let path = below(&path, name);
             if SECTIONS.contains(&name.as_str()) {
                 section(value, &path, found);
             } else {
@@ -112,17 +156,26 @@ fn per_version(value: &Json, path: &str, found: &mut Vec<Finding>) {
 fn section(value: &Json, path: &str, found: &mut Vec<Finding>) {
     let Some(settings) = object(value, path, found) else { return };
     for (name, value) in settings {
-        let path = format!("{path}.{name}");
-        if let Err(why) = plain(value) {
+        let path = below(path, name);
+        if let Err(why) = named(name).and_then(|()| plain(name, value)) {
             found.push(refused(path.clone(), why));
         }
-        if !is_known(name) {
-            found.push(Finding {
-                blocks: false,
-                path,
-                what: "is no setting of PostgreSQL that is known here; is it spelt right?".to_owned(),
-            });
+        // Names with a dot belong to extensions, which say themselves what they know.
+        if !name.contains('.') && value::type_of(name).is_none() {
+            let what = "is no setting of PostgreSQL that is known here; is it spelt right?".to_owned();
+            found.push(Finding { blocks: false, path, what });
         }
+    }
+}
+
+/// Whether a text can name a setting.
+fn named(name: &str) -> Result<(), String> {
+    if name.trim().is_empty() {
+        return Err("has a setting with an empty name".to_owned());
+    }
+    match name.chars().find(|c| c.is_control()) {
+        Some(c) => Err(format!("has the control character {c:?} in its name: none is allowed")),
+        None => Ok(()),
     }
 }
 
@@ -137,10 +190,10 @@ fn refused(path: String, what: impl Into<String>) -> Finding {
     Finding { blocks: true, path, what: what.into() }
 }
 
-/// Whether a value has the form that settings have.
-fn plain(value: &Json) -> Result<(), String> {
+/// Whether a value has the form that this setting has.
+fn plain(name: &str, value: &Json) -> Result<(), String> {
     match value {
-        Json::String(text) => plain_text(text),
+        Json::String(text) => value::check(value::type_of(name), text),
         Json::Bool(on) => {
             Err(format!("is a boolean: write \"{}\", with quotes", if *on { "on" } else { "off" }))
         }
@@ -148,31 +201,6 @@ fn plain(value: &Json) -> Result<(), String> {
         Json::Null => Err("is empty: a string is needed".to_owned()),
         Json::Array(_) | Json::Object(_) => Err("is not a string".to_owned()),
     }
-}
-
-/// The units that PostgreSQL knows: a number with one of them depends on the setting's own unit.
-const UNITS: [&str; 11] = ["B", "kB", "MB", "GB", "TB", "us", "ms", "s", "min", "h", "d"];
-
-fn plain_text(text: &str) -> Result<(), String> {
-    if matches!(text.to_ascii_lowercase().as_str(), "true" | "yes") {
-        return Err(format!("is {text:?}: booleans are \"on\" or \"off\""));
-    }
-    if matches!(text.to_ascii_lowercase().as_str(), "false" | "no") {
-        return Err(format!("is {text:?}: booleans are \"on\" or \"off\""));
-    }
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let unit = text[digits..].trim_start();
-    if digits > 0 && UNITS.contains(&unit) {
-        return Err(format!("is {text:?}: numbers have no unit; it is the setting's own"));
-    }
-    Ok(())
-}
-
-/// Names with a dot belong to extensions, which say themselves what they know.
-fn is_known(name: &str) -> bool {
-    static KNOWN: LazyLock<HashSet<&str>> =
-        LazyLock::new(|| include_str!("manifest/known_settings.txt").lines().collect());
-    name.contains('.') || KNOWN.contains(name)
 }
 
 #[cfg(test)]
@@ -244,8 +272,8 @@ extensions:
             ("1024", "write \"1024\""),
             ("true", "write \"on\""),
             ("off", "write \"off\""),
-            ("\"true\"", "\"on\" or \"off\""),
-            ("\"NO\"", "\"on\" or \"off\""),
+            ("\"true\"", "whole number"),
+            ("\"NO\"", "whole number"),
             ("\"4MB\"", "no unit"),
             ("\"10 min\"", "no unit"),
             ("", "is empty"),
@@ -255,9 +283,61 @@ extensions:
             let (blocks, what) = found(text).unwrap_or_else(|| panic!("{text} was taken"));
             assert!(blocks && what.contains(expected), "{text}: {what}");
         }
-        for good in ["\"on\"", "\"off\"", "\"1024\"", "\"0.5\"", "\"%m [%p]\"", "\"9 lives\""] {
+        for good in ["\"1024\"", "\"-1\"", "\"0\""] {
             assert_eq!(found(good), None, "{good}");
         }
+        for bad in ["\"on\"", "\"0.5\"", "\"010\"", "\"%m [%p]\"", "\"9 lives\"", "\"\""] {
+            assert!(found(bad).is_some_and(|(blocks, _)| blocks), "work_mem took {bad}");
+        }
+    }
+
+    fn told(text: &str) -> Vec<(String, bool, String)> {
+        let found = findings(&read(text).unwrap());
+        found.into_iter().map(|finding| (finding.path, finding.blocks, finding.what)).collect()
+    }
+
+    #[test]
+    fn names_are_not_empty_and_have_no_control_characters() {
+        for name in [r#""""#, r#"" ""#, r#""work\nmem""#, r#""neon.\e[2J""#] {
+            let told = told(&format!("pg_settings: {{common: {{{name}: \"1\"}}}}"));
+            assert!(told.iter().any(|(_, blocks, _)| *blocks), "{name}: {told:?}");
+            assert!(
+                told.iter().all(|(path, _, what)| !format!("{path}{what}").contains(char::is_control)),
+                "{told:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn versions_of_postgresql_are_written_in_one_form() {
+        for version in [r#""017""#, r#""+17""#, r#"" 17""#, r#""0""#, r#""17.2""#] {
+            let told = told(&format!("pg_settings: {{per_version: {{{version}: {{}}}}}}"));
+            assert!(told.len() == 1 && told[0].1, "{version}: {told:?}");
+        }
+        assert_eq!(told("pg_settings: {per_version: {17: {}, \"16\": {}}}"), []);
+    }
+
+    #[test]
+    fn integers_that_would_be_rounded_are_refused() {
+        let large = json!({"extensions": {"ids": [1, 1.5, u64::MAX, 1e22]}});
+        let found = findings(&large);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].blocks && found[0].path == "extensions.ids[3]", "{found:?}");
+        // In YAML too nothing is kept that is not what was written.
+        let text = "extensions: {id: 123456789012345678901234567890}";
+        if let Ok(manifest) = read(text) {
+            let kept = manifest["extensions"]["id"].to_string().contains("123456789012345678901234567890");
+            assert!(kept || findings(&manifest).iter().any(|finding| finding.blocks), "{manifest}");
+        }
+    }
+
+    #[test]
+    fn near_misses_of_known_keys_are_warned_of() {
+        for name in ["pgsettings", "pg-settings", "PG_SETTINGS", "pg_setings", "settings"] {
+            let told = told(&format!("{name}: {{common: {{work_mem: \"1\"}}}}"));
+            assert!(told.len() == 1 && !told[0].1 && told[0].2.contains("pg_settings"), "{name}: {told:?}");
+        }
+        assert_eq!(told("extensions: {}"), [], "what is mixed in on purpose is no near miss");
     }
 
     #[test]

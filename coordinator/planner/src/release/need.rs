@@ -1,6 +1,7 @@
 //! What storage must not fall below: the highest need of every release in canary, deployed, pinned or still run.
 //! Whoever changes a stream rewrites the stream's part of it; whoever lowers a floor compares it.
 
+use super::floor;
 use crate::fleet::Fleet;
 use crate::reason::{NeededBy, Reason};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,7 @@ pub(crate) fn rewritten(fleet: &Fleet, mut commit: Commit, name: &StreamName, af
             Some(holder) => drop(body.streams.insert(name.clone(), holder)),
             None => drop(body.streams.remove(name)),
         }
+        commit = floor::followed(fleet, commit, &service, &body);
         let key = Key::Need(service);
         commit = commit.when(Precondition::At(key.clone(), stored.map_or(Revision::ABSENT, |need| need.at)));
         commit = match stored {

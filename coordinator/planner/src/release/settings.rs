@@ -185,4 +185,14 @@ mod tests {
         let replaced: Vec<Layer> = setting.replaced.iter().map(|(layer, _)| *layer).collect();
         assert_eq!(replaced, [Layer::Static, Layer::Common, Layer::Override]);
     }
+
+    #[test]
+    fn stored_manifest_that_a_create_would_refuse_is_used_as_it_is() {
+        let stored =
+            json!({"pg_settings": {"common": {"work_mem": "4MB", "": "1"}, "per_version": {"017": {}}}});
+        assert!(crate::release::manifest::findings(&stored).iter().any(|finding| finding.blocks));
+        let asked = Asked { pg_version: 17, role: Role::Primary };
+        let settings = resolve(&stored, &asked, &Outside::default());
+        assert_eq!(settings["work_mem"].value, "4MB");
+    }
 }

@@ -3,12 +3,13 @@
 //! # Invariants
 //! * Every commit compares the leader's key and the stream's mod_revision: two changes of a stream never both happen.
 //! * Whatever the change does to a release is written under that release's own key in the same transaction, and so is
-//!   what it changes in the needs.
+//!   what it changes in the needs; so are the removals withdrawn of images that it makes wanted again.
 
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use crate::release::need;
 use crate::release::status::{Move, Refused, transition};
+use crate::stream::image;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
@@ -88,7 +89,7 @@ impl<'a> Change<'a> {
         let Some(mut head) = self.take(revision) else { return Ok(()) };
         step(&mut head, Move::GoOut)?;
         head.release.deployed_at = Some(self.moment.wall);
-        (head.on_trial, head.fraction) = (false, None);
+        (head.on_trial, head.fraction, head.salted) = (false, None, false);
         if !mutant::is("superseded-is-forgotten") {
             self.overtaken_by(revision)?;
         }
@@ -105,6 +106,7 @@ impl<'a> Change<'a> {
         let Some(mut head) = self.take(revision) else { return Ok(()) };
         step(&mut head, Move::BeginCanary)?;
         (head.on_trial, head.fraction, head.canary_ms) = (false, Some(fraction), 0);
+        head.salted = true;
         self.stream.canary = Some(Box::new(head));
         Ok(())
     }
@@ -114,7 +116,7 @@ impl<'a> Change<'a> {
         let Some(mut head) = self.take(revision) else { return Ok(()) };
         step(&mut head, Move::Fail)?;
         head.release.because = because.to_owned();
-        (head.on_trial, head.fraction) = (false, None);
+        (head.on_trial, head.fraction, head.salted) = (false, None, false);
         self.keep(head);
         Ok(())
     }
@@ -182,7 +184,7 @@ impl<'a> Change<'a> {
         let deployed = self.stream.deployed.take();
         for mut head in deployed.into_iter().chain(canary).map(|head| *head).chain::<Vec<Head>>(before) {
             step(&mut head, Move::Overtake)?;
-            (head.on_trial, head.fraction) = (false, None);
+            (head.on_trial, head.fraction, head.salted) = (false, None, false);
             self.keep(head);
         }
         Ok(())
@@ -223,6 +225,7 @@ impl<'a> Change<'a> {
             false => commit.when(Precondition::At(key.clone(), at)),
         };
         let commit = self.releases(commit);
+        let commit = image::withdrawn(self.fleet, commit, self.name, &self.stream);
         let mut commit = need::rewritten(self.fleet, commit, self.name, &self.stream);
         for compared in self.extra.when {
             if !commit.when.contains(&compared) {

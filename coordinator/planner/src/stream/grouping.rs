@@ -1,8 +1,9 @@
 //! Which stream a release belongs to: the one it was posted to, or one of its lines.
 
+use semver::Version;
 use tidegate_proto::compute::ReleaseRequest;
-use tidegate_proto::record::stream::{Grouping, SemverLevel};
-use tidegate_proto::{GroupLabel, ReleaseTag, StreamName};
+use tidegate_proto::record::stream::{Grouping, SemverLevel, Stream};
+use tidegate_proto::{GroupLabel, ReleaseRevision, ReleaseTag, StreamName};
 
 /// Why it cannot be told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,9 +68,44 @@ pub fn stream_of(
     name.parse().map_err(|_| NoGroup::TooLong(name))
 }
 
+/// A tag that is older than one of its line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "tag {tag} ({asked}) is older than {newest} (revision {revision}), which its line has: semantic versions only rise within a line; to go back, roll back to a revision"
+)]
+pub struct OutOfOrder {
+    /// The tag.
+    tag: ReleaseTag,
+    /// Its version.
+    asked: Version,
+    /// The newest tag of the line.
+    newest: ReleaseTag,
+    /// Its revision.
+    revision: ReleaseRevision,
+}
+
+/// Whether a tag is not older, by semantic version, than what a line has.
+pub fn in_order(line: &Stream, tag: &ReleaseTag) -> Result<(), OutOfOrder> {
+    let versions = line.heads().filter_map(|head| Some((version(&head.release.tag)?, &head.release)));
+    let newest = versions.max_by(|(one, _), (other, _)| one.cmp_precedence(other));
+    match (version(tag), newest) {
+        (Some(asked), Some((version, newest))) if asked.cmp_precedence(&version).is_lt() => {
+            let (newest, revision) = (newest.tag.clone(), newest.revision);
+            Err(OutOfOrder { tag: tag.clone(), asked, newest, revision })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The semantic version in a tag; a pre-release that is none is left out.
+fn version(tag: &ReleaseTag) -> Option<Version> {
+    let (at, [major, minor, patch]) = semver(tag.as_str())?;
+    Some(Version::parse(&tag.as_str()[at..]).unwrap_or_else(|_| Version::new(major, minor, patch)))
+}
+
 /// The line of versions that a tag belongs to: `1.x`, `1.2.x` or `1.2.3`.
 fn line(tag: &ReleaseTag, level: SemverLevel) -> Option<String> {
-    let [major, minor, patch] = semver(tag.as_str())?;
+    let (_, [major, minor, patch]) = semver(tag.as_str())?;
     Some(match level {
         SemverLevel::Major => format!("{major}.x"),
         SemverLevel::Minor => format!("{major}.{minor}.x"),
@@ -78,13 +114,13 @@ fn line(tag: &ReleaseTag, level: SemverLevel) -> Option<String> {
 }
 
 /// The three numbers of the first semantic version in a text: digits that no letter or dot stands before (a `v` may),
-/// followed by nothing, a pre-release or build metadata.
-fn semver(text: &str) -> Option<[u64; 3]> {
+/// followed by nothing, a pre-release or build metadata. With where it begins.
+fn semver(text: &str) -> Option<(usize, [u64; 3])> {
     let bytes = text.as_bytes();
     (0..text.len()).find_map(|at| {
         let before = &bytes[..at];
         let fresh = matches!(before, [] | [.., b'-' | b'_'] | [b'v'] | [.., b'-' | b'_', b'v']);
-        if fresh { three_numbers(&text[at..]) } else { None }
+        if fresh { Some((at, three_numbers(&text[at..])?)) } else { None }
     })
 }
 
@@ -136,6 +172,9 @@ mod tests {
             assert!(for_one.to_string().contains(&format!("names a {label}")), "{for_one}");
         }
         assert_eq!(grouped(Grouping::None, json!({"version": 1, "tag": "t"})).unwrap(), "shop");
+        let branch = json!({"version": 1, "tag": "t", "pull_request": "feature/x"});
+        let name = grouped(Grouping::PullRequest, branch).unwrap();
+        assert!(name.starts_with("shop-pr-feature-x-"), "{name}");
         let silent = grouped(Grouping::PullRequest, json!({"version": 1, "tag": "t"})).unwrap_err();
         assert!(silent.to_string().contains("pull_request"), "{silent}");
         let long = json!({"version": 1, "tag": "t", "group": "g".repeat(60)});

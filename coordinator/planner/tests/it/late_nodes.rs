@@ -91,6 +91,8 @@ fn one_that_joins_below_during_the_roll_is_rolled_with_the_last_wave() {
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.versions(), [2; 5]);
+    let upgrade = world.store.fleet().upgrade(&crate::sim::upgrade_id()).unwrap();
+    assert_eq!(upgrade.done, 5, "the one that joined is counted at the end");
 }
 
 #[test]

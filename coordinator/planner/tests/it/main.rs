@@ -10,6 +10,7 @@ mod database;
 mod deadlines;
 mod exceptions;
 mod faults;
+mod former;
 mod hiccups;
 mod index;
 mod late_nodes;

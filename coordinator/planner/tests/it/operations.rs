@@ -222,6 +222,15 @@ fn an_instance_that_could_not_stage_is_retried_once_its_artifact_is_mended() {
     let reason =
         Reason::StageFailed { node: node(1), release: tag, why: "the artifact has another sha256".into() };
     assert!(plan.waiting[&upgrade_id()].contains(&reason), "{:?}", plan.waiting);
+    let staging = plan.waiting[&upgrade_id()].iter().find_map(|reason| match reason {
+        Reason::Staging { nodes, .. } => Some(nodes.to_string()),
+        _ => None,
+    });
+    assert!(
+        staging.is_none_or(|nodes| !nodes.contains("n1")),
+        "who failed is not at work: {:?}",
+        plan.waiting
+    );
     assert_eq!(reason.command(&upgrade_id()).unwrap(), "tidegate upgrade retry u1 n1");
     let key = tidegate_proto::Key::Directive(crate::sim::service(), node(1));
     let before = world.store.keys[&key].1;

@@ -76,6 +76,7 @@ fn all() -> Vec<Reason> {
         },
         Reason::Certificate { why: "pending_rows: 3 rows are not migrated".into() },
         Reason::NoWayBack { why: "there is no way back from contract".into() },
+        Reason::ReleaseFailed { why: "12 computes told of failure".into(), overtaken: None },
     ]
 }
 

@@ -4,6 +4,7 @@ mod canary;
 mod going_out;
 mod history;
 mod hooks;
+mod images;
 mod kept;
 mod properties;
 mod restored;

@@ -99,6 +99,20 @@ fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
 }
 
 #[test]
+fn start_after_the_hop_has_completed_says_where_the_service_is() {
+    for (at, words) in [(2, "is at version 2 already"), (3, "is at version 3, not at `from` (1)")] {
+        let mut world = World::at_version_1(3);
+        let version = crate::sim::release(at).version;
+        let set_by: UpgradeId = "u0".parse().unwrap();
+        let window = Window { floor: version, ceiling: version, set_by, contracted: None };
+        world.store.put(Key::Window(service()), window);
+        let refused = ask::start(world.store.fleet(), &world.moment(), request("u1")).unwrap_err();
+        assert!(refused.message.contains(words), "{refused}");
+        assert!(!refused.message.contains("has not completed"), "{refused}");
+    }
+}
+
+#[test]
 fn a_record_that_cannot_be_read_stops_what_depends_on_it() {
     let (world, _) = about_to_drain();
     let key = Key::Maintenance(node(3));

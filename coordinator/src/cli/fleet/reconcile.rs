@@ -2,7 +2,7 @@
 
 use super::super::exit::{Failure, Outcome};
 use super::super::reach::Reach;
-use super::super::show;
+use super::super::show::{self, Page};
 use tidegate_proto::wire::v1::{
     PlanReconciliationReply, PlanReconciliationRequest, RunningInstance, WindowChange, WitnessClaim,
 };
@@ -19,7 +19,7 @@ pub async fn plan(reach: &Reach, disregard: Vec<String>, include: Vec<String>) -
         show::json(&reply)?;
         return Ok(Outcome::Good);
     }
-    show::text(&text(&reply))?;
+    let mut page = described(&reply);
     let named = |flag: &str, of: &[String]| of.iter().map(|id| format!(" --{flag} {id}")).collect::<String>();
     let command = format!(
         "tidegate fleet reconcile --apply {}{}{} --why …",
@@ -27,44 +27,49 @@ pub async fn plan(reach: &Reach, disregard: Vec<String>, include: Vec<String>) -
         named("disregard", &disregard),
         named("include", &include)
     );
-    show::text(&match reply.refused {
-        0 => format!("\nplan {}\nto apply it: {command}", reply.hash),
+    page.lines(["", &format!("plan {}", reply.hash)]);
+    page.line(match reply.refused {
+        0 => format!("to apply it: {command}"),
         refused => format!(
-            "\nplan {}\ncannot be applied because of {refused} instances (REFUSED above): bring them back, decommission them, or name each with --disregard",
-            reply.hash
+            "cannot be applied because of {refused} instances (REFUSED above): bring them back, decommission them, or name each with --disregard"
         ),
-    })?;
+    });
+    page.print()?;
     Ok(Outcome::Good)
 }
 
-fn text(reply: &PlanReconciliationReply) -> String {
-    let mut text = match reply.nothing_acts {
-        true => "The store is contradicted, and nothing acts until a plan is applied.\n".to_owned(),
-        false => "One node alone contradicts the store: its instances count as silent and out, the floor, remove and contract of their services are closed, and everything else goes on.\n".to_owned(),
-    };
+fn described(reply: &PlanReconciliationReply) -> Page {
+    let mut page = Page::default();
+    page.line(match reply.nothing_acts {
+        true => "The store is contradicted, and nothing acts until a plan is applied.",
+        false => "One node alone contradicts the store: its instances count as silent and out, the floor, remove and contract of their services are closed, and everything else goes on.",
+    });
+    page.line("");
     if let (Some(seen), Some(found)) = (reply.seen, reply.found) {
-        text.push_str(&format!("\na coordinator saw the store at revision {seen}, and found it at {found}"));
+        page.line(format!("a coordinator saw the store at revision {seen}, and found it at {found}"));
     }
     for database in &reply.databases {
-        text.push_str(&format!(
-            "\nthe database of upgrade {} obeyed term {} (number {}), which the store does not know",
+        page.line(format!(
+            "the database of upgrade {} obeyed term {} (number {}), which the store does not know",
             database.upgrade, database.term, database.number
         ));
     }
-    let witnesses = show::table(
-        &["WITNESS", "CLAIM", "TERM", "FLOOR", "REVISION", "SUPPORTED", "EFFECT"],
-        reply.witnesses.iter().map(witness),
-    );
-    let windows = show::table(&["SERVICE", "WINDOW", "BECOMES"], reply.windows.iter().map(window));
-    let instances = show::table(&["INSTANCE", "RUNS", "REFUSED"], reply.instances.iter().map(instance));
-    for (table, more) in [(witnesses, reply.more_witnesses), (windows, 0), (instances, reply.more_instances)]
-    {
-        text.push_str(&format!("\n{table}\n"));
-        if more > 0 {
-            text.push_str(&format!("and {more} more\n"));
-        }
+    let claims = ["WITNESS", "CLAIM", "TERM", "FLOOR", "REVISION", "SUPPORTED", "EFFECT"];
+    page.table(&claims, reply.witnesses.iter().map(witness));
+    more(&mut page, reply.more_witnesses);
+    page.table(&["SERVICE", "WINDOW", "BECOMES"], reply.windows.iter().map(window));
+    page.line("");
+    page.table(&["INSTANCE", "RUNS", "REFUSED"], reply.instances.iter().map(instance));
+    more(&mut page, reply.more_instances);
+    page
+}
+
+/// What a table leaves out, and an empty line below it.
+fn more(page: &mut Page, more: u64) {
+    if more > 0 {
+        page.line(format!("and {more} more"));
     }
-    text
+    page.line("");
 }
 
 fn witness(claim: &WitnessClaim) -> Vec<String> {
@@ -80,14 +85,10 @@ fn witness(claim: &WitnessClaim) -> Vec<String> {
 }
 
 fn window(change: &WindowChange) -> Vec<String> {
-    let shown = |floor: Option<u32>, ceiling: Option<u32>| match (floor, ceiling) {
-        (Some(floor), Some(ceiling)) => format!("[{floor}, {ceiling}]"),
-        _ => "any".to_owned(),
-    };
     vec![
         change.service.clone(),
-        shown(change.floor, change.ceiling),
-        shown(change.new_floor, change.new_ceiling),
+        show::window(change.floor, change.ceiling),
+        show::window(change.new_floor, change.new_ceiling),
     ]
 }
 

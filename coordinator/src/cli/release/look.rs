@@ -3,7 +3,7 @@
 use super::steer::pair;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
-use crate::cli::show;
+use crate::cli::show::{self, Page};
 use crate::operation::release::view;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
@@ -56,7 +56,7 @@ pub async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Res
         }
         return Ok(Outcome::Good);
     }
-    show::text(&show::table(&HEADER, page.releases.iter().map(row)))?;
+    show::table(&HEADER, page.releases.iter().map(row))?;
     if let Some(before) = page.before {
         eprintln!("there are more: --before {before}");
     }
@@ -72,7 +72,7 @@ pub async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result
 pub async fn show(reach: &Reach, stream: String, asked: Option<String>) -> Result<Outcome, Failure> {
     let text = get(reach, stream, asked).await?;
     if reach.json {
-        show::text(&text)?;
+        show::line(&text)?;
         return Ok(Outcome::Good);
     }
     let release: view::Release = read(&text)?;
@@ -96,9 +96,10 @@ pub async fn show(reach: &Reach, stream: String, asked: Option<String>) -> Resul
     ];
     lines.extend(optional.into_iter().filter_map(|(word, value)| Some((word, value?))));
     let manifest = release.manifest.unwrap_or_else(|| json!({}));
-    let pretty = serde_json::to_string_pretty(&manifest).unwrap_or_default();
-    let text: String = lines.iter().map(|(word, value)| format!("{word:<12} {value}\n")).collect();
-    show::text(&format!("{text}manifest     {pretty}"))?;
+    let mut page = Page::default();
+    page.lines(lines.iter().map(|(word, value)| format!("{word:<12} {value}")));
+    page.document("manifest     ", &manifest);
+    page.print()?;
     Ok(Outcome::Good)
 }
 
@@ -137,7 +138,7 @@ pub async fn settings(
     };
     let reply = reach.releases().await?.release_settings(message).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let settings: view::Settings = read(&reply.json)?;
@@ -145,7 +146,7 @@ pub async fn settings(
         .settings
         .iter()
         .map(|(name, value)| vec![name.clone(), value.value.clone(), value.layer.clone()]);
-    show::text(&show::table(&["SETTING", "VALUE", "FROM"], rows))?;
+    show::table(&["SETTING", "VALUE", "FROM"], rows)?;
     Ok(Outcome::Good)
 }
 
@@ -153,11 +154,11 @@ pub async fn start(reach: &Reach, stream: String, compute: String) -> Result<Out
     let message = StartComputeRequest { stream, compute };
     let reply = reach.releases().await?.start_compute(message).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let start: view::Start = read(&reply.json)?;
-    show::text(&format!("{} (revision {}, {})", start.tag, start.revision, start.because))?;
+    show::line(format!("{} (revision {}, {})", start.tag, start.revision, start.because))?;
     Ok(Outcome::Good)
 }
 
@@ -165,18 +166,22 @@ pub async fn explain(reach: &Reach, stream: String, revision: Option<u64>) -> Re
     let message = ExplainReleaseRequest { stream: stream.clone(), revision: revision.unwrap_or(0) };
     let reply = reach.releases().await?.explain_release(message).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let waits: Vec<view::Waits> = read(&reply.json)?;
     if waits.is_empty() {
-        show::text(&format!("nothing of {stream} waits"))?;
+        show::line(format!("nothing of {stream} waits"))?;
     }
     for waits in waits {
-        show::text(&format!("revision {} ({}) is {}", waits.revision, waits.tag, waits.status))?;
+        let because = waits.because.filter(|_| waits.reasons.is_empty());
+        let because = because.map_or_else(String::new, |because| format!(": {because}"));
+        show::line(format!("revision {} ({}) is {}{because}", waits.revision, waits.tag, waits.status))?;
         let reasons: Vec<_> = waits.reasons.into_iter().map(Into::into).collect();
         if !reasons.is_empty() {
-            show::text(&show::reasons(&reasons, 0))?;
+            let mut page = Page::default();
+            show::reasons(&mut page, &reasons, 0);
+            page.print()?;
         }
     }
     Ok(Outcome::Good)
@@ -194,7 +199,7 @@ pub async fn diff(reach: &Reach, stream: String, from: u64, to: u64) -> Result<O
             continue;
         }
         let text = |value: Option<&Json>| value.map_or_else(|| "absent".to_owned(), Json::to_string);
-        show::text(&format!("{path}: {} -> {}", text(one.get(path)), text(other.get(path))))?;
+        show::line(format!("{path}: {} -> {}", text(one.get(path)), text(other.get(path))))?;
     }
     Ok(Outcome::Good)
 }
@@ -227,7 +232,7 @@ pub async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> 
             show::json(&event)?;
             continue;
         }
-        show::text(&show::event(&event))?;
+        show::line(show::event(&event))?;
     }
     Ok(Outcome::Good)
 }
@@ -250,7 +255,7 @@ pub async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
             stream.pins.len().to_string(),
         ]
     });
-    show::text(&show::table(&["STREAM", "DEPLOYED", "CANARY", "PENDING", "KEPT", "PINS"], rows))?;
+    show::table(&["STREAM", "DEPLOYED", "CANARY", "PENDING", "KEPT", "PINS"], rows)?;
     Ok(Outcome::Good)
 }
 
@@ -258,25 +263,26 @@ pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
     let message = ShowStreamRequest { stream: name };
     let reply = reach.releases().await?.show_stream(message).await?.into_inner();
     if reach.json {
-        show::text(&reply.json)?;
+        show::line(&reply.json)?;
         return Ok(Outcome::Good);
     }
     let stream: view::Stream = read(&reply.json)?;
-    let settings = serde_json::to_string_pretty(&stream.settings).unwrap_or_default();
-    show::text(&format!("stream {} is run by {settings}", stream.stream))?;
+    let mut page = Page::default();
+    page.document(&format!("stream {} is run by ", stream.stream), &stream.settings);
+    page.print()?;
     let heads = stream.deployed.iter().chain(stream.canary.as_ref().map(|trial| &trial.release));
     let heads = heads.chain(&stream.pending).chain(stream.kept.iter().map(|kept| &kept.release));
-    show::text(&show::table(&HEADER, heads.map(row)))?;
+    show::table(&HEADER, heads.map(row))?;
     for kept in &stream.kept {
         let why = if kept.held_by.is_empty() {
             "about to be collected".to_owned()
         } else {
             kept.held_by.join("; ")
         };
-        show::text(&format!("revision {} is kept: {why}", kept.release.revision))?;
+        show::line(format!("revision {} is kept: {why}", kept.release.revision))?;
     }
     if let Some(trial) = &stream.canary {
-        show::text(&format!(
+        show::line(format!(
             "canary: {} of starts, {} computes told of success, {} of failure",
             show::or_dash(trial.fraction),
             trial.successes,
@@ -284,10 +290,10 @@ pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
         ))?;
     }
     for (compute, pin) in &stream.pins {
-        show::text(&format!("{compute} is pinned to revision {} by {}: {}", pin.revision, pin.who, pin.why))?;
+        show::line(format!("{compute} is pinned to revision {} by {}: {}", pin.revision, pin.who, pin.why))?;
     }
     for (tag, count) in &stream.running {
-        show::text(&format!("{count} computes run {tag}"))?;
+        show::line(format!("{count} computes run {tag}"))?;
     }
     Ok(Outcome::Good)
 }

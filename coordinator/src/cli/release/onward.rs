@@ -54,7 +54,7 @@ pub async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outc
     let message = CreateReleaseRequest { stream, body: body(&release).to_string(), who: reach.who() };
     let reply = target.releases().await?.create_release(message).await?.into_inner();
     for warning in &reply.warnings {
-        eprintln!("warning: {warning}");
+        show::note(format!("warning: {warning}"));
     }
     let created: Release = read(&reply.release)?;
     if reach.json {
@@ -70,7 +70,7 @@ pub async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outc
         }
         _ => String::new(),
     };
-    show::text(&format!(
+    show::line(format!(
         "{tag}, revision {revision} of {from}: in {to}, {} ({}{hint})",
         reply.what, created.status
     ))?;

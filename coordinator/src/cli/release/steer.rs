@@ -102,11 +102,11 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
 
 fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
     if reach.json && !reply.release.is_empty() {
-        show::text(&reply.release)?;
+        show::line(&reply.release)?;
     } else if reach.json {
         show::json(reply)?;
     } else {
-        show::text(&reply.what)?;
+        show::line(&reply.what)?;
     }
     Ok(Outcome::Good)
 }
@@ -116,10 +116,10 @@ pub async fn create(reach: &Reach, stream: String, asked: Create) -> Result<Outc
     let message = CreateReleaseRequest { stream, body, who: reach.who() };
     let reply = reach.releases().await?.create_release(message).await?.into_inner();
     for warning in &reply.warnings {
-        eprintln!("warning: {warning}");
+        show::note(format!("warning: {warning}"));
     }
     if !reach.json {
-        show::text(&format!("{} ({})", reply.what, status(&reply)))?;
+        show::line(format!("{} ({})", reply.what, status(&reply)))?;
         return Ok(Outcome::Good);
     }
     told(reach, &reply)

@@ -56,10 +56,10 @@ impl AdoptArgs {
         }
         let verb = if self.dry_run { "would adopt" } else { "adopted" };
         for one in &adopted {
-            show::text(&format!("{verb} {}: {}", one.migration, words(&one.phases).join(", ")))?;
+            show::line(format!("{verb} {}: {}", one.migration, words(&one.phases).join(", ")))?;
         }
         if adopted.is_empty() {
-            show::text("nothing to adopt: all of it is in the history")?;
+            show::line("nothing to adopt: all of it is in the history")?;
         }
         Ok(Outcome::Good)
     }

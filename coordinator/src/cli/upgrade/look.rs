@@ -1,8 +1,9 @@
 //! The verbs that look at upgrades.
 
 use crate::cli::exit::{Failure, Outcome};
+use crate::cli::fleet;
 use crate::cli::reach::Reach;
-use crate::cli::{fleet, show};
+use crate::cli::show::{self, Page};
 use tidegate_proto::Digest;
 use tidegate_proto::wire::v1::{
     ExplainUpgradeReply, ExplainUpgradeRequest, ListUpgradesRequest, UpgradeCertificateRequest,
@@ -22,6 +23,7 @@ pub async fn list(reach: &Reach, service: String, active: bool) -> Result<Outcom
             break;
         }
     }
+    upgrades.sort_by_key(|upgrade| upgrade.at);
     if reach.json {
         upgrades.iter().try_for_each(show::json)?;
         return Ok(Outcome::Good);
@@ -37,7 +39,7 @@ pub async fn list(reach: &Reach, service: String, active: bool) -> Result<Outcom
             show::time(upgrade.at),
         ]
     });
-    show::text(&show::table(&["ID", "SERVICE", "HOP", "STANDS", "DONE", "BY", "SINCE"], rows))?;
+    show::table(&["ID", "SERVICE", "HOP", "STANDS", "DONE", "BY", "SINCE"], rows)?;
     Ok(Outcome::Good)
 }
 
@@ -48,62 +50,57 @@ pub async fn status(reach: &Reach, id: String, max_instances: u32) -> Result<Out
     if reach.json {
         show::json(&reply)?
     } else {
-        show::text(&described(&reply))?
+        described(&reply).print()?
     }
     Ok(Outcome::Good)
 }
 
-fn described(reply: &UpgradeStatusReply) -> String {
-    let mut text = reply.upgrade.as_ref().map(heading).unwrap_or_default();
-    if let Some(because) = &reply.because {
-        text.push_str(&format!("because   {because}\n"));
+fn described(reply: &UpgradeStatusReply) -> Page {
+    let mut page = Page::default();
+    if let Some(upgrade) = &reply.upgrade {
+        heading(&mut page, upgrade);
     }
-    if let Some(spread) = &reply.spread {
-        text.push_str(&format!("versions  {}\n", show::spread(spread)));
-    }
+    page.lines(reply.because.as_ref().map(|because| format!("because   {because}")));
+    page.lines(reply.spread.as_ref().map(|spread| format!("versions  {}", show::spread(spread))));
     if !reply.timetable.is_empty() {
         let times: Vec<_> =
             reply.timetable.iter().map(|t| format!("{} {}", t.phase, show::span(t.ms))).collect();
-        text.push_str(&format!("took      {}\n", times.join(", ")));
+        page.line(format!("took      {}", times.join(", ")));
     }
     for failure in &reply.failed {
-        text.push_str(&format!("failed    {} in wave {}: {}\n", failure.node, failure.wave, failure.reason));
+        page.line(format!("failed    {} in wave {}: {}", failure.node, failure.wave, failure.reason));
     }
     if reply.more_failed > 0 {
-        text.push_str(&format!("failed    {} more: show them with --instances\n", reply.more_failed));
+        page.line(format!("failed    {} more: show them with --instances", reply.more_failed));
     }
     if !reply.waiting.is_empty() {
-        text.push_str(&format!("waits for\n{}", show::reasons(&reply.waiting, reply.more_waiting)));
+        page.line("waits for");
+        show::reasons(&mut page, &reply.waiting, reply.more_waiting);
     }
     if !reply.instances.is_empty() {
-        let header = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
-        text.push_str(&format!("\n{}\n", show::table(&header, reply.instances.iter().map(fleet::row))));
+        page.line("");
+        page.table(&fleet::HEADER, reply.instances.iter().map(fleet::row));
     }
     if reply.more_instances > 0 {
-        text.push_str(&format!("and {} more: tidegate fleet list shows them all\n", reply.more_instances));
+        page.line(format!("and {} more: tidegate fleet list shows them all", reply.more_instances));
     }
-    text
+    page
 }
 
-fn heading(upgrade: &UpgradeSummary) -> String {
-    let text = format!(
-        "upgrade   {}\nhop       {} {} -> {} ({})\nstands    {}\ndone      {}/{}\nby        {} at {}\n",
-        upgrade.id,
-        upgrade.service,
-        upgrade.from,
-        upgrade.to,
-        upgrade.release,
-        show::stands(upgrade),
-        upgrade.done,
-        upgrade.instances,
-        upgrade.by,
-        show::time(upgrade.at),
-    );
-    text + &left_in_place(upgrade)
+fn heading(page: &mut Page, upgrade: &UpgradeSummary) {
+    let (service, from, to, release) = (&upgrade.service, upgrade.from, upgrade.to, &upgrade.release);
+    page.lines([
+        format!("upgrade   {}", upgrade.id),
+        format!("hop       {service} {from} -> {to} ({release})"),
+        format!("stands    {}", show::stands(upgrade)),
+        format!("done      {}/{}", upgrade.done, upgrade.instances),
+        format!("by        {} at {}", upgrade.by, show::time(upgrade.at)),
+    ]);
+    left_in_place(page, upgrade);
 }
 
-fn left_in_place(upgrade: &UpgradeSummary) -> String {
-    upgrade.left_in_place.iter().map(|left| format!("left in place in the database: {left}\n")).collect()
+fn left_in_place(page: &mut Page, upgrade: &UpgradeSummary) {
+    page.lines(upgrade.left_in_place.iter().map(|left| format!("left in place in the database: {left}")));
 }
 
 /// `tidegate upgrade explain`.
@@ -112,41 +109,42 @@ pub async fn explain(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     if reach.json {
         show::json(&reply)?
     } else {
-        show::text(&explained(&reply))?
+        explained(&reply).print()?
     }
     Ok(Outcome::Good)
 }
 
-fn explained(reply: &ExplainUpgradeReply) -> String {
-    let mut text = String::new();
+fn explained(reply: &ExplainUpgradeReply) -> Page {
+    let mut page = Page::default();
     let over = reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.over);
     if let Some(upgrade) = &reply.upgrade {
         let how = if upgrade.paused && !over { "is" } else { "stands in" };
-        text.push_str(&format!("{} {how} {}\n", upgrade.id, show::stands(upgrade)));
+        page.line(format!("{} {how} {}", upgrade.id, show::stands(upgrade)));
     }
-    if let Some(trouble) = &reply.trouble {
-        text.push_str(&format!("nothing acts: {trouble}\n"));
-    }
+    page.lines(reply.trouble.as_ref().map(|trouble| format!("nothing acts: {trouble}")));
     if !reply.reasons.is_empty() {
         let at = reply.at.map(|at| format!(" (as of {})", show::time(at))).unwrap_or_default();
-        text.push_str(&format!("it waits for{at}\n{}", show::reasons(&reply.reasons, reply.more)));
+        page.line(format!("it waits for{at}"));
+        show::reasons(&mut page, &reply.reasons, reply.more);
     } else if over {
-        text.push_str("it is over and waits for nothing\n");
-        text.push_str(&reply.upgrade.as_ref().map(left_in_place).unwrap_or_default());
+        page.line("it is over and waits for nothing");
+        if let Some(upgrade) = &reply.upgrade {
+            left_in_place(&mut page, upgrade);
+        }
     } else if let Some(held) = reply.upgrade.as_ref().filter(|upgrade| upgrade.paused) {
         // Reasons are written a moment after the pause.
-        text.push_str(&format!("`tidegate upgrade resume {}` lets it go on\n", held.id));
+        page.line(format!("`tidegate upgrade resume {}` lets it go on", held.id));
     } else if reply.trouble.is_none() {
-        text.push_str("it waits for nothing: it moves\n");
+        page.line("it waits for nothing: it moves");
     }
-    text
+    page
 }
 
 /// `tidegate upgrade history`.
 pub async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     let mut events = reach.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?.into_inner();
     while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::text(&show::event(&event))? }
+        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
     }
     Ok(Outcome::Good)
 }
@@ -159,6 +157,6 @@ pub async fn certificate(reach: &Reach, id: String) -> Result<Outcome, Failure> 
     while let Some(part) = parts.message().await? {
         text.push_str(&part.text);
     }
-    show::text(&format!("{{\"certificate\":{text},\"digest\":\"{}\"}}", Digest::of(text.as_bytes())))?;
+    show::raw(&format!("{{\"certificate\":{text},\"digest\":\"{}\"}}", Digest::of(text.as_bytes())))?;
     Ok(Outcome::Good)
 }

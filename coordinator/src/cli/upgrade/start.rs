@@ -3,7 +3,7 @@
 use super::watch;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
-use crate::cli::show;
+use crate::cli::show::{self, Page};
 use crate::operation::spec;
 use std::io::Read;
 use std::path::Path;
@@ -16,13 +16,13 @@ pub async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result
     if reach.json && !wait {
         show::json(&reply)?;
     } else if !wait {
-        show::text(&reply.id)?;
+        show::line(&reply.id)?;
     }
     for finding in &reply.findings {
-        eprintln!("tidegate: warning: {}", finding.what);
+        show::note(format!("tidegate: warning: {}", finding.what));
     }
     if wait {
-        eprintln!("tidegate: upgrade {} is started", reply.id);
+        show::note(format!("tidegate: upgrade {} is started", reply.id));
         return watch::watch(reach, reply.id).await;
     }
     Ok(Outcome::Good)
@@ -35,7 +35,7 @@ pub async fn foresee(reach: &Reach, path: &Path, id: String) -> Result<Outcome, 
     if reach.json {
         show::json(&reply)?
     } else {
-        show::text(&foreseen(&reply))?
+        foreseen(&reply).print()?
     }
     let blocked = reply.findings.iter().any(|finding| finding.blocking);
     Ok(if blocked { Outcome::Refused } else { Outcome::Good })
@@ -55,18 +55,18 @@ fn read(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn foreseen(reply: &ForeseeUpgradeReply) -> String {
-    let mut text = String::new();
+fn foreseen(reply: &ForeseeUpgradeReply) -> Page {
+    let mut page = Page::default();
     for finding in &reply.findings {
         let word = if finding.blocking { "blocks " } else { "warning" };
-        text.push_str(&format!("{word}  {}\n", finding.what));
+        page.line(format!("{word}  {}", finding.what));
     }
     if reply.findings.is_empty() {
-        text.push_str("preflight finds nothing in the way\n");
+        page.line("preflight finds nothing in the way");
     }
     for wave in &reply.waves {
         let more = if wave.more_nodes > 0 { format!(" and {} more", wave.more_nodes) } else { String::new() };
-        text.push_str(&format!("wave {:>3}  {:>6}  {}{more}\n", wave.wave, wave.size, wave.nodes.join(" ")));
+        page.line(format!("wave {:>3}  {:>6}  {}{more}", wave.wave, wave.size, wave.nodes.join(" ")));
     }
-    text
+    page
 }

@@ -12,7 +12,7 @@ pub fn start(room: &Room, asked: &StartComputeRequest) -> Result<view::Start, Op
     let stream = stream_name(&asked.stream)?;
     let compute: ComputeId = parse(&asked.compute)?;
     let picture = room.mirror.picture();
-    let found = picture.fleet.stream(&stream).and_then(|found| canary::start(found, &compute));
+    let found = picture.fleet.stream(&stream).and_then(|found| canary::start(&stream, found, &compute));
     let start = found.ok_or_else(|| {
         OperationError::NotFound(format!(
             "nothing of {stream} is deployed yet, so {compute} has nothing to start with"

@@ -232,8 +232,24 @@ pub struct Waits {
     pub tag: ReleaseTag,
     /// Where it stands.
     pub status: ReleaseStatus,
-    /// Every reason; empty = it is about to move.
+    /// Why it stands there, where that needs saying.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// Every reason; empty = it is about to move, or has nothing to wait for.
     pub reasons: Vec<WaitingFor>,
+}
+
+impl Waits {
+    /// A release with what it waits for.
+    pub fn of(release: &ComputeRelease, reasons: Vec<WaitingFor>) -> Self {
+        Self {
+            revision: release.revision,
+            tag: release.tag.clone(),
+            status: release.status,
+            because: Some(release.because.clone()).filter(|because| !because.is_empty()),
+            reasons,
+        }
+    }
 }
 
 /// The settings of a compute.

@@ -2,7 +2,7 @@
 
 use super::super::decide::{Act, decide};
 use super::super::phase::Phase;
-use super::super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Seen, Staging, Url};
+use super::super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Said, Seen, Staging, Url};
 use super::super::timers::Timers;
 use crate::config::settings::{Driver, Hooks};
 use crate::config::{Service, example, parse};
@@ -16,18 +16,18 @@ use tidegate_proto::{Digest, Release, Revision, ServiceVersion, Span};
 
 /// An instance whose world is set by hand.
 #[derive(Clone)]
-pub(in crate::directive) struct Story {
-    pub(in crate::directive) service: Service,
-    pub(in crate::directive) journal: Journal,
-    pub(in crate::directive) timers: Timers,
-    pub(in crate::directive) seen: Seen,
+pub(crate) struct Story {
+    pub(crate) service: Service,
+    pub(crate) journal: Journal,
+    pub(crate) timers: Timers,
+    pub(crate) seen: Seen,
 }
 
-pub(in crate::directive) fn version(number: i64) -> ServiceVersion {
+pub(crate) fn version(number: i64) -> ServiceVersion {
     ServiceVersion::new(number).unwrap()
 }
 
-pub(in crate::directive) fn release(number: i64) -> Release {
+pub(crate) fn release(number: i64) -> Release {
     Release {
         tag: format!("pantry-{number}.0.0").parse().unwrap(),
         sha256: Digest::of(b"code"),
@@ -35,7 +35,7 @@ pub(in crate::directive) fn release(number: i64) -> Release {
     }
 }
 
-pub(in crate::directive) fn order(generation: i64, disposition: Disposition) -> Order {
+pub(crate) fn order(generation: i64, disposition: Disposition) -> Order {
     let drain = Drain { evidence: Evidence::Settle, settle: Span::from_secs(6), ..Drain::default() };
     Order {
         generation: Revision(generation),
@@ -51,13 +51,13 @@ pub(in crate::directive) fn order(generation: i64, disposition: Disposition) -> 
     }
 }
 
-pub(in crate::directive) fn replace(number: i64) -> Disposition {
+pub(crate) fn replace(number: i64) -> Disposition {
     Disposition::Replace { release: release(number) }
 }
 
 impl Story {
     /// Version 1 serves, admitted, in rotation for a minute.
-    pub(in crate::directive) fn serving() -> Self {
+    pub(crate) fn serving() -> Self {
         let node = parse(&example::text("n1"), Path::new("agent.toml")).unwrap();
         let service = node.services.into_values().next().unwrap();
         let now = Instant::now();
@@ -77,6 +77,9 @@ impl Story {
             alive: Alive::Yes,
             probe: Probed::Version(version(1)),
             ready: true,
+            masked: false,
+            gone: false,
+            said: Said::default(),
             health: Health::Healthy,
             file: DisableFile::Absent,
             url: Url::Good,
@@ -95,23 +98,23 @@ impl Story {
     }
 
     /// So many seconds later, with what is seen as it is.
-    pub(in crate::directive) fn pass(&mut self, seconds: u64) -> &mut Self {
+    pub(crate) fn pass(&mut self, seconds: u64) -> &mut Self {
         self.pass_ms(1000 * seconds)
     }
 
     /// The same, in milliseconds.
-    pub(in crate::directive) fn pass_ms(&mut self, ms: u64) -> &mut Self {
+    pub(crate) fn pass_ms(&mut self, ms: u64) -> &mut Self {
         self.seen.now += Duration::from_millis(ms);
         self.timers.take_in(&self.seen);
         self
     }
 
-    pub(in crate::directive) fn act(&self) -> Act {
+    pub(crate) fn act(&self) -> Act {
         decide(&self.service, &self.journal, &self.timers, &self.seen)
     }
 
     /// The store has this directive; it is accepted.
-    pub(in crate::directive) fn ordered(&mut self, order: Order) -> &mut Self {
+    pub(crate) fn ordered(&mut self, order: Order) -> &mut Self {
         self.seen.wanted = Some(order);
         match self.act() {
             Act::Accept(order, phase) => {
@@ -123,18 +126,18 @@ impl Story {
         self
     }
 
-    pub(in crate::directive) fn enter(&mut self, phase: Phase) {
+    pub(crate) fn enter(&mut self, phase: Phase) {
         self.journal.phase = phase;
         self.timers.entered(self.seen.now);
     }
 
-    pub(in crate::directive) fn hidden(&mut self) -> &mut Self {
+    pub(crate) fn hidden(&mut self) -> &mut Self {
         self.seen.file = DisableFile::Own;
         self.seen.url = Url::Unavailable;
         self.pass(0)
     }
 
-    pub(in crate::directive) fn gone(&mut self) -> &mut Self {
+    pub(crate) fn gone(&mut self) -> &mut Self {
         self.seen.alive = Alive::No;
         self.seen.probe = Probed::Failed("nothing runs".to_owned());
         self.seen.ready = false;
@@ -144,7 +147,7 @@ impl Story {
     }
 
     /// Nothing listens any more where it answered, and there is no lock that tells more.
-    pub(in crate::directive) fn silent(&mut self) -> &mut Self {
+    pub(crate) fn silent(&mut self) -> &mut Self {
         self.gone();
         self.seen.alive = Alive::Silent;
         self.seen.url = Url::Nobody;
@@ -152,21 +155,21 @@ impl Story {
     }
 
     /// The configuration says this too.
-    pub(in crate::directive) fn with_config(&mut self, more: &str) {
+    pub(crate) fn with_config(&mut self, more: &str) {
         let node = parse(&format!("{}\n{more}", example::text("n1")), Path::new("agent.toml")).unwrap();
         self.service = node.services.into_values().next().unwrap();
     }
 
     /// Its code is replaced by hooks.
-    pub(in crate::directive) fn by_hooks(mut self) -> Self {
+    pub(crate) fn by_hooks(mut self) -> Self {
         let argv = || vec!["true".to_owned()];
         let timeout = Duration::from_secs(60);
-        let hooks = Hooks { stage: None, stop: argv(), start: argv(), remove: None, timeout };
+        let hooks = Hooks { stage: None, stop: argv(), start: argv(), remove: None, status: None, timeout };
         self.service.driver = Some(Driver::Command(hooks));
         self
     }
 
-    pub(in crate::directive) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
+    pub(crate) fn window(&mut self, floor: i64, ceiling: i64, revision: i64) -> &mut Self {
         let window = Window {
             floor: version(floor),
             ceiling: version(ceiling),

@@ -69,9 +69,12 @@ async fn slow(State(release): State<Release>) -> &'static str {
 }
 
 async fn healthcheck(State(release): State<Release>) -> (StatusCode, &'static str) {
-    let sick = release.room.join(format!("sick-{}", release.version)).exists();
-    match sick || release.disable.exists() && !release.room.join("stubborn").exists() {
-        true => (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE"),
+    // The file answers before anything else is asked.
+    if release.disable.exists() && !release.room.join("stubborn").exists() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE");
+    }
+    match release.room.join(format!("sick-{}", release.version)).exists() {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "DATABASE DOWN"),
         false => (StatusCode::OK, "OK"),
     }
 }

@@ -9,7 +9,7 @@ use crate::release::manifest::findings;
 use crate::stream::grouping;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::Precondition;
-use tidegate_proto::compute::{EvidenceRule, ReleaseRequest, canonical};
+use tidegate_proto::compute::{DEFAULT_STREAM, EvidenceRule, ReleaseRequest, canonical};
 use tidegate_proto::record::manifest::Manifest;
 use tidegate_proto::record::release::{ComputeRelease, Posted, ReleaseStatus, TagRecord};
 use tidegate_proto::record::stream::{
@@ -21,12 +21,19 @@ use tidegate_proto::{Branch, Key, ReleaseRevision, Revision, StreamName, mutant}
 /// fits into one transaction.
 const MAX_SERVICES: usize = 32;
 
+/// How many streams a refusal names.
+const NAMED: usize = 10;
+
 /// The stream that a release posted to `base` belongs to: under its name the tag's record is read for [`create`].
 pub fn home(fleet: &Fleet, base: &StreamName, request: &ReleaseRequest) -> Result<StreamName, Refusal> {
     readable(fleet, base)?;
-    let by = fleet.stream(base).map_or(Grouping::None, |stream| stream.settings.grouping);
+    let by = grouping_of(fleet, base).unwrap_or(Grouping::None);
     grouping::stream_of(base, by, request)
         .map_err(|why| Refusal { kind: RefusalKind::Invalid, message: why.to_string() })
+}
+
+fn grouping_of(fleet: &Fleet, base: &StreamName) -> Option<Grouping> {
+    fleet.stream(base).map(|stream| stream.settings.grouping)
 }
 
 /// A new revision that waits to go out. `tag` is the tag's record of [`home`], read for this attempt (none = there is
@@ -40,6 +47,7 @@ pub fn create(
     asker: &Asker,
 ) -> Result<Asked, Refusal> {
     let name = home(fleet, base, request)?;
+    exists(fleet, base)?;
     let mut change = begun(fleet, moment, &name)?;
     if fleet.stream(&name).is_none() && name != *base {
         change.stream.settings = Box::new(inherited(fleet, base));
@@ -55,6 +63,10 @@ pub fn create(
     valid(stream, request)?;
     history::fits(stream, &branch, request.version, &request.tag, tag.map(|tag| &tag.record.body))
         .map_err(|why| Refusal { kind: RefusalKind::State, message: why.to_string() })?;
+    if let Some(Grouping::Semver(_)) = grouping_of(fleet, base) {
+        grouping::in_order(stream, &request.tag)
+            .map_err(|why| Refusal { kind: RefusalKind::State, message: why.to_string() })?;
+    }
     if stream.pending.len() >= MAX_PENDING {
         return refuse(
             RefusalKind::State,
@@ -100,6 +112,23 @@ pub fn create(
     change.also(|commit| commit.put(Key::Manifest(manifest), body));
     let to = format!("revision {revision} ({}) pending", request.tag);
     Ok(granted(change, asker, Some(revision), String::new(), to))
+}
+
+/// A release makes no stream but the default one: a name that was mistyped would get a stream of its own, which nobody
+/// looks at.
+fn exists(fleet: &Fleet, base: &StreamName) -> Result<(), Refusal> {
+    if fleet.stream(base).is_some() || base.as_str() == DEFAULT_STREAM {
+        return Ok(());
+    }
+    let known: Vec<&str> = fleet.streams().map(|(name, _)| name.as_str()).take(NAMED).collect();
+    let known = if known.is_empty() { "none yet".to_owned() } else { known.join(", ") };
+    refuse(
+        RefusalKind::NotFound,
+        format!(
+            "there is no release stream {base} (there are: {known}); nothing was created. \
+             `tidegate release stream {base} --set FILE` makes it"
+        ),
+    )
 }
 
 fn default_branch(base: &StreamName) -> Branch {

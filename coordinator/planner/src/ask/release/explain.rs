@@ -5,20 +5,36 @@ use crate::ask::Refusal;
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::plan::stream_turn;
+use crate::reason::Reason;
 use std::collections::BTreeMap;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
-/// Everything that each waiting release of a stream, and its canary, waits for; nothing for one that is about to move.
+/// Everything that each waiting release of a stream, its canary, and one that failed, waits for; nothing for one that is
+/// about to move.
 pub fn explain(
     fleet: &Fleet,
     moment: &Moment,
     name: &StreamName,
 ) -> Result<BTreeMap<ReleaseRevision, Vec<WaitingFor>>, Refusal> {
-    find(fleet, name)?;
-    let told = |(revision, reasons): (ReleaseRevision, Vec<crate::Reason>)| {
+    let stream = find(fleet, name)?;
+    let told = |(revision, reasons): (ReleaseRevision, Vec<Reason>)| {
         let reasons = reasons.iter().map(|reason| reason.for_release(name, revision)).collect();
         (revision, reasons)
     };
-    Ok(stream_turn(fleet, moment, name).waiting.into_iter().map(told).collect())
+    let waiting = stream_turn(fleet, moment, name).waiting;
+    Ok(failed(stream).chain(waiting).map(told).collect())
+}
+
+/// What failed waits for a person, unless a later release is deployed.
+fn failed(stream: &Stream) -> impl Iterator<Item = (ReleaseRevision, Vec<Reason>)> {
+    let deployed = stream.deployed.as_ref().map(|head| head.release.revision);
+    let errors = stream.heads().filter(|head| head.release.status == ReleaseStatus::Error);
+    errors.map(move |head| {
+        let overtaken = deployed.filter(|deployed| *deployed > head.release.revision);
+        let why = head.release.because.clone();
+        (head.release.revision, vec![Reason::ReleaseFailed { why, overtaken }])
+    })
 }

@@ -4,8 +4,10 @@ use super::{Asked, find, find_head, granted, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind, demand_why};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
+use crate::reason::Reason;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
+use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{MAX_PINS, Pin};
 use tidegate_proto::{ComputeId, ReleaseRevision, StreamName};
@@ -37,10 +39,15 @@ pub fn pin(
             format!("{name} has {MAX_PINS} pins, which is the most: unpin one first"),
         );
     }
-    let compares = may_meet_storage(fleet, &stream.settings, &head.release).map_err(|reasons| Refusal {
+    let refused = |reasons: Vec<Reason>| Refusal {
         kind: RefusalKind::State,
         message: format!("cannot pin {compute} to revision {revision} of {name}: {}", sentence(&reasons)),
-    })?;
+    };
+    let compares = may_meet_storage(fleet, &stream.settings, &head.release).map_err(refused)?;
+    let removals = image::being_removed(fleet, name, &head.release.tag);
+    if !removals.is_empty() {
+        return Err(refused(removals));
+    }
     let mut change = Change::of(fleet, moment, name);
     change.relies_on(compares);
     let word = Pin { revision, who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };

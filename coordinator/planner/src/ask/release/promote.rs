@@ -7,6 +7,7 @@ use crate::moment::Moment;
 use crate::reason::Reason;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
+use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
@@ -60,6 +61,7 @@ pub fn promote(
     if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
         reasons.push(Reason::ReleaseApproval { stream: name.clone(), revision });
     }
+    reasons.extend(image::being_removed(fleet, name, &head.release.tag));
     let compares = may_meet_storage(fleet, &stream.settings, &head.release)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();

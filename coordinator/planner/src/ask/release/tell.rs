@@ -5,6 +5,7 @@ use super::{Asked, find, find_head, granted, refuse};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
+use crate::release::canary::{self, StartRule};
 use crate::stream::change::Change;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -12,7 +13,7 @@ use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::record::stream::{MAX_RUNNING_TAGS, Running};
-use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, Revision, StreamName};
+use tidegate_proto::{ComputeId, Key, ReleaseRevision, ReleaseTag, Revision, StreamName, mutant};
 
 /// Whether a release that waits answers. One that stops answering begins its healthy time anew.
 pub fn available(
@@ -58,6 +59,15 @@ pub fn signal(
             format!(
                 "revision {revision} of {name} is {}, not in canary: nothing is counted",
                 head.release.status
+            ),
+        );
+    }
+    let ran = canary::start(name, stream, compute).is_some_and(|start| start.by == StartRule::Canary);
+    if !ran && !mutant::is("signals-outside-the-fraction-count") {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "{compute} is not within the share of starts that use revision {revision} of {name}: its signal does not count. `tidegate release start {compute} --stream {name}` says what it starts with"
             ),
         );
     }

@@ -7,6 +7,7 @@ use super::super::action::{Action, PlannedCommit};
 use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::reason::{Causes, Reason};
+use crate::release::floor::follows_needs;
 use crate::wave::budget::Budget;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -132,6 +133,8 @@ impl<'a> Place<'a> {
         match self.returning() {
             Some(instance) => Some((instance, Disposition::Serve { returning: true })),
             None if mutant::is("changed-version-is-never-drained") => None,
+            // Another tool upgrades it: what serves below the floor is named, and not taken out.
+            None if follows_needs(self.window) => None,
             None => self.leaving().map(|instance| (instance, Disposition::Drain)),
         }
     }

@@ -12,9 +12,11 @@ use crate::moment::Moment;
 use crate::reason::{CanaryCount, Reason};
 use crate::release::canary::{Judgement, judge};
 use crate::release::compatibility::may_meet_storage;
+use crate::release::floor;
 use crate::stream::change::{Change, Told};
-use crate::stream::{retention, strategy};
-use errand::{Errands, Purpose};
+use crate::stream::{image, retention, strategy};
+use crate::task::Purpose;
+use errand::Errands;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::compute::Canary;
@@ -49,6 +51,7 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, n
     let mut turn = Turn::default();
     turn.actions.extend(forget_signals(fleet, moment, name));
     turn.actions.extend(errand::forget(fleet, moment, name));
+    turn.waiting = floor::named(fleet, name);
     let mut change = Change::of(fleet, moment, name);
     if is_at_rest(&change.stream) {
         return turn;
@@ -133,6 +136,7 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
         reasons.push(Reason::CanaryBusy { revision: other.release.revision });
     }
     reasons.extend(room_to_keep(stream, release.revision).err());
+    reasons.extend(image::being_removed(change.fleet, change.name, &release.tag));
     if reasons.is_empty() { Ok(compares) } else { Err(reasons) }
 }
 
@@ -317,19 +321,28 @@ fn collect(change: &mut Change<'_>, most: usize) -> Option<Step> {
         .then(|| Step::told(format!("revision {names}"), format!("revision {names} deprecated"), BECAUSE))
 }
 
-/// What was collected and removed is history.
+/// What was collected is history once its image was removed, or stays for something else that holds it.
 fn removed(change: &mut Change<'_>) -> Option<Step> {
-    let asked = change.stream.settings.removal.clone();
-    let is_removed = |head: &&Head| {
-        head.release.status == ReleaseStatus::Deprecated
-            && asked.as_ref().is_none_or(|asked| {
-                matches!(errand::look(change, Purpose::Removal, asked, head), Errands::Done)
-            })
-    };
-    let revision = change.stream.kept.iter().find(is_removed)?.release.revision;
+    let (revision, because) =
+        change.stream.kept.iter().find_map(|head| Some((head.release.revision, end(change, head)?)))?;
     change.departs(revision);
     let (from, to) = (format!("revision {revision} deprecated"), format!("revision {revision} removed"));
-    Some(Step::told(from, to, "the removal hook succeeded on every node"))
+    Some(Step::told(from, to, because))
+}
+
+/// Why nothing is left to do about a collected release; none = its image is still to be removed.
+fn end(change: &Change<'_>, head: &Head) -> Option<String> {
+    if head.release.status != ReleaseStatus::Deprecated {
+        return None;
+    }
+    let Some(asked) = &change.stream.settings.removal else {
+        return Some("the stream has no removal hook".to_owned());
+    };
+    if let Some(holder) = image::holder_beside(&change.stream, head) {
+        return Some(format!("its image is not removed with it: {holder}"));
+    }
+    let done = matches!(errand::look(change, Purpose::Removal, asked, head), Errands::Done);
+    done.then(|| "the removal hook succeeded on every node".to_owned())
 }
 
 /// The counts are stored while one of them matters: every few seconds where a deadline is near, every hour where a

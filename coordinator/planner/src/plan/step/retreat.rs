@@ -44,15 +44,19 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
         &[former.release.clone(), draft.spec().target()],
         "the old code is staged again where it is missing",
     );
-    let missing = service.stranded().sample();
-    for instance in service.stranded().each.take(Sample::NAMED) {
-        let failures = instance.stage_failures();
-        for (release, why) in failures.filter(|(release, _)| *release == former.release.tag) {
+    let tag = &former.release.tag;
+    let (failed, at_work): (Vec<_>, Vec<_>) = service
+        .stranded()
+        .each
+        .partition(|instance| instance.stage_failures().any(|(failed, _)| failed == *tag));
+    for instance in failed.iter().take(Sample::NAMED) {
+        for (release, why) in instance.stage_failures().filter(|(release, _)| release == tag) {
             draft.wait(Reason::StageFailed { node: instance.node.clone(), release, why });
         }
     }
-    let release = former.release.tag.clone();
-    let waits = draft.wait_for_any(missing, |nodes| Reason::Staging { release, nodes });
+    let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
+    let release = tag.clone();
+    let waits = draft.wait_for_any(at_work, |nodes| Reason::Staging { release, nodes }) || !failed.is_empty();
     if !waits && !draft.has_commits() {
         draft.advance(Move::Retreated, Commit::new(), |_| (), "the old code is present");
     }

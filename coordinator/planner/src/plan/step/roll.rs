@@ -197,6 +197,7 @@ fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
     let (unstaged, idle): (Vec<_>, Vec<_>) =
         open.idle.into_iter().partition(|instance| service.is_unstaged(&instance.node));
     super::stage::tell_failures(draft, unstaged.iter().copied());
+    let unstaged = unstaged.into_iter().filter(|instance| !instance.has_stage_failures()).collect();
     let names = |of: Vec<&Instance>| Sample::counted(of.into_iter().map(|instance| &instance.node));
     let release = draft.spec().release.tag.clone();
     draft.wait_for_any(names(unstaged), |nodes| Reason::Staging { release, nodes });

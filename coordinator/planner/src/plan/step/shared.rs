@@ -6,6 +6,7 @@ use crate::contracted;
 use crate::fleet::ServiceFleet;
 use crate::preflight::lowest;
 use crate::reason::Reason;
+use crate::release::floor::is_only_watched;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
@@ -27,7 +28,7 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
         let of = draft.fleet.service(name).filter(|of| !of.is_empty());
         let window = draft.fleet.service(name).and_then(ServiceFleet::window);
         let ours = window.is_some_and(|window| window.set_by == *draft.id && window.floor < *needs);
-        let is_open = window.is_none_or(|window| window.is_open());
+        let is_open = is_only_watched(window.map(|window| &window.record.body));
         if !is_open && !ours {
             continue;
         }

@@ -39,10 +39,15 @@ fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
     let (quiet, others): (Vec<_>, Vec<_>) =
         among.filter_map(|node| service.get(node)).partition(|instance| instance.known() == Known::Silent);
     let silent = service.unstaged_silent().sample_but(excused, quiet.len());
-    let reporting = service.unstaged().sample_but(excused, others.len());
+    // Who failed is named with the cause, and is not at work.
+    let has_failed = |instance: &Instance| instance.has_stage_failures();
+    let failed = service.stage_failed().count - others.iter().filter(|instance| has_failed(instance)).count();
+    let not_at_work = |node: &NodeId| excused(node) || service.get(node).is_some_and(has_failed);
+    let reporting = service.unstaged().sample_but(not_at_work, others.len() + failed);
     tell_failures(draft, service.stage_failed().each.filter(|instance| !excused(&instance.node)));
     let name = service.name().clone();
-    let mut waits = draft.wait_for_any(silent, |nodes| Reason::Silent { service: name, nodes });
+    let mut waits = failed > 0;
+    waits |= draft.wait_for_any(silent, |nodes| Reason::Silent { service: name, nodes });
     if let Some(release) = releases.last().map(|r| r.tag.clone()) {
         waits |= draft.wait_for_any(reporting, |nodes| Reason::Staging { release, nodes });
     }

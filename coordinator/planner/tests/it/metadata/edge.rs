@@ -81,7 +81,8 @@ impl World {
     pub fn serves(&self, node: &NodeId) -> Option<u64> {
         let fleet = self.store.fleet();
         let group_now = fleet.group(&group())?;
-        metadata::document_of(fleet, &group(), group_now, node).map(|served| served.generation.get())
+        let served = metadata::document_of(fleet, &group(), group_now, node).expect("the pages are there");
+        served.map(|served| served.generation.get())
     }
 
     /// What every instance is served, by node.

@@ -19,7 +19,14 @@ fn in_canary(canary: serde_json::Value) -> World {
 
 fn starts(world: &World) -> Vec<u64> {
     let stream = world.stream();
-    let of = |n: usize| start(stream, &format!("c{n}").parse().unwrap()).unwrap().head.release.revision.get();
+    let of = |n: usize| {
+        start(&super::sea::stream(), stream, &format!("c{n}").parse().unwrap())
+            .unwrap()
+            .head
+            .release
+            .revision
+            .get()
+    };
     (0..1_000).map(of).collect()
 }
 
@@ -44,15 +51,15 @@ fn a_share_of_starts_uses_it_and_rising_only_adds() {
 #[test]
 fn it_goes_out_when_enough_computes_told_of_success() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
-    world.signal(2, "a", true).unwrap();
-    assert!(world.signal(2, "a", true).unwrap().commit.is_none(), "told again, nothing changes");
-    world.signal(2, "b", false).unwrap();
+    world.signal(2, "c15", true).unwrap();
+    assert!(world.signal(2, "c15", true).unwrap().commit.is_none(), "told again, nothing changes");
+    world.signal(2, "c25", false).unwrap();
     let waiting = world.settle();
     assert_eq!(
         waiting[&2][0].to_string(),
         "1 computes told of success and 2 are needed; 1 told of failure and 1 are tolerated"
     );
-    world.signal(2, "b", true).unwrap();
+    world.signal(2, "c25", true).unwrap();
     world.settle();
     assert_eq!(world.deployed(), Some(2), "the last word of a compute stands");
     let words = world.store.keys.keys().filter(|key| matches!(key, Key::Signal(..)));
@@ -64,15 +71,15 @@ fn it_goes_out_when_enough_computes_told_of_success() {
 #[test]
 fn it_is_withdrawn_beyond_the_budget_and_at_its_deadline() {
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
-    world.signal(2, "a", false).unwrap();
+    world.signal(2, "c15", false).unwrap();
     world.settle();
     assert_eq!(world.status(2), ReleaseStatus::Canary, "one failure is tolerated");
-    world.signal(2, "b", false).unwrap();
+    world.signal(2, "c25", false).unwrap();
     world.settle();
     assert_eq!((world.status(2), world.deployed()), (ReleaseStatus::Error, Some(1)));
     assert_eq!(share(&starts(&world)), 0);
     let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "deadline": "1h"}));
-    world.signal(2, "a", true).unwrap();
+    world.signal(2, "c15", true).unwrap();
     world.wait(3_599_000);
     world.settle();
     world.elect(2);
@@ -110,11 +117,41 @@ fn a_pinned_compute_starts_with_its_own() {
     world.pin("c1", 1).unwrap();
     let stream_now = world.stream();
     let by = |compute: &str| {
-        let start = start(stream_now, &compute.parse().unwrap()).unwrap();
+        let start = start(&stream(), stream_now, &compute.parse().unwrap()).unwrap();
         (start.head.release.revision.get(), start.by)
     };
     assert_eq!((by("c1"), by("c2")), ((1, StartRule::Pinned), (2, StartRule::Canary)));
     assert!(world.store.fleet().stream(&stream()).is_some());
     world.unpin("c1").unwrap();
-    assert_eq!(start(world.stream(), &"c1".parse().unwrap()).unwrap().by, StartRule::Canary);
+    assert_eq!(start(&stream(), world.stream(), &"c1".parse().unwrap()).unwrap().by, StartRule::Canary);
+}
+
+#[test]
+fn signal_of_a_compute_outside_the_share_does_not_count() {
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 1}));
+    let before = world.store.revision;
+    let outside = world.signal(2, "c1", true).unwrap_err();
+    assert!(outside.message.contains("c1 is not within the share"), "{outside}");
+    world.pin("c15", 1).unwrap();
+    let pinned = world.signal(2, "c15", true).unwrap_err();
+    assert!(pinned.message.contains("c15 is not within the share"), "it starts with revision 1: {pinned}");
+    world.settle();
+    assert_eq!((world.store.revision, world.status(2)), (before + 1, ReleaseStatus::Canary));
+    world.signal(2, "c25", true).unwrap();
+    world.settle();
+    assert_eq!(world.deployed(), Some(2));
+}
+
+#[test]
+fn canary_that_began_before_places_were_salted_keeps_its_share() {
+    let mut world = in_canary(json!({"fraction": 0.3}));
+    let salted = starts(&world);
+    let mut former = world.stream().record.body.clone();
+    former.canary.as_mut().unwrap().salted = false;
+    world.store.put(Key::Stream(stream()), former);
+    let unsalted = starts(&world);
+    assert_ne!(salted, unsalted);
+    world.promote(2, Some(0.6)).unwrap();
+    let more = starts(&world);
+    assert!(unsalted.iter().zip(&more).all(|(few, more)| *few != 2 || *more == 2), "rising only adds");
 }

@@ -128,6 +128,14 @@ fn requests_that_make_no_sense_change_nothing() {
             json!({"manifest": {"pg_settings": {"common": {"work_mem": 4}}}}),
             "pg_settings.common.work_mem is a number",
         ),
+        (
+            json!({"manifest": {"pg_settings": {"common": {"work_mem": "1.5"}}}}),
+            "pg_settings.common.work_mem is \"1.5\": the setting is a whole number",
+        ),
+        (
+            json!({"manifest": {"pg_settings": {"per_version": {"017": {}}}}}),
+            "without sign and leading zeros",
+        ),
         (json!({"requires": many}), "17 services, at most 16"),
         (json!({"evidence": "required"}), "names no storage service"),
         (json!({"canary": {"fraction": 0.1, "promote_after": 0}}), "promote_after is 0"),
@@ -185,4 +193,58 @@ fn equal_manifests_are_stored_once() {
         })
         .collect();
     assert_eq!(manifests, [(world.release_record(1).unwrap().manifest, json!({"extensions": {"x": "1"}}))]);
+}
+
+#[test]
+fn semantic_versions_do_not_fall_within_a_line() {
+    let mut world = World::at_version_1(1);
+    world.configure(json!({"grouping": {"semver": "minor"}})).unwrap();
+    world.create(1, json!({"tag": "v1.2.10"})).unwrap();
+    for older in ["v1.2.9", "v1.2.10-rc.1"] {
+        let refused = world.create(2, json!({"tag": older})).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::State);
+        assert!(refused.message.contains("is older than v1.2.10 (revision 1)"), "{refused}");
+    }
+    for (version, newer) in [(3, "v1.2.11"), (4, "v1.3.0"), (5, "v1.1.0")] {
+        world.create(version, json!({"tag": newer})).unwrap();
+    }
+}
+
+#[test]
+fn stream_that_is_not_there_is_not_made_by_a_release() {
+    let world = World::at_version_1(1);
+    let mistyped = "compute-eu".parse().unwrap();
+    let asked = request(1, json!({}));
+    let create = release::create(world.store.fleet(), &world.moment(), &mistyped, None, &asked, &asker("ci"));
+    let refused = create.unwrap_err();
+    assert_eq!(refused.kind, RefusalKind::NotFound);
+    assert!(refused.message.contains("tidegate release stream compute-eu --set"), "{refused}");
+}
+
+#[test]
+fn failed_release_is_explained_with_the_retry_that_helps() {
+    let mut world = World::at_version_1(1);
+    world.release(1, json!({}));
+    world.create(2, json!({"canary": {"fraction": 0.99, "promote_after": 2}})).unwrap();
+    world.settle();
+    world.signal(2, "a", false).unwrap();
+    world.settle();
+    assert_eq!(world.status(2), ReleaseStatus::Error);
+    let explained = |world: &World| {
+        let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
+        told[&revision(2)][0].clone()
+    };
+    let reason = explained(&world);
+    assert_eq!((reason.kind.as_str(), reason.who.as_str()), ("release-failed", "a person"));
+    assert_eq!(reason.command.as_deref(), Some("tidegate release retry 2 --stream compute"));
+    assert!(world.retry(2).unwrap().commit.is_some(), "it helps");
+    world.settle();
+    world.signal(2, "b", false).unwrap();
+    world.settle();
+    // Computes that run it hold it.
+    world.run_computes(&[("release-2", 3)]).unwrap();
+    world.release(3, json!({}));
+    let reason = explained(&world);
+    assert_eq!(reason.command, None, "a later one is deployed: {}", reason.what);
+    assert!(world.retry(2).is_err() && reason.what.contains("revision 3, which is later"), "{}", reason.what);
 }

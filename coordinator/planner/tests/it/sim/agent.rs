@@ -68,6 +68,7 @@ impl World {
                 replace: Some("process".into()),
                 drain: Some("settle".into()),
                 artifacts: [1, 2, 3].map(|version| super::release(version).tag).into(),
+                ready_by_health: false,
             },
             in_flight: None,
             witness: Witness::default(),

@@ -97,7 +97,11 @@ pub(crate) async fn what_is_no_record_hides_nothing_else(world: &World) {
     assert!(matches!(of("good"), Some(Ok(Value::Budget(_)))));
     assert!(matches!(of("shape"), Some(Err(Malformed::Shape(_)))), "{:?}", of("shape"));
     assert!(matches!(of("bytes"), Some(Err(Malformed::Encoding))), "{:?}", of("bytes"));
-    assert!(matches!(of("large"), Some(Err(Malformed::Oversized(1_100_000)))), "{:?}", of("large"));
+    assert!(
+        matches!(of("large"), Some(Err(Malformed::Oversized { bytes: 1_100_000, .. }))),
+        "{:?}",
+        of("large")
+    );
     assert_eq!((snapshot.entries.len(), snapshot.foreign.len()), (4, 3), "{:?}", snapshot.foreign);
 
     let one = store.get(&budget_key("shape")).await.unwrap().unwrap();

@@ -7,24 +7,16 @@ use crate::plan::action::{Action, PlannedCommit};
 use crate::plan::draft::BATCH;
 use crate::reason::{Reason, Sample};
 use crate::stream::change::Change;
+use crate::stream::image;
+use crate::task::Purpose::{self, Prewarm, Removal};
 use crate::task::{TaskState, state};
-use Purpose::{Prewarm, Removal};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{Errand, Head, Stream};
 use tidegate_proto::record::task::{Task, TaskRelease};
-use tidegate_proto::{Digest, HookName, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
-
-/// What hooks are run for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// Before a release goes out.
-    Prewarm,
-    /// After it was collected.
-    Removal,
-}
+use tidegate_proto::{Digest, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
 
 /// How far the hooks of a release are.
 pub(super) enum Errands {
@@ -38,12 +30,8 @@ pub(super) enum Errands {
 
 /// The name of a task: short whatever the stream is called, and another for each attempt.
 fn id(name: &StreamName, purpose: Purpose, head: &Head) -> TaskId {
-    let word = match purpose {
-        Prewarm => "prewarm",
-        Removal => "remove",
-    };
     let stream: String = Digest::of(name.as_str().as_bytes()).to_string().chars().take(12).collect();
-    format!("{word}-{stream}-{}-{}", head.release.revision, head.attempt)
+    format!("{purpose}-{stream}-{}-{}", head.release.revision, head.attempt)
         .parse()
         .expect("a word, twelve digits of a digest and two numbers are a name")
 }
@@ -71,7 +59,7 @@ pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: 
             }
             TaskState::Unknown(why) => reasons.push(unknown(&id, why)),
             TaskState::Claimed => running.push(node),
-            TaskState::Untaken => match before(fleet, node, change.name, hook, head, &id) {
+            TaskState::Untaken => match image::open_on(fleet, node, change.name, &head.release.tag, &id) {
                 Some((former, TaskState::Unknown(why))) => reasons.push(unknown(&former, why)),
                 Some(_) => running.push(node),
                 None => untaken.push(node),
@@ -99,29 +87,16 @@ fn unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
     keys.into_iter().find_map(found)
 }
 
-/// The same hook of the same release on that node, from an attempt before this one, that was begun and has not ended as
-/// far as is known: nothing is run beside it.
-fn before(
-    fleet: &Fleet,
-    node: &NodeId,
-    stream: &StreamName,
-    hook: &HookName,
-    head: &Head,
-    id: &TaskId,
-) -> Option<(TaskId, TaskState)> {
-    let same = |task: &Task| {
-        task.release.stream == *stream && task.release.revision == head.release.revision && task.hook == *hook
-    };
-    let others = fleet.tasks_of(node).filter(|(other, task)| *other != id && same(task));
-    others.map(|(other, _)| (other.clone(), state(fleet, node, other))).find(|(_, state)| state.is_open())
-}
-
 /// Every release of which hooks are wanted now, with the hooks.
 fn wanted(stream: &Stream) -> impl Iterator<Item = (Purpose, &Errand, &Head)> {
     let prewarm = stream.settings.prewarm.as_ref();
     let removal = stream.settings.removal.as_ref();
     let warmed = stream.pending.iter().filter_map(move |head| Some((Prewarm, prewarm?, head)));
-    let collected = stream.kept.iter().filter(|head| head.release.status == ReleaseStatus::Deprecated);
+    let collected = stream
+        .kept
+        .iter()
+        .filter(|head| head.release.status == ReleaseStatus::Deprecated)
+        .filter(|head| image::holder_beside(stream, head).is_none());
     warmed.chain(collected.filter_map(move |head| Some((Removal, removal?, head))))
 }
 
@@ -138,6 +113,9 @@ pub(super) fn order(
         if purpose == Prewarm && !super::is_held_by_prewarm_alone(change, head) {
             continue;
         }
+        if purpose == Removal && image::is_open(change.fleet, change.name, Prewarm, &head.release.tag) {
+            continue;
+        }
         if purpose == Removal
             && let Some(reasons) = look(change, purpose, asked, head).reasons()
         {
@@ -149,7 +127,7 @@ pub(super) fn order(
             let known = fleet.task(node, &id).is_some()
                 || fleet.task_result(node, &id).is_some()
                 || unreadable(fleet, node, &id).is_some()
-                || before(fleet, node, change.name, &asked.hook, head, &id).is_some();
+                || image::open_on(fleet, node, change.name, &head.release.tag, &id).is_some();
             if known || count == BATCH {
                 continue;
             }
@@ -162,7 +140,12 @@ pub(super) fn order(
             };
             let at = change.moment.wall;
             let body = Task { hook: asked.hook.clone(), release, at, settled: None };
-            commit = commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, body);
+            // A result that was there before its task would be taken for this task's.
+            let result = Key::TaskResult(node.clone(), id.clone());
+            commit = commit
+                .when(Precondition::At(key.clone(), Revision::ABSENT))
+                .when(Precondition::At(result, Revision::ABSENT))
+                .put(key, body);
         }
     }
     let what = format!("{count} tasks");

@@ -1,0 +1,134 @@
+//! The image of a tag: what holds it, and which hooks run for it. Several revisions may bear one tag, so an image is
+//! held by tag and not by revision.
+//!
+//! # Invariants
+//! * No removal is ordered while anything holds the image.
+//! * The commit after which something holds an image again deletes the removals of it that no agent has claimed.
+
+use crate::fleet::{Fleet, Stored};
+use crate::reason::{Reason, Sample};
+use crate::task::{Purpose, TaskState, state};
+use std::fmt;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::{Head, MAX_ERRAND_NODES, Stream};
+use tidegate_proto::record::task::Task;
+use tidegate_proto::{Key, NodeId, ReleaseRevision, ReleaseTag, Revision, StreamName, TaskId, mutant};
+
+/// What holds an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A release with its tag that is not collected.
+    Release(ReleaseRevision, ReleaseStatus),
+    /// Computes that run its tag: so many.
+    Running(u64),
+    /// The manual strategy of the stream.
+    Manual,
+    /// A later collected release with its tag: the image is removed for that one.
+    Later(ReleaseRevision),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Release(revision, status) => {
+                write!(f, "revision {revision} has the same tag and is {status}")
+            }
+            Self::Running(count) => write!(f, "{count} computes run its tag"),
+            Self::Manual => f.write_str("the stream's manual strategy names its tag"),
+            Self::Later(revision) => {
+                write!(f, "it is removed with revision {revision}, which has the same tag")
+            }
+        }
+    }
+}
+
+/// What holds the image of a tag; none = it may be removed.
+pub fn holder(stream: &Stream, tag: &ReleaseTag) -> Option<Holder> {
+    if mutant::is("image-is-held-by-revision") {
+        return None;
+    }
+    let bears = |head: &&Head| head.release.tag == *tag && head.release.status != ReleaseStatus::Deprecated;
+    let release = stream.heads().filter(bears).max_by_key(|head| head.release.revision);
+    let running = stream.running.get(tag).map(|running| running.count).filter(|count| *count > 0);
+    release
+        .map(|head| Holder::Release(head.release.revision, head.release.status))
+        .or(running.map(Holder::Running))
+        .or_else(|| (stream.settings.strategy.manual.as_ref() == Some(tag)).then_some(Holder::Manual))
+}
+
+/// What holds the image of a collected release beside itself, or is removed in its place.
+pub fn holder_beside(stream: &Stream, collected: &Head) -> Option<Holder> {
+    let (tag, revision) = (&collected.release.tag, collected.release.revision);
+    let mut kept = stream.kept.iter().map(|head| &head.release);
+    let later = kept.find(|release| release.tag == *tag && release.revision > revision);
+    holder(stream, tag).or(later.map(|release| Holder::Later(release.revision)))
+}
+
+/// Every hook for the image of a tag that was begun and has not ended as far as is known.
+fn open<'a>(
+    fleet: &'a Fleet,
+    stream: &'a StreamName,
+    tag: &'a ReleaseTag,
+) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
+    let of = move |task: &Task| task.release.stream == *stream && task.release.tag == *tag;
+    let tasks = fleet.tasks().filter(move |(.., task)| of(task));
+    tasks
+        .map(|(node, id, task)| (node, id, task, state(fleet, node, id)))
+        .filter(|(.., state)| state.is_open())
+}
+
+/// A hook for the same image that is open on that node under another name: nothing is run beside it.
+pub(crate) fn open_on(
+    fleet: &Fleet,
+    node: &NodeId,
+    stream: &StreamName,
+    tag: &ReleaseTag,
+    id: &TaskId,
+) -> Option<(TaskId, TaskState)> {
+    open(fleet, stream, tag)
+        .find(|(of, other, ..)| *of == node && *other != id)
+        .map(|(_, other, _, state)| (other.clone(), state))
+}
+
+/// Whether a hook for the image with this purpose is open on any node.
+pub(crate) fn is_open(fleet: &Fleet, stream: &StreamName, purpose: Purpose, tag: &ReleaseTag) -> bool {
+    open(fleet, stream, tag).any(|(_, id, ..)| Purpose::of(id) == Some(purpose))
+}
+
+/// Why a release with this tag does not go out yet: its image is being removed.
+pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
+    open(fleet, stream, tag)
+        .filter(|(_, id, ..)| Purpose::of(id) == Some(Purpose::Removal))
+        .map(|(node, id, task, state)| match state {
+            TaskState::Unknown(why) => {
+                Reason::ErrandUnknown { hook: task.hook.clone(), node: node.clone(), task: id.clone(), why }
+            }
+            _ => Reason::ErrandRuns { hook: task.hook.clone(), nodes: Sample::counted([node].into_iter()) },
+        })
+        .collect()
+}
+
+/// Adds to a commit that changes a stream the deletion of every removal that no agent has claimed and whose image
+/// something holds afterwards that nothing held before. What was void before is forgotten by a turn.
+pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after: &Stream) -> Commit {
+    if mutant::is("removal-is-not-withdrawn") {
+        return commit;
+    }
+    let before = fleet.stream(name);
+    let is_void = |node: &NodeId, id: &TaskId, task: &Task| {
+        task.release.stream == *name
+            && Purpose::of(id) == Some(Purpose::Removal)
+            && before.is_some_and(|before| holder(before, &task.release.tag).is_none())
+            && holder(after, &task.release.tag).is_some()
+            && fleet.task_result(node, id).is_none()
+    };
+    let void = fleet.tasks().filter(|(node, id, task)| is_void(node, id, task));
+    void.take(MAX_ERRAND_NODES).fold(commit, |commit, (node, id, task)| {
+        let order = Key::Task(node.clone(), id.clone());
+        commit
+            .when(Precondition::At(order.clone(), task.at))
+            .when(Precondition::At(Key::TaskResult(node.clone(), id.clone()), Revision::ABSENT))
+            .delete(order)
+    })
+}

@@ -1,0 +1,77 @@
+//! The release that ran before: what preflight says where it is not known, and what a rollback does.
+
+use crate::sim::{World, node, release, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::preflight::{Finding, findings};
+use tidegate_proto::Digest;
+use tidegate_proto::record::upgrade::Phase;
+
+fn found(world: &World) -> Vec<Finding> {
+    findings(world.store.fleet(), &spec(json!({})), None)
+}
+
+fn only_blocker(world: &World) -> String {
+    let blockers: Vec<Finding> = found(world).into_iter().filter(|finding| finding.blocks).collect();
+    assert_eq!(blockers.len(), 1, "{blockers:?}");
+    blockers[0].what.clone()
+}
+
+#[test]
+fn unknown_release_or_digest_names_the_setting() {
+    let mut world = World::at_version_1(3);
+    world.agents.get_mut(&node(1)).unwrap().report.release_digest = None;
+    world.publish(&node(1));
+    let what = only_blocker(&world);
+    let setting = "[service.pantry-api.artifact.\"pantry-1.0.0\"]";
+    assert!(what.contains("sha256") && what.contains(setting) && what.contains("n1"), "{what}");
+    // What its agent found says more.
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.stage_failures.insert(release(1).tag, "the stage hook failed: exit status: 7".to_owned());
+    world.publish(&node(1));
+    assert!(only_blocker(&world).contains("exit status: 7"), "{}", only_blocker(&world));
+    world.agents.get_mut(&node(1)).unwrap().report.release = None;
+    world.publish(&node(1));
+    let what = only_blocker(&world);
+    assert!(what.contains("[service.pantry-api.artifact.\"TAG\"] version = 1"), "{what}");
+}
+
+#[test]
+fn digest_declared_absent_warns_and_a_rollback_returns_to_it() {
+    let mut world = World::at_version_1(3);
+    for n in 0..3 {
+        world.agents.get_mut(&node(n)).unwrap().report.release_digest = Some(Digest::ABSENT);
+        world.publish(&node(n));
+    }
+    let warned = found(&world).into_iter().find(|finding| finding.what.contains("unverified"));
+    assert!(warned.is_some_and(|finding| !finding.blocks), "{:?}", found(&world));
+    world.start(spec(json!({"approvals": ["remove"]}))).unwrap();
+    world.run();
+    assert_eq!(world.versions(), [2; 3]);
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
+}
+
+#[test]
+fn different_digests_of_one_tag_are_named() {
+    let mut world = World::at_version_1(3);
+    world.agents.get_mut(&node(1)).unwrap().report.release_digest = Some(Digest::ABSENT);
+    world.publish(&node(1));
+    let what = only_blocker(&world);
+    assert!(what.contains("sha256 absent") && what.contains(&release(1).sha256.to_string()), "{what}");
+}
+
+#[test]
+fn readiness_asked_at_the_health_url_warns() {
+    let mut world = World::at_version_1(3);
+    assert!(!found(&world).iter().any(|finding| finding.what.contains("ready_url")));
+    world.agents.get_mut(&node(1)).unwrap().report.abilities.ready_by_health = true;
+    world.publish(&node(1));
+    let warned = found(&world).into_iter().find(|finding| finding.what.contains("ready_url is health_url"));
+    assert!(warned.is_some_and(|finding| !finding.blocks && finding.what.contains("n1")));
+}

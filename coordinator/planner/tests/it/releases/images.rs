@@ -1,0 +1,220 @@
+//! Images are kept and removed by tag: several revisions may bear one.
+
+use crate::sim::World;
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::task::{Outcome, TaskResult};
+use tidegate_proto::{Key, NodeId, ReleaseTag, TaskId, Value};
+
+/// Two are kept; what is collected is removed from n7.
+fn removing() -> Json {
+    json!({"minimum_available": 2, "removal": {"hook": "drop-image", "nodes": ["n7"]}})
+}
+
+fn with_prewarm() -> Json {
+    let mut settings = removing();
+    settings["prewarm"] = json!({"hook": "pull-image", "nodes": ["n7"]});
+    settings
+}
+
+impl World {
+    /// Every removal in the store that no agent has claimed, with its tag.
+    fn unclaimed_removals(&self) -> Vec<(NodeId, TaskId, ReleaseTag)> {
+        let hooks = self.hooks("remove-");
+        hooks
+            .into_iter()
+            .filter(|(.., outcome)| outcome.is_none())
+            .map(|(node, id, tag, _)| (node, id, tag))
+            .collect()
+    }
+
+    /// Every task whose name begins so.
+    fn hooks(&self, begins: &str) -> Vec<(NodeId, TaskId, ReleaseTag, Option<Outcome>)> {
+        let outcome = |node: &NodeId, id: &TaskId| match self
+            .store
+            .keys
+            .get(&Key::TaskResult(node.clone(), id.clone()))
+        {
+            Some((Value::TaskResult(record), ..)) => Some(record.body.outcome.clone()),
+            _ => None,
+        };
+        let of = |(key, (value, ..)): (&Key, &(Value, _, _))| match (key, value) {
+            (Key::Task(node, id), Value::Task(task)) if id.as_str().starts_with(begins) => {
+                Some((node.clone(), id.clone(), task.body.release.tag.clone(), outcome(node, id)))
+            }
+            _ => None,
+        };
+        self.store.keys.iter().filter_map(of).collect()
+    }
+
+    /// The agents' part: every hook of that kind has this outcome.
+    fn each_hook(&mut self, begins: &str, outcome: Outcome) -> usize {
+        let open = |had: &Option<Outcome>| matches!(had, None | Some(Outcome::Claimed));
+        let hooks: Vec<_> = self.hooks(begins).into_iter().filter(|(.., had)| open(had)).collect();
+        for (node, id, ..) in &hooks {
+            let result = TaskResult::new(outcome.clone(), Timestamp(0));
+            self.store.put(Key::TaskResult(node.clone(), id.clone()), result);
+        }
+        hooks.len()
+    }
+
+    /// Settles while every prewarm hook succeeds.
+    fn settle_warmed(&mut self) {
+        self.settle();
+        while self.each_hook("prewarm-", Outcome::Succeeded) > 0 {
+            self.settle();
+        }
+    }
+
+    /// The tags that anything but a collected release holds.
+    fn held_tags(&self) -> BTreeSet<ReleaseTag> {
+        let Some(stream) = self.store.fleet().stream(&super::sea::stream()) else { return BTreeSet::new() };
+        let live = stream.heads().filter(|head| head.release.status != ReleaseStatus::Deprecated);
+        let running =
+            stream.running.iter().filter(|(_, running)| running.count > 0).map(|(tag, _)| tag.clone());
+        let manual = stream.settings.strategy.manual.clone();
+        live.map(|head| head.release.tag.clone()).chain(running).chain(manual).collect()
+    }
+
+    fn no_held_image_is_removed(&self) {
+        let held = self.held_tags();
+        for (_, id, tag) in self.unclaimed_removals() {
+            assert!(!held.contains(&tag), "{id} would remove {tag}, which is held");
+        }
+    }
+}
+
+#[test]
+fn image_of_the_deployed_tag_is_not_removed_after_a_rollback() {
+    let mut world = World::at_version_1(1);
+    world.configure(with_prewarm()).unwrap();
+    for version in [1, 2] {
+        world.create(version, json!({})).unwrap();
+        world.settle_warmed();
+    }
+    world.go_back(1).unwrap();
+    world.settle_warmed();
+    assert_eq!(world.deployed(), Some(3));
+    assert_eq!(world.status(1), ReleaseStatus::Deprecated, "the revision is history");
+    assert!(world.hooks("remove-").is_empty(), "its image is what revision 3 runs");
+    // Once the last revision with the tag is collected, the image is removed.
+    for version in [3, 4] {
+        world.create(version, json!({})).unwrap();
+        world.settle_warmed();
+    }
+    let tags: BTreeSet<String> =
+        world.unclaimed_removals().into_iter().map(|(.., tag)| tag.to_string()).collect();
+    assert_eq!(tags, ["release-1", "release-2"].map(String::from).into());
+}
+
+#[test]
+fn unclaimed_removal_is_withdrawn_by_the_commit_that_needs_the_image() {
+    let mut world = World::at_version_1(1);
+    world.configure(removing()).unwrap();
+    for version in 1..=3 {
+        world.release(version, json!({"branch": format!("b{version}")}));
+    }
+    assert_eq!(world.unclaimed_removals().len(), 1);
+    world.create(1, json!({"branch": "b1", "manifest": {"extensions": {"x": "1"}}})).unwrap();
+    assert!(world.unclaimed_removals().is_empty(), "before any turn");
+    world.settle();
+    assert_eq!(world.deployed(), Some(4));
+}
+
+#[test]
+fn claimed_removal_holds_a_release_until_it_has_ended_and_the_image_is_prewarmed() {
+    let mut world = World::at_version_1(1);
+    world.configure(with_prewarm()).unwrap();
+    for version in 1..=3 {
+        world.create(version, json!({"branch": format!("b{version}")})).unwrap();
+        world.settle_warmed();
+    }
+    world.each_hook("remove-", Outcome::Claimed);
+    world.create(1, json!({"branch": "b1", "manifest": {"extensions": {"x": "1"}}})).unwrap();
+    let waiting = world.settle();
+    assert_eq!(waiting[&4][0].to_string(), "hook drop-image runs on n7");
+    assert!(world.hooks("prewarm-").is_empty(), "nothing is pulled while the removal runs");
+    let refused = world.promote(4, None).unwrap_err();
+    assert!(refused.message.contains("hook drop-image runs on n7"), "{refused}");
+    let refused = world.pin("c1", 4).unwrap_err();
+    assert!(refused.message.contains("hook drop-image runs on n7"), "{refused}");
+    world.each_hook("remove-", Outcome::Succeeded);
+    world.settle();
+    assert_eq!((world.deployed(), world.hooks("prewarm-").len()), (Some(3), 1));
+    world.settle_warmed();
+    assert_eq!(world.deployed(), Some(4));
+}
+
+#[derive(Debug, Clone)]
+enum Happening {
+    Turn,
+    Create(u64, u32),
+    GoBack(u64),
+    Pin(u64),
+    Unpin,
+    Running(u64),
+    Manual(Option<u64>),
+    Retry(u64),
+    /// Agents tell an outcome of every hook.
+    Agents(Outcome),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let outcome = prop_oneof![
+        Just(Outcome::Claimed),
+        Just(Outcome::Succeeded),
+        Just(Outcome::Succeeded),
+        Just(Outcome::Failed { why: "busy".into() }),
+    ];
+    prop_oneof![
+        6 => Just(Happening::Turn),
+        4 => (1..5u64, 0..3u32).prop_map(|(version, manifest)| Happening::Create(version, manifest)),
+        3 => (1..12u64).prop_map(Happening::GoBack),
+        1 => (1..12u64).prop_map(Happening::Pin),
+        1 => Just(Happening::Unpin),
+        1 => (1..5u64).prop_map(Happening::Running),
+        1 => prop::option::of(1..5u64).prop_map(Happening::Manual),
+        1 => (1..12u64).prop_map(Happening::Retry),
+        4 => outcome.prop_map(Happening::Agents),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_removal_is_ordered_of_an_image_that_anything_holds(happenings in prop::collection::vec(happening(), 10..120)) {
+        let mut world = World::at_version_1(1);
+        world.configure(with_prewarm()).unwrap();
+        for happening in happenings {
+            match happening {
+                Happening::Turn => drop(world.settle()),
+                Happening::Create(version, manifest) => {
+                    let change = json!({"branch": format!("b{version}"), "manifest": {"extensions": {"n": manifest.to_string()}}});
+                    drop(world.create(version, change));
+                }
+                Happening::GoBack(number) if world.release_record(number).is_some() => drop(world.go_back(number)),
+                Happening::GoBack(_) => {}
+                Happening::Pin(number) => drop(world.pin("c1", number)),
+                Happening::Unpin => drop(world.unpin("c1")),
+                Happening::Running(version) => drop(world.run_computes(&[(&format!("release-{version}"), 1)])),
+                Happening::Manual(version) => {
+                    let mut settings = with_prewarm();
+                    if let Some(version) = version {
+                        settings["strategy"] = json!({"manual": format!("release-{version}")});
+                    }
+                    drop(world.configure(settings));
+                }
+                Happening::Retry(number) => drop(world.retry(number)),
+                Happening::Agents(outcome) => drop(world.each_hook("", outcome)),
+            }
+            world.no_held_image_is_removed();
+        }
+        world.each_hook("", Outcome::Succeeded);
+        world.settle_warmed();
+        world.no_held_image_is_removed();
+    }
+}

@@ -1,0 +1,79 @@
+//! `tidegate upgrade wait`: for scripts, which go on once an upgrade needs a person, is paused, or is over.
+
+use super::follow::follow;
+use super::watch::outcome;
+use crate::cli::exit::{Failure, Outcome};
+use crate::cli::reach::Reach;
+use crate::cli::show;
+use serde::Serialize;
+use std::time::Duration;
+use tidegate_proto::Span;
+use tidegate_proto::wire::v1::upgrade_seen::Seen;
+use tidegate_proto::wire::v1::{ExplainUpgradeRequest, Reason};
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum For {
+    /// It needs a person's approval.
+    Approval,
+    /// It is paused.
+    Paused,
+    /// It is over.
+    End,
+}
+
+/// Reasons are written a moment after what ends them: one that is still there after this is no former one.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// Waits, within a limit where one is given.
+pub async fn wait(reach: &Reach, id: String, what: For, limit: Option<Span>) -> Result<Outcome, Failure> {
+    let waits = until(reach, &id, what);
+    let Some(limit) = limit else { return waits.await };
+    let late = || format!("upgrade {id}: not within {limit}: {}; it goes on", words(what));
+    tokio::time::timeout(limit.into(), waits).await.unwrap_or_else(|_| Err(Failure::failed(late())))
+}
+
+async fn until(reach: &Reach, id: &str, what: For) -> Result<Outcome, Failure> {
+    follow(reach, id, async |seen| match seen.seen {
+        Some(Seen::Over(over)) if what == For::End => {
+            say(reach, &over, format!("{id} is over: {}", over.phase))?;
+            Ok(Some(outcome(&over)))
+        }
+        Some(Seen::Over(over)) => {
+            let because = over.because.map_or_else(String::new, |because| format!(": {because}"));
+            let sought = words(what);
+            Err(Failure::failed(format!("upgrade {id} is over ({}{because}), not: {sought}", over.phase)))
+        }
+        Some(Seen::Progress(at)) if what == For::Paused && at.paused => {
+            say(reach, &at, format!("{id} is {}", show::stands(&at)))?;
+            Ok(Some(Outcome::Good))
+        }
+        Some(Seen::Waiting(waiting)) if what == For::Approval && waiting.reasons.iter().any(asks) => {
+            tokio::time::sleep(SETTLED).await;
+            let request = ExplainUpgradeRequest { id: id.to_owned() };
+            let reply = reach.client().await?.explain_upgrade(request).await?.into_inner();
+            let Some(reason) = reply.reasons.iter().find(|reason| asks(reason)) else { return Ok(None) };
+            say(reach, reason, format!("{id}: {} ({})", reason.what, reason.command()))?;
+            Ok(Some(Outcome::Good))
+        }
+        _ => Ok(None),
+    })
+    .await
+}
+
+fn say(reach: &Reach, value: &impl Serialize, text: String) -> Result<(), Failure> {
+    if reach.json { show::json(value) } else { show::line(text) }
+}
+
+/// Whether a person's approval ends it.
+fn asks(reason: &Reason) -> bool {
+    reason.command().starts_with("tidegate upgrade approve")
+}
+
+fn words(what: For) -> &'static str {
+    match what {
+        For::Approval => "it needs an approval",
+        For::Paused => "it is paused",
+        For::End => "it is over",
+    }
+}

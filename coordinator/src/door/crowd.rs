@@ -1,0 +1,181 @@
+//! How many connections a door may have, so that idle ones of one door leave descriptors for everything else. Where there
+//! are too many, the one that has been silent for the longest ends.
+//!
+//! # Invariants
+//! * A connection whose other end said something lately is never ended; a new one waits then.
+
+use futures::task::AtomicWaker;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// Descriptors that are left for the store, its clients, files and databases.
+const RESERVE: u64 = 96;
+
+/// The most connections of one door, whatever the limit of descriptors is.
+const MOST: u64 = 4096;
+
+/// The fewest, so that a door works at all.
+const FEWEST: u64 = 16;
+
+/// Between two looks for a place while all are in use.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How many may be ending while others enter already.
+const ENDING: usize = 8;
+
+/// Raises the number of descriptors that this process may have to the most that it is allowed; there is no harm where it
+/// cannot.
+pub fn raise_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::debug!(%error, "the number of descriptors stays as it is");
+    }
+}
+
+/// How many connections each of the two doors may have.
+fn most_of_a_door() -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = (descriptors.saturating_sub(RESERVE) / 2).clamp(FEWEST, MOST);
+    usize::try_from(most).unwrap_or(usize::MAX)
+}
+
+/// The connections of one door.
+#[derive(Debug, Clone)]
+pub struct Crowd {
+    most: usize,
+    /// A connection whose other end said something within this time is in use.
+    in_use: Duration,
+    guests: Arc<Mutex<Guests>>,
+}
+
+#[derive(Debug, Default)]
+struct Guests {
+    next: u64,
+    open: BTreeMap<u64, Arc<Guest>>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    /// When its other end said something; none = it has not yet.
+    moved: Mutex<Option<Instant>>,
+    ended: AtomicBool,
+    reader: AtomicWaker,
+}
+
+/// The place of one connection; it is free again when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    number: u64,
+    guest: Arc<Guest>,
+    guests: Arc<Mutex<Guests>>,
+}
+
+impl Crowd {
+    /// As many as the descriptors of this process allow for one door.
+    pub fn new(in_use: Duration) -> Self {
+        Self::of(most_of_a_door(), in_use)
+    }
+
+    fn of(most: usize, in_use: Duration) -> Self {
+        Self { most, in_use, guests: Arc::default() }
+    }
+
+    /// A place for one more, as soon as there is one.
+    pub async fn enter(&self) -> Place {
+        loop {
+            if let Some(place) = self.try_enter(Instant::now()) {
+                return place;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn try_enter(&self, now: Instant) -> Option<Place> {
+        let mut guests = held(&self.guests);
+        if guests.open.len() >= self.most && !self.ends_one(&guests, now) {
+            return None;
+        }
+        let (number, guest) = (guests.next, Arc::new(Guest::new()));
+        guests.next += 1;
+        guests.open.insert(number, Arc::clone(&guest));
+        Some(Place { number, guest, guests: Arc::clone(&self.guests) })
+    }
+
+    /// Ends the connection that has been silent for the longest; whether there is one that may end.
+    fn ends_one(&self, guests: &Guests, now: Instant) -> bool {
+        let ending = guests.open.values().filter(|guest| guest.ended.load(Ordering::Acquire)).count();
+        if ending >= ENDING {
+            return false;
+        }
+        let staying = guests.open.values().filter(|guest| !guest.ended.load(Ordering::Acquire));
+        // Who never said a word goes first, and among those who came first: numbers rise.
+        let silent = staying.map(|guest| (*held(&guest.moved), guest)).min_by_key(|(moved, _)| *moved);
+        let Some((moved, guest)) = silent else { return false };
+        if moved.is_some_and(|moved| now.duration_since(moved) < self.in_use) {
+            return false;
+        }
+        guest.ended.store(true, Ordering::Release);
+        guest.reader.wake();
+        true
+    }
+}
+
+impl Guest {
+    fn new() -> Self {
+        Self { moved: Mutex::new(None), ended: AtomicBool::new(false), reader: AtomicWaker::new() }
+    }
+}
+
+impl Place {
+    /// Its other end said something.
+    pub fn moved(&self) {
+        *held(&self.guest.moved) = Some(Instant::now());
+    }
+
+    /// Whether the connection is to end; where not, `reader` is woken when it is.
+    pub fn has_ended(&self, reader: &Waker) -> bool {
+        self.guest.reader.register(reader);
+        self.guest.ended.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        held(&self.guests).open.remove(&self.number);
+    }
+}
+
+/// A lock is held for a computation only.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has_ended(place: &Place) -> bool {
+        place.has_ended(Waker::noop())
+    }
+
+    #[test]
+    fn silent_connection_gives_way_and_one_in_use_does_not() {
+        let in_use = Duration::from_secs(10);
+        let (crowd, now) = (Crowd::of(3, in_use), Instant::now());
+        let enter = |after: Duration| crowd.try_enter(now + after);
+        let [used, dumb, later] = [(); 3].map(|()| enter(Duration::ZERO).unwrap());
+        used.moved();
+        let first = enter(Duration::ZERO).unwrap();
+        assert_eq!([&used, &dumb, &later].map(has_ended), [false, true, false]);
+        drop(dumb);
+        later.moved();
+        first.moved();
+        assert!(enter(Duration::ZERO).is_none(), "all are in use");
+        assert!(enter(in_use * 2).is_some(), "the one that moved first is silent by then");
+        assert!(has_ended(&used) && !has_ended(&later));
+    }
+}

@@ -1,0 +1,78 @@
+//! A service that ran before Tidegate came, with a stage hook: which digest its release has, and whether it can be staged
+//! again.
+
+use crate::command::{KILL, hooks, started_by_hand};
+use crate::world::World;
+use crate::world::store::{directive, release};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::{Digest, Release, Revision};
+
+/// A stage hook that copies a release and then does `more`.
+fn staged_by_hook(world: &World, more: &str) -> String {
+    let script =
+        format!("cp {}/artifacts/v{{version}}/service.json {{release_dir}}/{more}", world.path().display());
+    format!("{}\nstage = [\"sh\", \"-c\", {script:?}]", hooks(world, KILL))
+}
+
+/// Adopts version 1, of which the agent says that its digest is `known`, goes to version 2, and back.
+async fn forward_and_back(world: &World, known: Digest) {
+    started_by_hand(world, 1).await;
+    let _agent = world.agent();
+    let adopted = |r: &tidegate_proto::record::report::Report| r.release_digest.is_some();
+    let report = world.store.wait_for_report(world, "a digest", adopted).await;
+    assert_eq!((report.release.clone(), report.release_digest), (Some(release(world, 1).tag), Some(known)));
+    assert!(world.starts().len() == 1 && !world.disable_file().exists(), "adopted without a drain");
+    let (old, new) = (Release { sha256: known, ..release(world, 1) }, release(world, 2));
+    for (target, version) in [(new.clone(), 2), (old.clone(), 1)] {
+        let replace = Disposition::Replace { release: target };
+        let generation = world.store.direct(directive(replace, vec![old.clone(), new.clone()])).await;
+        world.store.wait_for_serving(world, version, generation).await;
+    }
+    assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 2, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adopted_release_has_the_digest_that_the_stage_hook_prints() {
+    let mut world = World::new().await;
+    world.driver = Some(staged_by_hook(&world, " && sha256sum {release_dir}/service.json"));
+    forward_and_back(&world, release(&world, 1).sha256).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adopted_release_has_the_digest_that_the_config_pins() {
+    let mut world = World::new().await;
+    world.driver = Some(staged_by_hook(&world, ""));
+    world.sha256 = Some(release(&world, 1).sha256.to_string());
+    forward_and_back(&world, release(&world, 1).sha256).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adopted_release_declared_without_digest_is_rolled_back_to() {
+    let mut world = World::new().await;
+    world.driver = Some(staged_by_hook(&world, ""));
+    world.sha256 = Some("absent".to_owned());
+    forward_and_back(&world, Digest::ABSENT).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adopted_release_without_digest_names_the_setting() {
+    let mut world = World::new().await;
+    world.driver = Some(staged_by_hook(&world, ""));
+    started_by_hand(&world, 1).await;
+    let _agent = world.agent();
+    let tag = release(&world, 1).tag;
+    let failed =
+        world.store.wait_for_report(&world, "a failure", |r| r.stage_failures.contains_key(&tag)).await;
+    let why = &failed.stage_failures[&tag];
+    assert!(why.contains("[service.pantry.artifact.\"pantry-1\"]") && why.contains("sha256"), "{why}");
+    assert_eq!(failed.release_digest, None);
+    // A directive that declares it absent does not make this node believe it.
+    let unpinned = Release { sha256: Digest::ABSENT, ..release(&world, 1) };
+    let serve = directive(Disposition::Serve { returning: false }, vec![unpinned]);
+    let generation = world.store.direct(serve).await;
+    let refused = |r: &tidegate_proto::record::report::Report| {
+        r.generation == generation && r.stage_failures.get(&tag).is_some_and(|why| why.contains("declares"))
+    };
+    world.store.wait_for_report(&world, "a refusal", refused).await;
+    assert_eq!(world.store.wait_for_serving(&world, 1, Revision::ABSENT).await.release_digest, None);
+}
