@@ -227,6 +227,41 @@ async fn a_release_waits_for_the_floor_of_storage_and_then_holds_it() {
 }
 
 #[tokio::test]
+async fn storage_that_serves_below_what_runs_is_shown_and_counted() {
+    let (_embedded, coordinator, herd) = world(3).await;
+    let away = CancellationToken::new();
+    tokio::spawn(herd.run(away.clone()));
+    let door = Door::of_releases(&coordinator).await;
+    let service = herd::service();
+    assert_eq!(door.create_requiring_2(1, service.as_str()).await.status, StatusCode::OK);
+    for version in 2..=6 {
+        door.create(version).await;
+    }
+    door.becomes(&coordinator, 1, "deprecated").await;
+    let shown = async || {
+        let stream = door.send("GET", "/management/api/v2/streams/compute", None).await.body;
+        stream["storage_below"].clone()
+    };
+    assert_eq!(shown().await, Json::Null);
+
+    let told = door.put("/compute_releases/running", &json!({ "release-1": 1 })).await;
+    assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+    let below = shown().await;
+    assert_eq!(
+        (&below[0]["service"], &below[0]["count"], &below[0]["needs"], &below[0]["revision"]),
+        (&json!(service), &json!(3), &json!(2), &json!(1)),
+        "{below}"
+    );
+    let text = coordinator.room.metrics.text(&coordinator.room.mirror.picture()).unwrap();
+    let line = format!("tidegate_storage_below_need_instances{{service=\"{service}\"}} 3");
+    assert!(text.lines().any(|said| said == line), "{text}");
+    let waits = door.get("/1/explain").await.body;
+    assert_eq!(waits[0]["reasons"][0]["kind"], "behind", "a release that only runs any more: {waits}");
+    away.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() {
     let (_embedded, coordinator, _herd) = world(2).await;
     let (store, mirror) = (coordinator.room.store.clone(), coordinator.room.mirror.clone());

@@ -7,8 +7,8 @@
 
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
-use crate::release::need;
 use crate::release::status::{Move, Refused, transition};
+use crate::release::{floor, need};
 use crate::stream::image;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -213,7 +213,8 @@ impl<'a> Change<'a> {
     }
 
     /// The commit, with whatever it tells; counts that go on tell nothing.
-    pub(crate) fn commit(self) -> Commit {
+    pub(crate) fn commit(mut self) -> Commit {
+        self.tells_what_runs_below();
         let key = Key::Stream(self.name.clone());
         let at = self.at();
         let commit = match mutant::is("fence-is-left-out") {
@@ -240,6 +241,16 @@ impl<'a> Change<'a> {
         self.told.into_iter().fold(commit, |commit, (key, event)| {
             commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
         })
+    }
+
+    /// Adds to the event what already runs less than the stream begins to need.
+    fn tells_what_runs_below(&mut self) {
+        let below = floor::begun_below(self.fleet, self.name, &need::of_stream(&self.stream));
+        let Some((_, event)) = self.told.last_mut() else { return };
+        for sentence in below {
+            let separator = if event.because.is_empty() { "" } else { "; " };
+            event.because = format!("{}{separator}{sentence}", event.because);
+        }
     }
 
     /// Every release that is not as it was, under its own key.

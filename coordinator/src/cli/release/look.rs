@@ -8,6 +8,7 @@ use crate::operation::release::view;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use tidegate_planner::Reason;
 use tidegate_proto::wire::v1::{
     ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,
     ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
@@ -294,6 +295,10 @@ pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
     }
     for (tag, count) in &stream.running {
         show::line(format!("{count} computes run {tag}"))?;
+    }
+    for below in &stream.storage_below {
+        let needs = Reason::from(below).to_string();
+        show::line(format!("{needs}, which revision {} needs", below.revision))?;
     }
     Ok(Outcome::Good)
 }

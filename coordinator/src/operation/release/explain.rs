@@ -4,8 +4,10 @@ use super::super::{OperationError, wish};
 use super::{read, revision, stream_name, view};
 use crate::room::Room;
 use crate::seat::Seat;
+use std::collections::BTreeMap;
 use tidegate_planner::ask;
 use tidegate_proto::key::Subject;
+use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainReleaseRequest;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
@@ -17,7 +19,11 @@ pub async fn explain(
 ) -> Result<Vec<view::Waits>, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let only = (asked.revision != 0).then(|| revision(asked.revision)).transpose()?;
-    let waits = of_heads(room, seat, &stream, only)?;
+    let (mut waits, past) = of_heads(room, seat, &stream, only)?;
+    for (revision, reasons) in past {
+        let release = read::release(room, &stream, revision).await?;
+        waits.push(view::Waits::of(&release, reasons));
+    }
     match only {
         // History: nothing holds it any more, and the store knows how it ended.
         Some(only) if waits.is_empty() => {
@@ -28,13 +34,16 @@ pub async fn explain(
     }
 }
 
-/// The releases that anything may still happen to.
+/// What something is said of, by revision.
+type Told = BTreeMap<ReleaseRevision, Vec<WaitingFor>>;
+
+/// The releases that anything may still happen to; and what is said of others, which only run any more.
 fn of_heads(
     room: &Room,
     seat: &Seat,
     stream: &StreamName,
     only: Option<ReleaseRevision>,
-) -> Result<Vec<view::Waits>, OperationError> {
+) -> Result<(Vec<view::Waits>, Told), OperationError> {
     let picture = room.mirror.picture();
     let fleet = &picture.fleet;
     let mut reasons = seat
@@ -53,5 +62,6 @@ fn of_heads(
             waits.push(view::Waits::of(release, reasons));
         }
     }
-    Ok(waits)
+    reasons.retain(|revision, _| only.is_none_or(|only| only == *revision));
+    Ok((waits, reasons))
 }

@@ -3,16 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use tidegate_planner::Fleet;
+use tidegate_planner::release::floor::{self, Below};
 use tidegate_planner::release::settings;
 use tidegate_planner::stream::retention::{self, Keep};
+use tidegate_planner::{Fleet, Reason, Sample};
 use tidegate_proto::compute::{Canary, EvidenceRule, ReleaseVersion};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::{ComputeRelease, Posted, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Pin, Stream as StreamRecord, StreamSettings};
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::{
-    Branch, ComputeId, Fraction, ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, StreamName,
+    Branch, ComputeId, Fraction, NodeId, ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, StreamName,
 };
 
 /// A view as JSON.
@@ -126,6 +127,38 @@ pub struct Stream {
     pub pins: BTreeMap<ComputeId, Pinned>,
     /// How many computes run each tag, as last told.
     pub running: BTreeMap<ReleaseTag, u64>,
+    /// Storage that serves below what a release needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage_below: Vec<StorageBelow>,
+}
+
+/// Instances of a storage service that run less than a release needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageBelow {
+    /// The service.
+    pub service: ServiceName,
+    /// How many instances.
+    pub count: usize,
+    /// The first of them.
+    pub nodes: Vec<NodeId>,
+    /// The version that is needed.
+    pub needs: ServiceVersion,
+    /// By which revision.
+    pub revision: ReleaseRevision,
+}
+
+impl From<&StorageBelow> for Reason {
+    fn from(below: &StorageBelow) -> Self {
+        let nodes = Sample { first: below.nodes.clone(), count: below.count };
+        Self::Behind { service: below.service.clone(), nodes, needs: below.needs }
+    }
+}
+
+impl From<Below> for StorageBelow {
+    fn from(below: Below) -> Self {
+        let Sample { first: nodes, count } = below.nodes;
+        Self { service: below.service, count, nodes, needs: below.needs, revision: below.revision }
+    }
 }
 
 /// A release in canary.
@@ -193,6 +226,7 @@ impl Stream {
             kept: stream.kept.iter().map(kept).collect(),
             pins: stream.pins.iter().map(|(compute, pin)| (compute.clone(), pin.into())).collect(),
             running: stream.running.iter().map(|(tag, running)| (tag.clone(), running.count)).collect(),
+            storage_below: floor::below(fleet, name).into_iter().map(StorageBelow::from).collect(),
         }
     }
 }

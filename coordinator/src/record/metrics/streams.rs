@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tidegate_planner::Fleet;
+use tidegate_planner::release::floor;
 
 /// The gauges of all streams.
 #[derive(Default)]
@@ -13,11 +14,17 @@ pub struct Streams {
     pending: Family<OfStream, Gauge>,
     canary: Family<OfStream, Gauge>,
     deployed: Family<OfStream, Gauge>,
+    below: Family<OfStorage, Gauge>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfStream {
     stream: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfStorage {
+    service: String,
 }
 
 impl Streams {
@@ -27,6 +34,8 @@ impl Streams {
         r.register("canary_releases", "1 while a release of the stream is in canary", self.canary.clone());
         let help = "The revision that is deployed; 0 = none yet";
         r.register("deployed_revision", help, self.deployed.clone());
+        let help = "Instances of a storage service that run less than compute releases need";
+        r.register("storage_below_need_instances", help, self.below.clone());
     }
 
     /// Reads them anew.
@@ -35,6 +44,11 @@ impl Streams {
         self.pending.clear();
         self.canary.clear();
         self.deployed.clear();
+        self.below.clear();
+        for (service, _) in fleet.needs() {
+            let of = OfStorage { service: service.to_string() };
+            self.below.get_or_create(&of).set(count(floor::count_below(fleet, service)));
+        }
         for (name, stream) in fleet.streams() {
             let of = OfStream { stream: name.to_string() };
             self.pending.get_or_create(&of).set(count(stream.pending.len()));

@@ -48,10 +48,19 @@ impl Step {
 
 /// Decides the next step of a stream. `number` is that of its next event.
 pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
+    let mut turn = moved(fleet, moment, name, number);
+    for (revision, behind) in floor::named(fleet, name) {
+        let reasons = turn.waiting.entry(revision).or_default();
+        let new: Vec<Reason> = behind.into_iter().filter(|reason| !reasons.contains(reason)).collect();
+        reasons.extend(new);
+    }
+    turn
+}
+
+fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
     let mut turn = Turn::default();
     turn.actions.extend(forget_signals(fleet, moment, name));
     turn.actions.extend(errand::forget(fleet, moment, name));
-    turn.waiting = floor::named(fleet, name);
     let mut change = Change::of(fleet, moment, name);
     if is_at_rest(&change.stream) {
         return turn;

@@ -309,6 +309,30 @@ fn what_serves_below_the_need_is_named() {
     let nodes = Sample { first: vec![node(0), node(1)], count: 2 };
     let behind = Reason::Behind { service: service(), nodes, needs: version(2) };
     assert!(world.settle()[&2].contains(&behind));
+    let told: Vec<String> = world
+        .store
+        .keys
+        .values()
+        .filter_map(|(value, ..)| match value {
+            Value::Event(event) => Some(event.body.because.clone()),
+            _ => None,
+        })
+        .collect();
+    assert!(told.iter().any(|because| because.contains(&behind.to_string())), "{told:?}");
     world.go_back(1).unwrap();
     assert!(world.settle()[&2].contains(&behind), "also of a release that does not wait");
+}
+
+#[test]
+fn open_canary_names_what_fell_below_its_need() {
+    let mut world = World::at_version_1(0);
+    world.join(0, 2);
+    world.release(1, json!({}));
+    world.create(2, json!({"requires": {"pantry-api": 2}, "canary": {"fraction": 0.5}})).unwrap();
+    assert_eq!(world.settle()[&2].len(), 1, "the open canary alone");
+    // Another tool put it back.
+    world.agents.get_mut(&node(0)).unwrap().report.version = Some(version(1));
+    world.publish(&node(0));
+    let kinds: Vec<&str> = world.settle()[&2].iter().map(Reason::kind).collect();
+    assert_eq!(kinds, ["canary-open", "behind"]);
 }
