@@ -150,9 +150,10 @@ impl Built {
             tasks.spawn(pointers::keep(dir, Arc::clone(&mirror), sight.clone()));
         }
         if let (Some(embedded), Some(listener)) = (self.embedded.clone(), self.store_listener) {
-            let shutdown = sight.clone();
+            let (shutdown, address) = (sight.clone(), listener.local_addr()?);
             tasks.spawn(async move {
-                if let Err(error) = embedded.serve(listener, shutdown).await {
+                let agents = Listener::new(listener, None).agents();
+                if let Err(error) = embedded.serve_each(address, agents, shutdown).await {
                     tracing::error!(error = %Chain(&error), "the store is no longer served to agents");
                 }
             });

@@ -1,14 +1,19 @@
 //! The handle on an embedded store: open it, talk to it in process, serve it, close it.
 
-use std::{convert::Infallible, path::Path, path::PathBuf, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration};
 
 use etcd_client::{Channel, Client};
-use tokio::{net::TcpListener, time::Instant};
+use futures::Stream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     body::Body,
     codegen::http,
-    transport::server::{Server, TcpIncoming},
+    transport::server::{Connected, Server, TcpIncoming},
 };
 use tower::{ServiceExt, util::BoxCloneSyncService};
 
@@ -171,6 +176,24 @@ impl Embedded {
     /// [`ServeError`] if the listener is unusable or the server ends by an error.
     pub async fn serve(&self, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
         let address = listener.local_addr().map_err(|source| ServeError::Address { source })?;
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        self.serve_each(address, incoming, shutdown).await
+    }
+
+    /// The same over connections to `address` that are accepted elsewhere, where they may be limited in number. Each is
+    /// pinged every 30 s, so that a live one is never silent for longer.
+    ///
+    /// # Errors
+    /// [`ServeError::Transport`] if the server ends by an error.
+    pub async fn serve_each<C>(
+        &self,
+        address: SocketAddr,
+        incoming: impl Stream<Item = std::io::Result<C>>,
+        shutdown: CancellationToken,
+    ) -> Result<(), ServeError>
+    where
+        C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
         let stop = self.engine.closed().child_token();
         let routes = server::routes(self.engine.clone(), stop.clone());
         expiry::ensure_running(&self.engine);
@@ -185,7 +208,7 @@ impl Embedded {
             .http2_keepalive_interval(Some(PING_EVERY))
             .http2_keepalive_timeout(Some(PING_TIMEOUT))
             .add_routes(routes)
-            .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), ended);
+            .serve_with_incoming_shutdown(incoming, ended);
         let overdue = async {
             stop.cancelled().await;
             tokio::time::sleep(GRACE).await;

@@ -15,8 +15,14 @@ use std::time::{Duration, Instant};
 /// Descriptors that are left for the store, its clients, files and databases.
 const RESERVE: u64 = 96;
 
-/// The most connections of one door, whatever the limit of descriptors is.
-const MOST: u64 = 4096;
+/// Who shares what is left: gRPC, HTTP and the store for agents.
+const SHARES: u64 = 3;
+
+/// The most connections of a door for persons and programs, whatever the limit of descriptors is.
+pub const MOST: u64 = 4096;
+
+/// The same of the store, where each agent of a fleet stays connected.
+pub const MOST_AGENTS: u64 = 65_536;
 
 /// The fewest, so that a door works at all.
 const FEWEST: u64 = 16;
@@ -36,10 +42,10 @@ pub fn raise_descriptors() {
     }
 }
 
-/// How many connections each of the two doors may have.
-fn most_of_a_door() -> usize {
+/// How many connections a door may have.
+fn within_descriptors(most: u64) -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = (descriptors.saturating_sub(RESERVE) / 2).clamp(FEWEST, MOST);
+    let most = (descriptors.saturating_sub(RESERVE) / SHARES).clamp(FEWEST, most);
     usize::try_from(most).unwrap_or(usize::MAX)
 }
 
@@ -75,9 +81,9 @@ pub struct Place {
 }
 
 impl Crowd {
-    /// As many as the descriptors of this process allow for one door.
-    pub fn new(in_use: Duration) -> Self {
-        Self::of(most_of_a_door(), in_use)
+    /// As many as the descriptors of this process allow for one door, and not more than `most`.
+    pub fn new(most: u64, in_use: Duration) -> Self {
+        Self::of(within_descriptors(most), in_use)
     }
 
     fn of(most: usize, in_use: Duration) -> Self {

@@ -2,7 +2,7 @@
 //! beside each other and with a limit, so that a caller that never finishes one holds nobody up. How many connections a
 //! door has is limited too.
 
-use super::crowd::{Crowd, Place};
+use super::crowd::{self, Crowd, Place};
 use super::tls::Config;
 use super::{Peer, Shown};
 use futures::Stream;
@@ -67,12 +67,22 @@ impl Listener {
 
     /// Its connections, for HTTP/1.1.
     pub fn connections(self) -> Connections {
-        self.within(Crowd::new(IN_USE))
+        self.within(Crowd::new(crowd::MOST, IN_USE))
     }
 
     /// Its connections, as gRPC takes them; it must send a [`PING`] in time.
     pub fn incoming(self) -> impl Stream<Item = io::Result<Wire>> + Send {
-        futures::stream::unfold(self.within(Crowd::new(IN_USE_WITH_PINGS)), |mut connections| async move {
+        self.each(crowd::MOST)
+    }
+
+    /// Its connections, as the store takes them, which pings them too.
+    pub fn agents(self) -> impl Stream<Item = io::Result<Wire>> + Send {
+        self.each(crowd::MOST_AGENTS)
+    }
+
+    fn each(self, most: u64) -> impl Stream<Item = io::Result<Wire>> + Send {
+        let connections = self.within(Crowd::new(most, IN_USE_WITH_PINGS));
+        futures::stream::unfold(connections, |mut connections| async move {
             Some((Ok(connections.next().await), connections))
         })
     }

@@ -40,6 +40,20 @@ fn idle_connections_beyond_the_descriptors_leave_both_doors_open() {
 }
 
 #[test]
+fn idle_connections_to_the_store_leave_room_for_agents_and_doors() {
+    let daemon = Daemon::with_descriptors(256);
+    let idle = idle(&daemon.address("store"));
+    answers(&daemon);
+    let beside = Daemon::beside(&daemon);
+    assert!(
+        beside.http("/readyz").starts_with("HTTP/1.1 200"),
+        "another is served by the store: {}",
+        beside.log()
+    );
+    drop(idle);
+}
+
+#[test]
 fn head_that_is_never_finished_ends_its_connection() {
     let daemon = Daemon::embedded(|_, _| {});
     let mut half = TcpStream::connect(daemon.address("http")).unwrap();

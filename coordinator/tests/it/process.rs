@@ -101,7 +101,8 @@ impl Daemon {
             env!("CARGO_BIN_EXE_tidegate"),
         ]);
         Self::begin(command, |command, dir| {
-            command.args(["--store", &format!("embedded:{}", dir.join("store").display())]);
+            let store = format!("embedded:{}", dir.join("store").display());
+            command.args(["--store", &store, "--store-listen", "127.0.0.1:0"]);
         })
     }
 
