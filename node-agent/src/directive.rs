@@ -15,6 +15,7 @@
 //! ```
 
 pub mod accept;
+pub mod answers;
 pub mod decide;
 pub mod fault;
 pub mod phase;

@@ -286,6 +286,7 @@ fn report(n: usize, version: i64) -> Report {
         in_flight: None,
         witness: Witness::default(),
         fault: None,
+        answers: None,
         balancer_unreachable: None,
     }
 }

@@ -89,6 +89,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
         in_flight: None,
         witness: Witness::default(),
         fault: None,
+        answers: None,
         balancer_unreachable: None,
     }
 }

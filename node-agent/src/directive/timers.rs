@@ -1,6 +1,7 @@
 //! How long what is seen has been so. Fed with each look, forgotten with the process: only durations that this
 //! agent measured itself count, never a clock of another machine.
 
+use super::answers::Answers;
 use super::fault::Faults;
 use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
@@ -17,6 +18,8 @@ pub struct Timers {
     pub falls: u32,
     /// What goes wrong since the instance was verified.
     pub faults: Faults,
+    /// What it answers while it is not well.
+    pub answers: Answers,
     file: DisableFile,
     /// Since when the disable-file is as it is.
     file_since: Instant,
@@ -67,6 +70,7 @@ impl Timers {
             restart_at: None,
             falls: 0,
             faults: Faults::default(),
+            answers: Answers::default(),
             file: DisableFile::Absent,
             file_since: now,
             ready_since_shown: false,

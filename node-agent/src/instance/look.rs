@@ -51,6 +51,7 @@ impl Instance {
         };
         self.timers.take_in(&seen);
         self.timers.faults.take_in(&self.journal.phase, &seen, self.service.debounce);
+        self.timers.answers.take_in(&self.journal.phase, &seen);
         self.look_again_at(&mut seen).await?;
         Ok(seen)
     }

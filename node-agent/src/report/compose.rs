@@ -49,6 +49,7 @@ pub fn compose(
         in_flight: seen.in_flight.counted().filter(|_| journal.phase == Phase::Draining),
         witness: journal.witness.clone(),
         fault: timers.faults.reported(seen.now).map(Box::new),
+        answers: timers.answers.reported().map(Into::into),
         balancer_unreachable: timers.balancer_unreachable().map(Into::into),
     }
 }

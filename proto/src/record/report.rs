@@ -62,6 +62,10 @@ pub struct Report {
     /// What goes wrong, or went wrong a short time ago, since the instance was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Box<Fault>>,
+    /// What its probe and its addresses answered, where it has not been well for some seconds while it should be; said
+    /// anew at most every 15 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Box<str>>,
     /// The balancer that could not be asked last, and why; absent = none is configured, or each has answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balancer_unreachable: Option<Box<str>>,

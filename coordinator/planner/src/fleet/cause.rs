@@ -7,6 +7,9 @@ use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 /// The longest text of an agent in a cause, in characters.
 const LONGEST: usize = 120;
 
+/// The same of the last answers: of the probe and two addresses.
+const LONGEST_ANSWERS: usize = 360;
+
 impl Instance {
     /// Why it is not in service; none where it is.
     pub fn why_out(&self) -> Option<String> {
@@ -22,9 +25,16 @@ impl Instance {
                 let word = self.ordered().unwrap_or_else(|| observed(report, self.known()));
                 let unreachable = report.balancer_unreachable.as_ref();
                 let more = unreachable.map(|why| short(&format!("; a balancer could not be asked: {why}")));
-                word.to_owned() + &more.unwrap_or_default()
+                let answers =
+                    report.answers.as_ref().map(|said| within(LONGEST_ANSWERS, &format!("; {said}")));
+                [word.to_owned(), more.unwrap_or_default(), answers.unwrap_or_default()].concat()
             }),
         })
+    }
+
+    /// Whether its agent says what it answers, because it has not been well for some seconds.
+    pub fn tells_answers(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.answers.is_some())
     }
 
     /// What an order does with it.
@@ -66,7 +76,11 @@ fn observed(report: &Report, known: Known) -> &'static str {
 }
 
 fn short(text: &str) -> String {
-    let mut kept: String = text.chars().take(LONGEST).collect();
+    within(LONGEST, text)
+}
+
+fn within(longest: usize, text: &str) -> String {
+    let mut kept: String = text.chars().take(longest).collect();
     if kept.len() < text.len() {
         kept.push('…');
     }

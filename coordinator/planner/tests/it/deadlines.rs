@@ -6,7 +6,7 @@ use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::preflight::{self, Finding};
 use tidegate_proto::NodeId;
-use tidegate_proto::record::report::Rotation;
+use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
 
@@ -46,6 +46,25 @@ fn unhealthy_instance_that_holds_the_roll_is_named_and_fails_it() {
         panic!("{:?}", world.phase())
     };
     assert!(because.contains(&named), "{because}");
+}
+
+#[test]
+fn instance_that_does_not_become_ready_is_named_with_what_it_answers() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    let verifying = |world: &World| {
+        let mut agents = world.agents.iter();
+        agents.find(|(_, agent)| agent.report.step == Step::Verifying).map(|(node, _)| node.clone())
+    };
+    world.until("one is verified", |world| verifying(world).is_some());
+    let n = verifying(&world).unwrap();
+    let (_, plan) = world.turn();
+    assert!(!says(&plan, "last answers"), "nothing was said yet: {:?}", plan.waiting);
+    let answers = "last answers: probe: version 2; ready_url: 503 \"DATABASE DOWN\"; health_url: 200";
+    world.agents.get_mut(&n).unwrap().report.answers = Some(answers.into());
+    world.publish(&n);
+    let (_, plan) = world.turn();
+    assert!(says(&plan, &format!("{n} (being verified; {answers})")), "{:?}", plan.waiting);
 }
 
 #[test]

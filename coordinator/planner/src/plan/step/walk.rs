@@ -302,6 +302,11 @@ fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
     draft.wait_for_any(sample(&found.silent), |nodes| Reason::Silent { service, nodes });
     draft.wait_for_any(sample(&found.draining), |nodes| Reason::Draining { nodes, deadline: drain });
     draft.wait_for_any(sample(&found.replacing), |nodes| Reason::Replacing { nodes, deadline: healthy });
+    let answering = draft
+        .service()
+        .into_iter()
+        .flat_map(|service| found.replacing.iter().filter_map(|node| service.get(node)));
+    draft.wait_for_unfit(Causes::counted(answering.filter(|instance| instance.tells_answers())));
     draft.wait_for_any(sample(&found.returning), |nodes| Reason::Returning { nodes });
     draft.wait_for_unfit(Causes::counted(found.broken.iter().copied()));
     if !found.held.is_empty() {

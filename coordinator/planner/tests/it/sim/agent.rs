@@ -73,6 +73,7 @@ impl World {
             in_flight: None,
             witness: Witness::default(),
             fault: None,
+            answers: None,
             balancer_unreachable: None,
         };
         let agent = Agent {

@@ -1,0 +1,75 @@
+//! What a service answers while it does not become, or is no more, what it should be: said in reports, so that who waits
+//! for it sees why. The text is said anew seldom, because every report is a write.
+
+use super::phase::Phase;
+use super::seen::{DisableFile, Probed, Seen, Url};
+use std::time::{Duration, Instant};
+
+/// A service that is well within this time says nothing: most starts take as long.
+const AFTER: Duration = Duration::from_secs(5);
+
+/// Between two texts.
+const AGAIN: Duration = Duration::from_secs(15);
+
+/// The answers of one service that is not well.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    since: Option<Instant>,
+    told: Option<(Instant, String)>,
+}
+
+impl Answers {
+    /// Takes a look in.
+    pub fn take_in(&mut self, phase: &Phase, seen: &Seen) {
+        if !matches!(phase, Phase::Verifying | Phase::Serving) || is_well(seen) {
+            return *self = Self::default();
+        }
+        let since = *self.since.get_or_insert(seen.now);
+        let old = |at: Instant, limit| seen.now.saturating_duration_since(at) >= limit;
+        if old(since, AFTER) && self.told.as_ref().is_none_or(|(at, _)| old(*at, AGAIN)) {
+            self.told = Some((seen.now, seen.last_answers()));
+        }
+    }
+
+    /// What a report says of them.
+    pub fn reported(&self) -> Option<&str> {
+        self.told.as_ref().map(|(_, text)| text.as_str())
+    }
+}
+
+/// Whether every address answers as it should. What a disable-file makes an address answer says nothing.
+fn is_well(seen: &Seen) -> bool {
+    let reached = seen.file != DisableFile::Absent || seen.url == Url::Good;
+    (seen.ready || seen.masked) && matches!(seen.probe, Probed::Version(_)) && reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::story::Story;
+    use super::*;
+
+    #[test]
+    fn answers_are_said_after_a_while_seldom_and_no_more_when_it_is_well() {
+        let mut story = Story::serving();
+        let mut answers = Answers::default();
+        story.journal.phase = Phase::Verifying;
+        let mut said = Vec::new();
+        for second in 0..25 {
+            story.seen.ready = second == 24;
+            story.seen.said.ready = format!("503 \"{second}\"");
+            answers.take_in(&story.journal.phase, &story.seen);
+            let text = answers.reported().map(str::to_owned);
+            if said.last() != Some(&text) {
+                said.push(text);
+            }
+            story.pass(1);
+        }
+        let begins = |text: &Option<String>| text.as_ref().map(|text| text.contains("503 \"5\""));
+        assert_eq!(
+            said.iter().map(begins).collect::<Vec<_>>(),
+            [None, Some(true), Some(false), None],
+            "{said:?}"
+        );
+        assert!(said[2].as_ref().is_some_and(|text| text.contains("503 \"20\"")), "{said:?}");
+    }
+}
