@@ -117,6 +117,8 @@ struct Back {
     revision: u64,
     #[serde(default)]
     why: String,
+    #[serde(default)]
+    prewarm: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -232,8 +234,9 @@ async fn create(State(door): Door, Extension(who): Who, given: Given<InStream>) 
 }
 
 async fn roll_back(State(door): Door, Extension(who): Who, given: Given<InStream>) -> Answer {
-    let (of, Back { revision, why }) = given.json("the rollback")?;
-    let message = RollBackReleaseRequest { stream: of.stream, revision, who: String::new(), why };
+    let (of, Back { revision, why, prewarm }) = given.json("the rollback")?;
+    let no_prewarm = prewarm == Some(false);
+    let message = RollBackReleaseRequest { stream: of.stream, revision, who: String::new(), why, no_prewarm };
     Ok(release(StatusCode::OK, door.roll_back_release(asked(who, message)).await?.into_inner()))
 }
 
@@ -360,13 +363,9 @@ async fn promote(
 ) -> Answer {
     let revision = number(&revision)?;
     let (of, Promotion { fraction, deploy, why }) = given.json_or_default("the promotion")?;
-    let fraction = match (fraction, deploy) {
-        (Some(share), false) => share.to_string(),
-        (None, true) => String::new(),
-        (Some(_), true) => return Err(Problem::invalid("the promotion has both fraction and deploy: one of them is allowed".to_owned())),
-        (None, false) => return Err(Problem::invalid("the promotion has neither fraction nor deploy: `{\"fraction\": 0.5}` gives the release to half of the starts, `{\"deploy\": true}` to all".to_owned())),
-    };
-    let message = PromoteReleaseRequest { stream: of.stream, revision, fraction, who: String::new(), why };
+    let fraction = fraction.map(|share| share.to_string()).unwrap_or_default();
+    let message =
+        PromoteReleaseRequest { stream: of.stream, revision, fraction, who: String::new(), why, deploy };
     Ok(release(StatusCode::OK, door.promote_release(asked(who, message)).await?.into_inner()))
 }
 

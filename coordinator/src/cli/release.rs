@@ -92,13 +92,17 @@ enum Verb {
         /// A revision or a tag. Absent = what is deployed.
         which: Option<String>,
     },
-    /// Go back to a release that was deployed before, as a new revision with its body.
+    /// Go back to any release that was deployed before, as a new revision with its body. Where its image was removed, it is
+    /// warmed up first.
     Rollback {
         /// Its revision.
         revision: u64,
         /// Why, for the history.
         #[arg(long)]
         why: String,
+        /// Go back at once, also where the image was removed: you know that it is there.
+        #[arg(long)]
+        no_prewarm: bool,
     },
     /// Let a release go out that waits for a person.
     Approve {
@@ -108,7 +112,7 @@ enum Verb {
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
     },
-    /// Give a release to a share of starts; without --fraction, deploy it. With --from and --to: create in a region what
+    /// Give a release to a share of starts, or to all of them. With --from and --to: create in a region what
     /// is deployed in another, which is a release there like any other, with the gates and approvals of that region.
     Promote {
         /// Its revision. With --from it may be absent: what is deployed there.
@@ -117,6 +121,9 @@ enum Verb {
         /// Of how many starts, such as 0.2.
         #[arg(long, conflicts_with = "from")]
         fraction: Option<f64>,
+        /// To all of them: it is deployed.
+        #[arg(long, conflicts_with_all = ["from", "fraction"])]
+        deploy: bool,
         /// The region that it was proved in.
         #[arg(long, value_name = "REGION", requires_all = ["to", "regions"])]
         from: Option<String>,
@@ -252,12 +259,17 @@ impl Args {
             }
             Verb::List { limit, before } => look::list(reach, stream, limit, before).await,
             Verb::Show { which } => look::show(reach, stream, which).await,
-            Verb::Rollback { revision, why } => steer::roll_back(reach, stream, revision, why).await,
+            Verb::Rollback { revision, why, no_prewarm } => {
+                steer::roll_back(reach, stream, revision, why, no_prewarm).await
+            }
             Verb::Approve { revision, note } => steer::approve(reach, stream, revision, note).await,
             Verb::Promote { revision, from: Some(from), to: Some(to), regions: Some(regions), .. } => {
                 let way = onward::Way { regions: &regions, from: &from, to: &to, revision };
                 onward::promote(reach, stream, way).await
             }
+            Verb::Promote { fraction: None, deploy: false, .. } => Err(Failure::usage(
+                "promote needs --fraction 0.2, for that share of starts, or --deploy, for all of them",
+            )),
             Verb::Promote { revision, fraction, why, .. } => {
                 let absent = || Failure::usage("promote needs a revision, or --from and --to");
                 let revision = revision.ok_or_else(absent)?;

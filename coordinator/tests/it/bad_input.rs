@@ -270,6 +270,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
         // A share that is none, and a manifest that is too large.
         (words("release create --version 9060 --tag t --canary 1.5"), 2, &["1.5"]),
         (words("release promote 3 --fraction 2"), 2, &["fraction", "2"]),
+        (words("release promote 3"), 2, &["--fraction", "--deploy"]),
         (create("large.yaml", &large), 2, &["large.yaml", "at most 524288"]),
     ]
 }

@@ -139,6 +139,11 @@ impl Head {
             attempt: 0,
         }
     }
+
+    /// Of one that waits: whether it is a rollback, which waits for storage and its image alone.
+    pub fn returns(&self) -> bool {
+        self.release.rollback_of.is_some()
+    }
 }
 
 /// A compute that starts with a release of its own.

@@ -49,6 +49,7 @@ impl Reason {
             Self::CanaryBusy { .. } | Self::CanaryOpen { .. } => {
                 "the computes, by telling how they fared; or a person, by promoting or rolling back"
             }
+            Self::RollsBack { .. } => "whatever that rollback waits for",
             Self::NotAvailable { .. } => "whoever says whether the release answers",
             Self::Errand { .. } => "the agents of these nodes, one task after the other",
             Self::ErrandRuns { .. } => {
@@ -158,7 +159,7 @@ impl Reason {
                 Some(format!("tidegate release approve {revision} --stream {stream}"))
             }
             Self::CanaryOpen { .. } | Self::NotAvailable { .. } | Self::NoStrategy => {
-                Some(format!("tidegate release promote {revision} --stream {stream}"))
+                Some(format!("tidegate release promote {revision} --stream {stream} --deploy"))
             }
             Self::ErrandFailed { .. } | Self::ReleaseFailed { overtaken: None, .. } => {
                 Some(format!("tidegate release retry {revision} --stream {stream}"))
@@ -169,8 +170,11 @@ impl Reason {
             Self::ErrandRuns { nodes, .. } => {
                 nodes.first.first().map(|node| format!("tidegate task list --node {node}"))
             }
+            Self::RollsBack { revision } => {
+                Some(format!("tidegate release explain {revision} --stream {stream}"))
+            }
             Self::CanaryBusy { revision } => {
-                Some(format!("tidegate release promote {revision} --stream {stream}"))
+                Some(format!("tidegate release promote {revision} --stream {stream} --deploy"))
             }
             _ => None,
         }

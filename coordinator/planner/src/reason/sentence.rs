@@ -134,6 +134,9 @@ impl fmt::Display for Reason {
             Self::CanaryBusy { revision } => {
                 write!(f, "revision {revision} is in canary, and one is tried at a time")
             }
+            Self::RollsBack { revision } => {
+                write!(f, "revision {revision} goes back to an earlier release and overtakes this one")
+            }
             Self::CanaryOpen { count, .. } => {
                 let CanaryCount { successes, needed, failures, tolerated } = count;
                 write!(f, "{successes} computes told of success")?;

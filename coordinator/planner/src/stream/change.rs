@@ -16,7 +16,7 @@ use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::event::Event;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Latest, Stream};
-use tidegate_proto::{Key, ReleaseRevision, Revision, StreamName, mutant};
+use tidegate_proto::{Key, ReleaseRevision, Revision, StreamName, Value, mutant};
 
 /// A change of a stream.
 pub(crate) struct Change<'a> {
@@ -226,7 +226,6 @@ impl<'a> Change<'a> {
             false => commit.when(Precondition::At(key.clone(), at)),
         };
         let commit = self.releases(commit);
-        let commit = image::withdrawn(self.fleet, commit, self.name, &self.stream);
         let mut commit = need::rewritten(self.fleet, commit, self.name, &self.stream);
         for compared in self.extra.when {
             if !commit.when.contains(&compared) {
@@ -234,13 +233,16 @@ impl<'a> Change<'a> {
             }
         }
         commit.writes.extend(self.extra.writes);
-        let commit = match self.stored {
-            Some(stored) => commit.put(key, stored.record.with(self.stream)),
-            None => commit.put(key, self.stream),
+        let written: Value = match self.stored {
+            Some(stored) => stored.record.with(self.stream.clone()).into(),
+            None => self.stream.clone().into(),
         };
-        self.told.into_iter().fold(commit, |commit, (key, event)| {
+        let told = self.told.into_iter();
+        let commit = told.fold(commit.put(key, written), |commit, (key, event)| {
             commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
-        })
+        });
+        // Last, because it takes the room that the others leave.
+        image::withdrawn(self.fleet, commit, self.name, &self.stream)
     }
 
     /// Adds to the event what already runs less than the stream begins to need.

@@ -9,9 +9,9 @@ use crate::fleet::{Fleet, Stored};
 use crate::reason::{Reason, Sample};
 use crate::task::{Purpose, TaskState, state};
 use std::fmt;
-use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::stream::{Head, MAX_ERRAND_NODES, Stream};
+use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
+use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
+use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::record::task::Task;
 use tidegate_proto::{Key, NodeId, ReleaseRevision, ReleaseTag, Revision, StreamName, TaskId, mutant};
 
@@ -57,6 +57,17 @@ pub fn holder(stream: &Stream, tag: &ReleaseTag) -> Option<Holder> {
         .or_else(|| (stream.settings.strategy.manual.as_ref() == Some(tag)).then_some(Holder::Manual))
 }
 
+/// Whether the image of a tag is known to be there: a release with the tag is in use, or was and is kept. One that waits
+/// may not have been warmed up yet, one in error may be so for want of its image, and what is told to run is hearsay.
+pub fn is_there(stream: &Stream, tag: &ReleaseTag) -> bool {
+    let in_use = |release: &ComputeRelease| match release.status {
+        ReleaseStatus::Canary | ReleaseStatus::Deployed => true,
+        ReleaseStatus::Superseded => release.deployed_at.is_some(),
+        _ => false,
+    };
+    stream.heads().any(|head| head.release.tag == *tag && in_use(&head.release))
+}
+
 /// What holds the image of a collected release beside itself, or is removed in its place.
 pub fn holder_beside(stream: &Stream, collected: &Head) -> Option<Holder> {
     let (tag, revision) = (&collected.release.tag, collected.release.revision);
@@ -65,17 +76,24 @@ pub fn holder_beside(stream: &Stream, collected: &Head) -> Option<Holder> {
     holder(stream, tag).or(later.map(|release| Holder::Later(release.revision)))
 }
 
-/// Every hook for the image of a tag that was begun and has not ended as far as is known.
-fn open<'a>(
+/// Every hook for the image of a tag.
+fn hooks<'a>(
     fleet: &'a Fleet,
     stream: &'a StreamName,
     tag: &'a ReleaseTag,
 ) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
     let of = move |task: &Task| task.release.stream == *stream && task.release.tag == *tag;
     let tasks = fleet.tasks().filter(move |(.., task)| of(task));
-    tasks
-        .map(|(node, id, task)| (node, id, task, state(fleet, node, id)))
-        .filter(|(.., state)| state.is_open())
+    tasks.map(|(node, id, task)| (node, id, task, state(fleet, node, id)))
+}
+
+/// Those that were begun and have not ended as far as is known.
+fn open<'a>(
+    fleet: &'a Fleet,
+    stream: &'a StreamName,
+    tag: &'a ReleaseTag,
+) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
+    hooks(fleet, stream, tag).filter(|(.., state)| state.is_open())
 }
 
 /// A hook for the same image that is open on that node under another name: nothing is run beside it.
@@ -96,10 +114,11 @@ pub(crate) fn is_open(fleet: &Fleet, stream: &StreamName, purpose: Purpose, tag:
     open(fleet, stream, tag).any(|(_, id, ..)| Purpose::of(id) == Some(purpose))
 }
 
-/// Why a release with this tag does not go out yet: its image is being removed.
+/// Why a release with this tag does not go out yet: its image is being removed, or an agent may begin to remove it.
 pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
-    open(fleet, stream, tag)
+    hooks(fleet, stream, tag)
         .filter(|(_, id, ..)| Purpose::of(id) == Some(Purpose::Removal))
+        .filter(|(.., state)| state.is_open() || *state == TaskState::Untaken)
         .map(|(node, id, task, state)| match state {
             TaskState::Unknown(why) => {
                 Reason::ErrandUnknown { hook: task.hook.clone(), node: node.clone(), task: id.clone(), why }
@@ -110,7 +129,8 @@ pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag
 }
 
 /// Adds to a commit that changes a stream the deletion of every removal that no agent has claimed and whose image
-/// something holds afterwards that nothing held before. What was void before is forgotten by a turn.
+/// something holds afterwards that nothing held before, as many as fit into the transaction. What is left, and what was
+/// void before, is forgotten by a turn; until then it holds the release back.
 pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after: &Stream) -> Commit {
     if mutant::is("removal-is-not-withdrawn") {
         return commit;
@@ -124,7 +144,8 @@ pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after:
             && fleet.task_result(node, id).is_none()
     };
     let void = fleet.tasks().filter(|(node, id, task)| is_void(node, id, task));
-    void.take(MAX_ERRAND_NODES).fold(commit, |commit, (node, id, task)| {
+    let fit = MAX_COMMIT_OPERATIONS.saturating_sub(commit.when.len().max(commit.writes.len())) / 2;
+    void.take(fit).fold(commit, |commit, (node, id, task)| {
         let order = Key::Task(node.clone(), id.clone());
         commit
             .when(Precondition::At(order.clone(), task.at))

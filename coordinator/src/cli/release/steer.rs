@@ -138,8 +138,9 @@ pub async fn roll_back(
     stream: String,
     revision: u64,
     why: String,
+    no_prewarm: bool,
 ) -> Result<Outcome, Failure> {
-    let message = RollBackReleaseRequest { stream, revision, who: reach.who(), why };
+    let message = RollBackReleaseRequest { stream, revision, who: reach.who(), why, no_prewarm };
     told(reach, reach.releases().await?.roll_back_release(message).await?.get_ref())
 }
 
@@ -148,6 +149,7 @@ pub async fn approve(reach: &Reach, stream: String, revision: u64, note: String)
     told(reach, reach.releases().await?.approve_release(message).await?.get_ref())
 }
 
+/// Without a fraction: to all.
 pub async fn promote(
     reach: &Reach,
     stream: String,
@@ -155,8 +157,9 @@ pub async fn promote(
     fraction: Option<f64>,
     why: String,
 ) -> Result<Outcome, Failure> {
+    let deploy = fraction.is_none();
     let fraction = fraction.map(|share| share.to_string()).unwrap_or_default();
-    let message = PromoteReleaseRequest { stream, revision, fraction, who: reach.who(), why };
+    let message = PromoteReleaseRequest { stream, revision, fraction, who: reach.who(), why, deploy };
     told(reach, reach.releases().await?.promote_release(message).await?.get_ref())
 }
 

@@ -8,6 +8,19 @@ use tidegate_planner::ask;
 use tidegate_proto::Fraction;
 use tidegate_proto::wire::v1::{PromoteReleaseRequest, ReleaseReply};
 
+/// To which share; none = to all. One of them must be said.
+fn share(asked: &PromoteReleaseRequest) -> Result<Option<Fraction>, OperationError> {
+    let wrong = |what: &str| Err(OperationError::BadInput(format!("the promotion has {what}")));
+    match (asked.fraction.as_str(), asked.deploy) {
+        ("", true) => Ok(None),
+        ("", false) => wrong(
+            "neither fraction nor deploy: a fraction of 0.5 gives the release to half of the starts, deploy to all",
+        ),
+        (_, true) => wrong("both fraction and deploy: one of them is allowed"),
+        (text, false) => Ok(Some(parse(text)?)),
+    }
+}
+
 /// Promotes a release to a share of starts, or deploys it.
 pub async fn promote(
     room: &Room,
@@ -15,10 +28,7 @@ pub async fn promote(
     asked: PromoteReleaseRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
-    let fraction: Option<Fraction> = match asked.fraction.as_str() {
-        "" => None,
-        text => Some(parse(text)?),
-    };
+    let fraction = share(&asked)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let granted = wish::asked_of_stream(room, seat, |fleet, moment| {
         ask::release::promote(fleet, moment, &stream, revision, fraction, &asker)

@@ -5,9 +5,12 @@ use super::{read, reply, revision, stream_name};
 use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
+use tidegate_planner::ask::release::Asked;
+use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::wire::v1::{ReleaseReply, RollBackReleaseRequest};
+use tidegate_proto::{ReleaseRevision, StreamName};
 
-/// Makes a new revision with the body of an old one, which goes out at once.
+/// Makes a new revision with the body of an old one, which goes out at once, or when its image is warmed up.
 pub async fn roll_back(
     room: &Room,
     seat: &Seat,
@@ -20,16 +23,33 @@ pub async fn roll_back(
         let _alone = room.releases.lock().await;
         let read_target = || read::stored(room, &stream, target);
         wish::settle(room, seat, read_target, |fleet, moment, target| {
-            ask::release::roll_back(fleet, moment, &stream, target, &asker)
+            ask::release::roll_back(fleet, moment, &stream, target, !asked.no_prewarm, &asker)
         })
         .await?
         .0
     };
-    let what = match (&granted.revision, granted.commit.is_some()) {
+    let what = what(room, &stream, target, &granted).await?;
+    reply(room, granted, what).await
+}
+
+/// What was done, in words.
+async fn what(
+    room: &Room,
+    stream: &StreamName,
+    target: ReleaseRevision,
+    granted: &Asked,
+) -> Result<String, OperationError> {
+    let waits = match granted.revision {
+        Some(revision) => read::release(room, stream, revision).await?.status == ReleaseStatus::Pending,
+        None => false,
+    };
+    Ok(match (&granted.revision, granted.commit.is_some()) {
+        (Some(revision), _) if waits => format!(
+            "revision {revision} of {stream} goes back to revision {target} when its image is warmed up; until then what is deployed stays (`tidegate release explain {revision} --stream {stream}`)"
+        ),
         (Some(revision), true) => {
             format!("{stream} is back at revision {target}, deployed as revision {revision}")
         }
         _ => format!("what revision {target} of {stream} holds is deployed already"),
-    };
-    reply(room, granted, what).await
+    })
 }

@@ -58,6 +58,8 @@ pub fn promote(
         );
     }
     let mut reasons = Vec::new();
+    let back = stream.pending.iter().find(|head| head.returns() && head.release.revision > revision);
+    reasons.extend(back.map(|head| Reason::RollsBack { revision: head.release.revision }));
     if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
         reasons.push(Reason::ReleaseApproval { stream: name.clone(), revision });
     }

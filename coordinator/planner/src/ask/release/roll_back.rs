@@ -1,5 +1,5 @@
-//! Roll back: a new revision with the body of one that was deployed before, which goes out at once. It overtakes
-//! whatever waits or is in canary, and may go back in version.
+//! Roll back: a new revision with the body of one that was deployed before. It goes out at once, or as soon as its image
+//! is warmed up where that was removed. It overtakes whatever waits or is in canary, and may go back in version.
 
 use super::{Asked, find, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
@@ -7,17 +7,21 @@ use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
+use crate::stream::image;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
-use tidegate_proto::{Key, ReleaseRevision, StreamName};
+use tidegate_proto::record::stream::{MAX_PENDING, Stream};
+use tidegate_proto::{Key, ReleaseRevision, StreamName, mutant};
 
 /// Goes back to `target`, the record of a revision that was deployed before, as it was read; it is compared. A person
-/// who rolls back does not wait: nothing is approved, prewarmed or tried, but storage and evidence must let it out.
+/// who rolls back does not wait: nothing is approved or tried, but storage and evidence must let it out, and an image
+/// that was removed is warmed up first unless `prewarm` is false.
 pub fn roll_back(
     fleet: &Fleet,
     moment: &Moment,
     name: &StreamName,
     target: &Stored<ComputeRelease>,
+    prewarm: bool,
     asker: &Asker,
 ) -> Result<Asked, Refusal> {
     let stream = find(fleet, name)?;
@@ -38,16 +42,16 @@ pub fn roll_back(
             ),
         );
     }
-    if wanted.status == ReleaseStatus::Deprecated {
-        return refuse(
-            RefusalKind::State,
-            format!(
-                "cannot roll back to revision {} of {name}: it was collected, and its image may be gone; create its release anew",
-                wanted.revision
-            ),
-        );
-    }
     heeds_manual(stream, name, &wanted.tag)?;
+    let warms_up = prewarm && is_image_gone(fleet, stream, name, wanted);
+    let under_way =
+        stream.pending.last().filter(|head| head.returns() && head.release.digest == wanted.digest);
+    if let Some(head) = under_way.filter(|_| warms_up) {
+        return Ok(Asked::already(name, Some(head.release.revision)));
+    }
+    if warms_up {
+        can_warm_up(stream, name, wanted)?;
+    }
     let mut change = Change::of(fleet, moment, name);
     let compares = may_meet_storage(fleet, &change.stream.settings, wanted).map_err(|reasons| Refusal {
         kind: RefusalKind::State,
@@ -60,10 +64,44 @@ pub fn roll_back(
     })?;
     change.relies_on(compares);
     change.relies_on([Precondition::At(Key::Release(name.clone(), wanted.revision), target.at)]);
-    let revision = again(&mut change, wanted, &asker.who)?;
+    let back = format!("back to revision {}", wanted.revision);
     let from = deployed.map(described).unwrap_or_default();
-    let to = format!("revision {revision} ({}) deployed, back to revision {}", wanted.tag, wanted.revision);
+    if warms_up {
+        let revision = anew(&mut change, wanted, &asker.who);
+        let to = format!("revision {revision} ({}) waits until its image is warmed up, {back}", wanted.tag);
+        return Ok(granted(change, asker, Some(revision), from, to));
+    }
+    let revision = again(&mut change, wanted, &asker.who)?;
+    let to = format!("revision {revision} ({}) deployed, {back}", wanted.tag);
     Ok(granted(change, asker, Some(revision), from, to))
+}
+
+/// Whether the image of a release may have been removed: it was collected, where collected images are removed or warmed
+/// up again, and no other release shows that the image is there.
+fn is_image_gone(fleet: &Fleet, stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> bool {
+    let settings = &stream.settings;
+    wanted.status == ReleaseStatus::Deprecated
+        && (settings.removal.is_some() || settings.prewarm.is_some())
+        && (!image::is_there(stream, &wanted.tag)
+            || !image::being_removed(fleet, name, &wanted.tag).is_empty())
+        && !mutant::is("removed-image-is-not-warmed-up")
+}
+
+fn can_warm_up(stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> Result<(), Refusal> {
+    let revision = wanted.revision;
+    let lacks = match () {
+        () if stream.settings.prewarm.is_none() => {
+            format!("{name} has no prewarm hook (`tidegate release stream {name} --set FILE`)")
+        }
+        () if stream.pending.len() >= MAX_PENDING => format!("{MAX_PENDING} releases of {name} wait already"),
+        () => return Ok(()),
+    };
+    refuse(
+        RefusalKind::State,
+        format!(
+            "cannot roll back to revision {revision} of {name}: it was collected, its image may be gone, and {lacks}; what is deployed stays. Where you know that the image is there: `tidegate release rollback {revision} --stream {name} --no-prewarm --why …`"
+        ),
+    )
 }
 
 /// Adds a revision with an old body that goes out at once; its number.
@@ -72,6 +110,15 @@ pub(crate) fn again(
     wanted: &ComputeRelease,
     who: &str,
 ) -> Result<ReleaseRevision, Refusal> {
+    let revision = anew(change, wanted, who);
+    change
+        .goes_out(revision)
+        .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
+    Ok(revision)
+}
+
+/// Adds a revision with an old body; its number.
+fn anew(change: &mut Change<'_>, wanted: &ComputeRelease, who: &str) -> ReleaseRevision {
     let revision = ReleaseRevision::after(change.stream.latest.as_ref().map(|latest| latest.revision));
     change.created(ComputeRelease {
         revision,
@@ -84,14 +131,11 @@ pub(crate) fn again(
         deployed_at: None,
         ..wanted.clone()
     });
-    change
-        .goes_out(revision)
-        .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
     // Whoever writes a tag's record rewrites the stream too, so the stream's compare is enough.
     let key = Key::ReleaseTag(change.name.clone(), wanted.tag.clone());
     let body = TagRecord { revision, version: wanted.version };
     change.also(|commit| commit.put(key, body));
-    Ok(revision)
+    revision
 }
 
 fn described(release: &ComputeRelease) -> String {

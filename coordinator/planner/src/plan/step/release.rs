@@ -129,16 +129,22 @@ fn is_held_by_prewarm_alone(change: &Change<'_>, head: &Head) -> bool {
     outer_gates(change, head).is_ok()
 }
 
-/// The gates before hooks and trial.
+/// The gates before hooks and trial. A person who goes back waits for storage and the image alone.
 fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Vec<Reason>> {
     let (stream, release) = (&change.stream, &head.release);
     let (compares, mut reasons) = match may_meet_storage(change.fleet, &stream.settings, release) {
         Ok(compares) => (compares, Vec::new()),
         Err(reasons) => (Vec::new(), reasons),
     };
+    if head.returns() {
+        reasons.extend(gone_back(stream, release.revision).err());
+        reasons.extend(image::being_removed(change.fleet, change.name, &release.tag));
+        return if reasons.is_empty() { Ok(compares) } else { Err(reasons) };
+    }
     if stream.settings.approval == ApprovalRule::Required && release.approved.is_none() {
         reasons.push(Reason::ReleaseApproval { stream: change.name.clone(), revision: release.revision });
     }
+    reasons.extend(gone_back(stream, release.revision).err());
     reasons.extend(strategy::wants(&stream.settings.strategy, head).err());
     let by_hand = stream.settings.strategy.manual.is_some();
     if let Some(other) = stream.canary.as_ref().filter(|_| !by_hand) {
@@ -155,19 +161,47 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
         Ok(compares) => (compares, Vec::new()),
         Err(reasons) => (Vec::new(), reasons),
     };
-    if reasons.is_empty()
-        && let Some(asked) = &stream.settings.prewarm
-    {
-        match errand::look(change, Purpose::Prewarm, asked, head) {
+    match &stream.settings.prewarm {
+        Some(asked) if reasons.is_empty() => match errand::look(change, Purpose::Prewarm, asked, head) {
             Errands::Done => {}
             Errands::Waits(waits) => reasons.extend(waits),
-            Errands::Failed(reason) => return Gates::Trial(Trial::Failed(reason.to_string())),
+            Errands::Failed(reason) => {
+                return Gates::Trial(Trial::Failed(not_warmed_up(change, head, &reason)));
+            }
+        },
+        None if head.returns() => {
+            let because = "its image may be gone, and the stream has no prewarm hook any more";
+            return Gates::Trial(Trial::Failed(because.to_owned()));
         }
+        _ => {}
+    }
+    if head.returns() {
+        return if reasons.is_empty() { Gates::Open(compares) } else { Gates::Shut(reasons) };
     }
     match trial::assess(stream.settings.availability.as_ref(), head, reasons) {
         Ok(()) => Gates::Open(compares),
         Err(Trial::Shut(reasons)) => Gates::Shut(reasons),
         Err(trial) => Gates::Trial(trial),
+    }
+}
+
+/// Why a release whose image could not be warmed up has failed.
+fn not_warmed_up(change: &Change<'_>, head: &Head, why: &Reason) -> String {
+    match head.release.rollback_of {
+        Some(revision) => format!(
+            "{why}; what was deployed stays; where the image is there all the same: `tidegate release rollback {revision} --stream {} --no-prewarm --why …`",
+            change.name
+        ),
+        None => why.to_string(),
+    }
+}
+
+/// Whether no person has gone back to an earlier release after this one was created: that one overtakes it.
+fn gone_back(stream: &Stream, revision: ReleaseRevision) -> Result<(), Reason> {
+    let mut later = stream.pending.iter().rev().filter(|head| head.returns());
+    match later.find(|head| head.release.revision > revision) {
+        Some(head) => Err(Reason::RollsBack { revision: head.release.revision }),
+        None => Ok(()),
     }
 }
 
@@ -190,7 +224,8 @@ fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> O
         Gates::Open(compares) => compares,
     };
     change.relies_on(compares);
-    let tried = canary_of(&change.stream, revision).filter(|_| change.stream.deployed.is_some());
+    let returns = change.stream.head(revision).is_some_and(Head::returns);
+    let tried = canary_of(&change.stream, revision).filter(|_| change.stream.deployed.is_some() && !returns);
     match tried {
         Some(canary) => {
             change.begins_canary(revision, canary.fraction).ok()?;
@@ -252,6 +287,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
     let compares = may_meet_storage(change.fleet, &change.stream.settings, release)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();
+    reasons.extend(gone_back(&change.stream, revision).err());
     reasons.extend(strategy::wants(&change.stream.settings.strategy, head).err());
     reasons.extend(room_to_keep(&change.stream, revision).err());
     if !reasons.is_empty() {

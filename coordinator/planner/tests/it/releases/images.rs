@@ -69,6 +69,20 @@ impl World {
         }
     }
 
+    /// Four more releases, so that the first is collected and its image removed.
+    fn with_first_removed() -> Self {
+        let mut world = Self::at_version_1(1);
+        world.configure(with_prewarm()).unwrap();
+        for version in 1..=5 {
+            world.create(version, json!({})).unwrap();
+            world.settle_warmed();
+        }
+        assert_eq!(world.each_hook("remove-", Outcome::Succeeded), 3);
+        world.settle();
+        assert_eq!((world.status(1), world.deployed()), (ReleaseStatus::Deprecated, Some(5)));
+        world
+    }
+
     /// The tags that anything but a collected release holds.
     fn held_tags(&self) -> BTreeSet<ReleaseTag> {
         let Some(stream) = self.store.fleet().stream(&super::sea::stream()) else { return BTreeSet::new() };
@@ -77,6 +91,17 @@ impl World {
             stream.running.iter().filter(|(_, running)| running.count > 0).map(|(tag, _)| tag.clone());
         let manual = stream.settings.strategy.manual.clone();
         live.map(|head| head.release.tag.clone()).chain(running).chain(manual).collect()
+    }
+
+    /// What the open hooks do to the images.
+    fn carry_out(&self, present: &mut BTreeSet<ReleaseTag>) {
+        for (_, id, tag, had) in self.hooks("") {
+            match had {
+                Some(Outcome::Succeeded | Outcome::Failed { .. }) => {}
+                _ if id.as_str().starts_with("remove-") => drop(present.remove(&tag)),
+                _ => drop(present.insert(tag)),
+            }
+        }
     }
 
     fn no_held_image_is_removed(&self) {
@@ -111,6 +136,90 @@ fn image_of_the_deployed_tag_is_not_removed_after_a_rollback() {
 }
 
 #[test]
+fn rollback_to_a_removed_image_warms_it_up_first() {
+    let mut world = World::with_first_removed();
+    world.create(6, json!({})).unwrap();
+    world.go_back(1).unwrap();
+    let waiting = world.settle();
+    assert_eq!((world.deployed(), world.status(7)), (Some(5), ReleaseStatus::Pending));
+    assert!(waiting[&7][0].to_string().contains("pull-image"), "{waiting:?}");
+    assert_eq!(waiting[&6][0].kind(), "rolls-back", "what waits is overtaken: {waiting:?}");
+    let refused = world.promote(6, None).unwrap_err();
+    assert!(refused.message.contains("revision 7 goes back"), "{refused}");
+    assert!(world.go_back(1).unwrap().commit.is_none(), "that is under way");
+    world.settle_warmed();
+    assert_eq!((world.deployed(), world.status(6)), (Some(7), ReleaseStatus::Deprecated));
+}
+
+#[test]
+fn rollback_whose_image_cannot_be_warmed_up_leaves_what_is_deployed() {
+    let mut world = World::with_first_removed();
+    world.go_back(1).unwrap();
+    world.settle();
+    world.each_hook("prewarm-", Outcome::Failed { why: "manifest unknown".into() });
+    world.settle();
+    assert_eq!((world.deployed(), world.status(6)), (Some(5), ReleaseStatus::Error));
+    let because = world.release_record(6).unwrap().record.body.because;
+    assert!(because.contains("manifest unknown") && because.contains("--no-prewarm"), "{because}");
+    world.retry(6).unwrap();
+    world.settle_warmed();
+    assert_eq!(world.deployed(), Some(6));
+}
+
+#[test]
+fn rollback_to_a_removed_image_without_a_prewarm_hook_is_refused_and_possible_by_hand() {
+    let mut world = World::at_version_1(1);
+    world.configure(removing()).unwrap();
+    for version in 1..=5 {
+        world.release(version, json!({}));
+    }
+    let refused = world.go_back(1).unwrap_err();
+    assert!(refused.message.contains("no prewarm hook"), "{refused}");
+    assert!(refused.message.contains("rollback 1 --stream compute --no-prewarm"), "{refused}");
+    world.go_back_with(1, false).unwrap();
+    assert_eq!(world.deployed(), Some(6));
+}
+
+#[test]
+fn emergency_does_not_wait_for_the_image() {
+    let mut world = World::with_first_removed();
+    world.go_back(1).unwrap();
+    world.settle();
+    world.go_back_with(1, false).unwrap();
+    world.settle();
+    assert_eq!((world.deployed(), world.status(6)), (Some(7), ReleaseStatus::Deprecated));
+}
+
+#[test]
+fn rollback_that_waits_is_given_up_by_going_back_to_what_is_deployed() {
+    let mut world = World::with_first_removed();
+    world.go_back(1).unwrap();
+    world.go_back(5).unwrap();
+    world.settle();
+    assert_eq!((world.deployed(), world.status(6)), (Some(7), ReleaseStatus::Deprecated));
+    assert!(world.release_record(7).unwrap().record.body.rollback_of.is_some());
+}
+
+#[test]
+fn rollback_that_waits_holds_the_canary_and_asks_no_approval_and_no_trial() {
+    let mut world = World::with_first_removed();
+    world.create(6, json!({"canary": {"fraction": 1, "promote_after": 1}})).unwrap();
+    world.settle_warmed();
+    assert_eq!(world.status(6), ReleaseStatus::Canary);
+    let mut strict = with_prewarm();
+    strict["approval"] = json!("required");
+    strict["canary"] = json!({"fraction": 0.1});
+    strict["availability"] = json!({"min_healthy_time": "1m", "healthy_deadline": "1h"});
+    world.configure(strict).unwrap();
+    world.go_back(1).unwrap();
+    world.signal(6, "c1", true).unwrap();
+    let waiting = world.settle();
+    assert!(waiting[&6].iter().any(|reason| reason.kind() == "rolls-back"), "{waiting:?}");
+    world.settle_warmed();
+    assert_eq!((world.deployed(), world.status(6)), (Some(7), ReleaseStatus::Deprecated));
+}
+
+#[test]
 fn unclaimed_removal_is_withdrawn_by_the_commit_that_needs_the_image() {
     let mut world = World::at_version_1(1);
     world.configure(removing()).unwrap();
@@ -121,6 +230,33 @@ fn unclaimed_removal_is_withdrawn_by_the_commit_that_needs_the_image() {
     world.create(1, json!({"branch": "b1", "manifest": {"extensions": {"x": "1"}}})).unwrap();
     assert!(world.unclaimed_removals().is_empty(), "before any turn");
     world.settle();
+    assert_eq!(world.deployed(), Some(4));
+}
+
+#[test]
+fn more_removals_than_fit_into_one_transaction_are_withdrawn_before_the_release_goes_out() {
+    let mut world = World::at_version_1(1);
+    world.configure(removing()).unwrap();
+    for version in 1..=3 {
+        world.release(version, json!({"branch": format!("b{version}")}));
+    }
+    let (_, id, _) = world.unclaimed_removals().pop().unwrap();
+    let ordered = world.store.keys[&Key::Task("n7".parse().unwrap(), id.clone())].0.clone();
+    for node in 100..170 {
+        world.store.put(Key::Task(format!("n{node}").parse().unwrap(), id.clone()), ordered.clone());
+    }
+    world.create(1, json!({"branch": "b1", "manifest": {"extensions": {"x": "1"}}})).unwrap();
+    assert!(!world.unclaimed_removals().is_empty(), "they do not fit");
+    for _ in 0..20 {
+        if world.deployed() == Some(4) {
+            break;
+        }
+        assert_eq!(world.deployed(), Some(3));
+        world.turn();
+        if world.deployed() == Some(4) {
+            assert!(world.unclaimed_removals().is_empty(), "an agent could still begin one");
+        }
+    }
     assert_eq!(world.deployed(), Some(4));
 }
 
@@ -189,6 +325,7 @@ proptest! {
     fn no_removal_is_ordered_of_an_image_that_anything_holds(happenings in prop::collection::vec(happening(), 10..120)) {
         let mut world = World::at_version_1(1);
         world.configure(with_prewarm()).unwrap();
+        let mut present = BTreeSet::new();
         for happening in happenings {
             match happening {
                 Happening::Turn => drop(world.settle()),
@@ -209,8 +346,15 @@ proptest! {
                     drop(world.configure(settings));
                 }
                 Happening::Retry(number) => drop(world.retry(number)),
-                Happening::Agents(outcome) => drop(world.each_hook("", outcome)),
+                Happening::Agents(outcome) => {
+                    if outcome == Outcome::Succeeded {
+                        world.carry_out(&mut present);
+                    }
+                    world.each_hook("", outcome);
+                }
             }
+            let deployed = world.deployed().map(|number| world.release_record(number).unwrap().record.body.tag);
+            assert!(deployed.is_none_or(|tag| present.contains(&tag)), "its image is there");
             world.no_held_image_is_removed();
         }
         world.each_hook("", Outcome::Succeeded);

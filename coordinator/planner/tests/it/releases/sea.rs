@@ -82,8 +82,13 @@ impl World {
     }
 
     pub fn go_back(&mut self, to: u64) -> Result<Asked, Refusal> {
+        self.go_back_with(to, true)
+    }
+
+    pub fn go_back_with(&mut self, to: u64, prewarm: bool) -> Result<Asked, Refusal> {
         let target = self.release_record(to).unwrap_or_else(|| panic!("there is no revision {to}"));
-        self.asked(|fleet, moment| release::roll_back(fleet, moment, &stream(), &target, &asker("it is bad")))
+        let asker = asker("it is bad");
+        self.asked(|fleet, moment| release::roll_back(fleet, moment, &stream(), &target, prewarm, &asker))
     }
 
     pub fn configure(&mut self, change: Json) -> Result<Asked, Refusal> {
