@@ -29,6 +29,14 @@ pub enum NoAnswer {
         /// What was asked.
         url: String,
     },
+    /// What it answers holds no number.
+    #[error("{url} answers no number: {found}")]
+    NoNumber {
+        /// What was asked.
+        url: String,
+        /// What was found.
+        found: String,
+    },
     /// No connection, or no HTTP on it.
     #[error("could not ask {url}: {found}")]
     Broken {
@@ -50,11 +58,15 @@ pub async fn get(url: &Url, limit: Duration) -> Result<(StatusCode, Bytes), NoAn
 /// Asks `url` for a whole number: the answer itself, or what a JSON pointer finds in it.
 pub async fn number(url: &Url, pointer: Option<&str>, limit: Duration) -> Result<i64, NoAnswer> {
     let (status, body) = get(url, limit).await?;
-    let broken = |found: String| NoAnswer::Broken { url: url.to_string(), found };
-    if status != StatusCode::OK {
-        return Err(broken(format!("it answered {status}")));
+    let url = url.to_string();
+    match status {
+        StatusCode::OK => parse_number(&body, pointer).map_err(|found| NoAnswer::NoNumber { url, found }),
+        // It may be on its way up.
+        status if status.is_server_error() => {
+            Err(NoAnswer::Broken { url, found: format!("it answered {status}") })
+        }
+        status => Err(NoAnswer::NoNumber { url, found: format!("it answered {status}") }),
     }
-    parse_number(&body, pointer).map_err(broken)
 }
 
 /// Reads a whole number out of an answer.

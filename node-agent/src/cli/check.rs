@@ -1,14 +1,14 @@
 //! Whether this node is able to do what its configuration asks for: tried, not guessed. Nothing is changed.
 
+mod program;
+mod service;
+
 use crate::config::Service;
-use crate::config::settings::{Driver, MetadataGroup, Node};
-use crate::directive::seen::Probed;
-use crate::drain::balancer;
+use crate::config::settings::{MetadataGroup, Node};
 use crate::drain::disable_file::Hand;
 use crate::durable::Made;
-use crate::fetch;
 use crate::place::others_who_write;
-use crate::report::probe;
+use program::cannot_run;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,6 +18,16 @@ use std::process::ExitCode;
 struct Findings {
     blocking: Vec<String>,
     notes: Vec<String>,
+}
+
+impl Findings {
+    fn wrong(&mut self, service: &Service, what: impl std::fmt::Display) {
+        self.blocking.push(format!("service {}: {what}", service.name));
+    }
+
+    fn note(&mut self, service: &Service, what: impl std::fmt::Display) {
+        self.notes.push(format!("service {}: {what}", service.name));
+    }
 }
 
 /// Tries everything, prints every finding; exit code 2 where one keeps the agent from its work.
@@ -32,17 +42,24 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
         findings.notes.push(format!("store: {}", crate::link::Chain(&error)));
     }
     for service in node.services.values() {
-        look_at(node, service, &mut findings).await;
+        findings.blocking.extend(hides_nobody(node, service));
+        service::look_at(node, service, &mut findings).await;
     }
     for group in node.metadata.values() {
         documents(group, &mut findings);
     }
     for (name, hook) in &node.hooks {
-        if let Some(program) = hook.argv.first().filter(|program| is_missing(program)) {
-            findings.blocking.push(format!("hook {name}: its program is not there: {program}"));
+        let program = hook.argv.first();
+        if let Some((program, why)) = program.and_then(|program| Some((program, cannot_run(program)?))) {
+            findings.blocking.push(format!("hook {name}: its program {why}: {program}"));
         }
     }
     findings.notes.extend(open_to_others(node));
+    if !node.services.is_empty() {
+        let untried = "whether disable_file makes health_url answer 503, and the balancers see it, is not tried here: each drain \
+            measures it before anything is stopped";
+        findings.notes.push(untried.to_owned());
+    }
     let mut text = String::new();
     for finding in &findings.blocking {
         writeln!(text, "error: {finding}")?;
@@ -114,47 +131,6 @@ fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
     })
 }
 
-async fn look_at(node: &Node, service: &Service, findings: &mut Findings) {
-    let name = &service.name;
-    findings.blocking.extend(hides_nobody(node, service));
-    for (tag, artifact) in &service.artifacts {
-        let source = artifact.source.as_path();
-        if !source.is_file() {
-            findings.blocking.push(format!(
-                "service {name}: the artifact of release {tag} is not there: {}",
-                source.display()
-            ));
-        }
-    }
-    hooks(service, findings);
-    match probe::ask(&service.probe, service.timeout).await {
-        Probed::Version(version) => findings.notes.push(format!("service {name}: runs at version {version}")),
-        Probed::Failed(why) => {
-            findings.notes.push(format!("service {name}: its probe fails ({why}): version unknown"))
-        }
-        Probed::Late => findings.blocking.push(format!(
-            "service {name}: its probe does not answer within {} ms: the whole node would fall silent",
-            service.timeout.as_millis()
-        )),
-    }
-    for url in [&service.ready_url, &service.health_url] {
-        if let Err(error) = fetch::get(url, service.timeout).await {
-            findings.notes.push(format!("service {name}: {error}"));
-        }
-    }
-    for one in &service.balancers {
-        match balancer::ask(one, service.timeout).await {
-            Ok(word) => findings.notes.push(format!("service {name}: balancer {one} says {}", word.status)),
-            Err(why) => findings.blocking.push(format!("service {name}: balancer {one}: {why}")),
-        }
-    }
-    if service.balancers.is_empty() && service.in_flight.is_none() {
-        findings.notes.push(format!(
-            "service {name}: neither balancers nor in_flight are configured, so that nobody can tell when it is idle: each drain lasts until its deadline"
-        ));
-    }
-}
-
 /// The file of a metadata group can be written, and its hook is there.
 fn documents(group: &MetadataGroup, findings: &mut Findings) {
     let (name, file) = (&group.name, group.file.display());
@@ -165,33 +141,9 @@ fn documents(group: &MetadataGroup, findings: &mut Findings) {
         findings.blocking.push(format!("metadata {name}: {file}: {why}"));
     }
     let program = group.hook.as_ref().and_then(|argv| argv.first());
-    if let Some(program) = program.filter(|program| is_missing(program)) {
-        findings.blocking.push(format!("metadata {name}: the hook is not there: {program}"));
+    if let Some((program, why)) = program.and_then(|program| Some((program, cannot_run(program)?))) {
+        findings.blocking.push(format!("metadata {name}: the hook {why}: {program}"));
     }
-}
-
-/// Programs that are named by a path must be there.
-fn hooks(service: &Service, findings: &mut Findings) {
-    let Some(Driver::Command(hooks)) = &service.driver else { return };
-    let named = [
-        ("stage", hooks.stage.as_ref()),
-        ("stop", Some(&hooks.stop)),
-        ("start", Some(&hooks.start)),
-        ("remove", hooks.remove.as_ref()),
-    ];
-    for (hook, argv) in named {
-        let Some(program) = argv.and_then(|argv| argv.first()) else { continue };
-        if is_missing(program) {
-            findings
-                .blocking
-                .push(format!("service {}: the {hook} hook is not there: {program}", service.name));
-        }
-    }
-}
-
-/// Whether a program that is named by a path is not there.
-fn is_missing(program: &str) -> bool {
-    program.contains('/') && !program.contains('{') && !Path::new(program).is_file()
 }
 
 fn writable(directory: &Path) -> Result<(), String> {

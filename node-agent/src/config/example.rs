@@ -44,6 +44,7 @@ start_without_store = false         # whether what was last admitted here may st
 # stats = "unix:/run/haproxy/admin.sock"            # or "tcp:127.0.0.1:9999"
 # backend = "pantry"
 # server = "@NODE@"
+# address = "10.0.0.5:8080"         # where it sends requests, for `check`, if that is no port of the URLs above
 
 # How code is replaced: a process of the agent ...
 [service.pantry-api.driver.process]

@@ -185,6 +185,9 @@ pub struct Balancer {
     pub backend: String,
     /// Its name for this instance.
     pub server: String,
+    /// Where it sends this instance's requests, for `check`: where that is no port that the agent asks.
+    #[serde(default)]
+    pub address: Option<std::net::SocketAddr>,
 }
 
 /// The balancers' check, by HAProxy's words and defaults.

@@ -18,6 +18,8 @@ pub struct Word {
     pub status: String,
     /// Sessions open now.
     pub sessions: u32,
+    /// Where the balancer sends this instance's requests, where it says so (HAProxy: from level operator on).
+    pub address: Option<String>,
 }
 
 impl Word {
@@ -91,13 +93,15 @@ pub fn find(csv: &str, backend: &str, server: &str) -> Result<Word, String> {
     };
     let (proxy, name, status, sessions) =
         (column("pxname")?, column("svname")?, column("status")?, column("scur")?);
+    let address = column("addr").ok();
     for line in lines {
         // Only the last columns are ever quoted, far behind these.
         let fields: Vec<&str> = line.split(',').collect();
         if fields.get(proxy) == Some(&backend) && fields.get(name) == Some(&server) {
             let field = |at: usize| fields.get(at).copied().unwrap_or_default();
-            let sessions = field(sessions);
+            let (sessions, address) = (field(sessions), address.map(field).unwrap_or_default());
             return Ok(Word {
+                address: Some(address.to_owned()).filter(|address| !address.is_empty()),
                 status: field(status).to_owned(),
                 sessions: sessions
                     .parse()
@@ -123,7 +127,7 @@ mod tests {
     #[test]
     fn a_servers_line_is_found_by_the_names_of_the_columns() {
         let word = find(TABLE, "pantry", "n1").unwrap();
-        assert_eq!(word, Word { status: "UP".to_owned(), sessions: 2 });
+        assert_eq!(word, Word { status: "UP".to_owned(), sessions: 2, address: None });
         for (server, up, down) in [
             ("n1", true, false),
             ("n2", false, true),

@@ -84,6 +84,17 @@ impl Hand {
     }
 }
 
+/// The node whose agent put the file that is there; inner none = a person's, or not known. Outer none = there is no file.
+pub fn owner(path: &Path) -> Option<Option<NodeId>> {
+    let bytes = match small::read(path, MAX_OWN) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+        read => read.unwrap_or_default(),
+    };
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    let rest = text.strip_prefix("put by tidegate-agent on ");
+    Some(rest.and_then(|rest| rest.split_once(',')?.0.parse().ok()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -211,13 +211,18 @@ impl Driver {
     /// Whether the status hook says that the service does not run, by the exit codes of init scripts (1 to 3). Anything else,
     /// and no hook, is no answer.
     pub async fn has_ended(&self, limit: Duration) -> bool {
-        let Kind::Command(Hooks { status: Some(hook), .. }) = &self.kind else { return false };
+        let done = self.ask_status(limit).await;
+        done.is_some_and(|done| done.is_ok_and(|done| matches!(done.code, Some(1..=3))))
+    }
+
+    /// Runs the status hook, where there is one.
+    pub async fn ask_status(&self, limit: Duration) -> Option<Result<command::Done, command::NotRun>> {
+        let Kind::Command(Hooks { status: Some(hook), .. }) = &self.kind else { return None };
         let fill = |word: &String| {
             word.replace("{node}", self.node.as_str()).replace("{service}", self.service.name.as_str())
         };
         let argv: Vec<String> = hook.iter().map(fill).collect();
-        let done = command::run(&argv, limit).await;
-        done.is_ok_and(|done| matches!(done.code, Some(1..=3)))
+        Some(command::run(&argv, limit).await)
     }
 
     /// Kills the start hook of which nobody saw the end.

@@ -12,45 +12,63 @@ use tidegate_proto::ServiceVersion;
 /// The largest file that can hold a version, in bytes.
 const MAX_FILE: usize = 64 * 1024;
 
+/// Why a probe told no version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoVersion {
+    /// It did not end in its time.
+    Late,
+    /// Nothing answered, or what was run or read failed: it may be that the service does not run.
+    Silent(String),
+    /// It answered, and not with a version.
+    Wrong(String),
+}
+
 /// Asks once.
 pub async fn ask(probe: &Probe, limit: Duration) -> Probed {
+    match try_once(probe, limit).await {
+        Ok(version) => Probed::Version(version),
+        Err(NoVersion::Late) => Probed::Late,
+        Err(NoVersion::Silent(why) | NoVersion::Wrong(why)) => Probed::Failed(why),
+    }
+}
+
+/// The same, with what kind of answer it was.
+pub async fn try_once(probe: &Probe, limit: Duration) -> Result<ServiceVersion, NoVersion> {
     match probe {
         Probe::Http(url, pointer) => match fetch::number(url, pointer.as_deref(), limit).await {
             Ok(number) => version(number),
-            Err(NoAnswer::Late { .. }) => Probed::Late,
-            Err(e) => Probed::Failed(e.to_string()),
+            Err(NoAnswer::Late { .. }) => Err(NoVersion::Late),
+            Err(e @ NoAnswer::NoNumber { .. }) => Err(NoVersion::Wrong(e.to_string())),
+            Err(e) => Err(NoVersion::Silent(e.to_string())),
         },
         Probe::File(path) => {
             let (file, shown) = (path.as_path().to_owned(), path.display());
             let reading = tokio::task::spawn_blocking(move || small::read(&file, MAX_FILE));
             match tokio::time::timeout(limit, reading).await {
                 Ok(Ok(Ok(bytes))) => read(&bytes, &shown.to_string()),
-                Ok(Ok(Err(e))) => Probed::Failed(format!("could not read {shown}: {e}")),
-                Ok(Err(e)) => Probed::Failed(format!("could not read {shown}: {e}")),
-                Err(_) => Probed::Late,
+                Ok(Ok(Err(e))) => Err(NoVersion::Silent(format!("could not read {shown}: {e}"))),
+                Ok(Err(e)) => Err(NoVersion::Silent(format!("could not read {shown}: {e}"))),
+                Err(_) => Err(NoVersion::Late),
             }
         }
         Probe::Command(argv) => match command::run(argv, limit).await {
             Ok(done) if done.success => read(&done.stdout, &argv[0]),
-            Ok(done) => Probed::Failed(format!("{}: {}", argv[0], done.words())),
-            Err(command::NotRun::Late { .. }) => Probed::Late,
-            Err(e) => Probed::Failed(e.to_string()),
+            Ok(done) => Err(NoVersion::Silent(format!("{}: {}", argv[0], done.words()))),
+            Err(command::NotRun::Late { .. }) => Err(NoVersion::Late),
+            Err(e) => Err(NoVersion::Wrong(crate::link::Chain(&e).to_string())),
         },
     }
 }
 
-fn read(bytes: &[u8], what: &str) -> Probed {
+fn read(bytes: &[u8], what: &str) -> Result<ServiceVersion, NoVersion> {
     match fetch::parse_number(bytes, None) {
         Ok(number) => version(number),
-        Err(found) => Probed::Failed(format!("{what}: {found}")),
+        Err(found) => Err(NoVersion::Wrong(format!("{what}: {found}"))),
     }
 }
 
-fn version(number: i64) -> Probed {
-    match ServiceVersion::new(number) {
-        Ok(version) => Probed::Version(version),
-        Err(e) => Probed::Failed(e.to_string()),
-    }
+fn version(number: i64) -> Result<ServiceVersion, NoVersion> {
+    ServiceVersion::new(number).map_err(|e| NoVersion::Wrong(e.to_string()))
 }
 
 #[cfg(test)]

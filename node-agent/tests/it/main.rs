@@ -6,6 +6,7 @@
 mod world;
 
 mod adopt;
+mod check;
 mod command;
 mod drain;
 mod healthcheck;

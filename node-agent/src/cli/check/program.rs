@@ -1,0 +1,50 @@
+//! Whether the program of a hook can be run: tried as the system would, and not run.
+
+use rustix::fs::{Access, access};
+use std::io;
+use std::path::Path;
+
+/// Why a program cannot be run; none = it can, or its name is known only with a release.
+pub fn cannot_run(program: &str) -> Option<String> {
+    if program.contains('{') {
+        return None;
+    }
+    if program.contains('/') {
+        return why_not(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|directory| why_not(&directory.join(program)).is_none());
+    (!found).then(|| "is in no directory of PATH".to_owned())
+}
+
+fn why_not(path: &Path) -> Option<String> {
+    match path.metadata() {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Some("is not there".to_owned()),
+        Err(e) => Some(format!("cannot be looked at ({e})")),
+        Ok(found) if !found.is_file() => Some("is not a file".to_owned()),
+        Ok(_) => access(path, Access::EXEC_OK).err().map(|e| format!("is not executable ({e})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_an_executable_file_can_be_run() {
+        let room = tempfile::tempdir().unwrap();
+        let script = room.path().join("script");
+        let asked = || cannot_run(script.to_str().unwrap());
+        assert_eq!(asked().as_deref(), Some("is not there"));
+        std::fs::write(&script, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(asked().is_some_and(|why| why.starts_with("is not executable")));
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(asked(), None);
+        assert_eq!(cannot_run(room.path().to_str().unwrap()).as_deref(), Some("is not a file"));
+        assert_eq!(cannot_run("sh"), None);
+        assert_eq!(cannot_run("no-such-program").as_deref(), Some("is in no directory of PATH"));
+        assert_eq!(cannot_run("{release_dir}/start"), None);
+    }
+}

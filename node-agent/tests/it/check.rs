@@ -1,0 +1,214 @@
+//! What `check` finds before the agent is let loose: each answer that would strand a node is tried, and is an error. The
+//! service here never heard of Tidegate.
+
+use crate::refuse::{run, words};
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+
+/// A node with a service that answers as it is told, and a balancer that calls it n1.
+struct Node {
+    room: TempDir,
+    port: u16,
+    /// What the configuration says, by field.
+    fields: BTreeMap<&'static str, String>,
+    more: String,
+}
+
+impl Node {
+    /// Everything is as it should be; the balancer sends n1's requests to `at`, where it says so.
+    async fn sound(at: Option<String>) -> Self {
+        let room = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let router = Router::new().fallback(|uri: Uri| async move {
+            match uri.path() {
+                "/ready" | "/healthcheck" => (StatusCode::OK, "OK".to_owned()),
+                "/version" => (StatusCode::OK, "28".to_owned()),
+                path => match path.strip_prefix("/answers-").and_then(|code| code.parse().ok()) {
+                    Some(code) => (StatusCode::from_u16(code).unwrap(), "so".to_owned()),
+                    None => (StatusCode::OK, path.trim_start_matches("/says-").to_owned()),
+                },
+            }
+        });
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let at = at.unwrap_or_else(|| format!("127.0.0.1:{port}"));
+        balancer(&room.path().join("stats"), at);
+        let url = |path: &str| format!("\"http://127.0.0.1:{port}/{path}\"");
+        let fields = BTreeMap::from([
+            ("probe", format!("{{ http = {} }}", url("version"))),
+            ("ready_url", url("ready")),
+            ("health_url", url("healthcheck")),
+            ("disable_file", format!("{:?}", room.path().join("disable"))),
+        ]);
+        let driver = "[service.nova.driver.command]\nstop = [\"true\"]\nstart = [\"true\"]\n";
+        Self { room, port, fields, more: driver.to_owned() }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("\"http://127.0.0.1:{}/{path}\"", self.port)
+    }
+
+    fn script(&self, name: &str, text: &str, mode: u32) -> String {
+        let path = self.room.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    }
+
+    fn config(&self) -> PathBuf {
+        let room = self.room.path().display();
+        let mut text = format!(
+            "node = \"n1\"\nstate_dir = \"{room}/state\"\nruntime_dir = \"{room}/run\"\n\
+             [store]\nendpoints = [\"http://127.0.0.1:1\"]\n[service.nova]\n"
+        );
+        for (field, value) in &self.fields {
+            text += &format!("{field} = {value}\n");
+        }
+        let stats = self.room.path().join("stats");
+        text += &format!(
+            "{}\n[[service.nova.balancer]]\nstats = \"unix:{}\"\nbackend = \"nova\"\nserver = \"n1\"\n",
+            self.more,
+            stats.display()
+        );
+        let path = self.room.path().join("agent.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The check finds nothing wrong.
+    fn is_sound(&self) -> String {
+        let output = run(&["check"], &self.config());
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    }
+
+    /// The check ends with 2 and says one thing that is wrong, in these words.
+    fn is_wrong(&self, said: &[&str]) {
+        let output = run(&["check"], &self.config());
+        let text = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        let errors: Vec<&str> = text.lines().filter(|line| line.starts_with("error:")).collect();
+        assert_eq!(errors.len(), 1, "{text}");
+        said.iter().for_each(|word| assert!(errors[0].contains(word), "{word} is not in {text}"));
+    }
+}
+
+fn balancer(socket: &Path, at: String) {
+    let listener = UnixListener::bind(socket).unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 64]).await;
+            let text = format!("# pxname,svname,scur,status,addr,\nnova,n1,0,UP,{at},\n\n");
+            let _ = stream.write_all(text.as_bytes()).await;
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sound_node_has_notes_alone() {
+    let mut node = Node::sound(None).await;
+    let said = node.is_sound();
+    for word in
+        ["runs at version 28", "n1 at unix:", "says UP", "each drain measures it before anything is stopped"]
+    {
+        assert!(said.contains(word), "{word} is not in {said}");
+    }
+    node.fields.insert("ready_url", node.url("healthcheck"));
+    assert!(node.is_sound().contains("ready_url is health_url"), "the assumption is said");
+    // What does not run yet is no error, nor is what is not ready.
+    node.fields.insert("ready_url", node.url("answers-503"));
+    assert!(node.is_sound().contains("not ready now"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_that_answer_otherwise_are_errors() {
+    for (field, path, said) in [
+        ("ready_url", "answers-300", "answers 300"),
+        ("ready_url", "answers-404", "answers 404"),
+        ("health_url", "answers-404", "answers 404"),
+        ("health_url", "answers-204", "answers 204"),
+    ] {
+        let mut node = Node::sound(None).await;
+        node.fields.insert(field, node.url(path));
+        node.is_wrong(&[field, path, said, "is the path right?"]);
+    }
+    let mut node = Node::sound(None).await;
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    node.fields.insert("health_url", format!("\"http://127.0.0.1:{nobody}/healthcheck\""));
+    node.is_wrong(&["nothing listens at health_url", "is the address right?"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probe_that_answers_no_whole_number_is_an_error() {
+    let mut node = Node::sound(None).await;
+    node.fields.insert("probe", format!("{{ http = {} }}", node.url("says-28.0.1")));
+    node.is_wrong(&["28.0.1", "a whole number from 1"]);
+    let printed = node.script("version", "echo 28.0.1", 0o755);
+    node.fields.insert("probe", format!("{{ command = [{printed:?}] }}"));
+    node.is_wrong(&["28.0.1", "a whole number from 1"]);
+    let fails = node.script("fails", "echo no database >&2; exit 1", 0o755);
+    node.fields.insert("probe", format!("{{ command = [{fails:?}] }}"));
+    node.is_wrong(&["no database", "fails while it answers"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disable_file_of_another_or_that_nobody_looks_at_is_an_error() {
+    let node = Node::sound(None).await;
+    let file = node.room.path().join("disable");
+    let put = |by: &str| {
+        let text = format!(
+            "put by tidegate-agent on {by}, generation 7, mark abc\nTo keep this instance out by hand, change this text.\n"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    put("n2");
+    node.is_wrong(&["put by the agent of n2", "another instance"]);
+    put("n1");
+    node.is_wrong(&["disable_file", "is there", "answers 200", "does not look at that file"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_nodes_server_in_the_balancer_is_an_error() {
+    let other = Node::sound(Some("192.0.2.7:8774".to_owned())).await;
+    other.is_wrong(&["server n1 is at 192.0.2.7:8774", "no address of this machine", "another node's"]);
+    let mut beside = Node::sound(Some("127.0.0.1:9".to_owned())).await;
+    beside.is_wrong(&["server n1 is at 127.0.0.1:9", "another instance's", "address = \"127.0.0.1:9\""]);
+    // Its requests come in at a port of their own.
+    beside.more += "[service.nova.in_flight]\ntcp_port = 9\n";
+    beside.is_sound();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_are_tried_without_being_run_but_for_the_status_hook() {
+    let mut node = Node::sound(None).await;
+    let plain = node.script("plain", "true", 0o644);
+    let command = |more: &str| {
+        format!("[service.nova.driver.command]\nstop = [\"true\"]\nstart = [\"true\"]\n{more}\n")
+    };
+    for hook in ["stage", "remove", "status"] {
+        node.more = command(&format!("{hook} = [{plain:?}]"));
+        if hook != "status" {
+            node.is_wrong(&[&format!("the {hook} hook is not executable"), "plain"]);
+        }
+    }
+    let output = words(&run(&["check"], &node.config()));
+    assert!(output.contains("the status hook is not executable"), "{output}");
+    node.more = format!("[service.nova.driver.command]\nstop = [{plain:?}]\nstart = [\"true\"]\n");
+    node.is_wrong(&["the stop hook is not executable"]);
+    for (code, said) in [(1, "says that it does not run"), (7, "0 (it runs) or 1 to 3")] {
+        let status = node.script(&format!("status-{code}"), &format!("exit {code}"), 0o755);
+        node.more = command(&format!("status = [{status:?}]"));
+        node.is_wrong(&["the status hook", said]);
+    }
+    // Where a stage hook brings the code, nobody reads a source.
+    let stage = node.script("stage", "true", 0o755);
+    node.more = command(&format!("stage = [{stage:?}]"))
+        + "[service.nova.artifact.\"nova-28\"]\nsource = \"/nowhere/nova-28\"\nversion = 28\nsha256 = \"absent\"\n";
+    node.is_sound();
+}
