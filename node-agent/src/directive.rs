@@ -18,6 +18,7 @@ pub mod accept;
 pub mod answers;
 pub mod decide;
 pub mod fault;
+mod leave;
 pub mod phase;
 pub mod refusal;
 pub mod seen;

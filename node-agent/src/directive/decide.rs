@@ -2,14 +2,14 @@
 
 use super::accept::{self, Reading};
 use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Seen, Staging};
+use super::seen::{Alive, DisableFile, Hook, Seen, Staging};
 use super::steady::DIP;
 use super::timers::Timers;
 use crate::config::Service;
 use crate::config::settings::Driver;
 use crate::journal::{Journal, Known, Order, Refusal};
 use std::time::Duration;
-use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, OnDeadline};
+use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::Rotation;
 use tidegate_proto::{ReleaseTag, Revision, ServiceVersion, mutant};
 
@@ -152,27 +152,27 @@ pub(super) fn target(service: &Service, journal: &Journal) -> Option<Target> {
     listed.map(Target::from).or(known)
 }
 
-struct Place<'a> {
-    service: &'a Service,
-    journal: &'a Journal,
-    timers: &'a Timers,
-    seen: &'a Seen,
+pub(super) struct Place<'a> {
+    pub(super) service: &'a Service,
+    pub(super) journal: &'a Journal,
+    pub(super) timers: &'a Timers,
+    pub(super) seen: &'a Seen,
 }
 
 impl Place<'_> {
-    fn directive(&self) -> Option<&Directive> {
+    pub(super) fn directive(&self) -> Option<&Directive> {
         self.journal.order.as_ref().map(|order| &order.directive)
     }
 
-    fn disposition(&self) -> Option<&Disposition> {
+    pub(super) fn disposition(&self) -> Option<&Disposition> {
         self.directive().map(|directive| &directive.disposition)
     }
 
-    fn in_phase_for(&self) -> Duration {
+    pub(super) fn in_phase_for(&self) -> Duration {
         self.seen.now.saturating_duration_since(self.timers.phase_since)
     }
 
-    fn has_driver(&self) -> bool {
+    pub(super) fn has_driver(&self) -> bool {
         self.service.driver.is_some()
     }
 
@@ -331,112 +331,6 @@ impl Place<'_> {
         let reason =
             format!("release {} should carry version {}, it answers {runs}", release.tag, release.version);
         Some(Phase::failed("verifying", reason, true))
-    }
-
-    fn draining(&self) -> Act {
-        let drain = self.directive().map(|d| d.drain.clone()).unwrap_or_default();
-        let replace = matches!(self.disposition(), Some(Disposition::Replace { .. }));
-        match &self.seen.staging {
-            // Nothing is taken out for a release that is not there.
-            Staging::Pending if replace => return Act::Wait,
-            Staging::Failed(reason) if replace => {
-                let hidden = self.seen.file == DisableFile::Own;
-                return Act::Enter(Phase::failed("staging", reason.clone(), hidden));
-            }
-            _ => {}
-        }
-        if drain.evidence == Evidence::Haproxy && self.service.balancers.is_empty() {
-            let reason =
-                "the drain asks for a balancer's word, and this agent's configuration names no balancer";
-            return Act::Enter(Phase::failed("draining", reason, false));
-        }
-        if self.seen.file == DisableFile::Absent {
-            return if self.seen.store { Act::Hide } else { Act::Wait };
-        }
-        if mutant::is("touched-is-drained") {
-            return Act::Enter(Phase::Drained { forced: false });
-        }
-        let let_go = self.let_go(&drain);
-        match &let_go {
-            Ok(()) if self.timers.idle() || self.is_declared_stopped() => {
-                return Act::Enter(Phase::Drained { forced: false });
-            }
-            _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
-            _ => {}
-        }
-        Act::Enter(match (let_go, drain.on_deadline) {
-            // Only what is in flight may be cut off; an instance that still gets requests is never stopped.
-            (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
-            (Ok(()), OnDeadline::Fail) => {
-                let known = self.seen.shows_work();
-                let help =
-                    if known { "" } else { "; if the service has stopped, retry with --declare-stopped" };
-                let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
-                Phase::failed("draining", reason, false)
-            }
-            (Err(lacks), _) => Phase::failed("draining", format!("{lacks} after {}", drain.deadline), false),
-        })
-    }
-
-    /// Whether nobody sends requests any more; else what is missing.
-    fn let_go(&self, drain: &Drain) -> Result<(), String> {
-        let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
-            let (url, found) = (&self.service.health_url, &self.seen.said.health);
-            return Err(format!("{url} was not seen to answer 503 (last answer: {found})"));
-        };
-        let settled = match drain.evidence {
-            Evidence::Haproxy => Duration::ZERO,
-            Evidence::Settle => Duration::from(drain.settle).max(self.service.fall_time()),
-        };
-        if unavailable < settled {
-            return Err(format!("the settle time of {} s has not passed", settled.as_secs_f64()));
-        }
-        // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
-        match &self.seen.balancers {
-            _ if self.timers.let_go() || mutant::is("balancer-is-not-asked") => Ok(()),
-            Balancers::Said { words, .. } => Err(format!("a balancer has not let go ({words})")),
-            Balancers::Unreadable(why) => Err(format!("a balancer could not be asked ({why})")),
-            Balancers::None | Balancers::NotAsked => Err("the balancers have not been asked".to_owned()),
-        }
-    }
-
-    /// Whether a person has declared that it has stopped, and nothing that is seen shows the contrary.
-    fn is_declared_stopped(&self) -> bool {
-        self.directive().is_some_and(|directive| directive.declared_stopped) && !self.seen.shows_work()
-    }
-
-    fn in_flight_words(&self) -> String {
-        match (&self.seen.in_flight, &self.seen.balancers) {
-            (InFlight::Counted(count), _) if *count > 0 => format!("{count} requests are in flight"),
-            (_, Balancers::Said { sessions, .. }) if *sessions > 0 => {
-                format!("the balancers have {sessions} sessions open")
-            }
-            (InFlight::Refused, _) => {
-                "requests in flight could not be counted, because nothing listens at the counter".to_owned()
-            }
-            _ => "requests in flight could not be counted".to_owned(),
-        }
-    }
-
-    fn drained(&self) -> Act {
-        match self.disposition() {
-            _ if self.seen.file == DisableFile::Absent => Act::Hide,
-            // It is asked again whether it may serve: what was seen is no longer so.
-            _ if self.seen.url == super::seen::Url::Good => Act::Enter(Phase::Draining),
-            Some(Disposition::Replace { .. } | Disposition::Stop) if !self.has_driver() => {
-                let reason =
-                    "this agent's configuration has no driver for the service: it only watches and drains";
-                Act::Enter(Phase::failed("replacing", reason, true))
-            }
-            Some(Disposition::Replace { release }) => match &self.seen.staging {
-                Staging::Pending => Act::Wait,
-                Staging::Failed(reason) => Act::Enter(Phase::failed("staging", reason.clone(), true)),
-                Staging::Ready if self.seen.store => Act::BeginStop(Some(release.into())),
-                Staging::Ready => Act::Wait,
-            },
-            Some(Disposition::Stop) if self.seen.store => Act::BeginStop(None),
-            _ => Act::Wait,
-        }
     }
 
     fn stopping(&self) -> Act {

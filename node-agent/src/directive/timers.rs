@@ -189,6 +189,11 @@ impl Timers {
         self.restart_at = Some(now + super::decide::backoff(self.falls));
     }
 
+    /// For how long the disable-file has been as it is.
+    pub fn file_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.file_since)
+    }
+
     /// How long the health URL has been seen to refuse, with the disable-file there.
     pub fn unavailable_for(&self, now: Instant) -> Option<Duration> {
         self.unavailable_since.map(|since| now.saturating_duration_since(since))

@@ -5,7 +5,7 @@ use crate::world::store::{directive, release};
 use crate::world::{World, wait_for};
 use tidegate_proto::Span;
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
-use tidegate_proto::record::report::{Report, Rotation, Step};
+use tidegate_proto::record::report::{NOT_LEFT, Report, Rotation, Step};
 
 /// The agent has looked often enough since: what it would conclude, it has concluded.
 async fn asked_again(world: &World) {
@@ -92,7 +92,8 @@ async fn the_deadline_excuses_what_is_in_flight_and_nothing_else() {
     world.balancer.say("UP", 0);
     drain.drain.on_deadline = OnDeadline::Proceed;
     world.store.direct(drain).await;
-    let report = world.store.wait_for_report(&world, "failed", |r| failed(&r.step)).await;
+    let stays = |step: &Step| matches!(step, Step::Failed { at, .. } if at == NOT_LEFT);
+    let report = world.store.wait_for_report(&world, "failed", |r| stays(&r.step)).await;
     let Step::Failed { reason, .. } = report.step else { unreachable!() };
     assert!(reason.contains("not let go"), "{reason}");
 }

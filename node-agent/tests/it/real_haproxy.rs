@@ -5,7 +5,7 @@ use crate::world::store::directive;
 use crate::world::{World, service, wait_for};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::report::{NOT_LEFT, Rotation, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -59,7 +59,7 @@ async fn drained_is_down_without_sessions_and_back_is_up() {
     let mut drain = directive(Disposition::Drain, vec![]);
     drain.drain.deadline = tidegate_proto::Span::from_millis(700);
     let generation = world.store.direct(drain).await;
-    let failed = |step: &Step| matches!(step, Step::Failed { at, .. } if at == "draining");
+    let failed = |step: &Step| matches!(step, Step::Failed { at, .. } if at == NOT_LEFT);
     let report = world
         .store
         .wait_for_report(&world, "failed", |r| r.generation == generation && failed(&r.step))

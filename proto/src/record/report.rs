@@ -195,6 +195,10 @@ pub enum Step {
     Starting,
 }
 
+/// Where a step failed whose drain changed nothing: the health URL, or a balancer, does not heed the disable-file. Nothing
+/// of the service was stopped, and what it runs is not to blame.
+pub const NOT_LEFT: &str = "leaving-rotation";
+
 impl Step {
     /// The word for it.
     pub fn word(&self) -> &'static str {

@@ -8,7 +8,7 @@ use tidegate_proto::record::Malformed;
 use tidegate_proto::record::decommission::Decommission;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
+use tidegate_proto::record::report::{Fault, Health, NOT_LEFT, Report, Rotation, Step};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{NodeId, Release, ReleaseTag, Revision, ServiceVersion, UpgradeId, mutant};
 
@@ -261,6 +261,12 @@ impl Instance {
     pub fn has_failed_verifying(&self) -> bool {
         let step = self.report.as_ref().filter(|_| self.has_accepted()).map(|report| &report.step);
         matches!(step, Some(Step::Failed { at, .. }) if at == "verifying")
+    }
+
+    /// Whether it says, under its last directive, that its drain changed nothing: it still gets requests.
+    pub fn has_not_left(&self) -> bool {
+        let step = self.report.as_ref().filter(|_| self.has_accepted()).map(|report| &report.step);
+        matches!(step, Some(Step::Failed { at, .. }) if at == NOT_LEFT)
     }
 
     /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.

@@ -3,7 +3,8 @@
 use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
-use tidegate_proto::record::report::{Fault, Health, Rotation};
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{NodeId, ServiceVersion};
 
@@ -183,4 +184,34 @@ fn version_that_is_not_verified_while_the_old_one_fails_too_pauses() {
     let upgrade = world.upgrade().unwrap();
     assert!(upgrade.paused.as_ref().is_some_and(|p| p.why.contains("both share")), "{:?}", upgrade.paused);
     assert!(matches!(upgrade.phase, Phase::Roll { .. }), "{:?}", upgrade.phase);
+}
+
+#[test]
+fn drain_that_changes_nothing_pauses_before_any_stop_and_blames_no_version() {
+    let mut world = World::at_version_1(3);
+    world.agents.values_mut().for_each(|agent| agent.heedless = true);
+    world.start(spec(json!({"failures": {"tolerate": 0, "then": "rollback"}}))).unwrap();
+    world.run();
+    let upgrade = world.upgrade().unwrap();
+    let why = upgrade.paused.as_ref().map(|pause| pause.why.clone()).unwrap_or_default();
+    assert!(matches!(upgrade.phase, Phase::Roll { .. }), "{:?}", upgrade.phase);
+    let drained: Vec<_> =
+        world.agents.iter().filter(|(_, agent)| matches!(agent.report.step, Step::Failed { .. })).collect();
+    assert_eq!(drained.len(), 1, "no other is drained after the first");
+    assert!(
+        why.contains(&format!("the drain of {} changed nothing", drained[0].0))
+            && why.contains("disable_file"),
+        "{why}"
+    );
+    assert_eq!(world.versions(), [1, 1, 1]);
+    // Mended, retried and resumed, it goes on.
+    let n = drained[0].0.clone();
+    world.agents.values_mut().for_each(|agent| agent.heedless = false);
+    let asker = Asker { who: "op".into(), why: "mended".into(), accepts: Default::default() };
+    let commit = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.resume();
+    world.run();
+    assert_eq!(world.versions(), [2, 2, 2]);
 }

@@ -6,6 +6,7 @@ use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
 use super::story::{Story, order, replace};
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
+use tidegate_proto::record::report::NOT_LEFT;
 
 #[test]
 fn a_drain_waits_for_each_part_of_its_evidence() {
@@ -45,15 +46,33 @@ fn a_deadline_does_not_excuse_a_health_url_that_never_refused() {
         drain.directive.drain.on_deadline = on_deadline;
         story.ordered(drain);
         story.seen.file = DisableFile::Own;
-        story.pass(61);
+        story.seen.said.health = "200 \"OK\"".to_owned();
+        story.pass(1).pass(28);
+        assert_eq!(story.act(), Act::Wait, "it may take a moment");
+        story.pass(3);
         let Act::Enter(Phase::Failed { at, reason, hidden }) = story.act() else {
             panic!("{:?}", story.act())
         };
-        assert_eq!((at.as_str(), hidden), ("draining", false));
-        assert!(reason.contains("503"), "{reason}");
+        assert_eq!((at.as_str(), hidden), (NOT_LEFT, false));
+        for word in ["does not heed disable_file", "503", "200 \"OK\""] {
+            assert!(reason.contains(word), "{word} is not in {reason}");
+        }
         story.enter(Phase::Failed { at, reason, hidden });
         assert_eq!(story.act(), Act::Show, "it is put back");
     }
+}
+
+#[test]
+fn deadline_before_the_settle_time_does_not_blame_the_disable_file() {
+    let mut story = Story::serving();
+    let mut drain = order(9, Disposition::Drain);
+    drain.directive.drain.deadline = "2s".parse().unwrap();
+    story.ordered(drain);
+    (story.seen.file, story.seen.url) = (DisableFile::Own, Url::Unavailable);
+    story.pass(1).pass(2);
+    let Act::Enter(Phase::Failed { at, reason, .. }) = story.act() else { panic!("{:?}", story.act()) };
+    assert_eq!(at, "draining");
+    assert!(reason.contains("settle time"), "{reason}");
 }
 
 #[test]

@@ -39,6 +39,11 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
     if fresh.is_empty() {
         return false;
     }
+    let stays = fresh.iter().find(|(instance, _)| instance.has_not_left()).cloned();
+    if let (Failed::In(_), Some(stays)) = (on, stays) {
+        not_left(draft, fresh, stays, on);
+        return true;
+    }
     if let (Failed::In(_), Some(service)) = (on, draft.service()) {
         let of_health = |(i, _): &(&Instance, String)| i.has_failed_verifying();
         let shared: Vec<_> = fresh.iter().filter(|found| of_health(found)).cloned().collect();
@@ -48,14 +53,38 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
             return true;
         }
     }
+    let waves = waves_of(draft, &fresh, on);
+    let returning = matches!(on, Failed::Returning);
+    write(draft, fresh, waves, false, |_| (), returning);
+    true
+}
+
+fn waves_of(draft: &Draft<'_>, found: &[(&Instance, String)], on: Failed) -> Vec<u32> {
+    let exceptions = draft.exceptions();
     let wave = |i: &Instance| match on {
         Failed::In(wave) => wave,
         Failed::Returning => exceptions.failure(&i.node).map_or(0, |failure| failure.wave),
     };
-    let waves = fresh.iter().map(|(instance, _)| wave(instance)).collect();
-    let returning = matches!(on, Failed::Returning);
-    write(draft, fresh, waves, false, |_| (), returning);
-    true
+    found.iter().map(|(instance, _)| wave(instance)).collect()
+}
+
+/// An instance whose drain changed nothing says that this node, and likely every other, is configured wrongly: that is no
+/// failure of the new version, and the next drain would fail alike. A pause, and a person.
+fn not_left(
+    draft: &mut Draft<'_>,
+    fresh: Vec<(&Instance, String)>,
+    (instance, reason): (&Instance, String),
+    on: Failed,
+) {
+    let (node, id) = (&instance.node, draft.id);
+    let why = format!(
+        "the drain of {node} changed nothing, so it was not stopped: {reason}. Mend disable_file, health_url or the balancer's \
+         check there and on nodes that are configured alike (`tidegate-agent check`), then `tidegate upgrade retry {id} {node} \
+         --why …` and `tidegate upgrade resume {id}`"
+    );
+    let pause = Pause { who: "coordinator".to_owned(), why, at: draft.moment.wall };
+    let waves = waves_of(draft, &fresh, on);
+    write(draft, fresh, waves, true, move |body: &mut Upgrade| body.paused = Some(pause), false);
 }
 
 /// How many failures are written down in one commit, at most.

@@ -6,7 +6,9 @@ use tidegate_proto::commit::Commit;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::inventory::Inventory;
-use tidegate_proto::record::report::{Abilities, Health, Identity, Report, Rotation, Step, Witness};
+use tidegate_proto::record::report::{
+    Abilities, Health, Identity, NOT_LEFT, Report, Rotation, Step, Witness,
+};
 use tidegate_proto::{Key, NodeId, Release, Revision, Value};
 
 /// An agent with its service.
@@ -20,6 +22,8 @@ pub struct Agent {
     pub broken_at: Option<i64>,
     /// Its balancer never lets go.
     pub undrainable: bool,
+    /// Its health check looks at no disable-file.
+    pub heedless: bool,
     /// Its readiness URL fails for now; its health URL goes on to answer 200.
     pub unready: bool,
     /// Releases of this version are not ready here once they are in rotation.
@@ -83,6 +87,7 @@ impl World {
             zone: ["a", "b", "c"][n % 3].into(),
             broken_at: None,
             undrainable: false,
+            heedless: false,
             unready: false,
             ill_at: None,
             alive: true,
@@ -270,7 +275,8 @@ impl World {
         let (step, rotation, health) =
             (agent.report.step.clone(), agent.report.rotation, agent.report.health);
         let running = agent.release.clone();
-        let held = self.agents[n].undrainable && step == Step::Draining;
+        let heedless = self.agents[n].heedless;
+        let held = (heedless || self.agents[n].undrainable) && step == Step::Draining;
         // What is ill once it is in rotation was well before.
         let ready = !self.agents[n].unready;
         let admitted = self.admits(i64::from(running.version.get()));
@@ -281,7 +287,8 @@ impl World {
         match (disposition, step) {
             (Disposition::Drain | Disposition::Replace { .. }, _) if held => {
                 let reason = "a balancer does not let go".into();
-                go(Step::Failed { at: "draining".into(), reason }, Rotation::In, health)
+                let at = if heedless { NOT_LEFT } else { "draining" };
+                go(Step::Failed { at: at.into(), reason }, Rotation::In, health)
             }
             (_, Step::Failed { .. }) if !fresh => {}
             // What comes back into rotation is admitted first.
@@ -290,7 +297,7 @@ impl World {
             {
                 go(Step::Refused { reason: "outside the window".into() }, Rotation::Out, health)
             }
-            (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" => {
+            (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" || at == NOT_LEFT => {
                 go(Step::Verifying, Rotation::Returning, health)
             }
             (Disposition::Serve { .. }, Step::Draining | Step::Drained { .. }) => {

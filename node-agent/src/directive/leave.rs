@@ -1,0 +1,173 @@
+//! The way out of rotation: hidden, refused by the health URL, let go by the balancers, idle; each seen before the next
+//! counts. Nothing is stopped before.
+
+use super::decide::{Act, Place};
+use super::phase::Phase;
+use super::seen::{Balancers, DisableFile, InFlight, Staging, Url};
+use std::time::Duration;
+use tidegate_proto::mutant;
+use tidegate_proto::record::directive::{Disposition, Drain, Evidence, OnDeadline};
+use tidegate_proto::record::report::NOT_LEFT;
+
+/// A health check that looks at the disable-file does so within this time.
+const HEEDED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Why an instance does not count as out of rotation.
+enum Lacks {
+    /// Its health URL was not seen to answer 503.
+    Refusal,
+    /// The settle time has not passed: so long it is.
+    Settling(Duration),
+    /// A balancer that was asked has not let go.
+    Balancer(String),
+    /// A balancer did not answer.
+    Answer(String),
+}
+
+impl Place<'_> {
+    pub(super) fn draining(&self) -> Act {
+        let drain = self.directive().map(|d| d.drain.clone()).unwrap_or_default();
+        let replace = matches!(self.disposition(), Some(Disposition::Replace { .. }));
+        match &self.seen.staging {
+            // Nothing is taken out for a release that is not there.
+            Staging::Pending if replace => return Act::Wait,
+            Staging::Failed(reason) if replace => {
+                let hidden = self.seen.file == DisableFile::Own;
+                return Act::Enter(Phase::failed("staging", reason.clone(), hidden));
+            }
+            _ => {}
+        }
+        if drain.evidence == Evidence::Haproxy && self.service.balancers.is_empty() {
+            let reason =
+                "the drain asks for a balancer's word, and this agent's configuration names no balancer";
+            return Act::Enter(Phase::failed("draining", reason, false));
+        }
+        if self.seen.file == DisableFile::Absent {
+            return if self.seen.store { Act::Hide } else { Act::Wait };
+        }
+        if mutant::is("touched-is-drained") {
+            return Act::Enter(Phase::Drained { forced: false });
+        }
+        let let_go = self.let_go(&drain);
+        match &let_go {
+            Ok(()) if self.timers.idle() || self.is_declared_stopped() => {
+                return Act::Enter(Phase::Drained { forced: false });
+            }
+            Err(Lacks::Refusal) if self.is_not_heeded() => {}
+            _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
+            _ => {}
+        }
+        Act::Enter(match (let_go, drain.on_deadline) {
+            // Only what is in flight may be cut off; an instance that still gets requests is never stopped.
+            (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
+            (Ok(()), OnDeadline::Fail) => {
+                let known = self.seen.shows_work();
+                let help =
+                    if known { "" } else { "; if the service has stopped, retry with --declare-stopped" };
+                let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
+                Phase::failed("draining", reason, false)
+            }
+            (Err(lacks), _) => self.did_not_let_go(lacks, &drain),
+        })
+    }
+
+    /// Whether the health URL goes on to answer 200 while the disable-file has been there for long enough.
+    fn is_not_heeded(&self) -> bool {
+        let hidden = self.timers.file_for(self.seen.now);
+        self.seen.url == Url::Good && hidden >= HEEDED_WITHIN.max(self.service.fall_time())
+    }
+
+    /// Why it was not let go. What no waiting will mend, on this node or on any that is configured alike, is no failure of
+    /// what runs.
+    fn did_not_let_go(&self, lacks: Lacks, drain: &Drain) -> Phase {
+        let (url, found) = (&self.service.health_url, &self.seen.said.health);
+        let file = self.service.disable_file.display();
+        let waited = self.timers.file_for(self.seen.now).as_secs_f64();
+        let (at, reason) = match lacks {
+            Lacks::Refusal if self.seen.url == Url::Good => (
+                NOT_LEFT,
+                format!(
+                    "the health check does not heed disable_file {file}: {url} was not seen to answer 503, and still answers {found} {waited:.0} s after the file was put"
+                ),
+            ),
+            Lacks::Refusal => {
+                ("draining", format!("{url} was not seen to answer 503 (last answer: {found})"))
+            }
+            Lacks::Settling(time) => {
+                ("draining", format!("the settle time of {} s has not passed", time.as_secs_f64()))
+            }
+            Lacks::Balancer(words) => (
+                NOT_LEFT,
+                format!(
+                    "a balancer has not let go ({words}), although {url} refuses: its check may ask another address, or is slower than the deadline"
+                ),
+            ),
+            Lacks::Answer(why) => ("draining", why),
+        };
+        Phase::failed(at, format!("{reason}; drain deadline {}", drain.deadline), false)
+    }
+
+    /// Whether nobody sends requests any more; else what is missing.
+    fn let_go(&self, drain: &Drain) -> Result<(), Lacks> {
+        let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
+            return Err(Lacks::Refusal);
+        };
+        let settled = match drain.evidence {
+            Evidence::Haproxy => Duration::ZERO,
+            Evidence::Settle => Duration::from(drain.settle).max(self.service.fall_time()),
+        };
+        if unavailable < settled {
+            return Err(Lacks::Settling(settled));
+        }
+        // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
+        match &self.seen.balancers {
+            _ if self.timers.let_go() || mutant::is("balancer-is-not-asked") => Ok(()),
+            Balancers::Said { words, .. } => Err(Lacks::Balancer(words.clone())),
+            Balancers::Unreadable(why) => {
+                Err(Lacks::Answer(format!("a balancer could not be asked ({why})")))
+            }
+            Balancers::None | Balancers::NotAsked => {
+                Err(Lacks::Answer("the balancers have not been asked".to_owned()))
+            }
+        }
+    }
+
+    /// Whether a person has declared that it has stopped, and nothing that is seen shows the contrary.
+    fn is_declared_stopped(&self) -> bool {
+        self.directive().is_some_and(|directive| directive.declared_stopped) && !self.seen.shows_work()
+    }
+
+    fn in_flight_words(&self) -> String {
+        match (&self.seen.in_flight, &self.seen.balancers) {
+            (InFlight::Counted(count), _) if *count > 0 => format!("{count} requests are in flight"),
+            (_, Balancers::Said { sessions, .. }) if *sessions > 0 => {
+                format!("the balancers have {sessions} sessions open")
+            }
+            (InFlight::Refused, _) => {
+                "requests in flight could not be counted, because nothing listens at the counter".to_owned()
+            }
+            _ => "requests in flight could not be counted".to_owned(),
+        }
+    }
+
+    pub(super) fn drained(&self) -> Act {
+        match self.disposition() {
+            _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            // It is asked again whether it may serve: what was seen is no longer so.
+            _ if self.seen.url == Url::Good => Act::Enter(Phase::Draining),
+            Some(Disposition::Replace { .. } | Disposition::Stop) if !self.has_driver() => {
+                let reason =
+                    "this agent's configuration has no driver for the service: it only watches and drains";
+                Act::Enter(Phase::failed("replacing", reason, true))
+            }
+            Some(Disposition::Replace { release }) => match &self.seen.staging {
+                Staging::Pending => Act::Wait,
+                Staging::Failed(reason) => Act::Enter(Phase::failed("staging", reason.clone(), true)),
+                Staging::Ready if self.seen.store => Act::BeginStop(Some(release.into())),
+                Staging::Ready => Act::Wait,
+            },
+            Some(Disposition::Stop) if self.seen.store => Act::BeginStop(None),
+            _ => Act::Wait,
+        }
+    }
+}
