@@ -154,6 +154,16 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
              shows such an instance as soon as it answers, and hides it again where it is not ready then"
         )));
     }
+    let unasked = lacking(&|i| !i.asks_balancers());
+    if !unasked.is_empty() {
+        found.push(warning(format!(
+            "no balancer can be asked on {unasked}: a drain there waits for the longer of drain.settle ({}) and the agent's \
+             check.interval × check.fall (6 s by default), and the instance is then stopped. A balancer whose checks take \
+             longer to see it, such as 4 s × 3, still sends requests: make drain.settle longer than that, or name the \
+             balancers in the agent's configuration",
+            spec.drain.settle
+        )));
+    }
     match former_release(service, spec.from) {
         Ok(release) => {
             let no_way_back = lacking(&|i| {

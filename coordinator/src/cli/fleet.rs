@@ -219,6 +219,19 @@ fn show_page(page: &mut Vec<Vec<String>>, first: &mut bool) -> Result<(), Failur
     if std::mem::take(first) { shown.print() } else { shown.without_header().print() }
 }
 
+/// The word of a balancer that was told by hand, such as MAINT.
+fn by_hand(instance: &Instance) -> Option<&str> {
+    let words = instance.balancers.iter().filter_map(|said| Some(said.rsplit_once(": ")?.1));
+    words.into_iter().find(|word| ["MAINT", "DRAIN", "NOLB"].iter().any(|by| word.starts_with(by)))
+}
+
+/// What an instance still works on, and what balancers say of it, where there is anything to say.
+pub fn under_way(instance: &Instance) -> Option<String> {
+    let counted = instance.in_flight.map(|count| format!("{count} requests in flight"));
+    let said: Vec<String> = counted.into_iter().chain(instance.balancers.iter().cloned()).collect();
+    (!said.is_empty()).then(|| format!("{}/{}: {}", instance.service, instance.node, said.join("; ")))
+}
+
 /// The columns of every table of instances.
 pub const HEADER: [&str; 7] = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
 
@@ -233,7 +246,10 @@ pub fn row(instance: &Instance) -> Vec<String> {
         (_, true, _) => "silent".to_owned(),
         (.., true) => format!("{} (cordoned)", instance.rotation),
         _ if instance.quarantined.is_some() => format!("{} (quarantined)", instance.rotation),
-        _ => instance.rotation.clone(),
+        _ => match by_hand(instance) {
+            Some(word) => format!("{} ({word})", instance.rotation),
+            None => instance.rotation.clone(),
+        },
     };
     vec![
         format!("{}/{}", instance.service, instance.node),

@@ -1,10 +1,10 @@
 //! What is seen, put into the messages that answers are made of.
 
 use tidegate_planner::fleet::Known;
-use tidegate_planner::{Fleet, Instance, ServiceFleet, Stored};
+use tidegate_planner::{Fleet, Instance, Sample, ServiceFleet, Stored};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::key::Key;
-use tidegate_proto::record::report::{Health, Rotation, Step};
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1;
 
@@ -109,7 +109,7 @@ pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         release: report.and_then(|report| report.release.as_ref()).map(ToString::to_string),
         rotation: rotation(report.map_or(Rotation::Unknown, |report| report.rotation)).to_owned(),
         health: health(report.map_or(Health::Unknown, |report| report.health)).to_owned(),
-        step: report.map_or("unknown", |report| report.step.word()).to_owned(),
+        step: report.map_or("unknown", |report| step(report)).to_owned(),
         because: because_of(instance),
         wave: instance.wave.map(|wave| wave + 1),
         silent: known == Known::Silent && !instance.contradicts,
@@ -119,11 +119,27 @@ pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         admitted: instance.inventory.as_ref().map(|inventory| inventory.version.get()),
         labels: instance.inventory.as_ref().map(|inventory| inventory.labels.clone()).unwrap_or_default(),
         in_flight: report.and_then(|report| report.in_flight),
+        balancers: report
+            .into_iter()
+            .flat_map(|report| report.balancers.iter().map(ToString::to_string))
+            .collect(),
         decommissioned: instance.is_decommissioned(),
         quarantined: instance.contradicts.then(|| {
             "its agent contradicts the store: `tidegate fleet reconcile` shows what it claims".to_owned()
         }),
     }
+}
+
+/// Its agent knows no step for a service that served and answers no more.
+fn step(report: &Report) -> &'static str {
+    let dead = report.health == Health::Unhealthy && report.rotation == Rotation::Unknown;
+    if dead && report.step == Step::Serving { "not-answering" } else { report.step.word() }
+}
+
+/// The first instances of a service that are leaving rotation.
+pub fn leaving(of: &ServiceFleet) -> Vec<v1::Instance> {
+    let leaves = |i: &&Instance| i.report.as_ref().is_some_and(|report| report.step == Step::Draining);
+    of.ordered().each.filter(leaves).take(Sample::NAMED).map(|each| instance(of, each)).collect()
 }
 
 fn because_of(instance: &Instance) -> Option<String> {

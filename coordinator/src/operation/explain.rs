@@ -25,6 +25,7 @@ pub fn explain(room: &Room, asked: &ExplainUpgradeRequest) -> Result<ExplainUpgr
         reasons: waiting
             .map(|waiting| waiting.reasons.into_iter().map(Into::into).collect())
             .unwrap_or_default(),
+        leaving: picture.fleet.service(&upgrade.spec.service).map(answer::leaving).unwrap_or_default(),
         trouble: lock.or(trouble).filter(|_| !upgrade.phase.is_over()),
     })
 }

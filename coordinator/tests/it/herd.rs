@@ -287,6 +287,7 @@ fn report(n: usize, version: i64) -> Report {
         witness: Witness::default(),
         fault: None,
         answers: None,
+        balancers: Vec::new(),
         balancer_unreachable: None,
     }
 }

@@ -90,6 +90,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
         witness: Witness::default(),
         fault: None,
         answers: None,
+        balancers: Vec::new(),
         balancer_unreachable: None,
     }
 }

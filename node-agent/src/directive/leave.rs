@@ -122,7 +122,10 @@ impl Place<'_> {
         // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
         match &self.seen.balancers {
             _ if self.timers.let_go() || mutant::is("balancer-is-not-asked") => Ok(()),
-            Balancers::Said { words, .. } => Err(Lacks::Balancer(words.clone())),
+            Balancers::Said { each, .. } => {
+                let words: Vec<_> = each.iter().map(ToString::to_string).collect();
+                Err(Lacks::Balancer(words.join("; ")))
+            }
             Balancers::Unreadable(why) => {
                 Err(Lacks::Answer(format!("a balancer could not be asked ({why})")))
             }

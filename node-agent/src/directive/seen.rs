@@ -4,7 +4,7 @@ use super::phase::Phase;
 use crate::journal::{Known, Order};
 use crate::report::said::printable;
 use std::time::Instant;
-use tidegate_proto::record::report::{Health, Rotation};
+use tidegate_proto::record::report::{Health, Heard, Rotation};
 use tidegate_proto::{Revision, ServiceVersion};
 
 /// One look.
@@ -168,8 +168,8 @@ pub enum Balancers {
         down: bool,
         /// Sessions that they still have open.
         sessions: u32,
-        /// The first that says otherwise, for people.
-        words: String,
+        /// What each says.
+        each: Vec<Heard>,
     },
     /// One could not be asked.
     Unreadable(String),

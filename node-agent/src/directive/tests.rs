@@ -355,7 +355,7 @@ fn shown(balancers: bool) -> Story {
 }
 
 fn said(up: bool) -> Balancers {
-    Balancers::Said { up, down: !up, sessions: 0, words: String::new() }
+    Balancers::Said { up, down: !up, sessions: 0, each: Vec::new() }
 }
 
 #[test]

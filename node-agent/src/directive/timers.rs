@@ -6,6 +6,7 @@ use super::fault::Faults;
 use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
 use std::time::{Duration, Instant};
+use tidegate_proto::record::report::Heard;
 
 /// How long what is seen has been so.
 #[derive(Debug, Clone)]
@@ -38,6 +39,8 @@ pub struct Timers {
     balancers_up: Option<bool>,
     balancers_down: Option<bool>,
     balancer_unreachable: Option<String>,
+    /// What each balancer said last.
+    heard: Vec<Heard>,
     asks_balancers: bool,
 }
 
@@ -86,6 +89,7 @@ impl Timers {
             balancers_up: None,
             balancers_down: None,
             balancer_unreachable: None,
+            heard: Vec::new(),
             asks_balancers,
         }
     }
@@ -116,7 +120,8 @@ impl Timers {
         self.take_in_gap(good, seen.now);
         since(&mut self.good_since, good, seen.now);
         match &seen.balancers {
-            Balancers::Said { up, down, .. } => {
+            Balancers::Said { up, down, each, .. } => {
+                self.heard.clone_from(each);
                 (self.balancers_up, self.balancers_down) = (Some(*up), Some(*down));
                 self.balancer_unreachable = None;
                 // Their word counts from the moment at which the health URL was seen to refuse.
@@ -124,6 +129,7 @@ impl Timers {
             }
             Balancers::Unreadable(why) => {
                 self.balancer_unreachable = Some(why.clone());
+                self.heard.clear();
                 self.balancers_up = None;
                 self.balancers_down = None;
                 self.let_go_since = None;
@@ -212,6 +218,13 @@ impl Timers {
     /// Out of rotation: refused, and let go.
     pub fn is_out(&self) -> bool {
         self.unavailable_since.is_some() && self.let_go()
+    }
+
+    /// What the balancers said last: all of it while an instance leaves, else only what no health check explains.
+    pub fn heard(&self, leaves: bool) -> Vec<Heard> {
+        let by_hand = |heard: &&Heard| leaves || heard.is_by_hand();
+        let said = self.heard.iter().filter(by_hand).cloned();
+        said.map(|heard| Heard { sessions: heard.sessions.filter(|_| leaves), ..heard }).collect()
     }
 
     /// The balancer that could not be asked last, and why.

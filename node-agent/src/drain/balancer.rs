@@ -5,6 +5,7 @@ use crate::config::address::Stats;
 use crate::config::fragment::Balancer;
 use crate::directive::seen::Balancers;
 use std::time::Duration;
+use tidegate_proto::record::report::Heard;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -48,12 +49,16 @@ pub async fn ask_all(balancers: &[Balancer], limit: Duration) -> Balancers {
                 up &= word.is_up();
                 down &= word.is_down();
                 sessions = sessions.saturating_add(word.sessions);
-                said.push(format!("{balancer}: {}, {} sessions", word.status, word.sessions));
+                said.push(Heard {
+                    balancer: balancer.to_string(),
+                    status: word.status,
+                    sessions: Some(word.sessions),
+                });
             }
             Err(why) => return Balancers::Unreadable(format!("{balancer}: {why}")),
         }
     }
-    Balancers::Said { up, down, sessions, words: said.join("; ") }
+    Balancers::Said { up, down, sessions, each: said }
 }
 
 /// Asks one.

@@ -188,12 +188,17 @@ impl Published {
         if last.epoch != epoch {
             return true;
         }
-        let quiet = Report { in_flight: last.report.in_flight, ..report.clone() } == last.report;
-        match (quiet, report.in_flight == last.report.in_flight) {
-            (true, true) => false,
-            (true, false) => report.in_flight.is_none() || now.duration_since(last.when) >= IN_FLIGHT_EVERY,
-            (false, _) => true,
+        if *report == last.report {
+            return false;
         }
+        // Counts that move on are said seldom.
+        let counts_alone = Report {
+            in_flight: last.report.in_flight,
+            balancers: last.report.balancers.clone(),
+            ..report.clone()
+        } == last.report;
+        let ended = report.in_flight.is_none() && report.balancers.is_empty();
+        !counts_alone || ended || now.duration_since(last.when) >= IN_FLIGHT_EVERY
     }
 
     /// Writes `report`.

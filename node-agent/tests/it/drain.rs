@@ -43,6 +43,9 @@ async fn refused_then_let_go_then_idle() {
     // It has, and a session is open.
     world.balancer.say("DOWN", 1);
     still(&world, Step::Draining).await;
+    let one_session =
+        |r: &Report| r.balancers.iter().any(|heard| heard.status == "DOWN" && heard.sessions == Some(1));
+    world.store.wait_for_report(&world, "its session", one_session).await;
     // None is, but the service itself still works on something.
     world.balancer.say("DOWN", 0);
     let report = still(&world, Step::Draining).await;
@@ -128,4 +131,16 @@ async fn a_persons_disable_file_stays_and_shows_as_maintenance() {
     assert_eq!(std::fs::read_to_string(world.disable_file()).unwrap(), "disk test, back at six\n");
     std::fs::remove_file(world.disable_file()).unwrap();
     world.store.wait_for_report(&world, "serving", |r| r.step == Step::Serving).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_in_maintenance_is_reported_as_such_and_without_counts() {
+    let (world, _agent) = standing().await;
+    assert_eq!(world.store.report().await.unwrap().balancers, [], "a balancer that says UP is not told of");
+    world.balancer.say("MAINT", 4);
+    let by_hand =
+        |r: &Report| r.balancers.iter().any(|heard| heard.status == "MAINT" && heard.sessions.is_none());
+    world.store.wait_for_report(&world, "the word", by_hand).await;
+    world.balancer.follow();
+    world.store.wait_for_report(&world, "no word", |r| r.balancers.is_empty()).await;
 }

@@ -56,6 +56,10 @@ pub struct Report {
     /// Requests in flight; written only while draining, at most once a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
+    /// What balancers say of the instance: while it drains each of them, with its sessions and at most once a second; else
+    /// only one that a person, and not a health check, keeps from sending requests (MAINT, DRAIN, NOLB).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub balancers: Vec<Heard>,
     /// What the agent has obeyed, whatever a restored store says later.
     #[serde(default, skip_serializing_if = "Witness::is_silent")]
     pub witness: Witness,
@@ -82,6 +86,35 @@ pub struct Fault {
     /// It began a short time ago: a recent fault of another instance may have the same cause.
     #[serde(default)]
     pub recent: bool,
+}
+
+/// What one balancer says of an instance.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Heard {
+    /// Which, and under which name it knows the instance.
+    pub balancer: String,
+    /// Its word: UP, DOWN, MAINT, `DOWN 1/2`.
+    pub status: String,
+    /// Sessions that it has open there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<u32>,
+}
+
+impl Heard {
+    /// Whether the balancer was told so, and no health check says it.
+    pub fn is_by_hand(&self) -> bool {
+        ["MAINT", "DRAIN", "NOLB"].iter().any(|word| self.status.starts_with(word))
+    }
+}
+
+impl std::fmt::Display for Heard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.balancer, self.status)?;
+        match self.sessions {
+            Some(sessions) => write!(f, ", {sessions} sessions"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What an agent's journal keeps against a store that was restored from a backup, or is blank.
@@ -241,4 +274,12 @@ pub struct Abilities {
     /// before the instance is shown. Absent = they differ, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready_by_health: bool,
+}
+
+impl Abilities {
+    /// Whether balancers are asked, so that it is known, and not estimated, that requests no longer reach the instance.
+    /// An agent that does not say counts as one that asks.
+    pub fn asks_balancers(&self) -> bool {
+        self.drain.as_deref() != Some("settle")
+    }
 }

@@ -23,11 +23,13 @@ impl Instance {
             () if report.rotation == Rotation::Maintenance => "a person's disable-file".to_owned(),
             () => troubled(report).unwrap_or_else(|| {
                 let word = self.ordered().unwrap_or_else(|| observed(report, self.known()));
+                let held = report.balancers.iter().filter(|heard| heard.is_by_hand());
+                let held: String = held.map(|heard| short(&format!("; {heard}"))).collect();
                 let unreachable = report.balancer_unreachable.as_ref();
                 let more = unreachable.map(|why| short(&format!("; a balancer could not be asked: {why}")));
                 let answers =
                     report.answers.as_ref().map(|said| within(LONGEST_ANSWERS, &format!("; {said}")));
-                [word.to_owned(), more.unwrap_or_default(), answers.unwrap_or_default()].concat()
+                [word.to_owned(), held, more.unwrap_or_default(), answers.unwrap_or_default()].concat()
             }),
         })
     }
@@ -64,7 +66,8 @@ fn observed(report: &Report, known: Known) -> &'static str {
         (Step::Stopped | Step::Starting, _) => "service not running",
         (Step::Replacing, _) => "being replaced",
         (Step::Verifying, _) if report.health != Health::Unhealthy => "being verified",
-        (_, Rotation::Out) => "out of rotation",
+        (_, Rotation::Out) if report.abilities.asks_balancers() => "out of rotation",
+        (_, Rotation::Out) => "its health URL refuses (no balancer is asked)",
         (_, Rotation::Leaving) => "leaving rotation",
         _ if report.health == Health::Unhealthy => "unhealthy: readiness URL fails",
         _ if report.health == Health::Unknown => "health unknown",

@@ -269,6 +269,11 @@ impl Instance {
         matches!(step, Some(Step::Failed { at, .. }) if at == NOT_LEFT)
     }
 
+    /// Whether its agent asks balancers: only then it is known, and not estimated, that requests no longer reach it.
+    pub fn asks_balancers(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.abilities.asks_balancers())
+    }
+
     /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.
     pub fn is_kept_out(&self) -> bool {
         self.maintained || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)

@@ -5,10 +5,10 @@ use serde_json::{Value as Json, json};
 use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::preflight::{self, Finding};
-use tidegate_proto::NodeId;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{NodeId, Value};
 
 fn asker() -> Asker {
     Asker { who: "op".into(), why: "seen".into(), accepts: Default::default() }
@@ -190,4 +190,37 @@ fn dry_run_says_first_that_an_upgrade_is_active() {
     world.start(spec(json!({}))).unwrap();
     let found = preview(&world, json!({}));
     assert!(found[0].blocks && found[0].what.starts_with("upgrade u1 of pantry-api is active"), "{found:?}");
+}
+
+/// What is said to an operator of instances whose agents can ask no balancer.
+#[test]
+fn drain_by_time_alone_is_warned_of_and_not_called_out_of_rotation() {
+    let history = |world: &World| -> Vec<String> {
+        let events = world.store.keys.values().filter_map(|(value, ..)| match value {
+            Value::Event(event) => Some(event.body.because.clone()),
+            _ => None,
+        });
+        events.collect()
+    };
+    let claims =
+        |world: &World| history(world).iter().any(|because| because.contains("it is out of rotation"));
+    let run = |settle: bool| {
+        let mut world = World::at_version_1(3);
+        if settle {
+            world.agents.values_mut().for_each(|agent| agent.report.abilities.drain = Some("settle".into()));
+            (0..3).for_each(|n| world.publish(&node(n)));
+        }
+        let found = preview(&world, json!({"drain": {"settle": "5s"}}));
+        let warned = found.iter().any(|finding| {
+            !finding.blocks
+                && finding.what.contains("no balancer can be asked on n0, n1, n2")
+                && finding.what.contains("(5s)")
+        });
+        world.start(spec(json!({}))).unwrap();
+        world.run();
+        assert_eq!(world.versions(), [2, 2, 2]);
+        (warned, claims(&world))
+    };
+    assert_eq!(run(true), (true, false));
+    assert_eq!(run(false), (false, true));
 }

@@ -80,6 +80,7 @@ fn described(reply: &UpgradeStatusReply) -> Page {
     if !reply.instances.is_empty() {
         page.line("");
         page.table(&fleet::HEADER, reply.instances.iter().map(fleet::row));
+        page.lines(reply.instances.iter().filter_map(fleet::under_way));
     }
     if reply.more_instances > 0 {
         page.line(format!("and {} more: tidegate fleet list shows them all", reply.more_instances));
@@ -126,6 +127,7 @@ fn explained(reply: &ExplainUpgradeReply) -> Page {
         let at = reply.at.map(|at| format!(" (as of {})", show::time(at))).unwrap_or_default();
         page.line(format!("it waits for{at}"));
         show::reasons(&mut page, &reply.reasons, reply.more);
+        page.lines(reply.leaving.iter().filter_map(fleet::under_way));
     } else if over {
         page.line("it is over and waits for nothing");
         if let Some(upgrade) = &reply.upgrade {

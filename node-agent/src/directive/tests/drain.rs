@@ -80,7 +80,7 @@ fn a_balancer_that_is_configured_is_always_asked() {
     let mut story = Story::serving();
     story.timers = Timers::new(story.seen.now, true);
     story.ordered(order(9, Disposition::Drain));
-    let says = |up, down, sessions| Balancers::Said { up, down, sessions, words: "words".to_owned() };
+    let says = |up, down, sessions| Balancers::Said { up, down, sessions, each: Vec::new() };
     story.seen.balancers = says(false, true, 0);
     story.pass(0);
     // DOWN before the URL refused is the word of another story: a check that fails for its own reasons.
@@ -112,7 +112,7 @@ fn what_a_counter_does_not_tell_is_not_idle_whatever_the_balancers_say() {
     story.timers = Timers::new(story.seen.now, true);
     story.ordered(order(9, Disposition::Drain));
     story.seen.in_flight = InFlight::Unknown;
-    story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, words: String::new() };
+    story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
     story.hidden().pass(10);
     assert_eq!(story.act(), Act::Wait);
     story.seen.in_flight = InFlight::Counted(0);
@@ -150,7 +150,7 @@ fn crashed(on_deadline: OnDeadline) -> Story {
     drain.directive.drain.on_deadline = on_deadline;
     story.ordered(drain).hidden().silent();
     story.seen.in_flight = InFlight::Refused;
-    story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, words: String::new() };
+    story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
     story
 }
 
@@ -165,7 +165,7 @@ fn nothing_listens_and_no_session_is_evidence_of_idle() {
 fn closed_listener_without_the_rest_is_no_evidence_of_idle() {
     let lacking: [(&str, fn(&mut Story)); 6] = [
         ("sessions", |s| {
-            s.seen.balancers = Balancers::Said { up: false, down: true, sessions: 1, words: String::new() }
+            s.seen.balancers = Balancers::Said { up: false, down: true, sessions: 1, each: Vec::new() }
         }),
         ("balancers that can be asked", |s| {
             s.timers = Timers::new(s.seen.now, false);
@@ -208,7 +208,7 @@ fn declared_stop_replaces_the_count_and_nothing_else() {
     assert_eq!(declared(|s| s.seen.url = Url::Other), Act::Wait, "it was not seen to refuse");
     let busy = |s: &mut Story| {
         s.timers = Timers::new(s.seen.now, true);
-        s.seen.balancers = Balancers::Said { up: false, down: true, sessions: 2, words: String::new() };
+        s.seen.balancers = Balancers::Said { up: false, down: true, sessions: 2, each: Vec::new() };
     };
     assert_eq!(declared(busy), Act::Wait, "balancers have sessions");
     // Its stop is confirmed as ever (rule 5).

@@ -122,7 +122,7 @@ fn balancers_that_can_be_asked_say_whether_it_is_still_in_rotation() {
     for down in [false, true] {
         let mut story = put_back();
         story.timers = Timers::new(story.seen.now, true);
-        story.seen.balancers = Balancers::Said { up: false, down, sessions: 0, words: String::new() };
+        story.seen.balancers = Balancers::Said { up: false, down, sessions: 0, each: Vec::new() };
         later(&mut story, Url::Nobody, 5.0);
         assert_eq!(still_in(&story), !down);
         story.journal.refusal = Some(refusal(true));

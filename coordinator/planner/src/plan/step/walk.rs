@@ -134,7 +134,11 @@ pub(super) fn walk<'a>(
         "it could not be drained, or capacity no longer holds",
     );
     if !draft.has_commits() {
-        let because = "it is out of rotation, and capacity still holds";
+        let asked = under_way.replace.iter().all(|order| order.instance.asks_balancers());
+        let because = match asked {
+            true => "it is out of rotation, and capacity still holds",
+            false => "its drain has ended (by time where no balancer is asked), and capacity still holds",
+        };
         draft.order_out(&under_way.replace, &walk.releases, "replace", because);
     }
     if !draft.has_commits() {

@@ -70,7 +70,7 @@ impl World {
             identity: Identity { nonce: format!("nonce{n}"), boot: "boot".into() },
             abilities: Abilities {
                 replace: Some("process".into()),
-                drain: Some("settle".into()),
+                drain: Some("haproxy".into()),
                 artifacts: [1, 2, 3].map(|version| super::release(version).tag).into(),
                 ready_by_health: false,
             },
@@ -78,6 +78,7 @@ impl World {
             witness: Witness::default(),
             fault: None,
             answers: None,
+            balancers: Vec::new(),
             balancer_unreachable: None,
         };
         let agent = Agent {
