@@ -10,7 +10,7 @@ use crate::ask::release::roll_back::{again, emergency};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::reason::{CanaryCount, Reason};
-use crate::release::canary::{Judgement, judge};
+use crate::release::canary::{Judgement, counted, judge};
 use crate::release::compatibility::may_meet_storage;
 use crate::release::floor;
 use crate::stream::change::{Change, Told};
@@ -261,7 +261,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         deadline: None,
     };
     let canary = canary_of(&change.stream, revision).unwrap_or_else(by_hand);
-    let told = change.fleet.signal_count(&SignalSubject::Release(change.name.clone(), revision));
+    let told = counted(change.fleet, change.name, &change.stream);
     match judge(&canary, told, head.canary_ms) {
         Judgement::Failed(because) => return fail(change, revision, because),
         Judgement::Open => {
