@@ -14,7 +14,7 @@ mod service;
 mod upgrade;
 mod witness;
 
-pub use compute::SignalCount;
+pub use compute::{SignalCount, StoredSignal};
 pub use exceptions::Exceptions;
 pub use index::{NO_DOMAIN, Standing};
 pub use instance::{Exposure, Instance, Known};

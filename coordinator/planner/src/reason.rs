@@ -147,7 +147,7 @@ pub enum Reason {
     Manual { tag: ReleaseTag },
     NoStrategy,
     CanaryBusy { revision: ReleaseRevision },
-    RollsBack { revision: ReleaseRevision },
+    RollsBack { revision: ReleaseRevision, failed: bool },
     CanaryOpen { count: CanaryCount, deadline: Option<Span> },
     NotAvailable { answered: Span, needed: Span, deadline: Span },
     TooManyKept { count: usize },

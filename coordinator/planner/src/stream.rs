@@ -5,4 +5,5 @@ pub(crate) mod change;
 pub mod grouping;
 pub mod image;
 pub mod retention;
+pub mod returning;
 pub mod strategy;

@@ -38,6 +38,10 @@ pub struct Stream {
     /// How many computes run each tag, as last told; at most [`MAX_RUNNING_TAGS`].
     #[serde(default)]
     pub running: BTreeMap<ReleaseTag, Running>,
+    /// Whether the settings had a removal hook before: the image of a collected release may be removed, although the
+    /// settings have none now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed_images: bool,
 }
 
 impl Body for Stream {
@@ -121,6 +125,10 @@ pub struct Head {
     /// How often a person had it tried again: hooks are then run anew.
     #[serde(default)]
     pub attempt: u32,
+    /// Of a rollback that waits: whether it goes out without a prewarm, as soon as no agent can begin to remove its
+    /// image.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
 }
 
 impl Head {
@@ -137,10 +145,11 @@ impl Head {
             canary_ms: 0,
             superseded_ms: 0,
             attempt: 0,
+            at_once: false,
         }
     }
 
-    /// Of one that waits: whether it is a rollback, which waits for storage and its image alone.
+    /// Of one that waits or has failed: whether it is a rollback, which waits for storage and its image alone.
     pub fn returns(&self) -> bool {
         self.release.rollback_of.is_some()
     }

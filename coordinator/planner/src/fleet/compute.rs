@@ -2,6 +2,7 @@
 //! themselves, their tags and manifests are not here: there are thousands, and no turn asks for them.
 
 use super::{Fleet, Stored};
+use crate::release::canary::Places;
 use std::collections::BTreeMap;
 use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::evidence::Verdict;
@@ -22,11 +23,21 @@ pub(super) struct ComputeRecords {
     strays: u64,
 }
 
-/// The words of computes about one canary, with their count kept, because a turn asks for nothing else.
+/// The signals of computes about one canary.
 #[derive(Debug, Clone, Default)]
 struct Signals {
-    words: BTreeMap<ComputeId, (bool, Revision)>,
-    successes: usize,
+    words: BTreeMap<ComputeId, StoredSignal>,
+}
+
+/// The signal of one compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredSignal {
+    /// Whether it reported success.
+    pub success: bool,
+    /// The record's mod_revision.
+    pub at: Revision,
+    /// The compute's places in the canary. They are calculated when the record is read, because every turn asks.
+    pub places: Places,
 }
 
 /// How many computes told of success, and how many of failure.
@@ -36,20 +47,6 @@ pub struct SignalCount {
     pub successes: usize,
     /// Of failure.
     pub failures: usize,
-}
-
-impl Signals {
-    fn put(&mut self, compute: ComputeId, success: bool, at: Revision) {
-        self.remove(&compute);
-        self.successes += usize::from(success);
-        self.words.insert(compute, (success, at));
-    }
-
-    fn remove(&mut self, compute: &ComputeId) {
-        if let Some((success, _)) = self.words.remove(compute) {
-            self.successes -= usize::from(success);
-        }
-    }
 }
 
 impl ComputeRecords {
@@ -82,7 +79,9 @@ impl ComputeRecords {
                 self.evidence.insert((compute, storage), (record.body.verdict, at));
             }
             (Key::Signal(subject, compute), Value::Signal(record)) => {
-                self.signals.entry(subject).or_default().put(compute, record.body.success, at);
+                let places = Places::of(&subject, &compute);
+                let word = StoredSignal { success: record.body.success, at, places };
+                self.signals.entry(subject).or_default().words.insert(compute, word);
             }
             (Key::Task(node, id), Value::Task(record)) => {
                 self.tasks.insert((node, id), Stored { record, at });
@@ -109,7 +108,7 @@ impl ComputeRecords {
             Key::TaskResult(node, id) => drop(self.results.remove(&(node.clone(), id.clone()))),
             Key::Signal(subject, compute) => {
                 if let Some(signals) = self.signals.get_mut(subject) {
-                    signals.remove(compute);
+                    signals.words.remove(compute);
                     if signals.words.is_empty() {
                         self.signals.remove(subject);
                     }
@@ -171,17 +170,22 @@ impl Fleet {
         self.compute.strays
     }
 
-    /// How many computes told what of a canary.
-    pub fn signal_count(&self, subject: &SignalSubject) -> SignalCount {
-        self.compute.signals.get(subject).map_or(SignalCount::default(), |signals| SignalCount {
-            successes: signals.successes,
-            failures: signals.words.len() - signals.successes,
-        })
+    /// How many signals of a canary are stored, whether they count or not: [`crate::release::canary::counted`] tells those that do.
+    pub fn stored_signals(&self, subject: &SignalSubject) -> usize {
+        self.compute.signals.get(subject).map_or(0, |signals| signals.words.len())
     }
 
-    /// What one compute told of a canary, and the word's mod_revision.
-    pub fn signal(&self, subject: &SignalSubject, compute: &ComputeId) -> Option<(bool, Revision)> {
-        self.compute.signals.get(subject)?.words.get(compute).copied()
+    /// Every signal of a canary, with the compute that it is of.
+    pub fn signals_of(
+        &self,
+        subject: &SignalSubject,
+    ) -> impl Iterator<Item = (&ComputeId, &StoredSignal)> + use<'_> {
+        self.compute.signals.get(subject).into_iter().flat_map(|signals| &signals.words)
+    }
+
+    /// The signal of one compute about a canary.
+    pub fn signal(&self, subject: &SignalSubject, compute: &ComputeId) -> Option<&StoredSignal> {
+        self.compute.signals.get(subject)?.words.get(compute)
     }
 
     /// Every subject that anything was told of, with who told.

@@ -49,7 +49,8 @@ impl Reason {
             Self::CanaryBusy { .. } | Self::CanaryOpen { .. } => {
                 "the computes, by telling how they fared; or a person, by promoting or rolling back"
             }
-            Self::RollsBack { .. } => "whatever that rollback waits for",
+            Self::RollsBack { failed: false, .. } => "whatever that rollback waits for",
+            Self::RollsBack { .. } => "a person, by another attempt or by promoting a release",
             Self::NotAvailable { .. } => "whoever says whether the release answers",
             Self::Errand { .. } => "the agents of these nodes, one task after the other",
             Self::ErrandRuns { .. } => {
@@ -170,8 +171,11 @@ impl Reason {
             Self::ErrandRuns { nodes, .. } => {
                 nodes.first.first().map(|node| format!("tidegate task list --node {node}"))
             }
-            Self::RollsBack { revision } => {
+            Self::RollsBack { revision, failed: false } => {
                 Some(format!("tidegate release explain {revision} --stream {stream}"))
+            }
+            Self::RollsBack { revision, .. } => {
+                Some(format!("tidegate release retry {revision} --stream {stream}"))
             }
             Self::CanaryBusy { revision } => {
                 Some(format!("tidegate release promote {revision} --stream {stream} --deploy"))

@@ -134,7 +134,13 @@ impl fmt::Display for Reason {
             Self::CanaryBusy { revision } => {
                 write!(f, "revision {revision} is in canary, and one is tried at a time")
             }
-            Self::RollsBack { revision } => {
+            Self::RollsBack { revision, failed: true } => {
+                write!(
+                    f,
+                    "revision {revision}, a rollback, failed, and no earlier release goes out by itself"
+                )
+            }
+            Self::RollsBack { revision, .. } => {
                 write!(f, "revision {revision} goes back to an earlier release and overtakes this one")
             }
             Self::CanaryOpen { count, .. } => {

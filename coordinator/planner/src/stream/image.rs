@@ -8,8 +8,9 @@
 use crate::fleet::{Fleet, Stored};
 use crate::reason::{Reason, Sample};
 use crate::task::{Purpose, TaskState, state};
+use std::collections::BTreeSet;
 use std::fmt;
-use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
+use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition, Write};
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::record::task::Task;
@@ -114,14 +115,52 @@ pub(crate) fn is_open(fleet: &Fleet, stream: &StreamName, purpose: Purpose, tag:
     open(fleet, stream, tag).any(|(_, id, ..)| Purpose::of(id) == Some(purpose))
 }
 
+/// Every removal of the image of a tag.
+fn removals<'a>(
+    fleet: &'a Fleet,
+    stream: &'a StreamName,
+    tag: &'a ReleaseTag,
+) -> impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)> {
+    hooks(fleet, stream, tag).filter(|(_, id, ..)| Purpose::of(id) == Some(Purpose::Removal))
+}
+
 /// Why a release with this tag does not go out yet: its image is being removed, or an agent may begin to remove it.
 pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
-    hooks(fleet, stream, tag)
-        .filter(|(_, id, ..)| Purpose::of(id) == Some(Purpose::Removal))
-        .filter(|(.., state)| state.is_open() || *state == TaskState::Untaken)
+    removed_by(
+        removals(fleet, stream, tag).filter(|(.., state)| state.is_open() || *state == TaskState::Untaken),
+    )
+}
+
+/// The same for removals alone that an agent may still begin.
+pub(crate) fn not_withdrawn(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
+    removed_by(removals(fleet, stream, tag).filter(|(.., state)| *state == TaskState::Untaken))
+}
+
+/// Whether a commit withdraws every removal of the image that an agent may still begin.
+pub(crate) fn is_withdrawn(fleet: &Fleet, commit: &Commit, stream: &StreamName, tag: &ReleaseTag) -> bool {
+    let withdrawn: BTreeSet<&Key> = commit
+        .writes
+        .iter()
+        .filter_map(|write| match write {
+            Write::Delete(key) => Some(key),
+            Write::Put(..) => None,
+        })
+        .collect();
+    removals(fleet, stream, tag)
+        .filter(|(.., state)| *state == TaskState::Untaken)
+        .all(|(node, id, ..)| withdrawn.contains(&Key::Task(node.clone(), id.clone())))
+}
+
+fn removed_by<'a>(
+    removals: impl Iterator<Item = (&'a NodeId, &'a TaskId, &'a Stored<Task>, TaskState)>,
+) -> Vec<Reason> {
+    removals
         .map(|(node, id, task, state)| match state {
             TaskState::Unknown(why) => {
                 Reason::ErrandUnknown { hook: task.hook.clone(), node: node.clone(), task: id.clone(), why }
+            }
+            TaskState::Untaken => {
+                Reason::Errand { hook: task.hook.clone(), nodes: Sample::counted([node].into_iter()) }
             }
             _ => Reason::ErrandRuns { hook: task.hook.clone(), nodes: Sample::counted([node].into_iter()) },
         })
@@ -144,12 +183,11 @@ pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after:
             && fleet.task_result(node, id).is_none()
     };
     let void = fleet.tasks().filter(|(node, id, task)| is_void(node, id, task));
-    let fit = MAX_COMMIT_OPERATIONS.saturating_sub(commit.when.len().max(commit.writes.len())) / 2;
-    void.take(fit).fold(commit, |commit, (node, id, task)| {
-        let order = Key::Task(node.clone(), id.clone());
+    let fit = MAX_COMMIT_OPERATIONS.saturating_sub(commit.when.len().max(commit.writes.len()));
+    void.take(fit).fold(commit, |commit, (node, id, _)| {
+        // An order without a result is never rewritten, and its name is never used again: one compare is enough.
         commit
-            .when(Precondition::At(order.clone(), task.at))
             .when(Precondition::At(Key::TaskResult(node.clone(), id.clone()), Revision::ABSENT))
-            .delete(order)
+            .delete(Key::Task(node.clone(), id.clone()))
     })
 }

@@ -1,5 +1,6 @@
 //! Which superseded releases are kept, and why each: nothing is collected that anything still holds.
 
+use super::returning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tidegate_proto::record::release::ReleaseStatus;
@@ -23,6 +24,11 @@ pub enum Keep {
     },
     /// It failed, and nothing came after it: a person may have it tried again.
     Latest,
+    /// It is a rollback that failed, and holds back what was created before it.
+    HoldsBack {
+        /// The first of those.
+        first: ReleaseRevision,
+    },
     /// It was superseded less than the rollback window ago.
     RollbackWindow {
         /// For so long.
@@ -54,6 +60,9 @@ impl fmt::Display for Keep {
                 write!(f, "it is among the {count} that are kept in any case")
             }
             Self::Latest => f.write_str("it failed, is the latest, and may be tried again"),
+            Self::HoldsBack { first } => {
+                write!(f, "it is a rollback that failed, and holds back revision {first}")
+            }
             Self::RollbackWindow { left } => write!(f, "it can be gone back to for another {left}"),
             Self::Manual => f.write_str("the stream's manual strategy names it"),
             Self::Pinned { first, count: 1 } => write!(f, "{first} is pinned to it"),
@@ -84,6 +93,7 @@ fn reasons(stream: &Stream, head: &Head, enough: &BTreeSet<ReleaseRevision>) -> 
         }
         _ => {}
     }
+    reasons.extend(returning::held_by(stream, head).map(|first| Keep::HoldsBack { first }));
     let left = settings.rollback_window.as_millis().saturating_sub(head.superseded_ms);
     if release.status == ReleaseStatus::Superseded && left > 0 {
         reasons.push(Keep::RollbackWindow { left: Span::from_millis(left) });

@@ -77,6 +77,8 @@ fn all() -> Vec<Reason> {
         Reason::Certificate { why: "pending_rows: 3 rows are not migrated".into() },
         Reason::NoWayBack { why: "there is no way back from contract".into() },
         Reason::ReleaseFailed { why: "12 computes told of failure".into(), overtaken: None },
+        Reason::RollsBack { revision: tidegate_proto::ReleaseRevision::new(7).unwrap(), failed: false },
+        Reason::RollsBack { revision: tidegate_proto::ReleaseRevision::new(7).unwrap(), failed: true },
     ]
 }
 

@@ -8,5 +8,6 @@ mod images;
 mod kept;
 mod properties;
 mod restored;
+mod returning;
 mod sea;
 mod storage;

@@ -6,7 +6,6 @@ use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
 use tidegate_planner::ask::release::Asked;
-use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::wire::v1::{ReleaseReply, RollBackReleaseRequest};
 use tidegate_proto::{ReleaseRevision, StreamName};
 
@@ -28,7 +27,7 @@ pub async fn roll_back(
         .await?
         .0
     };
-    let what = what(room, &stream, target, &granted).await?;
+    let what = what(room, &stream, target, asked.no_prewarm, &granted).await?;
     reply(room, granted, what).await
 }
 
@@ -37,15 +36,21 @@ async fn what(
     room: &Room,
     stream: &StreamName,
     target: ReleaseRevision,
+    no_prewarm: bool,
     granted: &Asked,
 ) -> Result<String, OperationError> {
     let waits = match granted.revision {
-        Some(revision) => read::release(room, stream, revision).await?.status == ReleaseStatus::Pending,
+        // It may have failed by now: then it was not deployed either, and `explain` says why.
+        Some(revision) => read::release(room, stream, revision).await?.deployed_at.is_none(),
         None => false,
+    };
+    let until = match no_prewarm {
+        true => "no agent can begin to remove its image any more",
+        false => "its image is warmed up",
     };
     Ok(match (&granted.revision, granted.commit.is_some()) {
         (Some(revision), _) if waits => format!(
-            "revision {revision} of {stream} goes back to revision {target} when its image is warmed up; until then what is deployed stays (`tidegate release explain {revision} --stream {stream}`)"
+            "revision {revision} of {stream} goes back to revision {target} as soon as {until}; until then what is deployed stays (`tidegate release explain {revision} --stream {stream}`)"
         ),
         (Some(revision), true) => {
             format!("{stream} is back at revision {target}, deployed as revision {revision}")

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use tidegate_planner::release::floor::{self, Below};
-use tidegate_planner::release::settings;
+use tidegate_planner::release::{canary, settings};
 use tidegate_planner::stream::retention::{self, Keep};
 use tidegate_planner::{Fleet, Reason, Sample};
 use tidegate_proto::compute::{Canary, EvidenceRule, ReleaseVersion};
@@ -221,7 +221,7 @@ impl Stream {
             settings: (*stream.settings).clone(),
             latest: stream.latest.as_ref().map(|latest| latest.revision),
             deployed: stream.deployed.as_deref().map(shown),
-            canary: stream.canary.as_deref().map(|head| trial(fleet, name, head)),
+            canary: stream.canary.as_deref().map(|head| trial(fleet, name, stream, head)),
             pending: stream.pending.iter().map(shown).collect(),
             kept: stream.kept.iter().map(kept).collect(),
             pins: stream.pins.iter().map(|(compute, pin)| (compute.clone(), pin.into())).collect(),
@@ -231,9 +231,8 @@ impl Stream {
     }
 }
 
-fn trial(fleet: &Fleet, name: &StreamName, head: &Head) -> Trial {
-    let subject = tidegate_proto::key::SignalSubject::Release(name.clone(), head.release.revision);
-    let count = fleet.signal_count(&subject);
+fn trial(fleet: &Fleet, name: &StreamName, stream: &StreamRecord, head: &Head) -> Trial {
+    let count = canary::counted(fleet, name, stream);
     Trial {
         release: Release::of(name, &head.release, None),
         fraction: head.fraction,

@@ -29,6 +29,7 @@ pub fn configure(
             format!("strategy.manual names {tag}, and {name} keeps no release with this tag"),
         );
     }
+    change.stream.removed_images |= change.stream.settings.removal.is_some();
     change.stream.settings = Box::new(settings.clone());
     Ok(granted(change, asker, None, "settings".to_owned(), "settings changed".to_owned()))
 }

@@ -1,5 +1,6 @@
 //! Pin a compute to a release of its own, and let it go.
 
+use super::roll_back::is_warmed_up;
 use super::{Asked, find, find_head, granted, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind, demand_why};
 use crate::fleet::Fleet;
@@ -33,6 +34,7 @@ pub fn pin(
             format!("cannot pin {compute} to revision {revision} of {name}: it is {}", head.release.status),
         );
     }
+    is_warmed_up(name, head)?;
     if stream.pins.len() >= MAX_PINS && !stream.pins.contains_key(compute) {
         return refuse(
             RefusalKind::State,

@@ -1,5 +1,6 @@
 //! Promote: a person's word that a release begins its canary, goes to more starts, or goes out.
 
+use super::roll_back::is_warmed_up;
 use super::{Asked, find, find_head, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::Fleet;
@@ -7,7 +8,7 @@ use crate::moment::Moment;
 use crate::reason::Reason;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
-use crate::stream::image;
+use crate::stream::{image, returning};
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
@@ -38,6 +39,7 @@ pub fn promote(
         );
     }
     heeds_manual(stream, name, &head.release.tag)?;
+    is_warmed_up(name, head)?;
     let other = stream.canary.as_ref().map(|canary| canary.release.revision).filter(|r| *r != revision);
     if let (Some(other), Some(_)) = (other, fraction) {
         return refuse(
@@ -58,8 +60,8 @@ pub fn promote(
         );
     }
     let mut reasons = Vec::new();
-    let back = stream.pending.iter().find(|head| head.returns() && head.release.revision > revision);
-    reasons.extend(back.map(|head| Reason::RollsBack { revision: head.release.revision }));
+    let waits = |reason: &Reason| matches!(reason, Reason::RollsBack { failed: false, .. });
+    reasons.extend(returning::holds_back(stream, revision).filter(waits));
     if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
         reasons.push(Reason::ReleaseApproval { stream: name.clone(), revision });
     }

@@ -8,9 +8,9 @@ use crate::moment::Moment;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
 use crate::stream::image;
-use tidegate_proto::commit::Precondition;
+use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
-use tidegate_proto::record::stream::{MAX_PENDING, Stream};
+use tidegate_proto::record::stream::{Head, MAX_PENDING, Stream};
 use tidegate_proto::{Key, ReleaseRevision, StreamName, mutant};
 
 /// Goes back to `target`, the record of a revision that was deployed before, as it was read; it is compared. A person
@@ -46,14 +46,13 @@ pub fn roll_back(
     let warms_up = prewarm && is_image_gone(fleet, stream, name, wanted);
     let under_way =
         stream.pending.last().filter(|head| head.returns() && head.release.digest == wanted.digest);
-    if let Some(head) = under_way.filter(|_| warms_up) {
+    if let Some(head) = under_way.filter(|head| warms_up || head.at_once) {
         return Ok(Asked::already(name, Some(head.release.revision)));
     }
     if warms_up {
         can_warm_up(stream, name, wanted)?;
     }
-    let mut change = Change::of(fleet, moment, name);
-    let compares = may_meet_storage(fleet, &change.stream.settings, wanted).map_err(|reasons| Refusal {
+    let compares = may_meet_storage(fleet, &stream.settings, wanted).map_err(|reasons| Refusal {
         kind: RefusalKind::State,
         message: format!(
             "cannot roll back to revision {} of {name} ({}): {}",
@@ -62,26 +61,65 @@ pub fn roll_back(
             sentence(&reasons)
         ),
     })?;
-    change.relies_on(compares);
-    change.relies_on([Precondition::At(Key::Release(name.clone(), wanted.revision), target.at)]);
+    let begun = || {
+        let mut change = Change::of(fleet, moment, name);
+        change.relies_on(compares.clone());
+        change.relies_on([Precondition::At(Key::Release(name.clone(), wanted.revision), target.at)]);
+        change
+    };
     let back = format!("back to revision {}", wanted.revision);
     let from = deployed.map(described).unwrap_or_default();
-    if warms_up {
+    let waits = |at_once: bool, until: &str| {
+        let mut change = begun();
         let revision = anew(&mut change, wanted, &asker.who);
-        let to = format!("revision {revision} ({}) waits until its image is warmed up, {back}", wanted.tag);
-        return Ok(granted(change, asker, Some(revision), from, to));
+        let heads = change.stream.pending.iter_mut().filter(|head| head.release.revision == revision);
+        heads.for_each(|head| head.at_once = at_once);
+        let to = format!("revision {revision} ({}) waits until {until}, {back}", wanted.tag);
+        granted(change, asker, Some(revision), from.clone(), to)
+    };
+    if warms_up {
+        return Ok(waits(false, "its image is warmed up"));
     }
+    let mut change = begun();
     let revision = again(&mut change, wanted, &asker.who)?;
     let to = format!("revision {revision} ({}) deployed, {back}", wanted.tag);
-    Ok(granted(change, asker, Some(revision), from, to))
+    let asked = granted(change, asker, Some(revision), from.clone(), to);
+    let withdrawn = |commit: &Commit| image::is_withdrawn(fleet, commit, name, &wanted.tag);
+    match asked.commit.as_ref().is_none_or(withdrawn) {
+        true => Ok(asked),
+        // More than one transaction can hold: the rest is withdrawn by turns, and it goes out after that.
+        false => Ok(waits(true, "the removals of its image are withdrawn")),
+    }
 }
 
-/// Whether the image of a release may have been removed: it was collected, where collected images are removed or warmed
-/// up again, and no other release shows that the image is there.
+/// How to go back without a prewarm.
+pub(crate) fn emergency(name: &StreamName, target: ReleaseRevision) -> String {
+    format!(
+        "Where you know that the image is there: `tidegate release rollback {target} --stream {name} --no-prewarm --why …`"
+    )
+}
+
+/// Refuses what would have computes start with a rollback whose image may be gone.
+pub(super) fn is_warmed_up(name: &StreamName, head: &Head) -> Result<(), Refusal> {
+    let (revision, status) = (head.release.revision, head.release.status);
+    match head.release.rollback_of.filter(|_| status == ReleaseStatus::Pending) {
+        Some(target) => refuse(
+            RefusalKind::State,
+            format!(
+                "revision {revision} of {name} goes back to revision {target} and goes out by itself once its image is there (`tidegate release explain {revision} --stream {name}`). {}",
+                emergency(name, target)
+            ),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Whether the image of a release may have been removed: it was collected, where collected images are or were removed,
+/// or are warmed up again, and no other release shows that the image is there.
 fn is_image_gone(fleet: &Fleet, stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> bool {
     let settings = &stream.settings;
     wanted.status == ReleaseStatus::Deprecated
-        && (settings.removal.is_some() || settings.prewarm.is_some())
+        && (settings.removal.is_some() || settings.prewarm.is_some() || stream.removed_images)
         && (!image::is_there(stream, &wanted.tag)
             || !image::being_removed(fleet, name, &wanted.tag).is_empty())
         && !mutant::is("removed-image-is-not-warmed-up")
@@ -99,7 +137,8 @@ fn can_warm_up(stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> R
     refuse(
         RefusalKind::State,
         format!(
-            "cannot roll back to revision {revision} of {name}: it was collected, its image may be gone, and {lacks}; what is deployed stays. Where you know that the image is there: `tidegate release rollback {revision} --stream {name} --no-prewarm --why …`"
+            "cannot roll back to revision {revision} of {name}: it was collected, its image may be gone, and {lacks}; what is deployed stays. {}",
+            emergency(name, revision)
         ),
     )
 }

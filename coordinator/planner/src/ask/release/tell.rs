@@ -73,11 +73,10 @@ pub fn signal(
     }
     let subject = SignalSubject::Release(name.clone(), revision);
     let told = fleet.signal(&subject, compute);
-    if told.is_some_and(|(word, _)| word == success) {
+    if told.is_some_and(|told| told.success == success) {
         return Ok(Asked::already(name, Some(revision)));
     }
-    let count = fleet.signal_count(&subject);
-    if told.is_none() && count.successes + count.failures >= MAX_SIGNALS {
+    if told.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
         return refuse(
             RefusalKind::State,
             format!(
@@ -91,7 +90,7 @@ pub fn signal(
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new()
         .when(moment.leader.fence())
-        .when(Precondition::At(key.clone(), told.map_or(Revision::ABSENT, |(_, at)| at)))
+        .when(Precondition::At(key.clone(), told.map_or(Revision::ABSENT, |told| told.at)))
         .put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
 }

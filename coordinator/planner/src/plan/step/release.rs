@@ -6,15 +6,15 @@ mod trial;
 
 use super::super::action::{Action, PlannedCommit};
 use super::super::draft::BATCH;
-use crate::ask::release::roll_back::again;
+use crate::ask::release::roll_back::{again, emergency};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::reason::{CanaryCount, Reason};
-use crate::release::canary::{Judgement, judge};
+use crate::release::canary::{Judgement, counted, judge};
 use crate::release::compatibility::may_meet_storage;
 use crate::release::floor;
 use crate::stream::change::{Change, Told};
-use crate::stream::{image, retention, strategy};
+use crate::stream::{image, retention, returning, strategy};
 use crate::task::Purpose;
 use errand::Errands;
 use std::collections::BTreeMap;
@@ -136,17 +136,20 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
         Ok(compares) => (compares, Vec::new()),
         Err(reasons) => (Vec::new(), reasons),
     };
+    let by_hand = stream.settings.strategy.manual.is_some();
+    reasons.extend(returning::holds_back(stream, release.revision));
     if head.returns() {
-        reasons.extend(gone_back(stream, release.revision).err());
-        reasons.extend(image::being_removed(change.fleet, change.name, &release.tag));
+        reasons.extend(strategy::wants(&stream.settings.strategy, head).err().filter(|_| by_hand));
+        reasons.extend(match head.at_once {
+            true => image::not_withdrawn(change.fleet, change.name, &release.tag),
+            false => image::being_removed(change.fleet, change.name, &release.tag),
+        });
         return if reasons.is_empty() { Ok(compares) } else { Err(reasons) };
     }
     if stream.settings.approval == ApprovalRule::Required && release.approved.is_none() {
         reasons.push(Reason::ReleaseApproval { stream: change.name.clone(), revision: release.revision });
     }
-    reasons.extend(gone_back(stream, release.revision).err());
     reasons.extend(strategy::wants(&stream.settings.strategy, head).err());
-    let by_hand = stream.settings.strategy.manual.is_some();
     if let Some(other) = stream.canary.as_ref().filter(|_| !by_hand) {
         reasons.push(Reason::CanaryBusy { revision: other.release.revision });
     }
@@ -162,16 +165,17 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
         Err(reasons) => (Vec::new(), reasons),
     };
     match &stream.settings.prewarm {
+        _ if head.at_once => {}
         Some(asked) if reasons.is_empty() => match errand::look(change, Purpose::Prewarm, asked, head) {
             Errands::Done => {}
             Errands::Waits(waits) => reasons.extend(waits),
             Errands::Failed(reason) => {
-                return Gates::Trial(Trial::Failed(not_warmed_up(change, head, &reason)));
+                return Gates::Trial(Trial::Failed(not_warmed_up(change, head, &reason.to_string())));
             }
         },
         None if head.returns() => {
             let because = "its image may be gone, and the stream has no prewarm hook any more";
-            return Gates::Trial(Trial::Failed(because.to_owned()));
+            return Gates::Trial(Trial::Failed(not_warmed_up(change, head, because)));
         }
         _ => {}
     }
@@ -186,22 +190,12 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
 }
 
 /// Why a release whose image could not be warmed up has failed.
-fn not_warmed_up(change: &Change<'_>, head: &Head, why: &Reason) -> String {
+fn not_warmed_up(change: &Change<'_>, head: &Head, why: &str) -> String {
     match head.release.rollback_of {
-        Some(revision) => format!(
-            "{why}; what was deployed stays; where the image is there all the same: `tidegate release rollback {revision} --stream {} --no-prewarm --why …`",
-            change.name
-        ),
-        None => why.to_string(),
-    }
-}
-
-/// Whether no person has gone back to an earlier release after this one was created: that one overtakes it.
-fn gone_back(stream: &Stream, revision: ReleaseRevision) -> Result<(), Reason> {
-    let mut later = stream.pending.iter().rev().filter(|head| head.returns());
-    match later.find(|head| head.release.revision > revision) {
-        Some(head) => Err(Reason::RollsBack { revision: head.release.revision }),
-        None => Ok(()),
+        Some(revision) => {
+            format!("{why}; what was deployed stays. {}", emergency(change.name, revision))
+        }
+        None => why.to_owned(),
     }
 }
 
@@ -267,7 +261,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         deadline: None,
     };
     let canary = canary_of(&change.stream, revision).unwrap_or_else(by_hand);
-    let told = change.fleet.signal_count(&SignalSubject::Release(change.name.clone(), revision));
+    let told = counted(change.fleet, change.name, &change.stream);
     match judge(&canary, told, head.canary_ms) {
         Judgement::Failed(because) => return fail(change, revision, because),
         Judgement::Open => {
@@ -287,7 +281,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
     let compares = may_meet_storage(change.fleet, &change.stream.settings, release)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();
-    reasons.extend(gone_back(&change.stream, revision).err());
+    reasons.extend(returning::holds_back(&change.stream, revision));
     reasons.extend(strategy::wants(&change.stream.settings.strategy, head).err());
     reasons.extend(room_to_keep(&change.stream, revision).err());
     if !reasons.is_empty() {

@@ -5,7 +5,10 @@ use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::release::canary::{StartRule, start};
 use tidegate_proto::Key;
+use tidegate_proto::key::SignalSubject;
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::signal::Signal;
 
 /// Revision 1 deployed, revision 2 in canary.
 fn in_canary(canary: serde_json::Value) -> World {
@@ -154,4 +157,72 @@ fn canary_that_began_before_places_were_salted_keeps_its_share() {
     world.promote(2, Some(0.6)).unwrap();
     let more = starts(&world);
     assert!(unsalted.iter().zip(&more).all(|(few, more)| *few != 2 || *more == 2), "rising only adds");
+}
+
+impl World {
+    /// What an earlier version stored of a compute, whatever it started with.
+    fn stored_signal(&mut self, compute: &str, success: bool) {
+        let subject = SignalSubject::Release(stream(), super::sea::revision(2));
+        let (why, who) = (String::new(), "ci".to_owned());
+        let word = Signal { generation: None, success, failure: None, why, who, at: Timestamp(0) };
+        self.store.put(Key::Signal(subject, compute.parse().unwrap()), word);
+    }
+
+    /// The names of the first computes that are within the share, or are not.
+    fn computes(&self, within: bool) -> Vec<String> {
+        let of = |n: usize| format!("c{n}");
+        let is_within = |id: &String| {
+            start(&stream(), self.stream(), &id.parse().unwrap()).unwrap().by == StartRule::Canary
+        };
+        (0..200).map(of).filter(|id| is_within(id) == within).take(3).collect()
+    }
+
+    fn counted(&mut self) -> String {
+        self.settle()[&2][0].to_string()
+    }
+}
+
+#[test]
+fn stored_signal_of_a_compute_outside_the_share_does_not_count() {
+    for salted in [true, false] {
+        let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 1}));
+        let mut record = world.stream().record.body.clone();
+        record.canary.as_mut().unwrap().salted = salted;
+        world.store.put(Key::Stream(stream()), record);
+        for (compute, success) in world.computes(false).iter().zip([true, true, false]) {
+            world.stored_signal(compute, success);
+        }
+        let none = "0 computes told of success and 1 are needed; 0 told of failure and 0 are tolerated";
+        assert_eq!(world.counted(), none);
+        world.elect(2);
+        world.store.rebuild();
+        assert_eq!(world.counted(), none, "neither for a leader that reads the store anew");
+        let within = world.computes(true);
+        world.stored_signal(&within[0], true);
+        world.settle();
+        assert_eq!(world.deployed(), Some(2));
+    }
+}
+
+#[test]
+fn stored_failure_within_the_share_counts() {
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2}));
+    let within = world.computes(true);
+    world.stored_signal(&within[0], false);
+    world.settle();
+    assert_eq!((world.deployed(), world.status(2)), (Some(1), ReleaseStatus::Error));
+}
+
+#[test]
+fn pin_takes_back_a_success_and_no_failure() {
+    let mut world = in_canary(json!({"fraction": 0.1, "promote_after": 2, "tolerate": 1}));
+    let within = world.computes(true);
+    for (compute, success) in within.iter().zip([true, false]) {
+        world.signal(2, compute, success).unwrap();
+        world.pin(compute, 1).unwrap();
+    }
+    assert_eq!(
+        world.counted(),
+        "0 computes told of success and 2 are needed; 1 told of failure and 1 are tolerated"
+    );
 }

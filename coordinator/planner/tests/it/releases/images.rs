@@ -10,11 +10,11 @@ use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::{Key, NodeId, ReleaseTag, TaskId, Value};
 
 /// Two are kept; what is collected is removed from n7.
-fn removing() -> Json {
+pub fn removing() -> Json {
     json!({"minimum_available": 2, "removal": {"hook": "drop-image", "nodes": ["n7"]}})
 }
 
-fn with_prewarm() -> Json {
+pub fn with_prewarm() -> Json {
     let mut settings = removing();
     settings["prewarm"] = json!({"hook": "pull-image", "nodes": ["n7"]});
     settings
@@ -22,7 +22,7 @@ fn with_prewarm() -> Json {
 
 impl World {
     /// Every removal in the store that no agent has claimed, with its tag.
-    fn unclaimed_removals(&self) -> Vec<(NodeId, TaskId, ReleaseTag)> {
+    pub fn unclaimed_removals(&self) -> Vec<(NodeId, TaskId, ReleaseTag)> {
         let hooks = self.hooks("remove-");
         hooks
             .into_iter()
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// Every task whose name begins so.
-    fn hooks(&self, begins: &str) -> Vec<(NodeId, TaskId, ReleaseTag, Option<Outcome>)> {
+    pub fn hooks(&self, begins: &str) -> Vec<(NodeId, TaskId, ReleaseTag, Option<Outcome>)> {
         let outcome = |node: &NodeId, id: &TaskId| match self
             .store
             .keys
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// The agents' part: every hook of that kind has this outcome.
-    fn each_hook(&mut self, begins: &str, outcome: Outcome) -> usize {
+    pub fn each_hook(&mut self, begins: &str, outcome: Outcome) -> usize {
         let open = |had: &Option<Outcome>| matches!(had, None | Some(Outcome::Claimed));
         let hooks: Vec<_> = self.hooks(begins).into_iter().filter(|(.., had)| open(had)).collect();
         for (node, id, ..) in &hooks {
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// Settles while every prewarm hook succeeds.
-    fn settle_warmed(&mut self) {
+    pub fn settle_warmed(&mut self) {
         self.settle();
         while self.each_hook("prewarm-", Outcome::Succeeded) > 0 {
             self.settle();
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Four more releases, so that the first is collected and its image removed.
-    fn with_first_removed() -> Self {
+    pub fn with_first_removed() -> Self {
         let mut world = Self::at_version_1(1);
         world.configure(with_prewarm()).unwrap();
         for version in 1..=5 {
@@ -242,7 +242,7 @@ fn more_removals_than_fit_into_one_transaction_are_withdrawn_before_the_release_
     }
     let (_, id, _) = world.unclaimed_removals().pop().unwrap();
     let ordered = world.store.keys[&Key::Task("n7".parse().unwrap(), id.clone())].0.clone();
-    for node in 100..170 {
+    for node in 100..300 {
         world.store.put(Key::Task(format!("n{node}").parse().unwrap(), id.clone()), ordered.clone());
     }
     world.create(1, json!({"branch": "b1", "manifest": {"extensions": {"x": "1"}}})).unwrap();
