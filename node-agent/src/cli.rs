@@ -53,6 +53,10 @@ enum Verb {
         output: Option<PathBuf>,
     },
     /// Say whether this node is able to do what its configuration asks for. Lists every finding.
+    ///
+    /// Tried: directories, the store, artifacts, programs and hooks (there and executable), the version probe, ready_url,
+    /// health_url, disable_file (not another instance's), each balancer and where its server is, and the status hook, which
+    /// is run. Nothing is changed. Whether disable_file turns health_url to 503 is measured by the first drain.
     Check(Configured),
     /// Look after the services of this node, until SIGTERM or Ctrl-C.
     Run(Configured),
@@ -141,7 +145,7 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
         Verb::Init { node, output } => init(node.as_str(), output.as_deref()),
         Verb::Check(configured) => {
             let node = config::load(&configured.config)?;
-            runtime()?.block_on(check::check(&node))
+            runtime()?.block_on(check::check(&node, &configured.config))
         }
         Verb::Run(configured) => {
             let node = config::load(&configured.config)?;

@@ -1,5 +1,6 @@
 //! Whether this node is able to do what its configuration asks for: tried, not guessed. Nothing is changed.
 
+mod other;
 mod program;
 mod service;
 
@@ -30,8 +31,9 @@ impl Findings {
     }
 }
 
-/// Tries everything, prints every finding; exit code 2 where one keeps the agent from its work.
-pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
+/// Tries everything, prints every finding; exit code 2 where one keeps the agent from its work. `config`: the file that
+/// `node` was read from.
+pub async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     for (field, directory) in [("state_dir", &node.state_dir), ("runtime_dir", &node.runtime_dir)] {
         if let Err(why) = writable(directory) {
@@ -43,7 +45,7 @@ pub async fn check(node: &Node) -> anyhow::Result<ExitCode> {
     }
     for service in node.services.values() {
         findings.blocking.extend(hides_nobody(node, service));
-        service::look_at(node, service, &mut findings).await;
+        service::look_at(node, config, service, &mut findings).await;
     }
     for group in node.metadata.values() {
         documents(group, &mut findings);
@@ -101,7 +103,11 @@ pub fn open_to_others(node: &Node) -> Vec<String> {
 }
 
 fn parent(file: &Path) -> &Path {
-    file.parent().unwrap_or(Path::new("/"))
+    match file.parent() {
+        // A relative name.
+        Some(here) if here.as_os_str().is_empty() => Path::new("."),
+        directory => directory.unwrap_or(Path::new("/")),
+    }
 }
 
 /// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it

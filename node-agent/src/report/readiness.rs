@@ -1,6 +1,7 @@
 //! When an answer of the readiness URL says nothing about readiness: a disable-file causes it.
 
 use crate::config::Service;
+use crate::config::address::Url;
 use crate::directive::seen::DisableFile;
 use http::StatusCode;
 
@@ -11,9 +12,25 @@ const BY_FILE: &str = "DISABLED BY FILE";
 pub const ASSUMPTION: &str = "ready_url is health_url, which answers 503 while disable_file is there: readiness is then not \
     known, so an instance is shown as soon as it answers, and hidden again if it is not ready then";
 
-/// Whether readiness is asked at the URL that the disable-file makes answer 503.
+/// Whether readiness is asked at the check that the disable-file makes answer 503.
 pub fn is_judged_by_health_url(service: &Service) -> bool {
-    service.ready_url == service.health_url
+    is_same_check(&service.ready_url, &service.health_url)
+}
+
+/// Whether two addresses lead to one check: the query, a slash at the end and the name of this machine make no difference.
+fn is_same_check(one: &Url, other: &Url) -> bool {
+    let path = |url: &Url| url.path.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned();
+    let place = |url: &Url| {
+        let (host, port) = url.authority.rsplit_once(':').unwrap_or((&url.authority, ""));
+        let here = host.eq_ignore_ascii_case("localhost") || host == "[::1]" || host.starts_with("127.");
+        (if here { "localhost".to_owned() } else { host.to_ascii_lowercase() }, port.to_owned())
+    };
+    path(one) == path(other) && place(one) == place(other)
+}
+
+/// Whether an answer says that it comes from a disable-file.
+pub fn says_by_file(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).contains(BY_FILE)
 }
 
 /// Whether this answer of the readiness URL comes from the disable-file. A check with several parts says so for each, one a

@@ -30,6 +30,7 @@ impl Node {
             match uri.path() {
                 "/ready" | "/healthcheck" => (StatusCode::OK, "OK".to_owned()),
                 "/version" => (StatusCode::OK, "28".to_owned()),
+                "/disabled" => (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE".to_owned()),
                 path => match path.strip_prefix("/answers-").and_then(|code| code.parse().ok()) {
                     Some(code) => (StatusCode::from_u16(code).unwrap(), "so".to_owned()),
                     None => (StatusCode::OK, path.trim_start_matches("/says-").to_owned()),
@@ -211,4 +212,87 @@ async fn hooks_are_tried_without_being_run_but_for_the_status_hook() {
     node.more = command(&format!("stage = [{stage:?}]"))
         + "[service.nova.artifact.\"nova-28\"]\nsource = \"/nowhere/nova-28\"\nversion = 28\nsha256 = \"absent\"\n";
     node.is_sound();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disable_file_that_another_agent_is_configured_with_is_an_error() {
+    let mut node = Node::sound(None).await;
+    let own = std::fs::read_to_string(node.config()).unwrap();
+    // Beside this configuration lies that of another node, with the same file.
+    let other = node.room.path().join("agent-n2.toml");
+    std::fs::write(&other, own.replace("node = \"n1\"", "node = \"n2\"")).unwrap();
+    node.is_wrong(&["disable_file", "node n2", "agent-n2.toml", "give each instance its own"]);
+    // A copy of this node's own configuration is no other instance, and a text that is none is no configuration.
+    std::fs::write(&other, &own).unwrap();
+    std::fs::write(node.room.path().join("notes.toml"), "node = [").unwrap();
+    node.is_sound();
+    // The other configuration lies beside the file.
+    let home = node.room.path().join("n2");
+    std::fs::create_dir(&home).unwrap();
+    let theirs = format!("{:?}", home.join("disable"));
+    node.fields.insert("disable_file", theirs.clone());
+    node.is_sound();
+    let file = format!("{:?}", node.room.path().join("disable"));
+    let text = own.replace(&file, &theirs).replace("node = \"n1\"", "node = \"n2\"");
+    std::fs::write(home.join("agent.toml"), text).unwrap();
+    node.is_wrong(&["disable_file", "node n2", "n2/agent.toml"]);
+    std::fs::remove_file(home.join("agent.toml")).unwrap();
+    // Nothing but its state directory says that another agent is there.
+    std::fs::write(home.join("agent.lock"), "").unwrap();
+    std::fs::write(home.join("nonce"), "").unwrap();
+    node.is_wrong(&["disable_file", "the state directory of another agent"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_url_that_is_out_by_another_file_is_an_error() {
+    let mut node = Node::sound(None).await;
+    node.fields.insert("health_url", node.url("disabled"));
+    node.is_wrong(&["health_url", "DISABLED BY FILE", "disable_file", "is not there", "another file"]);
+    std::fs::write(node.room.path().join("disable"), "kept out by hand\n").unwrap();
+    assert!(node.is_sound().contains("it is out of rotation"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn assumption_on_readiness_is_said_where_the_urls_overlap() {
+    let mut node = Node::sound(None).await;
+    assert!(!node.is_sound().contains("readiness is then not"));
+    let elsewhere = format!("\"http://localhost:{}/healthcheck\"", node.port);
+    for ready in [node.url("healthcheck"), node.url("healthcheck?detailed=true"), elsewhere] {
+        node.fields.insert("ready_url", ready.clone());
+        assert!(node.is_sound().contains("readiness is then not known"), "{ready}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_other_program_is_tried_too() {
+    let plain = |node: &Node| node.script("plain", "true", 0o644);
+    let mut node = Node::sound(None).await;
+    node.more += &format!(
+        "[metadata.edge]\nfile = {:?}\nhook = [{:?}]\n",
+        node.room.path().join("edge"),
+        plain(&node)
+    );
+    node.is_wrong(&["metadata edge", "not executable", "plain"]);
+    let mut node = Node::sound(None).await;
+    node.more += &format!("[hook.pull]\nargv = [{:?}]\n", plain(&node));
+    node.is_wrong(&["hook pull", "not executable", "plain"]);
+    let mut node = Node::sound(None).await;
+    node.more = format!("[service.nova.driver.process]\nargv = [{:?}]\n", plain(&node));
+    node.is_wrong(&["driver.process", "not executable", "plain"]);
+    let mut node = Node::sound(None).await;
+    node.fields.insert("probe", format!("{{ command = [{:?}] }}", plain(&node)));
+    node.is_wrong(&["the probe", "not executable", "plain"]);
+    // A script whose interpreter is not there is executable, and does not start.
+    let mut node = Node::sound(None).await;
+    let script = node.room.path().join("hook");
+    std::fs::write(&script, "#! /no/such/interpreter -e\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    node.more = format!("[service.nova.driver.command]\nstop = [{script:?}]\nstart = [\"true\"]\n");
+    node.is_wrong(&["the stop hook", "/no/such/interpreter", "is not there"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn balancer_that_does_not_say_where_its_server_is_is_noted() {
+    let node = Node::sound(Some(String::new())).await;
+    assert!(node.is_sound().contains("level operator"), "{}", node.is_sound());
 }

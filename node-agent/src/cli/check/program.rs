@@ -1,8 +1,14 @@
 //! Whether the program of a hook can be run: tried as the system would, and not run.
 
+use crate::small;
 use rustix::fs::{Access, access};
-use std::io;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// How much of a script's first line the kernel reads, in bytes.
+const FIRST_LINE: u64 = 256;
 
 /// Why a program cannot be run; none = it can, or its name is known only with a release.
 pub fn cannot_run(program: &str) -> Option<String> {
@@ -22,8 +28,22 @@ fn why_not(path: &Path) -> Option<String> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Some("is not there".to_owned()),
         Err(e) => Some(format!("cannot be looked at ({e})")),
         Ok(found) if !found.is_file() => Some("is not a file".to_owned()),
-        Ok(_) => access(path, Access::EXEC_OK).err().map(|e| format!("is not executable ({e})")),
+        Ok(_) => match access(path, Access::EXEC_OK) {
+            Err(e) => Some(format!("is not executable ({e})")),
+            Ok(()) => interpreter(path).filter(|interpreter| !interpreter.is_file()).map(|interpreter| {
+                format!("names an interpreter that is not there ({})", interpreter.display())
+            }),
+        },
     }
+}
+
+/// The interpreter that a script names in its first line.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut head = Vec::new();
+    small::open(script).ok()?.take(FIRST_LINE).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let name = line.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
+    (!name.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(name)))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! rotation for it: whether the disable-file makes the health URL answer 503 is measured by each drain, before anything is
 //! stopped.
 
-use super::Findings;
 use super::program::cannot_run;
+use super::{Findings, other};
 use crate::config::Service;
 use crate::config::address::Url;
 use crate::config::fragment::Balancer;
@@ -18,11 +18,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 
 type Answer = Result<(StatusCode, Bytes), NoAnswer>;
 
 /// Looks at everything that the agent will ask of it.
-pub async fn look_at(node: &Node, service: &Service, findings: &mut Findings) {
+pub async fn look_at(node: &Node, config: &Path, service: &Service, findings: &mut Findings) {
     artifacts(service, findings);
     hooks(service, findings);
     let limit = service.timeout;
@@ -30,6 +31,10 @@ pub async fn look_at(node: &Node, service: &Service, findings: &mut Findings) {
         tokio::join!(fetch::get(&service.ready_url, limit), fetch::get(&service.health_url, limit));
     addresses(service, &ready, &health, findings);
     disable_file(node, service, &health, findings);
+    if let Some(whose) = other::whose(node, config, service) {
+        let path = service.disable_file.display();
+        findings.wrong(service, format!("disable_file {path} {whose}: give each instance its own"));
+    }
     version(service, ready.is_ok(), findings).await;
     status(node, service, ready.is_ok(), findings).await;
     for one in &service.balancers {
@@ -70,7 +75,18 @@ fn artifacts(service: &Service, findings: &mut Findings) {
 }
 
 fn hooks(service: &Service, findings: &mut Findings) {
-    let Some(Driver::Command(hooks)) = &service.driver else { return };
+    let hooks = match &service.driver {
+        Some(Driver::Command(hooks)) => hooks,
+        Some(Driver::Process(process)) => {
+            if let Some((program, why)) =
+                process.argv.first().and_then(|program| Some((program, cannot_run(program)?)))
+            {
+                findings.wrong(service, format!("driver.process: its program {why}: {program}"));
+            }
+            return;
+        }
+        None => return,
+    };
     let named = [
         ("stage", hooks.stage.as_ref()),
         ("stop", Some(&hooks.stop)),
@@ -133,7 +149,9 @@ fn address(
 /// A file that is there says whose it is, and whether the service looks at it.
 fn disable_file(node: &Node, service: &Service, health: &Answer, findings: &mut Findings) {
     let path = service.disable_file.display();
-    let Some(owner) = disable_file::owner(&service.disable_file) else { return };
+    let Some(owner) = disable_file::owner(&service.disable_file) else {
+        return out_by_another_file(service, health, findings);
+    };
     if let Some(other) = owner.filter(|other| *other != node.name) {
         let why =
             format!("disable_file {path} was put by the agent of {other}: it belongs to another instance");
@@ -151,7 +169,27 @@ fn disable_file(node: &Node, service: &Service, health: &Answer, findings: &mut 
     }
 }
 
+/// A health URL that says that a file disables it, while the file that is configured is not there.
+fn out_by_another_file(service: &Service, health: &Answer, findings: &mut Findings) {
+    if let Ok((StatusCode::SERVICE_UNAVAILABLE, body)) = health
+        && readiness::says_by_file(body)
+    {
+        let (url, path, words) = (&service.health_url, service.disable_file.display(), said::words(health));
+        findings.wrong(
+            service,
+            format!(
+                "health_url {url} answers {words}, and disable_file {path} is not there: the service looks at another file"
+            ),
+        );
+    }
+}
+
 async fn version(service: &Service, answers: bool, findings: &mut Findings) {
+    if let Probe::Command(argv) = &service.probe
+        && let Some((program, why)) = argv.first().and_then(|program| Some((program, cannot_run(program)?)))
+    {
+        return findings.wrong(service, format!("the probe {why}: {program}"));
+    }
     match probe::try_once(&service.probe, service.timeout).await {
         Ok(version) => findings.note(service, format!("runs at version {version}")),
         Err(NoVersion::Late) => findings.wrong(
@@ -202,7 +240,13 @@ async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Fi
 /// What the balancer calls this instance is this instance, as far as the balancer says where it is.
 fn server(service: &Service, balancer: &Balancer, word: &Word, findings: &mut Findings) {
     findings.note(service, format!("balancer {balancer} says {}", word.status));
-    let Some(at) = word.address.as_deref().and_then(|at| at.parse::<SocketAddr>().ok()) else { return };
+    let Some(at) = word.address.as_deref() else {
+        let unsaid = "does not say where its server is (HAProxy says it at `stats socket … level operator`): whether that is \
+                      this instance is not known";
+        return findings.note(service, format!("balancer {balancer} {unsaid}"));
+    };
+    // A socket's path is no other node's.
+    let Ok(at) = at.parse::<SocketAddr>() else { return };
     let name = &balancer.server;
     match balancer.address {
         Some(wanted) if wanted == at => {}
