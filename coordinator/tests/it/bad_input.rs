@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use std::path::Path;
 use tidegate_coordinator::grpc::client::{Trust, connect};
 use tidegate_proto::Key;
-use tidegate_proto::wire::v1::StartUpgradeRequest;
+use tidegate_proto::wire::v1::{PromoteReleaseRequest, StartUpgradeRequest};
 use tidegate_store::{Scope, Store};
 use tonic::Code;
 
@@ -294,4 +294,27 @@ async fn a_spec_that_no_command_has_read_before_is_refused_with_its_place() {
         assert_eq!((refused.code(), refused.message().contains(says)), (code, true), "{refused:?}");
     }
     assert_eq!(revision().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promotion_without_a_share_is_no_request_to_deploy() {
+    let house = House::open().await;
+    let token =
+        tidegate_coordinator::guard::Token::read(Path::new(&house.daemon.address("token_file"))).unwrap();
+    let connection =
+        connect(&house.daemon.address("advertise"), Some(token), &Trust::default()).await.unwrap();
+    for (fraction, deploy, says) in [("", false, "neither fraction nor deploy"), ("0.5", true, "both")] {
+        let asked = PromoteReleaseRequest {
+            revision: 3,
+            fraction: fraction.to_owned(),
+            deploy,
+            ..PromoteReleaseRequest::default()
+        };
+        let refused = connection.releases().promote_release(asked).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), refused.message().contains(says)),
+            (Code::InvalidArgument, true),
+            "{refused:?}"
+        );
+    }
 }

@@ -365,6 +365,43 @@ async fn a_canary_is_rising_judged_and_promoted() {
 }
 
 #[tokio::test]
+async fn rollback_to_a_collected_release_waits_for_its_image_or_is_forced() {
+    let (_embedded, coordinator, door) = door().await;
+    let hook = json!({ "hook": "an-image-hook", "nodes": ["n1"] });
+    let settings = json!({ "minimum_available": 1 });
+    assert_eq!(door.put("/streams/compute", &settings).await.status, StatusCode::OK);
+    for (revision, version) in [(1, 9057), (2, 9058)] {
+        door.create(version).await;
+        door.becomes(&coordinator, revision, "deployed").await;
+    }
+    door.becomes(&coordinator, 1, "deprecated").await;
+
+    let removing = json!({ "minimum_available": 1, "removal": &hook });
+    assert_eq!(door.put("/streams/compute", &removing).await.status, StatusCode::OK);
+    let refused = door.post("/rollback", &json!({ "revision": 1 })).await;
+    let message = refused.body["message"].as_str().unwrap_or_default();
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.body);
+    assert!(message.contains("no prewarm hook") && message.contains("--no-prewarm"), "{message}");
+
+    let warming = json!({ "minimum_available": 1, "removal": &hook, "prewarm": &hook });
+    assert_eq!(door.put("/streams/compute", &warming).await.status, StatusCode::OK);
+    let back = door.post("/rollback", &json!({ "revision": 1 })).await;
+    assert_eq!((&back.body["revision"], &back.body["status"]), (&json!(3), &json!("pending")));
+    assert_eq!(door.get("/deployed").await.body["revision"], 2);
+    let waits = door.get("/3/explain").await.body;
+    assert_eq!(waits[0]["reasons"][0]["kind"], "errand", "{waits:#}");
+    let promoted = door.post("/3/promote", &json!({ "deploy": true })).await;
+    assert_eq!(promoted.status, StatusCode::CONFLICT, "{}", promoted.body);
+
+    let forced = json!({ "revision": 1, "prewarm": false, "why": "an emergency" });
+    let forced = door.post("/rollback", &forced).await;
+    assert_eq!((&forced.body["revision"], &forced.body["status"]), (&json!(4), &json!("deployed")));
+    assert_eq!(forced.body["rollback_of"], 1);
+    door.becomes(&coordinator, 3, "deprecated").await;
+    coordinator.stop().await;
+}
+
+#[tokio::test]
 async fn every_operation_of_the_document_is_asked_and_answers_as_it_says() {
     let (_embedded, coordinator, door) = door().await;
     let settings = json!({ "approval": "required", "minimum_available": 1, "rollback_window": "1h" });

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use tidegate_planner::Reason;
+use tidegate_proto::ReleaseRevision;
 use tidegate_proto::wire::v1::{
     ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,
     ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
@@ -39,10 +40,15 @@ fn row(release: &view::Release) -> Vec<String> {
         release.created_at.clone(),
         show::or_dash(release.deployed_at.clone()),
         release.created_by.clone(),
-        show::or_dash(
-            release.rollback_of.map(|revision| format!("rollback of {revision}")).or(release.because.clone()),
-        ),
+        show::or_dash(because(release.rollback_of, release.because.as_deref())),
     ]
+}
+
+/// What a list says of a release beside its status.
+fn because(rollback_of: Option<ReleaseRevision>, because: Option<&str>) -> Option<String> {
+    let back = rollback_of.map(|revision| format!("rollback of {revision}"));
+    let words: Vec<String> = back.into_iter().chain(because.map(str::to_owned)).collect();
+    (!words.is_empty()).then(|| words.join(": "))
 }
 
 const HEADER: [&str; 8] = ["REVISION", "VERSION", "TAG", "STATUS", "CREATED", "DEPLOYED", "BY", "BECAUSE"];
@@ -301,4 +307,19 @@ pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
         show::line(format!("{needs}, which revision {} needs", below.revision))?;
     }
     Ok(Outcome::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_rollback_is_listed_with_what_its_hook_reported() {
+        let back = ReleaseRevision::new(1).ok();
+        let failed = because(back, Some("hook pull failed on n7: no space left"));
+        assert_eq!(failed.as_deref(), Some("rollback of 1: hook pull failed on n7: no space left"));
+        assert_eq!(because(back, None).as_deref(), Some("rollback of 1"));
+        assert_eq!(because(None, Some("it failed")).as_deref(), Some("it failed"));
+        assert_eq!(because(None, None), None);
+    }
 }
