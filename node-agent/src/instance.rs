@@ -294,7 +294,7 @@ impl Instance {
             Phase::Verifying => {
                 // Healthy and back: what is missing is time, and looks often enough to see a break.
                 let rise = self.service.rise_time();
-                let back = seen.rotation(&self.timers, rise) == Rotation::In;
+                let back = seen.rotation(&self.timers, &self.service) == Rotation::In;
                 let enough = self.journal.order.as_ref().map(|o| o.directive.health.min_healthy_time.into());
                 match self.timers.steady_for(seen.now, rise).filter(|_| back).zip(enough) {
                     Some((time, enough)) => {

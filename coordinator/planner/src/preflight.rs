@@ -155,13 +155,15 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         )));
     }
     let unasked = lacking(&|i| !i.asks_balancers());
+    let checks = service.instances().filter_map(|i| i.report.as_ref()?.abilities.settle).max();
     if !unasked.is_empty() {
         found.push(warning(format!(
             "no balancer can be asked on {unasked}: a drain there waits for the longer of drain.settle ({}) and the agent's \
-             check.interval × check.fall (6 s by default), and the instance is then stopped. A balancer whose checks take \
-             longer to see it, such as 4 s × 3, still sends requests: make drain.settle longer than that, or name the \
-             balancers in the agent's configuration",
-            spec.drain.settle
+             check.interval × check.fall ({}), and the instance is then stopped. A balancer whose checks take longer to see \
+             it, such as 4 s × 3, still sends requests: make drain.settle longer than that, or name the balancers in the \
+             agent's configuration",
+            spec.drain.settle,
+            checks.map_or_else(|| "6 s by default".to_owned(), |longest| longest.to_string())
         )));
     }
     match former_release(service, spec.from) {

@@ -281,6 +281,7 @@ fn report(n: usize, version: i64) -> Report {
             replace: Some("process".into()),
             drain: Some("settle".into()),
             artifacts: vec![self::release(1).tag, self::release(2).tag],
+            settle: None,
             ready_by_health: false,
         },
         in_flight: None,

@@ -84,6 +84,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
             replace: Some("process".into()),
             drain: Some("haproxy".into()),
             artifacts: vec![release(1).tag, release(2).tag],
+            settle: None,
             ready_by_health: false,
         },
         in_flight: None,

@@ -57,7 +57,7 @@ pub fn read(journal: &Journal, seen: &Seen) -> Reading {
 /// The phase that an instance goes into with a newer order.
 pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &Seen, timers: &Timers) -> Phase {
     let runs = !seen.nothing_runs(&journal.phase);
-    let back = seen.rotation(timers, service.rise_time()) == Rotation::In;
+    let back = seen.rotation(timers, service) == Rotation::In;
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
         // From here on there is no way back before it has ended.

@@ -273,7 +273,7 @@ impl Place<'_> {
         let health = self.directive().map(|d| d.health.clone());
         let enough = health.as_ref().map_or(Duration::ZERO, |h| h.min_healthy_time.into());
         let rise = self.service.rise_time();
-        let back = self.seen.rotation(self.timers, rise) == Rotation::In;
+        let back = self.seen.rotation(self.timers, self.service) == Rotation::In;
         let steady = match mutant::is("flapping-health-is-verified") {
             true => healthy,
             false => self.timers.steady_for(self.seen.now, rise),

@@ -1,6 +1,7 @@
 //! What was seen in one look at an instance, as plain values.
 
 use super::phase::Phase;
+use crate::config::Service;
 use crate::journal::{Known, Order};
 use crate::report::said::printable;
 use std::time::Instant;
@@ -218,12 +219,21 @@ impl Seen {
         self.alive == Alive::Yes || counted || sessions
     }
 
+    /// Whether balancers know that it refuses: they were asked, or their checks had time to see it; or nobody is there to
+    /// answer what they send.
+    fn was_noticed(&self, timers: &super::timers::Timers, service: &Service) -> bool {
+        let nobody = self.alive == Alive::No || self.url == Url::Nobody;
+        let long = timers.unavailable_for(self.now).is_some_and(|time| time >= service.fall_time());
+        nobody || long || !service.balancers.is_empty()
+    }
+
     /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.
-    pub fn rotation(&self, timers: &super::timers::Timers, rise: std::time::Duration) -> Rotation {
+    pub fn rotation(&self, timers: &super::timers::Timers, service: &Service) -> Rotation {
+        let rise = service.rise_time();
         match (self.file, self.url) {
             (DisableFile::Foreign, _) => Rotation::Maintenance,
             (DisableFile::Own, Url::Good) => Rotation::Leaving,
-            (DisableFile::Own, _) if timers.is_out() => Rotation::Out,
+            (DisableFile::Own, _) if timers.is_out() && self.was_noticed(timers, service) => Rotation::Out,
             (DisableFile::Own, _) => Rotation::Leaving,
             (DisableFile::Absent, Url::Good) if timers.is_in(self.now, rise) => Rotation::In,
             (DisableFile::Absent, Url::Good) => Rotation::Returning,

@@ -7,9 +7,10 @@ use crate::directive::timers::Timers;
 use crate::journal::Journal;
 use crate::report::readiness;
 use std::collections::BTreeMap;
-use tidegate_proto::ReleaseTag;
+use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Abilities, Identity, Report};
+use tidegate_proto::{ReleaseTag, Span};
 
 /// What the agent says of the service now.
 pub fn compose(
@@ -38,7 +39,7 @@ pub fn compose(
         release: release.and_then(|a| a.release.clone()),
         admission: journal.admission(),
         health: seen.health,
-        rotation: seen.rotation(timers, service.rise_time()),
+        rotation: seen.rotation(timers, service),
         step: journal.phase.step(replacing),
         generation: journal.generation(),
         window: journal.window_revision(),
@@ -61,6 +62,11 @@ fn abilities(service: &Service) -> Abilities {
         replace: service.driver.as_ref().map(|driver| driver.word().into()),
         drain: Some(drain.into()),
         artifacts: service.artifacts.keys().cloned().collect(),
+        settle: service.balancers.is_empty().then(|| span(service.fall_time())),
         ready_by_health: readiness::is_judged_by_health_url(service),
     }
+}
+
+fn span(time: Duration) -> Span {
+    Span::from_millis(time.as_millis().try_into().unwrap_or(u64::MAX))
 }

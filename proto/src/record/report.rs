@@ -3,7 +3,7 @@
 
 use super::Body;
 use super::reconciliation::Obeyed;
-use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, TermId};
+use crate::{Digest, Generation, ReleaseTag, Revision, ServiceVersion, Span, TermId};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
@@ -270,6 +270,10 @@ pub struct Abilities {
     /// The releases that this agent knows an artifact for.
     #[serde(default)]
     pub artifacts: Vec<ReleaseTag>,
+    /// How long it waits at least after the health URL refuses, where no balancer is asked: check.interval × check.fall.
+    /// Absent = balancers are asked, or an older agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle: Option<Span>,
     /// Its readiness URL is its health URL, which answers 503 while the disable-file is there: readiness is not known
     /// before the instance is shown. Absent = they differ, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -7,6 +7,9 @@ use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 /// The longest text of an agent in a cause, in characters.
 const LONGEST: usize = 120;
 
+/// How many balancers a cause names.
+const HELD: usize = 2;
+
 /// The same of the last answers: of the probe and two addresses.
 const LONGEST_ANSWERS: usize = 360;
 
@@ -22,14 +25,16 @@ impl Instance {
             () if self.maintained => "node cordoned".to_owned(),
             () if report.rotation == Rotation::Maintenance => "a person's disable-file".to_owned(),
             () => troubled(report).unwrap_or_else(|| {
-                let word = self.ordered().unwrap_or_else(|| observed(report, self.known()));
+                let word = self.word(report);
                 let held = report.balancers.iter().filter(|heard| heard.is_by_hand());
-                let held: String = held.map(|heard| short(&format!("; {heard}"))).collect();
+                // Without its sessions: this text is stored, and they change all the time.
+                let held = held.map(|heard| short(&format!("; {}: {}", heard.balancer, heard.status)));
+                let held: String = held.take(HELD).collect();
                 let unreachable = report.balancer_unreachable.as_ref();
                 let more = unreachable.map(|why| short(&format!("; a balancer could not be asked: {why}")));
                 let answers =
                     report.answers.as_ref().map(|said| within(LONGEST_ANSWERS, &format!("; {said}")));
-                [word.to_owned(), held, more.unwrap_or_default(), answers.unwrap_or_default()].concat()
+                [word, held, more.unwrap_or_default(), answers.unwrap_or_default()].concat()
             }),
         })
     }
@@ -37,6 +42,26 @@ impl Instance {
     /// Whether its agent says what it answers, because it has not been well for some seconds.
     pub fn tells_answers(&self) -> bool {
         self.report.as_ref().is_some_and(|report| report.answers.is_some())
+    }
+
+    /// What it does, or what is done with it.
+    fn word(&self, report: &Report) -> String {
+        let settled = self.settled().filter(|_| report.rotation == Rotation::Out);
+        match (self.ordered(), settled) {
+            (Some(word), Some(settled)) if self.is_drained() => format!("{word} ({settled})"),
+            (Some(word), _) => word.to_owned(),
+            (None, Some(settled)) => settled,
+            (None, None) => observed(report, self.known()).to_owned(),
+        }
+    }
+
+    /// How it left rotation where no balancer is asked: by time alone.
+    pub fn settled(&self) -> Option<String> {
+        let abilities = &self.report.as_ref().filter(|report| !report.abilities.asks_balancers())?.abilities;
+        let asked = self.directive.as_ref().map(|directive| directive.drain.settle);
+        let length = asked.max(abilities.settle);
+        let settled = length.map_or_else(|| "settled".to_owned(), |length| format!("settled for {length}"));
+        Some(format!("{settled}; no balancer was asked"))
     }
 
     /// What an order does with it.
@@ -66,8 +91,7 @@ fn observed(report: &Report, known: Known) -> &'static str {
         (Step::Stopped | Step::Starting, _) => "service not running",
         (Step::Replacing, _) => "being replaced",
         (Step::Verifying, _) if report.health != Health::Unhealthy => "being verified",
-        (_, Rotation::Out) if report.abilities.asks_balancers() => "out of rotation",
-        (_, Rotation::Out) => "its health URL refuses (no balancer is asked)",
+        (_, Rotation::Out) => "out of rotation",
         (_, Rotation::Leaving) => "leaving rotation",
         _ if report.health == Health::Unhealthy => "unhealthy: readiness URL fails",
         _ if report.health == Health::Unknown => "health unknown",

@@ -5,10 +5,10 @@ use serde_json::{Value as Json, json};
 use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::preflight::{self, Finding};
-use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::report::{Heard, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{NodeId, Value};
+use tidegate_proto::{NodeId, Span, Value};
 
 fn asker() -> Asker {
     Asker { who: "op".into(), why: "seen".into(), accepts: Default::default() }
@@ -88,6 +88,42 @@ fn unreachable_balancer_that_holds_the_roll_is_named_and_fails_it() {
     );
     assert!(says(&at_rest, &named), "{:?}", at_rest.waiting);
     assert!(matches!(after_the_deadline(&mut world), Phase::RollingBack { .. }));
+}
+
+fn heard(status: &str, sessions: Option<u32>, n: usize) -> Heard {
+    Heard { balancer: format!("pantry/n{n} at unix:/run/b.sock"), status: status.to_owned(), sessions }
+}
+
+#[test]
+fn cause_names_maintenance_at_the_balancer_and_no_count() {
+    let cause = |sessions| {
+        let (_, n, at_rest) = held_up_by(|world, n| {
+            let report = &mut world.agents.get_mut(n).unwrap().report;
+            report.rotation = Rotation::Returning;
+            report.balancers = vec![heard("MAINT", Some(sessions), 1)];
+            world.publish(n);
+        });
+        let waiting: Vec<_> = at_rest.waiting[&upgrade_id()].iter().map(ToString::to_string).collect();
+        (n, waiting)
+    };
+    let (n, waiting) = cause(4);
+    let named = format!(
+        "{n} (not every balancer is known to send it requests; pantry/n1 at unix:/run/b.sock: MAINT)"
+    );
+    assert!(waiting.iter().any(|text| text.contains(&named)), "{waiting:?}");
+    assert_eq!(cause(5).1, waiting, "what is stored would change with each session");
+}
+
+#[test]
+fn cause_of_many_balancers_in_maintenance_stays_short() {
+    let (_, _, at_rest) = held_up_by(|world, n| {
+        let report = &mut world.agents.get_mut(n).unwrap().report;
+        report.rotation = Rotation::Returning;
+        report.balancers = (0..500).map(|n| heard("MAINT", None, n)).collect();
+        world.publish(n);
+    });
+    let longest = at_rest.waiting[&upgrade_id()].iter().map(|reason| reason.to_string().len()).max();
+    assert!(longest < Some(1000), "{longest:?}");
 }
 
 #[test]
@@ -223,4 +259,44 @@ fn drain_by_time_alone_is_warned_of_and_not_called_out_of_rotation() {
     };
     assert_eq!(run(true), (true, false));
     assert_eq!(run(false), (false, true));
+}
+
+/// What is said of an instance that left by time alone: for how long, and that nobody was asked.
+#[test]
+fn wait_by_time_is_named_with_its_length() {
+    let mut world = World::at_version_1(3);
+    world.agents.values_mut().for_each(|agent| {
+        agent.report.abilities.drain = Some("settle".into());
+        agent.report.abilities.settle = Some(Span::from_secs(12));
+    });
+    (0..3).for_each(|n| world.publish(&node(n)));
+    let found = preview(&world, json!({"drain": {"settle": "5s"}}));
+    let warned = found.iter().find(|finding| finding.what.contains("no balancer can be asked on")).unwrap();
+    for word in ["12s", "drain.settle (5s)", "check.interval × check.fall (12s)"] {
+        assert!(warned.what.contains(word), "{word} is not in {}", warned.what);
+    }
+    world.start(spec(json!({"drain": {"settle": "5s"}}))).unwrap();
+    let out = |world: &World| {
+        let fleet = world.store.fleet();
+        let each: Vec<_> =
+            fleet.service(&service()).unwrap().instances().filter_map(|i| i.why_out()).collect();
+        each
+    };
+    world.until("one is drained", |world| {
+        world.agents.values().any(|agent| matches!(agent.report.step, Step::Drained { .. }))
+    });
+    let settled = "settled for 12s; no balancer was asked";
+    assert!(out(&world).iter().any(|why| why == &format!("drained ({settled})")), "{:?}", out(&world));
+    world.run();
+    let history = world.store.keys.values().filter_map(|(value, ..)| match value {
+        Value::Event(event) => Some(event.body.because.clone()),
+        _ => None,
+    });
+    let history: Vec<_> = history.collect();
+    assert!(history.iter().any(|because| because.contains(settled)), "{history:?}");
+    // One that was out before any order of the upgrade.
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.rotation = Rotation::Out;
+    world.publish(&node(1));
+    assert_eq!(out(&world), [settled]);
 }

@@ -215,3 +215,31 @@ fn drain_that_changes_nothing_pauses_before_any_stop_and_blames_no_version() {
     world.run();
     assert_eq!(world.versions(), [2, 2, 2]);
 }
+
+#[test]
+fn genuine_failure_beside_a_drain_that_changes_nothing_still_counts() {
+    let mut world = World::at_version_1(6);
+    let all = json!({"strategy": {"rolling": {"batch": 4}}, "min_in_service": 2, "max_unavailable": 4,
+        "failures": {"tolerate": 0, "then": "rollback"}});
+    // Of any four of the six, one at least is of each kind; they fail at the same time.
+    for (n, agent) in world.agents.values_mut().enumerate() {
+        (agent.heedless, agent.undrainable) = (n % 2 == 0, n % 2 == 1);
+    }
+    world.start(spec(all)).unwrap();
+    world.run();
+    assert!(world.upgrade().unwrap().paused.is_some(), "{:?}", world.phase());
+    let heedless: Vec<NodeId> =
+        world.agents.iter().filter(|(_, agent)| agent.heedless).map(|(node, _)| node.clone()).collect();
+    for (node, failure, counts) in world.failures() {
+        assert!(heedless.contains(&node) && !counts, "{node}: {failure:?} was excused with the others");
+    }
+    // Once it goes on, the failures that blame what runs are weighed.
+    world.resume();
+    world.run();
+    assert!(world.failures().iter().any(|(node, ..)| !heedless.contains(node)), "{:?}", world.failures());
+    assert!(
+        matches!(world.phase(), Phase::RolledBack { .. } | Phase::RollingBack { .. }),
+        "{:?}",
+        world.phase()
+    );
+}

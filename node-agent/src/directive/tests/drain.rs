@@ -6,7 +6,7 @@ use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
 use super::story::{Story, order, replace};
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
-use tidegate_proto::record::report::NOT_LEFT;
+use tidegate_proto::record::report::{NOT_LEFT, Rotation};
 
 #[test]
 fn a_drain_waits_for_each_part_of_its_evidence() {
@@ -217,4 +217,19 @@ fn declared_stop_replaces_the_count_and_nothing_else() {
     story.journal.order.as_mut().unwrap().directive.declared_stopped = true;
     story.seen.wanted = story.journal.order.clone();
     assert_eq!(story.act(), Act::Stop);
+}
+
+#[test]
+fn instance_without_a_balancer_is_out_only_after_its_settle_time() {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain)).hidden();
+    let rotation = |story: &Story| story.seen.rotation(&story.timers, &story.service);
+    story.pass(5);
+    assert_eq!(rotation(&story), Rotation::Leaving, "checks of balancers had no time to see it");
+    story.pass(1);
+    assert_eq!(rotation(&story), Rotation::Out);
+    // What runs no more answers nobody, whatever balancers have seen.
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain)).hidden().gone();
+    assert_eq!(rotation(&story), Rotation::Out);
 }

@@ -39,9 +39,10 @@ pub(super) fn record(draft: &mut Draft<'_>, under_way: &UnderWay<'_>, on: Failed
     if fresh.is_empty() {
         return false;
     }
-    let stays = fresh.iter().find(|(instance, _)| instance.has_not_left()).cloned();
-    if let (Failed::In(_), Some(stays)) = (on, stays) {
-        not_left(draft, fresh, stays, on);
+    let stays: Vec<_> = fresh.iter().filter(|(instance, _)| instance.has_not_left()).cloned().collect();
+    if let (Failed::In(_), Some(first)) = (on, stays.first().cloned()) {
+        // What else failed is written down, and weighed, once it goes on.
+        not_left(draft, stays, first, on);
         return true;
     }
     if let (Failed::In(_), Some(service)) = (on, draft.service()) {
@@ -72,7 +73,7 @@ fn waves_of(draft: &Draft<'_>, found: &[(&Instance, String)], on: Failed) -> Vec
 /// failure of the new version, and the next drain would fail alike. A pause, and a person.
 fn not_left(
     draft: &mut Draft<'_>,
-    fresh: Vec<(&Instance, String)>,
+    stays: Vec<(&Instance, String)>,
     (instance, reason): (&Instance, String),
     on: Failed,
 ) {
@@ -83,8 +84,8 @@ fn not_left(
          --why …` and `tidegate upgrade resume {id}`"
     );
     let pause = Pause { who: "coordinator".to_owned(), why, at: draft.moment.wall };
-    let waves = waves_of(draft, &fresh, on);
-    write(draft, fresh, waves, true, move |body: &mut Upgrade| body.paused = Some(pause), false);
+    let waves = waves_of(draft, &stays, on);
+    write(draft, stays, waves, true, move |body: &mut Upgrade| body.paused = Some(pause), false);
 }
 
 /// How many failures are written down in one commit, at most.

@@ -134,12 +134,10 @@ pub(super) fn walk<'a>(
         "it could not be drained, or capacity no longer holds",
     );
     if !draft.has_commits() {
-        let asked = under_way.replace.iter().all(|order| order.instance.asks_balancers());
-        let because = match asked {
-            true => "it is out of rotation, and capacity still holds",
-            false => "its drain has ended (by time where no balancer is asked), and capacity still holds",
-        };
-        draft.order_out(&under_way.replace, &walk.releases, "replace", because);
+        let settled = under_way.replace.iter().find_map(|order| order.instance.settled());
+        let because = settled.unwrap_or_else(|| "it is out of rotation".to_owned());
+        let because = format!("{because}, and capacity still holds");
+        draft.order_out(&under_way.replace, &walk.releases, "replace", &because);
     }
     if !draft.has_commits() {
         if under_way.moving() > 0 {

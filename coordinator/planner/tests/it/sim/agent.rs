@@ -72,6 +72,7 @@ impl World {
                 replace: Some("process".into()),
                 drain: Some("haproxy".into()),
                 artifacts: [1, 2, 3].map(|version| super::release(version).tag).into(),
+                settle: None,
                 ready_by_health: false,
             },
             in_flight: None,
