@@ -176,3 +176,21 @@ fn health(health: Health) -> &'static str {
 pub fn short(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn service_that_served_and_answers_no_more_is_not_shown_as_serving() {
+        let step_of = |rotation: &str, health: &str| {
+            let identity = json!({"nonce": "n", "boot": "b"});
+            let report = json!({"identity": identity, "step": {"name": "serving"}, "rotation": rotation, "health": health});
+            step(&serde_json::from_value(report).unwrap())
+        };
+        assert_eq!(step_of("in", "healthy"), "serving");
+        assert_eq!(step_of("in", "unhealthy"), "serving", "its health URL answers 200");
+        assert_eq!(step_of("unknown", "unhealthy"), "not-answering");
+    }
+}

@@ -6,6 +6,8 @@ use crate::world::store::{directive, node, release, service, version};
 use crate::world::{World, wait_for};
 use etcd_client::{GetOptions, Permission};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tidegate_agent::admit::{Candidate, NotAdmitted, admit};
 use tidegate_proto::record::Record;
@@ -17,8 +19,12 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, Value};
 use tidegate_store::CommitError;
 
-/// How often the window is moved.
+/// How often the window is moved at least.
 const MOVES: u32 = 150;
+
+/// How many admissions, and how many refusals, show that there was a race; and the most moves that it may take.
+const ENOUGH: u32 = 10;
+const MOST: u32 = 10_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_hold() {
@@ -26,10 +32,12 @@ async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_ho
     let etcd = Etcd::start(&mut world).await;
     world.store.set_window(1, 1).await;
     let store = world.store.store.clone();
+    let counts = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+    let counted = Arc::clone(&counts);
     let asking = tokio::spawn(async move {
         let instance = InstanceId::new(service(), node());
         let (labels, identity) = (BTreeMap::new(), Identity { nonce: "n".into(), boot: "b".into() });
-        let (mut admitted, mut refused) = (Vec::new(), 0);
+        let mut admitted = Vec::new();
         for number in [1, 2].into_iter().cycle() {
             let candidate = Candidate {
                 instance: &instance,
@@ -40,16 +48,20 @@ async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_ho
                 known: Revision::ABSENT,
             };
             match admit(&store, &candidate).await {
-                Ok(revision) => admitted.push((revision, number)),
+                Ok(revision) => {
+                    counted[0].fetch_add(1, Ordering::Relaxed);
+                    admitted.push((revision, number));
+                }
                 Err(NotAdmitted::Refused(refusal)) if refusal.reason.contains("u-last") => break,
-                Err(NotAdmitted::Refused(_)) => refused += 1,
+                Err(NotAdmitted::Refused(_)) => drop(counted[1].fetch_add(1, Ordering::Relaxed)),
                 Err(NotAdmitted::Commit(CommitError::Conflict { .. })) => {}
                 Err(other) => panic!("{other:?}"),
             }
         }
-        (admitted, refused)
+        admitted
     });
-    for turn in 0..MOVES {
+    let raced = || counts.iter().all(|count| count.load(Ordering::Relaxed) > ENOUGH);
+    for turn in (0..MOST).take_while(|turn| *turn < MOVES || !raced()) {
         let only = 1 + i64::from(turn % 2);
         world.store.set_window(only, only).await;
     }
@@ -60,9 +72,8 @@ async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_ho
         contracted: None,
     };
     world.store.put(tidegate_proto::Key::Window(service()), nobody).await;
-    let (admitted, refused) = asking.await.unwrap();
-    println!("{} admitted, {refused} refused, {MOVES} moves", admitted.len());
-    assert!(admitted.len() > 10 && refused > 10, "there was no race");
+    let admitted = asking.await.unwrap();
+    assert!(raced(), "there was no race: {counts:?} admitted and refused");
     let url = format!("http://{}", etcd.address());
     let mut client = etcd_client::Client::connect([url], None).await.unwrap().kv_client();
     for (revision, number) in admitted {
