@@ -2,6 +2,7 @@
 //! service here never heard of Tidegate.
 
 use crate::refuse::{run, words};
+use crate::world::store::TestStore;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 /// A node with a service that answers as it is told, and a balancer that calls it n1.
 struct Node {
     room: TempDir,
+    store: TestStore,
     port: u16,
     /// What the configuration says, by field.
     fields: BTreeMap<&'static str, String>,
@@ -48,7 +50,7 @@ impl Node {
             ("disable_file", format!("{:?}", room.path().join("disable"))),
         ]);
         let driver = "[service.nova.driver.command]\nstop = [\"true\"]\nstart = [\"true\"]\n";
-        Self { room, port, fields, more: driver.to_owned() }
+        Self { room, store: TestStore::start().await, port, fields, more: driver.to_owned() }
     }
 
     fn url(&self, path: &str) -> String {
@@ -63,10 +65,10 @@ impl Node {
     }
 
     fn config(&self) -> PathBuf {
-        let room = self.room.path().display();
+        let (room, store) = (self.room.path().display(), self.store.address);
         let mut text = format!(
             "node = \"n1\"\nstate_dir = \"{room}/state\"\nruntime_dir = \"{room}/run\"\n\
-             [store]\nendpoints = [\"http://127.0.0.1:1\"]\n[service.nova]\n"
+             [store]\nendpoints = [\"http://{store}\"]\n[service.nova]\n"
         );
         for (field, value) in &self.fields {
             text += &format!("{field} = {value}\n");
