@@ -50,7 +50,7 @@ impl Args {
 async fn until_told(settings: Settings) -> anyhow::Result<()> {
     let cancel = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    // A file size limit is told by the write that exceeds it; the signal alone would end the process.
+    // The write that exceeds a file size limit returns an error; the signal alone would end the process.
     let _limit = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let told = cancel.clone();
     tokio::spawn(async move {

@@ -79,7 +79,7 @@ impl From<Status> for Failure {
         let code = match status.code() {
             Code::InvalidArgument | Code::ResourceExhausted | Code::NotFound | Code::Unauthenticated => 2,
             Code::FailedPrecondition | Code::PermissionDenied => 3,
-            // A connection that breaks in mid-call is told as any of these. A coordinator itself says only the first two: it
+            // A connection that breaks during a call is reported as any of these. A coordinator itself says only the first two: it
             // cannot do it now, or the outcome is not known.
             Code::Unavailable | Code::Unknown | Code::Cancelled | Code::DeadlineExceeded | Code::Internal => {
                 4

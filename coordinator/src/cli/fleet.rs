@@ -219,16 +219,20 @@ fn show_page(page: &mut Vec<Vec<String>>, first: &mut bool) -> Result<(), Failur
     if std::mem::take(first) { shown.print() } else { shown.without_header().print() }
 }
 
-/// The word of a balancer that was told by hand, such as MAINT.
+/// The status that an operator gave the instance at a balancer, such as MAINT.
 fn by_hand(instance: &Instance) -> Option<&str> {
-    let words = instance.balancers.iter().filter_map(|said| Some(said.rsplit_once(": ")?.1));
-    words.into_iter().find(|word| ["MAINT", "DRAIN", "NOLB"].iter().any(|by| word.starts_with(by)))
+    let by_hand = instance.balancers.iter().find(|balancer| balancer.by_hand)?;
+    Some(&by_hand.status)
 }
 
 /// What an instance still works on, and what balancers say of it, where there is anything to say.
 pub fn under_way(instance: &Instance) -> Option<String> {
     let counted = instance.in_flight.map(|count| format!("{count} requests in flight"));
-    let said: Vec<String> = counted.into_iter().chain(instance.balancers.iter().cloned()).collect();
+    let balancers = instance.balancers.iter().map(|balancer| {
+        let sessions = balancer.sessions.map_or_else(String::new, |count| format!(", {count} sessions"));
+        format!("{}: {}{sessions}", balancer.balancer, balancer.status)
+    });
+    let said: Vec<String> = counted.into_iter().chain(balancers).collect();
     (!said.is_empty()).then(|| format!("{}/{}: {}", instance.service, instance.node, said.join("; ")))
 }
 

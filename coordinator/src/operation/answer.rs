@@ -4,7 +4,7 @@ use tidegate_planner::fleet::Known;
 use tidegate_planner::{Fleet, Instance, Sample, ServiceFleet, Stored};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::key::Key;
-use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::record::report::{Health, Heard, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1;
 
@@ -119,14 +119,20 @@ pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
         admitted: instance.inventory.as_ref().map(|inventory| inventory.version.get()),
         labels: instance.inventory.as_ref().map(|inventory| inventory.labels.clone()).unwrap_or_default(),
         in_flight: report.and_then(|report| report.in_flight),
-        balancers: report
-            .into_iter()
-            .flat_map(|report| report.balancers.iter().map(ToString::to_string))
-            .collect(),
+        balancers: report.into_iter().flat_map(|report| report.balancers.iter().map(balancer)).collect(),
         decommissioned: instance.is_decommissioned(),
         quarantined: instance.contradicts.then(|| {
             "its agent contradicts the store: `tidegate fleet reconcile` shows what it claims".to_owned()
         }),
+    }
+}
+
+fn balancer(heard: &Heard) -> v1::BalancerStatus {
+    v1::BalancerStatus {
+        balancer: heard.balancer.clone(),
+        status: heard.status.clone(),
+        sessions: heard.sessions,
+        by_hand: heard.is_by_hand(),
     }
 }
 

@@ -163,7 +163,11 @@ async fn an_upgrade_is_driven_from_the_command_line() {
     let needs = daemon.ask(&["upgrade", "wait", "u1", "--for", "approval", "--timeout", "60s"]);
     assert_eq!((needs.code, needs.out.contains("tidegate upgrade approve u1 roll")), (0, true), "{needs:?}");
     let late = daemon.ask(&["upgrade", "wait", "u1", "--timeout", "300ms"]);
-    assert_eq!((late.code, late.err.contains("not within 300ms: it is over")), (1, true), "{late:?}");
+    assert_eq!(
+        (late.code, late.err.contains("gave up after 300ms of waiting until it is over")),
+        (1, true),
+        "{late:?}"
+    );
     let wrong = daemon.ask(&["upgrade", "approve", "u1", "remove"]);
     assert_eq!((wrong.code, wrong.err.contains("approval of roll")), (3, true), "{wrong:?}");
     let wrong = daemon.ask(&["upgrade", "approve", "u1", "lunch"]);

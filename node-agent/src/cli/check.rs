@@ -9,7 +9,7 @@ use crate::config::settings::{MetadataGroup, Node};
 use crate::drain::disable_file::Hand;
 use crate::durable::Made;
 use crate::place::others_who_write;
-use program::cannot_run;
+use program::cannot_begin;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -51,9 +51,8 @@ pub async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode> {
         documents(group, &mut findings);
     }
     for (name, hook) in &node.hooks {
-        let program = hook.argv.first();
-        if let Some((program, why)) = program.and_then(|program| Some((program, cannot_run(program)?))) {
-            findings.blocking.push(format!("hook {name}: its program {why}: {program}"));
+        if let Some(why) = cannot_begin(&hook.argv) {
+            findings.blocking.push(format!("hook {name}: its program {why}"));
         }
     }
     findings.notes.extend(open_to_others(node));
@@ -146,9 +145,8 @@ fn documents(group: &MetadataGroup, findings: &mut Findings) {
     } else if let Err(why) = writable(directory) {
         findings.blocking.push(format!("metadata {name}: {file}: {why}"));
     }
-    let program = group.hook.as_ref().and_then(|argv| argv.first());
-    if let Some((program, why)) = program.and_then(|program| Some((program, cannot_run(program)?))) {
-        findings.blocking.push(format!("metadata {name}: the hook {why}: {program}"));
+    if let Some(why) = group.hook.as_deref().and_then(cannot_begin) {
+        findings.blocking.push(format!("metadata {name}: the hook {why}"));
     }
 }
 

@@ -59,7 +59,8 @@ pub fn holder(stream: &Stream, tag: &ReleaseTag) -> Option<Holder> {
 }
 
 /// Whether the image of a tag is known to be there: a release with the tag is in use, or was and is kept. One that waits
-/// may not have been warmed up yet, one in error may be so for want of its image, and what is told to run is hearsay.
+/// may not have been warmed up yet, one in error may have failed because its image is missing, and the count of running
+/// computes is reported by others and proves nothing.
 pub fn is_there(stream: &Stream, tag: &ReleaseTag) -> bool {
     let in_use = |release: &ComputeRelease| match release.status {
         ReleaseStatus::Canary | ReleaseStatus::Deployed => true,

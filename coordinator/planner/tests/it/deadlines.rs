@@ -261,7 +261,7 @@ fn drain_by_time_alone_is_warned_of_and_not_called_out_of_rotation() {
     assert_eq!(run(false), (false, true));
 }
 
-/// What is said of an instance that left by time alone: for how long, and that nobody was asked.
+/// The text about an instance that waited for its settle time alone: how long that is, and that no balancer was asked.
 #[test]
 fn wait_by_time_is_named_with_its_length() {
     let mut world = World::at_version_1(3);

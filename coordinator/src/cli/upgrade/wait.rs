@@ -29,7 +29,9 @@ const SETTLED: Duration = Duration::from_secs(1);
 pub async fn wait(reach: &Reach, id: String, what: For, limit: Option<Span>) -> Result<Outcome, Failure> {
     let waits = until(reach, &id, what);
     let Some(limit) = limit else { return waits.await };
-    let late = || format!("upgrade {id}: not within {limit}: {}; it goes on", words(what));
+    let late = || {
+        format!("upgrade {id}: gave up after {limit} of waiting until {}; the upgrade goes on", words(what))
+    };
     tokio::time::timeout(limit.into(), waits).await.unwrap_or_else(|_| Err(Failure::failed(late())))
 }
 

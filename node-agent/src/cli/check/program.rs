@@ -10,8 +10,14 @@ use std::path::{Path, PathBuf};
 /// How much of a script's first line the kernel reads, in bytes.
 const FIRST_LINE: u64 = 256;
 
+/// Why the program of a command cannot be run, with its name.
+pub fn cannot_begin(argv: &[String]) -> Option<String> {
+    let program = argv.first()?;
+    cannot_run(program).map(|why| format!("{why}: {program}"))
+}
+
 /// Why a program cannot be run; none = it can, or its name is known only with a release.
-pub fn cannot_run(program: &str) -> Option<String> {
+fn cannot_run(program: &str) -> Option<String> {
     if program.contains('{') {
         return None;
     }

@@ -2,7 +2,7 @@
 //! rotation for it: whether the disable-file makes the health URL answer 503 is measured by each drain, before anything is
 //! stopped.
 
-use super::program::cannot_run;
+use super::program::cannot_begin;
 use super::{Findings, other};
 use crate::config::Service;
 use crate::config::address::Url;
@@ -78,10 +78,8 @@ fn hooks(service: &Service, findings: &mut Findings) {
     let hooks = match &service.driver {
         Some(Driver::Command(hooks)) => hooks,
         Some(Driver::Process(process)) => {
-            if let Some((program, why)) =
-                process.argv.first().and_then(|program| Some((program, cannot_run(program)?)))
-            {
-                findings.wrong(service, format!("driver.process: its program {why}: {program}"));
+            if let Some(why) = cannot_begin(&process.argv) {
+                findings.wrong(service, format!("driver.process: its program {why}"));
             }
             return;
         }
@@ -95,9 +93,8 @@ fn hooks(service: &Service, findings: &mut Findings) {
         ("status", hooks.status.as_ref()),
     ];
     for (hook, argv) in named {
-        let Some(program) = argv.and_then(|argv| argv.first()) else { continue };
-        if let Some(why) = cannot_run(program) {
-            findings.wrong(service, format!("the {hook} hook {why}: {program}"));
+        if let Some(why) = argv.and_then(|argv| cannot_begin(argv)) {
+            findings.wrong(service, format!("the {hook} hook {why}"));
         }
     }
 }
@@ -186,9 +183,9 @@ fn out_by_another_file(service: &Service, health: &Answer, findings: &mut Findin
 
 async fn version(service: &Service, answers: bool, findings: &mut Findings) {
     if let Probe::Command(argv) = &service.probe
-        && let Some((program, why)) = argv.first().and_then(|program| Some((program, cannot_run(program)?)))
+        && let Some(why) = cannot_begin(argv)
     {
-        return findings.wrong(service, format!("the probe {why}: {program}"));
+        return findings.wrong(service, format!("the probe {why}"));
     }
     match probe::try_once(&service.probe, service.timeout).await {
         Ok(version) => findings.note(service, format!("runs at version {version}")),

@@ -114,7 +114,7 @@ pub fn create(
     Ok(granted(change, asker, Some(revision), String::new(), to))
 }
 
-/// A release makes no stream but the default one: a name that was mistyped would get a stream of its own, which nobody
+/// A release makes no stream but the default one: a mistyped name would get its own stream, which nobody
 /// looks at.
 fn exists(fleet: &Fleet, base: &StreamName) -> Result<(), Refusal> {
     if fleet.stream(base).is_some() || base.as_str() == DEFAULT_STREAM {

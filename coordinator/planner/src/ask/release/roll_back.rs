@@ -71,7 +71,7 @@ pub fn roll_back(
     let from = deployed.map(described).unwrap_or_default();
     let waits = |at_once: bool, until: &str| {
         let mut change = begun();
-        let revision = anew(&mut change, wanted, &asker.who);
+        let revision = created_with_body(&mut change, wanted, &asker.who);
         let heads = change.stream.pending.iter_mut().filter(|head| head.release.revision == revision);
         heads.for_each(|head| head.at_once = at_once);
         let to = format!("revision {revision} ({}) waits until {until}, {back}", wanted.tag);
@@ -149,7 +149,7 @@ pub(crate) fn again(
     wanted: &ComputeRelease,
     who: &str,
 ) -> Result<ReleaseRevision, Refusal> {
-    let revision = anew(change, wanted, who);
+    let revision = created_with_body(change, wanted, who);
     change
         .goes_out(revision)
         .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
@@ -157,7 +157,7 @@ pub(crate) fn again(
 }
 
 /// Adds a revision with an old body; its number.
-fn anew(change: &mut Change<'_>, wanted: &ComputeRelease, who: &str) -> ReleaseRevision {
+fn created_with_body(change: &mut Change<'_>, wanted: &ComputeRelease, who: &str) -> ReleaseRevision {
     let revision = ReleaseRevision::after(change.stream.latest.as_ref().map(|latest| latest.revision));
     change.created(ComputeRelease {
         revision,

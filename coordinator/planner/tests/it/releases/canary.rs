@@ -196,7 +196,7 @@ fn stored_signal_of_a_compute_outside_the_share_does_not_count() {
         assert_eq!(world.counted(), none);
         world.elect(2);
         world.store.rebuild();
-        assert_eq!(world.counted(), none, "neither for a leader that reads the store anew");
+        assert_eq!(world.counted(), none, "nor for a new leader that reads the store");
         let within = world.computes(true);
         world.stored_signal(&within[0], true);
         world.settle();
