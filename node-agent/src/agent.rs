@@ -2,6 +2,7 @@
 
 use crate::config::Node;
 use crate::health;
+use crate::host::Machine;
 use crate::identity;
 use crate::instance::{Fatal, Instance};
 use crate::link::Link;
@@ -21,10 +22,11 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
     let cancel = CancellationToken::new();
     end_on_signals(&cancel)?;
     let mut servers = health::serve(&node, &cancel).await?;
+    let host = Machine::shared();
     let link = Link::open(&node, &cancel);
     let mut tasks: JoinSet<Result<(), Fatal>> = JoinSet::new();
     for service in node.services.values() {
-        let instance = Instance::open(&node, service, &held.identity, &link)?;
+        let instance = Instance::open(&host, &node, service, &held.identity, &link)?;
         tasks.spawn(instance.run(cancel.clone()));
     }
     let mut followers = JoinSet::new();

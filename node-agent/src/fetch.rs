@@ -2,6 +2,7 @@
 //! those of the service's clients.
 
 use crate::config::address::Url;
+use crate::host::Host;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, Empty, Limited};
@@ -48,16 +49,21 @@ pub enum NoAnswer {
 }
 
 /// Asks `url` and reads the whole answer within `limit`.
-pub async fn get(url: &Url, limit: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
-    match tokio::time::timeout(limit, ask(url)).await {
+pub async fn get(host: &dyn Host, url: &Url, limit: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
+    match tokio::time::timeout(limit, host.get(url)).await {
         Ok(answer) => answer,
         Err(_) => Err(NoAnswer::Late { url: url.to_string(), limit }),
     }
 }
 
 /// Asks `url` for a whole number: the answer itself, or what a JSON pointer finds in it.
-pub async fn number(url: &Url, pointer: Option<&str>, limit: Duration) -> Result<i64, NoAnswer> {
-    let (status, body) = get(url, limit).await?;
+pub async fn number(
+    host: &dyn Host,
+    url: &Url,
+    pointer: Option<&str>,
+    limit: Duration,
+) -> Result<i64, NoAnswer> {
+    let (status, body) = get(host, url, limit).await?;
     let url = url.to_string();
     match status {
         StatusCode::OK => parse_number(&body, pointer).map_err(|found| NoAnswer::NoNumber { url, found }),
@@ -83,7 +89,8 @@ pub fn parse_number(body: &[u8], pointer: Option<&str>) -> Result<i64, String> {
     found.as_i64().ok_or_else(|| format!("{found} at {pointer} is not a whole number"))
 }
 
-async fn ask(url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
+/// Asks `url` over a connection of its own.
+pub async fn ask(url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
     let broken = |e: &dyn std::fmt::Display| NoAnswer::Broken { url: url.to_string(), found: e.to_string() };
     let stream = TcpStream::connect(&url.authority).await.map_err(|e| match e.kind() {
         std::io::ErrorKind::ConnectionRefused => NoAnswer::Refused { url: url.to_string() },

@@ -14,7 +14,7 @@ use crate::directive::standstill::standstill;
 use crate::directive::steady::DIP;
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::Hand;
-use crate::durable;
+use crate::host::Host;
 use crate::journal::{Journal, JournalError, JournalFile, Pen};
 use crate::link::inputs::Inputs;
 use crate::link::{Chain, Leased, Link};
@@ -24,10 +24,12 @@ use crate::report::observe::{self, Look, Observer};
 use crate::report::publish::{NotPublished, Publisher};
 use crate::staging::Stager;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 use tidegate_proto::record::report::{Identity, Rotation};
 use tidegate_proto::{Generation, InstanceId, Revision};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// What waits for longer than this is looked at as seldom as what rests.
@@ -102,28 +104,33 @@ pub struct Instance {
 
 impl Instance {
     /// Picks up where the journal ends.
-    pub fn open(node: &Node, service: &Service, identity: &Identity, link: &Link) -> Result<Self, Fatal> {
+    pub fn open(
+        host: &Arc<dyn Host>,
+        node: &Node,
+        service: &Service,
+        identity: &Identity,
+        link: &Link,
+    ) -> Result<Self, Fatal> {
         let home = node.state_dir.join(service.name.as_str());
-        std::fs::create_dir_all(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
-        durable::sweep(&home);
-        durable::sweep(service.disable_file.parent().unwrap_or(Path::new("/")));
-        let mut file = JournalFile::within(&home);
+        host.make_directory(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
+        host.sweep(&home);
+        host.sweep(service.disable_file.parent().unwrap_or(Path::new("/")));
+        let mut file = JournalFile::within(host, &home);
         let mut journal = file.read()?;
-        let driver = Driver::of(node, service, &home);
+        let driver = Driver::of(host, node, service, &home);
         if let (None, Some(process)) = (&journal.release, driver.as_ref().and_then(Driver::process)) {
             // The journal was lost: the lock that the service holds knows what was started.
-            journal.release =
-                process.lock().is_held().unwrap_or(false).then(|| process.lock().tag()).flatten();
+            journal.release = process.tag();
         }
         if let Phase::Refused { stays, .. } = &mut journal.phase {
             // After a restart of the machine the service comes into rotation, and is refused like any other.
             *stays = stays.take().filter(|boot| *boot == identity.boot);
         }
-        let hand = Hand::new(&service.disable_file, node.name.clone(), identity.nonce.clone());
+        let hand = Hand::new(host, &service.disable_file, node.name.clone(), identity.nonce.clone());
         let id = InstanceId::new(service.name.clone(), node.name.clone());
         let inputs = link.inputs(&service.name).unwrap_or_else(|| watch::channel(Inputs::default()).1);
         Ok(Self {
-            observer: Observer::new(service.clone(), hand.clone(), driver.clone()),
+            observer: Observer::new(host, service.clone(), hand.clone(), driver.clone()),
             stager: Stager::new(driver.clone()),
             publisher: Publisher::new(id.clone()),
             unsaved: false,
@@ -137,7 +144,7 @@ impl Instance {
             link: link.clone(),
             inputs,
             seen_inputs: Inputs::default(),
-            pen: Pen::new(file),
+            pen: Pen::new(host, file),
             journal,
             hand,
             driver,

@@ -3,18 +3,20 @@
 
 use crate::crash;
 use crate::directive::phase::Phase;
+use crate::host::{self, Host};
 use crate::pair::Pair;
 use crate::pair::form::NotRead;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_proto::record::directive::Directive;
 use tidegate_proto::record::reconciliation::Obeyed;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 /// The schema number that this version writes, and the highest that it reads.
 const SCHEMA: u32 = 1;
@@ -213,8 +215,8 @@ pub struct JournalFile {
 
 impl JournalFile {
     /// The journal of the service whose directory in the state directory is `home`.
-    pub fn within(home: &Path) -> Self {
-        let pair = Pair::new([home.join("journal.a"), home.join("journal.b")]);
+    pub fn within(host: &Arc<dyn Host>, home: &Path) -> Self {
+        let pair = Pair::new(host, [home.join("journal.a"), home.join("journal.b")]);
         Self { home: home.to_owned(), pair }
     }
 
@@ -248,21 +250,22 @@ impl JournalFile {
 /// Writes a journal beside what goes on meanwhile: one write at a time, in order.
 #[derive(Debug)]
 pub struct Pen {
+    host: Arc<dyn Host>,
     file: JournalFile,
-    writes: Option<JoinHandle<(JournalFile, Result<(), JournalError>)>>,
+    writes: Option<oneshot::Receiver<(JournalFile, Result<(), JournalError>)>>,
 }
 
 impl Pen {
     /// Nothing is being written; the file was read.
-    pub fn new(file: JournalFile) -> Self {
-        Self { file, writes: None }
+    pub fn new(host: &Arc<dyn Host>, file: JournalFile) -> Self {
+        Self { host: Arc::clone(host), file, writes: None }
     }
 
     /// Begins to write `journal`, after what is being written.
     pub async fn begin(&mut self, journal: &Journal) -> Result<(), JournalError> {
         self.ended().await?;
         let (mut file, journal) = (self.file.clone(), journal.clone());
-        self.writes = Some(tokio::task::spawn_blocking(move || {
+        self.writes = Some(host::aside(self.host.as_ref(), move || {
             let written = file.write(&journal);
             (file, written)
         }));
@@ -283,15 +286,16 @@ impl Pen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Machine;
 
     #[test]
     fn a_journal_is_read_as_it_was_written() {
         let room = tempfile::tempdir().unwrap();
-        let mut file = JournalFile::within(room.path());
+        let mut file = JournalFile::within(&Machine::shared(), room.path());
         assert_eq!(file.read().unwrap(), Journal::default());
         let journal = Journal { phase: Phase::Drained { forced: true }, ..Journal::default() };
         file.write(&journal).unwrap();
-        assert_eq!(JournalFile::within(room.path()).read().unwrap(), journal);
+        assert_eq!(JournalFile::within(&Machine::shared(), room.path()).read().unwrap(), journal);
     }
 
     #[test]
@@ -300,7 +304,7 @@ mod tests {
         let path = room.path().join("journal.a");
         let refused = |told: &str| {
             let before = std::fs::read(&path).unwrap();
-            let error = JournalFile::within(room.path()).read().unwrap_err().to_string();
+            let error = JournalFile::within(&Machine::shared(), room.path()).read().unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
             assert_eq!(std::fs::read(&path).unwrap(), before);
         };
@@ -308,7 +312,9 @@ mod tests {
             [("{\"schema\":1}", "damaged"), ("nonsense", "damaged"), ("{\"schema\":2}", "newer agent")]
         {
             let _ = std::fs::remove_file(&path);
-            Pair::new([path.clone(), room.path().join("journal.b")]).write(text.as_bytes()).unwrap();
+            Pair::new(&Machine::shared(), [path.clone(), room.path().join("journal.b")])
+                .write(text.as_bytes())
+                .unwrap();
             refused(told);
         }
         std::fs::write(&path, "not written by an agent").unwrap();

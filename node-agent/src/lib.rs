@@ -17,6 +17,7 @@ pub mod drain;
 mod durable;
 pub mod fetch;
 pub mod health;
+pub mod host;
 pub mod identity;
 pub mod instance;
 pub mod journal;

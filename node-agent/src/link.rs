@@ -40,6 +40,20 @@ pub struct Link {
 impl Link {
     /// Connects in the background, and goes on until `cancel`.
     pub fn open(node: &Node, cancel: &CancellationToken) -> Self {
+        let (endpoints, prefix, cancelled) = (node.store.clone(), node.prefix.clone(), cancel.clone());
+        Self::once(node, cancel, async move { connect(&endpoints, &prefix, &cancelled).await })
+    }
+
+    /// The same over a store that is at hand.
+    pub fn over(store: Store, node: &Node, cancel: &CancellationToken) -> Self {
+        Self::once(node, cancel, std::future::ready(Some(store)))
+    }
+
+    fn once(
+        node: &Node,
+        cancel: &CancellationToken,
+        store_found: impl Future<Output = Option<Store>> + Send + 'static,
+    ) -> Self {
         let (store_out, store) = watch::channel(None);
         let (lease_out, lease) = watch::channel(None);
         let pulse = Arc::new(Pulse::default());
@@ -50,11 +64,10 @@ impl Link {
             inputs.insert(name.clone(), input);
             outputs.insert(name.clone(), out);
         }
-        let (endpoints, prefix) = (node.store.clone(), node.prefix.clone());
         let (ttl, name, cancel, beat) = (node.lease_ttl, node.name.clone(), cancel.clone(), pulse.clone());
         tokio::spawn(async move {
-            let Some(store) = connect(&endpoints, &prefix, &cancel).await else { return };
-            tracing::info!(endpoints = store.endpoints(), %prefix, "connected to the store");
+            let Some(store) = store_found.await else { return };
+            tracing::info!(endpoints = store.endpoints(), "connected to the store");
             let _ = store_out.send(Some(store.clone()));
             tokio::join!(
                 inputs::follow(&store, &name, &outputs, &cancel),

@@ -5,19 +5,22 @@
 
 pub mod form;
 
-use crate::durable;
-use std::fs::{self, OpenOptions};
+use crate::host::Host;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tidegate_proto::Digest;
 
 /// Files are as long as a multiple of this, in bytes, so that they seldom grow.
 const BLOCK: usize = 4096;
 
+/// The largest file that is read, in bytes.
+const MAX_FILE: usize = 256 * 1024 * 1024;
+
 /// The two files, and which was written last.
 #[derive(Debug, Clone)]
 pub struct Pair {
+    host: Arc<dyn Host>,
     paths: [PathBuf; 2],
     newest: usize,
     sequence: u64,
@@ -35,16 +38,16 @@ pub enum Kept {
 }
 
 impl Pair {
-    /// Those at `paths`.
-    pub fn new(paths: [PathBuf; 2]) -> Self {
-        Self { paths, newest: 1, sequence: 0 }
+    /// Those at `paths` of a node.
+    pub fn new(host: &Arc<dyn Host>, paths: [PathBuf; 2]) -> Self {
+        Self { host: Arc::clone(host), paths, newest: 1, sequence: 0 }
     }
 
     /// The newest text that is whole; to be called before anything is written.
     pub fn read(&mut self) -> io::Result<Kept> {
         let mut kept = Kept::Nothing;
         for (n, path) in self.paths.iter().enumerate() {
-            let bytes = match fs::read(path) {
+            let bytes = match self.host.read(path, MAX_FILE) {
                 Ok(bytes) => bytes,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
@@ -67,17 +70,7 @@ impl Pair {
         let mut bytes = format!("{sequence} {} {}\n", text.len(), mark(sequence, text)).into_bytes();
         bytes.extend_from_slice(text);
         bytes.resize(bytes.len().next_multiple_of(BLOCK), b'\n');
-        match OpenOptions::new().write(true).open(&self.paths[next]) {
-            Ok(file) => {
-                let had = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-                // Nothing of what it held stays behind it.
-                bytes.resize(bytes.len().max(had), b'\n');
-                file.write_all_at(&bytes, 0)?;
-                if bytes.len() > had { file.sync_all()? } else { file.sync_data()? }
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => durable::replace(&self.paths[next], &bytes)?,
-            Err(e) => return Err(e),
-        }
+        self.host.write_in_place(&self.paths[next], bytes)?;
         (self.newest, self.sequence) = (next, sequence);
         Ok(())
     }
@@ -101,10 +94,12 @@ fn whole(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Machine;
+    use std::fs;
     use std::path::Path;
 
     fn pair(room: &Path) -> Pair {
-        Pair::new([room.join("a"), room.join("b")])
+        Pair::new(&Machine::shared(), [room.join("a"), room.join("b")])
     }
 
     fn text(bytes: &[u8]) -> Kept {

@@ -9,10 +9,11 @@ use crate::replace::artifact::NotStaged;
 use crate::replace::driver::Driver;
 use futures::FutureExt;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::{Digest, Generation, Release, ReleaseTag};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// After how long the running release is tried again where it could not be staged.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -8,6 +8,7 @@ use crate::config::Service;
 use crate::config::settings::{MetadataGroup, Node};
 use crate::drain::disable_file::Hand;
 use crate::durable::Made;
+use crate::host::Machine;
 use crate::place::others_who_write;
 use program::cannot_begin;
 use std::fmt::Write;
@@ -123,7 +124,7 @@ fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
         || directory == node.state_dir.join(service.name.as_str());
     let tried = match made {
         true => writable(directory),
-        false => Hand::new(&service.disable_file, node.name.clone(), String::new())
+        false => Hand::new(&Machine::shared(), &service.disable_file, node.name.clone(), String::new())
             .try_directory()
             .map_err(|e| e.to_string()),
     };

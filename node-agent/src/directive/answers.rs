@@ -3,7 +3,8 @@
 
 use super::phase::Phase;
 use super::seen::{DisableFile, Probed, Seen, Url};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A service that is well within this time says nothing: most starts take as long.
 const AFTER: Duration = Duration::from_secs(5);

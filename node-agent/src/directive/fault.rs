@@ -5,8 +5,9 @@
 
 use super::phase::Phase;
 use super::seen::{Alive, DisableFile, Probed, Seen, Url};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_proto::record::report::Fault;
+use tokio::time::Instant;
 
 /// A fault that lasts for less than this is a hiccup and counts for nothing. A process that ends counts after this time
 /// also where it was started again meanwhile.

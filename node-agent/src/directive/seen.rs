@@ -4,9 +4,9 @@ use super::phase::Phase;
 use crate::config::Service;
 use crate::journal::{Known, Order};
 use crate::report::said::printable;
-use std::time::Instant;
 use tidegate_proto::record::report::{Health, Heard, Rotation};
 use tidegate_proto::{Revision, ServiceVersion};
+use tokio::time::Instant;
 
 /// One look.
 #[derive(Debug, Clone)]

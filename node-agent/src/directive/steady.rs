@@ -1,6 +1,7 @@
 //! How long something has been good without a break, where a dip that is short and alone does not count as one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A dip that is seen for less than this is no break.
 pub const DIP: Duration = Duration::from_millis(500);

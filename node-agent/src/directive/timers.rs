@@ -5,8 +5,9 @@ use super::answers::Answers;
 use super::fault::Faults;
 use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_proto::record::report::Heard;
+use tokio::time::Instant;
 
 /// How long what is seen has been so.
 #[derive(Debug, Clone)]

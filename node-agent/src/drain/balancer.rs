@@ -4,6 +4,7 @@
 use crate::config::address::Stats;
 use crate::config::fragment::Balancer;
 use crate::directive::seen::Balancers;
+use crate::host::Host;
 use std::time::Duration;
 use tidegate_proto::record::report::Heard;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -37,11 +38,11 @@ impl Word {
 }
 
 /// Asks every balancer, at the same time.
-pub async fn ask_all(balancers: &[Balancer], limit: Duration) -> Balancers {
+pub async fn ask_all(host: &dyn Host, balancers: &[Balancer], limit: Duration) -> Balancers {
     if balancers.is_empty() {
         return Balancers::None;
     }
-    let words = futures::future::join_all(balancers.iter().map(|one| ask(one, limit))).await;
+    let words = futures::future::join_all(balancers.iter().map(|one| ask(host, one, limit))).await;
     let (mut up, mut down, mut sessions, mut said) = (true, true, 0u32, Vec::new());
     for (balancer, word) in balancers.iter().zip(words) {
         match word {
@@ -62,8 +63,8 @@ pub async fn ask_all(balancers: &[Balancer], limit: Duration) -> Balancers {
 }
 
 /// Asks one.
-pub async fn ask(balancer: &Balancer, limit: Duration) -> Result<Word, String> {
-    let answer = tokio::time::timeout(limit, show_stat(&balancer.stats)).await;
+pub async fn ask(host: &dyn Host, balancer: &Balancer, limit: Duration) -> Result<Word, String> {
+    let answer = tokio::time::timeout(limit, host.show_stat(&balancer.stats)).await;
     let csv = match answer {
         Ok(Ok(csv)) => csv,
         Ok(Err(e)) => return Err(format!("could not ask it: {e}")),
@@ -72,7 +73,8 @@ pub async fn ask(balancer: &Balancer, limit: Duration) -> Result<Word, String> {
     find(&csv, &balancer.backend, &balancer.server)
 }
 
-async fn show_stat(stats: &Stats) -> std::io::Result<String> {
+/// Asks a runtime socket for its table.
+pub async fn show_stat(stats: &Stats) -> std::io::Result<String> {
     match stats {
         Stats::Unix(path) => exchange(UnixStream::connect(path).await?).await,
         Stats::Tcp(address) => exchange(TcpStream::connect(address).await?).await,

@@ -2,10 +2,11 @@
 //! person made, or changed, is never touched. It survives the agent and a reboot: it *is* the state.
 
 use crate::directive::seen::DisableFile;
-use crate::durable::{self, Made};
+use crate::host::{Host, Made};
 use crate::small;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_proto::{Generation, NodeId};
 
 /// The largest file that can be the agent's own, in bytes.
@@ -14,6 +15,7 @@ const MAX_OWN: usize = 512;
 /// The disable-file of one service.
 #[derive(Debug, Clone)]
 pub struct Hand {
+    host: Arc<dyn Host>,
     path: PathBuf,
     node: NodeId,
     nonce: String,
@@ -21,29 +23,27 @@ pub struct Hand {
 
 impl Hand {
     /// The file at `path`, as the agent of `node` with `nonce` puts it.
-    pub fn new(path: &Path, node: NodeId, nonce: String) -> Self {
-        Self { path: path.to_owned(), node, nonce }
+    pub fn new(host: &Arc<dyn Host>, path: &Path, node: NodeId, nonce: String) -> Self {
+        Self { host: Arc::clone(host), path: path.to_owned(), node, nonce }
     }
 
     /// Whose it is. What is there and cannot be read is a person's.
     pub fn look(&self) -> DisableFile {
-        match small::read(&self.path, MAX_OWN) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => match self.path.symlink_metadata() {
-                // A dangling link: health checks follow it and find nothing.
-                Ok(_) | Err(_) => DisableFile::Absent,
-            },
+        match self.host.read(&self.path, MAX_OWN) {
+            // Also a dangling link: health checks follow it and find nothing.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => DisableFile::Absent,
             Ok(bytes) if self.is_own(&bytes) => DisableFile::Own,
             _ => DisableFile::Foreign,
         }
     }
 
     /// Makes it, whole and flushed, where nobody looks yet.
-    pub fn make(&self, generation: Generation) -> io::Result<Made> {
-        durable::make(&self.path, self.content(&generation.to_string()).as_bytes())
+    pub fn make(&self, generation: Generation) -> io::Result<Box<dyn Made>> {
+        self.host.make(&self.path, self.content(&generation.to_string()).as_bytes())
     }
 
     /// Puts it in its place; one that is there already stays as it is.
-    pub fn put(&self, made: Made) -> io::Result<()> {
+    pub fn put(&self, made: Box<dyn Made>) -> io::Result<()> {
         match made.appear() {
             // A dangling link is in the way and hides nothing.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.look() != DisableFile::Absent => {
@@ -59,7 +59,7 @@ impl Hand {
         if self.look() != DisableFile::Own {
             return Ok(());
         }
-        match std::fs::remove_file(&self.path) {
+        match self.host.remove(&self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
@@ -67,7 +67,7 @@ impl Hand {
 
     /// Whether its directory can be written, by making and removing a file beside it.
     pub fn try_directory(&self) -> io::Result<()> {
-        Made::begin(&self.path, 0o600).map(drop)
+        self.host.make(&self.path, b"").map(drop)
     }
 
     fn content(&self, generation: &str) -> String {
@@ -98,6 +98,7 @@ pub fn owner(path: &Path) -> Option<Option<NodeId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Machine;
     use tidegate_proto::Revision;
 
     fn put(hand: &Hand, generation: Revision) -> io::Result<()> {
@@ -109,7 +110,7 @@ mod tests {
         let room = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (room.path().join("disable"), room.path().join("elsewhere"));
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-        let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
+        let hand = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
         // It leads nowhere: no health check sees a file there, so nobody is kept out by it.
         assert_eq!(hand.look(), DisableFile::Absent);
         assert_eq!(put(&hand, Revision(7)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
@@ -127,7 +128,7 @@ mod tests {
     fn what_is_no_small_regular_file_is_a_persons_and_keeps_nobody_waiting() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("disable");
-        let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
+        let hand = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert_eq!(hand.look(), DisableFile::Foreign);
@@ -140,7 +141,7 @@ mod tests {
     fn a_persons_file_is_neither_replaced_nor_removed() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("disable");
-        let hand = Hand::new(&path, "n1".parse().unwrap(), "nonce".to_owned());
+        let hand = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
         assert_eq!(hand.look(), DisableFile::Absent);
         put(&hand, Revision(7)).unwrap();
         assert_eq!(hand.look(), DisableFile::Own);
@@ -155,7 +156,7 @@ mod tests {
             hand.take_away().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
         }
-        let other = Hand::new(&path, "n1".parse().unwrap(), "another".to_owned());
+        let other = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "another".to_owned());
         std::fs::remove_file(&path).unwrap();
         put(&other, Revision(1)).unwrap();
         assert_eq!(hand.look(), DisableFile::Foreign, "another agent's file was taken for its own");

@@ -3,15 +3,16 @@
 use crate::config::settings::InFlight;
 use crate::directive::seen::InFlight as Seen;
 use crate::fetch::{self, NoAnswer};
+use crate::host::Host;
 use std::time::Duration;
 
 /// The kernel's word for an established connection in its tables.
 const ESTABLISHED: &str = "01";
 
 /// Counts.
-pub async fn count(how: &InFlight, limit: Duration) -> Seen {
+pub async fn count(host: &dyn Host, how: &InFlight, limit: Duration) -> Seen {
     match how {
-        InFlight::Http(url, pointer) => match fetch::number(url, pointer.as_deref(), limit).await {
+        InFlight::Http(url, pointer) => match fetch::number(host, url, pointer.as_deref(), limit).await {
             Ok(number) => u32::try_from(number).map_or(Seen::Unknown, Seen::Counted),
             Err(NoAnswer::Refused { .. }) => Seen::Refused,
             Err(error) => {
@@ -19,13 +20,16 @@ pub async fn count(how: &InFlight, limit: Duration) -> Seen {
                 Seen::Unknown
             }
         },
-        InFlight::Tcp(port) => {
-            let Ok(four) = tokio::fs::read_to_string("/proc/net/tcp").await else { return Seen::Unknown };
-            // A machine without IPv6 has no such table.
-            let six = tokio::fs::read_to_string("/proc/net/tcp6").await.unwrap_or_default();
-            Seen::Counted(established(&four, *port).saturating_add(established(&six, *port)))
-        }
+        InFlight::Tcp(port) => host.connections(*port).await.map_or(Seen::Unknown, Seen::Counted),
     }
+}
+
+/// The established connections of a local port; none where the kernel does not tell.
+pub async fn connections(port: u16) -> Option<u32> {
+    let four = tokio::fs::read_to_string("/proc/net/tcp").await.ok()?;
+    // A machine without IPv6 has no such table.
+    let six = tokio::fs::read_to_string("/proc/net/tcp6").await.unwrap_or_default();
+    Some(established(&four, port).saturating_add(established(&six, port)))
 }
 
 /// Counts the established connections of a local port in the kernel's table.
@@ -42,6 +46,7 @@ fn established(table: &str, port: u16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Machine;
     use std::net::{TcpListener, TcpStream};
 
     #[tokio::test]
@@ -50,11 +55,11 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let how = InFlight::Tcp(port);
         let limit = Duration::from_secs(5);
-        assert_eq!(count(&how, limit).await, Seen::Counted(0));
+        assert_eq!(count(&Machine, &how, limit).await, Seen::Counted(0));
         let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         let (server, _) = listener.accept().unwrap();
-        assert_eq!(count(&how, limit).await, Seen::Counted(1));
+        assert_eq!(count(&Machine, &how, limit).await, Seen::Counted(1));
         drop((client, server));
-        assert_eq!(count(&how, limit).await, Seen::Counted(0));
+        assert_eq!(count(&Machine, &how, limit).await, Seen::Counted(0));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::config::Service;
 use crate::fetch;
+use crate::host::Machine;
 use http::StatusCode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -27,7 +28,7 @@ async fn word(service: &Service) -> &'static str {
     if service.disable_file.exists() {
         return "drain\n";
     }
-    match fetch::get(&service.ready_url, service.timeout).await {
+    match fetch::get(&Machine, &service.ready_url, service.timeout).await {
         Ok((StatusCode::OK, _)) => "up ready\n",
         _ => "down\n",
     }

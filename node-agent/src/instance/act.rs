@@ -8,10 +8,11 @@ use crate::directive::decide::Act;
 use crate::directive::phase::{Phase, Target};
 use crate::directive::refusal;
 use crate::directive::seen::{Alive, Seen};
+use crate::host;
 use crate::journal::{Admitted, Refusal};
 use crate::link::Chain;
-use std::time::Instant;
 use tidegate_proto::{ReleaseTag, ServiceVersion};
+use tokio::time::Instant;
 
 /// Why nothing was admitted.
 enum Unadmitted {
@@ -139,9 +140,9 @@ impl Instance {
     async fn hide(&mut self) -> Result<bool, Fatal> {
         self.begin_save().await?;
         let (hand, generation) = (self.hand.clone(), self.journal.generation());
-        let made = tokio::task::block_in_place(|| hand.make(generation));
+        let made = host::briefly(|| hand.make(generation));
         self.save().await?;
-        let put = made.and_then(|made| tokio::task::block_in_place(|| hand.put(made)));
+        let put = made.and_then(|made| host::briefly(|| hand.put(made)));
         Ok(self.touched("put", put))
     }
 

@@ -6,8 +6,8 @@ use crate::directive::accept::{self, Reading};
 use crate::directive::phase::Phase;
 use crate::directive::seen::{Hook, Probed, Seen, Staging};
 use crate::link::inputs::Inputs;
-use std::time::Instant;
 use tidegate_proto::Revision;
+use tokio::time::Instant;
 
 /// The store is not the one that was obeyed so far.
 #[derive(Debug, thiserror::Error)]

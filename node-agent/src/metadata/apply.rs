@@ -3,6 +3,7 @@
 use super::kept::Outcome;
 use crate::config::settings::MetadataGroup;
 use crate::durable;
+use crate::host::Hooks as _;
 use crate::link::Chain;
 use crate::replace::command::NotRun;
 use crate::replace::hook::Hooks;

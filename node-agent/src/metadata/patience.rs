@@ -2,7 +2,8 @@
 //! and one that a person mends is not waited for until the next document.
 
 use super::kept::Outcome;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// After the first failure.
 const FIRST: Duration = Duration::from_secs(5);

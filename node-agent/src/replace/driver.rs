@@ -2,21 +2,23 @@
 
 use super::artifact::{self, NotStaged};
 use super::command;
-use super::hook;
-use super::process::{ProcessError, ServiceProcess};
+use super::process::ProcessError;
 use crate::config::Service;
 use crate::config::settings::{self, Hooks, Node};
 use crate::directive::phase::Target;
 use crate::directive::seen::Hook;
+use crate::host::{self, HookSet, Host, ServiceProcess};
 use crate::journal::Started;
 use crate::link::Chain;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::{Digest, NodeId, ReleaseTag};
 
 /// How the code of one service is replaced.
 #[derive(Debug, Clone)]
 pub struct Driver {
+    host: Arc<dyn Host>,
     service: Service,
     node: NodeId,
     home: PathBuf,
@@ -25,7 +27,7 @@ pub struct Driver {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Process(ServiceProcess),
+    Process(Arc<dyn ServiceProcess>),
     Command(Hooks),
 }
 
@@ -58,21 +60,27 @@ pub enum DriverError {
 
 impl Driver {
     /// The driver of a service, where one is configured.
-    pub fn of(node: &Node, service: &Service, home: &Path) -> Option<Self> {
+    pub fn of(host: &Arc<dyn Host>, node: &Node, service: &Service, home: &Path) -> Option<Self> {
         let kind = match service.driver.clone()? {
             settings::Driver::Process(spec) => {
                 let log = node.runtime_dir.join(format!("{}.log", service.name));
-                Kind::Process(ServiceProcess::new(home, spec, log))
+                Kind::Process(host.process(home, spec, log))
             }
             settings::Driver::Command(hooks) => Kind::Command(hooks),
         };
-        Some(Self { service: service.clone(), node: node.name.clone(), home: home.to_owned(), kind })
+        Some(Self {
+            host: Arc::clone(host),
+            service: service.clone(),
+            node: node.name.clone(),
+            home: home.to_owned(),
+            kind,
+        })
     }
 
     /// The process of the agent, where the service is one.
-    pub fn process(&self) -> Option<&ServiceProcess> {
+    pub fn process(&self) -> Option<&dyn ServiceProcess> {
         match &self.kind {
-            Kind::Process(process) => Some(process),
+            Kind::Process(process) => Some(process.as_ref()),
             Kind::Command(_) => None,
         }
     }
@@ -91,7 +99,7 @@ impl Driver {
         let known = self.service.artifacts.get(&target.tag).cloned();
         let artifact = known.ok_or_else(|| NotStaged::Unknown(target.tag.clone()))?;
         let (tag, wanted) = (target.tag.clone(), target.sha256);
-        blocking(move || artifact::stage(&directory, &tag, &artifact, wanted)).await
+        self.blocking(move |host| host.stage(&directory, &tag, &artifact, wanted)).await
     }
 
     /// Runs the stage hook and verifies what it brought: by the digest that the directive or the configuration names, else
@@ -115,13 +123,13 @@ impl Driver {
             }
             _ => {}
         }
-        std::fs::create_dir_all(directory).map_err(|source| NotStaged::File {
+        self.host.make_directory(directory).map_err(|source| NotStaged::File {
             doing: "make the directory",
             path: directory.to_owned(),
             source,
         })?;
         let argv = self.filled(hook, target);
-        let done = hook::Hooks::staging(&self.home).run("stage", &argv, limit).await;
+        let done = self.host.hooks(&self.home, HookSet::Staging).run("stage", &argv, limit).await;
         let done = done.map_err(|e| NotStaged::Hook(Chain(&e).to_string()))?;
         if !done.success {
             return Err(NotStaged::Hook(done.words()));
@@ -140,7 +148,7 @@ impl Driver {
         let Some(wanted) = target.sha256 else { return Ok(None) };
         let directory = artifact::directory(&self.home, &target.tag);
         let tag = target.tag.clone();
-        blocking(move || artifact::verify(&directory, &tag, wanted)).await.map(|()| Some(wanted))
+        self.blocking(move |host| host.verify(&directory, &tag, wanted)).await.map(|()| Some(wanted))
     }
 
     /// The code of a release, verified now: as it lies there, or else brought anew.
@@ -157,7 +165,7 @@ impl Driver {
             let version = self.service.artifacts.get(tag).map(|a| a.version).unwrap_or_default();
             let target = Target { tag: tag.clone(), version, sha256: None };
             let argv = self.filled(hook, &target);
-            let staging = hook::Hooks::staging(&self.home);
+            let staging = self.host.hooks(&self.home, HookSet::Staging);
             let done = staging.run("remove", &argv, *timeout).await;
             let done = done.map_err(|e| NotStaged::Hook(e.to_string()))?;
             if !done.success {
@@ -165,7 +173,7 @@ impl Driver {
             }
         }
         let directory = artifact::directory(&self.home, tag);
-        blocking(move || artifact::remove(&directory)).await
+        self.blocking(move |host| host.remove_release(&directory)).await
     }
 
     /// Starts a release, its code verified once more. The effect of hooks is for the probe to tell.
@@ -174,7 +182,7 @@ impl Driver {
         let started = match &self.kind {
             Kind::Process(process) => {
                 let directory = artifact::directory(&self.home, &target.tag);
-                Some(process.start(target, &directory, |word| self.fill(word, target))?)
+                Some(process.start(target, &directory, &|word| self.fill(word, target))?)
             }
             Kind::Command(hooks) => {
                 self.hook("start", &hooks.start, target).await?;
@@ -204,7 +212,7 @@ impl Driver {
     pub fn start_hook(&self) -> Hook {
         match &self.kind {
             Kind::Process(_) => Hook::NotBegun,
-            Kind::Command(_) => hook::Hooks::moving(&self.home).look("start"),
+            Kind::Command(_) => self.host.hooks(&self.home, HookSet::Moving).look("start"),
         }
     }
 
@@ -222,22 +230,36 @@ impl Driver {
             word.replace("{node}", self.node.as_str()).replace("{service}", self.service.name.as_str())
         };
         let argv: Vec<String> = hook.iter().map(fill).collect();
-        Some(command::run(&argv, limit).await)
+        Some(self.host.run(&argv, limit).await)
     }
 
     /// Kills the start hook of which nobody saw the end.
     pub async fn end_hook(&self) -> std::io::Result<()> {
-        hook::Hooks::moving(&self.home).end().await
+        self.host.hooks(&self.home, HookSet::Moving).end().await
     }
 
     async fn hook(&self, hook: &'static str, argv: &[String], target: &Target) -> Result<(), DriverError> {
         let Kind::Command(hooks) = &self.kind else { return Ok(()) };
         let argv = self.filled(argv, target);
-        let moving = hook::Hooks::moving(&self.home);
+        let moving = self.host.hooks(&self.home, HookSet::Moving);
         let done = moving.run(hook, &argv, hooks.timeout).await;
         let done = done.map_err(|source| DriverError::NotRun { hook, source })?;
         tracing::info!(hook, release = %target.tag, ending = %done.words(), "hook ended");
         if done.success { Ok(()) } else { Err(DriverError::Hook { hook, found: done.words() }) }
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Host) -> Result<T, NotStaged> + Send + 'static,
+    ) -> Result<T, NotStaged> {
+        let host = Arc::clone(&self.host);
+        host::aside(self.host.as_ref(), move || work(host.as_ref())).await.unwrap_or_else(|e| {
+            Err(NotStaged::File {
+                doing: "finish the work on",
+                path: PathBuf::from("the release"),
+                source: std::io::Error::other(e),
+            })
+        })
     }
 
     fn filled(&self, argv: &[String], target: &Target) -> Vec<String> {
@@ -260,18 +282,6 @@ fn printed_digest(stdout: &[u8]) -> Option<Digest> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
     let digest: Digest = last.split_whitespace().next()?.parse().ok()?;
     (!digest.is_absent()).then_some(digest)
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, NotStaged> + Send + 'static,
-) -> Result<T, NotStaged> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {
-        Err(NotStaged::File {
-            doing: "finish the work on",
-            path: PathBuf::from("the release"),
-            source: std::io::Error::other(e),
-        })
-    })
 }
 
 #[cfg(test)]

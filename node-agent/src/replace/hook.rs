@@ -5,10 +5,14 @@
 use super::command::{self, Done, NotRun};
 use super::lock::{self, RunningLock};
 use crate::directive::seen::Hook;
+use crate::host;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use rustix::process::{Pid, Signal};
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often an earlier hook is looked at until it has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -36,23 +40,12 @@ impl Hooks {
         Self(RunningLock::named(home, "hook.lock"))
     }
 
-    /// How `hook` stands, as one who did not see its end finds it.
-    pub fn look(&self, hook: &str) -> Hook {
-        match self.0.written() {
-            None => Hook::NotBegun,
-            Some(written) if !written.this_boot => Hook::EarlierBoot,
-            Some(written) if written.label != hook => Hook::NotBegun,
-            Some(_) if self.runs() => Hook::Runs,
-            Some(_) => Hook::Ended,
-        }
-    }
-
     /// Runs `argv` as `hook` to its end, for at most `limit`. One that was begun earlier is waited for first, for as
     /// long, and then killed.
-    pub async fn run(&self, hook: &str, argv: &[String], limit: Duration) -> Result<Done, NotRun> {
+    async fn run_alone(&self, hook: &str, argv: &[String], limit: Duration) -> Result<Done, NotRun> {
         let not_begun = |source| NotRun::Start { program: format!("the {hook} hook"), source };
         if !self.free_within(limit).await {
-            self.end().await.map_err(not_begun)?;
+            self.end_earlier().await.map_err(not_begun)?;
         }
         let lock = match self.0.take(hook).map_err(not_begun)? {
             Some(lock) => lock,
@@ -69,7 +62,7 @@ impl Hooks {
     }
 
     /// Kills what was begun earlier, and waits until it has ended.
-    pub async fn end(&self) -> io::Result<()> {
+    async fn end_earlier(&self) -> io::Result<()> {
         if let Some(pid) = self.0.leader_if_unsigned_too().and_then(Pid::from_raw) {
             // Gone already is as good as killed.
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
@@ -100,9 +93,35 @@ impl Hooks {
     }
 }
 
+impl host::Hooks for Hooks {
+    fn look(&self, hook: &str) -> Hook {
+        match self.0.written() {
+            None => Hook::NotBegun,
+            Some(written) if !written.this_boot => Hook::EarlierBoot,
+            Some(written) if written.label != hook => Hook::NotBegun,
+            Some(_) if self.runs() => Hook::Runs,
+            Some(_) => Hook::Ended,
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        hook: &'a str,
+        argv: &'a [String],
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<Done, NotRun>> {
+        self.run_alone(hook, argv, limit).boxed()
+    }
+
+    fn end(&self) -> BoxFuture<'_, io::Result<()>> {
+        self.end_earlier().boxed()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Hooks as _;
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
 

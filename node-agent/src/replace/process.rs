@@ -6,15 +6,20 @@ use super::lock::RunningLock;
 use crate::config::settings::Process;
 use crate::directive::phase::Target;
 use crate::directive::seen::Alive;
+use crate::host;
 use crate::journal::Started;
 use crate::place::Place;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use rustix::process::{Pid, Signal};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tidegate_proto::ReleaseTag;
 use tokio::process::Command;
+use tokio::time::Instant;
 
 /// How long the kernel may take to end what was killed.
 const AFTER_KILL: Duration = Duration::from_secs(10);
@@ -69,8 +74,45 @@ impl ServiceProcess {
         Self { lock: RunningLock::within(home), spec, log }
     }
 
-    /// Whether anything of it runs.
-    pub fn alive(&self) -> Alive {
+    async fn free_within(&self, limit: Duration) -> Result<bool, ProcessError> {
+        let end = Instant::now() + limit;
+        loop {
+            let held = self.lock.is_held().map_err(failed("look at the lock beside", &self.log))?;
+            if !held || Instant::now() >= end {
+                return Ok(!held);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn end(&self, started: Option<&Started>) -> Result<(), ProcessError> {
+        let journalled = started.filter(|s| s.ticks != 0 && ticks(s.pid) == Some(s.ticks)).map(|s| s.pid);
+        let leader = journalled.or_else(|| self.lock.leader());
+        // Not the journal's process, but something holds the lock: its sessions' leaders are asked to end.
+        let asked = leader.map_or_else(|| self.lock.holders(), |pid| vec![pid]);
+        for pid in &asked {
+            signal(*pid, Signal::TERM);
+        }
+        if self.free_within(self.spec.stop_timeout).await? {
+            return Ok(());
+        }
+        tracing::warn!(pids = ?asked, "the service did not end in its time and is killed");
+        if let Some(pid) = leader.filter(|pid| ticks(*pid).is_some()).and_then(Pid::from_raw) {
+            // Gone already is as good as killed.
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        for pid in self.lock.holders() {
+            signal(pid, Signal::KILL);
+        }
+        match self.free_within(AFTER_KILL).await? {
+            true => Ok(()),
+            false => Err(ProcessError::Outlived { pids: self.lock.holders() }),
+        }
+    }
+}
+
+impl host::ServiceProcess for ServiceProcess {
+    fn alive(&self) -> Alive {
         match self.lock.is_held() {
             Ok(true) => Alive::Yes,
             Ok(false) => Alive::No,
@@ -81,17 +123,15 @@ impl ServiceProcess {
         }
     }
 
-    /// The lock, for what it knows.
-    pub fn lock(&self) -> &RunningLock {
-        &self.lock
+    fn tag(&self) -> Option<ReleaseTag> {
+        self.lock.is_held().unwrap_or(false).then(|| self.lock.tag()).flatten()
     }
 
-    /// Starts `target`, with the placeholders of the configuration filled in by `fill`.
-    pub fn start(
+    fn start(
         &self,
         target: &Target,
         directory: &Path,
-        fill: impl Fn(&str) -> String,
+        fill: &dyn Fn(&str) -> String,
     ) -> Result<Started, ProcessError> {
         let argv: Vec<String> = self.spec.argv.iter().map(|word| fill(word)).collect();
         let program = Path::new(argv.first().map_or("", String::as_str));
@@ -130,41 +170,8 @@ impl ServiceProcess {
         Ok(started)
     }
 
-    /// Stops whatever of it runs, and returns when nothing does.
-    pub async fn stop(&self, started: Option<&Started>) -> Result<(), ProcessError> {
-        let journalled = started.filter(|s| s.ticks != 0 && ticks(s.pid) == Some(s.ticks)).map(|s| s.pid);
-        let leader = journalled.or_else(|| self.lock.leader());
-        // Not the journal's process, but something holds the lock: its sessions' leaders are asked to end.
-        let asked = leader.map_or_else(|| self.lock.holders(), |pid| vec![pid]);
-        for pid in &asked {
-            signal(*pid, Signal::TERM);
-        }
-        if self.free_within(self.spec.stop_timeout).await? {
-            return Ok(());
-        }
-        tracing::warn!(pids = ?asked, "the service did not end in its time and is killed");
-        if let Some(pid) = leader.filter(|pid| ticks(*pid).is_some()).and_then(Pid::from_raw) {
-            // Gone already is as good as killed.
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-        }
-        for pid in self.lock.holders() {
-            signal(pid, Signal::KILL);
-        }
-        match self.free_within(AFTER_KILL).await? {
-            true => Ok(()),
-            false => Err(ProcessError::Outlived { pids: self.lock.holders() }),
-        }
-    }
-
-    async fn free_within(&self, limit: Duration) -> Result<bool, ProcessError> {
-        let end = Instant::now() + limit;
-        loop {
-            let held = self.lock.is_held().map_err(failed("look at the lock beside", &self.log))?;
-            if !held || Instant::now() >= end {
-                return Ok(!held);
-            }
-            tokio::time::sleep(LOOK).await;
-        }
+    fn stop<'a>(&'a self, started: Option<&'a Started>) -> BoxFuture<'a, Result<(), ProcessError>> {
+        self.end(started).boxed()
     }
 }
 

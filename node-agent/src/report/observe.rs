@@ -8,11 +8,14 @@ use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Sa
 use crate::drain::disable_file::Hand;
 use crate::drain::{balancer, in_flight};
 use crate::fetch::{self, NoAnswer};
+use crate::host::Host;
 use crate::replace::driver::Driver;
 use bytes::Bytes;
 use http::StatusCode;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 use tidegate_proto::record::report::Health;
+use tokio::time::Instant;
 
 /// At rest, balancers are asked this often: often enough to see one come back that was restarted.
 const BALANCERS_AT_REST: Duration = Duration::from_secs(5);
@@ -56,6 +59,7 @@ pub struct Look {
 #[derive(Debug)]
 pub struct Observer {
     service: Service,
+    host: Arc<dyn Host>,
     hand: Hand,
     driver: Option<Driver>,
     health: Debounce,
@@ -67,9 +71,18 @@ pub struct Observer {
 
 impl Observer {
     /// Nothing seen yet.
-    pub fn new(service: Service, hand: Hand, driver: Option<Driver>) -> Self {
+    pub fn new(host: &Arc<dyn Host>, service: Service, hand: Hand, driver: Option<Driver>) -> Self {
         let health = Debounce::new(service.debounce);
-        Self { service, hand, driver, health, balancers_at: None, status_at: None, ended: 0 }
+        Self {
+            service,
+            host: Arc::clone(host),
+            hand,
+            driver,
+            health,
+            balancers_at: None,
+            status_at: None,
+            ended: 0,
+        }
     }
 
     /// Looks, as the phase asks for.
@@ -78,9 +91,9 @@ impl Observer {
         let limit = self.service.timeout;
         let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
         let (probe, ready, url) = tokio::join!(
-            probe::ask(&self.service.probe, limit),
-            fetch::get(&self.service.ready_url, limit),
-            fetch::get(&self.service.health_url, limit),
+            probe::ask(&self.host, &self.service.probe, limit),
+            fetch::get(self.host.as_ref(), &self.service.ready_url, limit),
+            fetch::get(self.host.as_ref(), &self.service.health_url, limit),
         );
         let said = Said { ready: said::words(&ready), health: said::words(&url) };
         let masked = ready
@@ -108,7 +121,9 @@ impl Observer {
         // After the health URL, and what is in flight after the balancers: the order is the evidence.
         let balancers = self.ask_balancers(phase, file, now).await;
         let in_flight = match (&self.service.in_flight, phase) {
-            (Some(how), Phase::Draining) if alive != Alive::No => in_flight::count(how, limit).await,
+            (Some(how), Phase::Draining) if alive != Alive::No => {
+                in_flight::count(self.host.as_ref(), how, limit).await
+            }
             _ => InFlight::NotAsked,
         };
         let gone = self.ask_status(phase, alive, now).await;
@@ -154,7 +169,7 @@ impl Observer {
             return Balancers::NotAsked;
         }
         self.balancers_at = Some(now);
-        balancer::ask_all(&self.service.balancers, self.service.timeout).await
+        balancer::ask_all(self.host.as_ref(), &self.service.balancers, self.service.timeout).await
     }
 }
 

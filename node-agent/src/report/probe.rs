@@ -4,8 +4,9 @@
 use crate::config::settings::Probe;
 use crate::directive::seen::Probed;
 use crate::fetch::{self, NoAnswer};
+use crate::host::{self, Host};
 use crate::replace::command;
-use crate::small;
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::ServiceVersion;
 
@@ -24,8 +25,8 @@ pub enum NoVersion {
 }
 
 /// Asks once.
-pub async fn ask(probe: &Probe, limit: Duration) -> Probed {
-    match try_once(probe, limit).await {
+pub async fn ask(host: &Arc<dyn Host>, probe: &Probe, limit: Duration) -> Probed {
+    match try_once(host, probe, limit).await {
         Ok(version) => Probed::Version(version),
         Err(NoVersion::Late) => Probed::Late,
         Err(NoVersion::Silent(why) | NoVersion::Wrong(why)) => Probed::Failed(why),
@@ -33,9 +34,14 @@ pub async fn ask(probe: &Probe, limit: Duration) -> Probed {
 }
 
 /// The same, with what kind of answer it was.
-pub async fn try_once(probe: &Probe, limit: Duration) -> Result<ServiceVersion, NoVersion> {
+pub async fn try_once(
+    host: &Arc<dyn Host>,
+    probe: &Probe,
+    limit: Duration,
+) -> Result<ServiceVersion, NoVersion> {
     match probe {
-        Probe::Http(url, pointer) => match fetch::number(url, pointer.as_deref(), limit).await {
+        Probe::Http(url, pointer) => match fetch::number(host.as_ref(), url, pointer.as_deref(), limit).await
+        {
             Ok(number) => version(number),
             Err(NoAnswer::Late { .. }) => Err(NoVersion::Late),
             Err(e @ NoAnswer::NoNumber { .. }) => Err(NoVersion::Wrong(e.to_string())),
@@ -43,7 +49,8 @@ pub async fn try_once(probe: &Probe, limit: Duration) -> Result<ServiceVersion, 
         },
         Probe::File(path) => {
             let (file, shown) = (path.as_path().to_owned(), path.display());
-            let reading = tokio::task::spawn_blocking(move || small::read(&file, MAX_FILE));
+            let reader = Arc::clone(host);
+            let reading = host::aside(host.as_ref(), move || reader.read(&file, MAX_FILE));
             match tokio::time::timeout(limit, reading).await {
                 Ok(Ok(Ok(bytes))) => read(&bytes, &shown.to_string()),
                 Ok(Ok(Err(e))) => Err(NoVersion::Silent(format!("could not read {shown}: {e}"))),
@@ -51,7 +58,7 @@ pub async fn try_once(probe: &Probe, limit: Duration) -> Result<ServiceVersion, 
                 Err(_) => Err(NoVersion::Late),
             }
         }
-        Probe::Command(argv) => match command::run(argv, limit).await {
+        Probe::Command(argv) => match host.run(argv, limit).await {
             Ok(done) if done.success => read(&done.stdout, &argv[0]),
             Ok(done) => Err(NoVersion::Silent(format!("{}: {}", argv[0], done.words()))),
             Err(command::NotRun::Late { .. }) => Err(NoVersion::Late),
@@ -74,6 +81,7 @@ fn version(number: i64) -> Result<ServiceVersion, NoVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Machine;
 
     #[tokio::test]
     async fn a_file_is_read_and_a_bad_one_is_no_version() {
@@ -81,18 +89,18 @@ mod tests {
         let path = room.path().join("version");
         let probe = Probe::File(path.clone());
         let limit = Duration::from_secs(5);
-        assert!(matches!(ask(&probe, limit).await, Probed::Failed(_)));
+        assert!(matches!(ask(&Machine::shared(), &probe, limit).await, Probed::Failed(_)));
         for (text, good) in
             [("2\n", true), ("0", false), ("-1", false), ("2147483648", false), ("two", false)]
         {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(ask(&probe, limit).await.version().is_some(), good, "{text}");
+            assert_eq!(ask(&Machine::shared(), &probe, limit).await.version().is_some(), good, "{text}");
         }
     }
 
     #[tokio::test]
     async fn a_command_that_hangs_is_late_and_ended() {
         let probe = Probe::Command(["sleep", "60"].map(str::to_owned).into());
-        assert_eq!(ask(&probe, Duration::from_millis(50)).await, Probed::Late);
+        assert_eq!(ask(&Machine::shared(), &probe, Duration::from_millis(50)).await, Probed::Late);
     }
 }

@@ -5,11 +5,12 @@ use crate::admit::{self, NotAdmitted};
 use crate::link::{Leased, Link};
 use crate::report::linger::Lingering;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_proto::record::report::{Identity, Report};
 use tidegate_proto::{Commit, InstanceId, Key, Precondition, Revision, Value};
 use tidegate_store::{CommitError, LeaseState, Store, StoreError};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// A report in which nothing else changed than the count of requests is written no more often than this.
 const IN_FLIGHT_EVERY: Duration = Duration::from_secs(1);

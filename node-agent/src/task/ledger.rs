@@ -2,6 +2,7 @@
 //! ones ended, so that a store that is restored from a backup has none of them run again.
 
 use crate::crash;
+use crate::host::Machine;
 use crate::pair::Pair;
 use crate::pair::form::NotRead;
 use serde::{Deserialize, Serialize};
@@ -187,7 +188,7 @@ pub struct LedgerFile {
 impl LedgerFile {
     /// The one within `home`, which is made where it is missing.
     pub fn within(home: &Path) -> Result<Self, LedgerError> {
-        let pair = Pair::new([home.join("journal.a"), home.join("journal.b")]);
+        let pair = Pair::new(&Machine::shared(), [home.join("journal.a"), home.join("journal.b")]);
         let file = Self { home: home.to_owned(), pair };
         std::fs::create_dir_all(home).map_err(|e| file.failed("make the directory of", e))?;
         Ok(file)

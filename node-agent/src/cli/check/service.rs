@@ -11,6 +11,7 @@ use crate::config::settings::{Driver, Hooks, InFlight, Node, Probe};
 use crate::drain::balancer::{self, Word};
 use crate::drain::disable_file;
 use crate::fetch::{self, NoAnswer};
+use crate::host::Machine;
 use crate::replace::driver;
 use crate::report::probe::{self, NoVersion};
 use crate::report::{readiness, said};
@@ -27,8 +28,10 @@ pub async fn look_at(node: &Node, config: &Path, service: &Service, findings: &m
     artifacts(service, findings);
     hooks(service, findings);
     let limit = service.timeout;
-    let (ready, health) =
-        tokio::join!(fetch::get(&service.ready_url, limit), fetch::get(&service.health_url, limit));
+    let (ready, health) = tokio::join!(
+        fetch::get(&Machine, &service.ready_url, limit),
+        fetch::get(&Machine, &service.health_url, limit)
+    );
     addresses(service, &ready, &health, findings);
     disable_file(node, service, &health, findings);
     if let Some(whose) = other::whose(node, config, service) {
@@ -38,7 +41,7 @@ pub async fn look_at(node: &Node, config: &Path, service: &Service, findings: &m
     version(service, ready.is_ok(), findings).await;
     status(node, service, ready.is_ok(), findings).await;
     for one in &service.balancers {
-        match balancer::ask(one, limit).await {
+        match balancer::ask(&Machine, one, limit).await {
             Ok(word) => server(service, one, &word, findings),
             Err(why) => findings.wrong(service, format!("balancer {one}: {why}")),
         }
@@ -187,7 +190,7 @@ async fn version(service: &Service, answers: bool, findings: &mut Findings) {
     {
         return findings.wrong(service, format!("the probe {why}"));
     }
-    match probe::try_once(&service.probe, service.timeout).await {
+    match probe::try_once(&Machine::shared(), &service.probe, service.timeout).await {
         Ok(version) => findings.note(service, format!("runs at version {version}")),
         Err(NoVersion::Late) => findings.wrong(
             service,
@@ -212,7 +215,7 @@ async fn version(service: &Service, answers: bool, findings: &mut Findings) {
 /// The status hook is run: it changes nothing.
 async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Findings) {
     let home = node.state_dir.join(service.name.as_str());
-    let Some(driver) = driver::Driver::of(node, service, &home) else { return };
+    let Some(driver) = driver::Driver::of(&Machine::shared(), node, service, &home) else { return };
     let Some(done) = driver.ask_status(service.timeout).await else { return };
     match done {
         Err(why) => findings.wrong(service, format!("the status hook: {}", crate::link::Chain(&why))),

@@ -8,11 +8,12 @@ use crate::config::settings::{Driver, Hooks};
 use crate::config::{Service, example, parse};
 use crate::journal::{Admitted, Journal, Known, Order};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, HealthTimes};
 use tidegate_proto::record::report::Health;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Release, Revision, ServiceVersion, Span};
+use tokio::time::Instant;
 
 /// An instance whose world is set by hand.
 #[derive(Clone)]

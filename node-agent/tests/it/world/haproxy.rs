@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tidegate_agent::config::fragment::Balancer;
 use tidegate_agent::drain::balancer::{Word, ask};
+use tidegate_agent::host::Machine;
 
 pub struct Haproxy {
     child: Child,
@@ -46,7 +47,7 @@ impl Haproxy {
 
     /// What it says of the instance.
     pub async fn word(&self) -> Result<Word, String> {
-        ask(&self.balancer, Duration::from_secs(2)).await
+        ask(&Machine, &self.balancer, Duration::from_secs(2)).await
     }
 
     /// Waits until it says so.

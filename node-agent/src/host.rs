@@ -1,0 +1,163 @@
+//! What the loop of a service touches besides the store: addresses, programs and files of its node. [`Machine`] is the
+//! real node. A simulation has a node of its own, and the rest of the agent runs on it as it is.
+//!
+//! # Invariants
+//! * Time is tokio's clock, here and in everything that calls this: a simulation can pause it.
+//! * No method decides anything: what an answer means is for the caller.
+
+mod machine;
+
+pub use machine::Machine;
+
+use crate::config::address::{Stats, Url};
+use crate::config::settings::{Artifact, Process};
+use crate::directive::phase::Target;
+use crate::directive::seen::{Alive, Hook};
+use crate::fetch::NoAnswer;
+use crate::journal::Started;
+use crate::replace::artifact::NotStaged;
+use crate::replace::command::{Done, NotRun};
+use crate::replace::process::ProcessError;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_proto::{Digest, ReleaseTag};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::oneshot;
+
+/// A node.
+pub trait Host: Debug + Send + Sync {
+    /// Asks an address over HTTP; waits as long as it takes.
+    fn get<'a>(&'a self, url: &'a Url) -> BoxFuture<'a, Result<(StatusCode, Bytes), NoAnswer>>;
+
+    /// Asks a balancer's runtime socket for `show stat`; waits as long as it takes.
+    fn show_stat<'a>(&'a self, stats: &'a Stats) -> BoxFuture<'a, io::Result<String>>;
+
+    /// How many established connections a local port has; none where the kernel does not say.
+    fn connections(&self, port: u16) -> BoxFuture<'_, Option<u32>>;
+
+    /// Runs a program to its end, for at most `limit`.
+    fn run<'a>(&'a self, argv: &'a [String], limit: Duration) -> BoxFuture<'a, Result<Done, NotRun>>;
+
+    /// The hooks of the service whose directory is `home`.
+    fn hooks(&self, home: &Path, set: HookSet) -> Arc<dyn Hooks>;
+
+    /// The process of the service whose directory is `home`.
+    fn process(&self, home: &Path, spec: Process, log: PathBuf) -> Arc<dyn ServiceProcess>;
+
+    /// Copies the artifact of a release into its directory, unless it is there already; its digest. Blocks.
+    fn stage(
+        &self,
+        directory: &Path,
+        tag: &ReleaseTag,
+        artifact: &Artifact,
+        wanted: Option<Digest>,
+    ) -> Result<Digest, NotStaged>;
+
+    /// Whether some file of a release's directory has the digest `wanted`. Blocks.
+    fn verify(&self, directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), NotStaged>;
+
+    /// Removes the directory of a release. Blocks.
+    fn remove_release(&self, directory: &Path) -> Result<(), NotStaged>;
+
+    /// The bytes of a regular file of at most `most` bytes. Blocks.
+    fn read(&self, path: &Path, most: usize) -> io::Result<Vec<u8>>;
+
+    /// Writes a file in place, at least as long as it was, and makes it where it is missing; on the disk when this
+    /// returns. `bytes` say themselves whether they are whole. Blocks.
+    fn write_in_place(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()>;
+
+    /// Makes a file that is to appear at `path`: whole, and on the disk. Blocks.
+    fn make(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn Made>>;
+
+    /// Removes a file; without waiting for the disk. Blocks.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a directory and those above it. Blocks.
+    fn make_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes what a crash left beside the files of a directory. Blocks.
+    fn sweep(&self, directory: &Path);
+
+    /// Begins work that blocks beside what goes on meanwhile. It is done, whether its end is waited for or not.
+    fn aside(&self, work: Box<dyn FnOnce() + Send>);
+}
+
+/// Hooks of which one at a time runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HookSet {
+    /// Those that stop and start the service.
+    Moving,
+    /// Those that bring and drop its releases.
+    Staging,
+}
+
+/// The hooks of one set of a service.
+pub trait Hooks: Debug + Send + Sync {
+    /// How `hook` stands, for one who did not see its end.
+    fn look(&self, hook: &str) -> Hook;
+
+    /// Runs `argv` as `hook` to its end, for at most `limit`. One that was begun earlier is waited for first, for as
+    /// long, and then killed.
+    fn run<'a>(
+        &'a self,
+        hook: &'a str,
+        argv: &'a [String],
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<Done, NotRun>>;
+
+    /// Kills what was begun earlier, and waits until it has ended.
+    fn end(&self) -> BoxFuture<'_, io::Result<()>>;
+}
+
+/// The process of one service, as the agent runs it.
+pub trait ServiceProcess: Debug + Send + Sync {
+    /// Whether anything of it runs.
+    fn alive(&self) -> Alive;
+
+    /// The release that runs, where something does and is known.
+    fn tag(&self) -> Option<ReleaseTag>;
+
+    /// Starts `target`, with the placeholders of the configuration filled in by `fill`.
+    fn start(
+        &self,
+        target: &Target,
+        directory: &Path,
+        fill: &dyn Fn(&str) -> String,
+    ) -> Result<Started, ProcessError>;
+
+    /// Stops whatever of it runs, and returns when nothing does.
+    fn stop<'a>(&'a self, started: Option<&'a Started>) -> BoxFuture<'a, Result<(), ProcessError>>;
+}
+
+/// A file that is whole and not yet in its place. Dropped, it never was.
+pub trait Made: Debug + Send {
+    /// It appears at its path, unless a file is there: `AlreadyExists` then. Blocks.
+    fn appear(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Begins work that blocks aside; its answer comes there, and an error where the work broke.
+pub fn aside<T: Send + 'static>(
+    host: &dyn Host,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (out, answer) = oneshot::channel();
+    host.aside(Box::new(move || {
+        // Where nobody waits any more, nothing is lost but the answer.
+        let _ = out.send(work());
+    }));
+    answer
+}
+
+/// Does brief work that blocks, here; where the runtime has other threads, they take over what else is to be done.
+pub fn briefly<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
