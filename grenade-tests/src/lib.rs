@@ -10,5 +10,6 @@ pub mod demo;
 pub mod ideal;
 pub mod load;
 pub mod sample;
+pub mod simulate;
 pub mod trace;
 pub mod world;

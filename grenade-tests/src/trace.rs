@@ -120,7 +120,11 @@ impl Trace {
         Ok(trace)
     }
 
-    fn take_in(&mut self, prefix: &Prefix, kv: &KeyValue, gone: bool) -> Result<(), TraceError> {
+    /// Takes in one event of a watch.
+    ///
+    /// # Errors
+    /// [`TraceError::Unreadable`].
+    pub fn take_in(&mut self, prefix: &Prefix, kv: &KeyValue, gone: bool) -> Result<(), TraceError> {
         let at = kv.mod_revision();
         let unreadable = |why: String| TraceError::Unreadable {
             key: String::from_utf8_lossy(kv.key()).into_owned(),

@@ -24,6 +24,7 @@ mod crash;
 mod database;
 mod engine;
 mod error;
+pub mod held;
 mod history;
 mod ladder;
 mod leader;

@@ -148,6 +148,11 @@ impl Embedded {
         Self { engine: Arc::new(Engine::new(Kv::default(), Leases::default(), identity, durable, None)) }
     }
 
+    /// Whether both are handles on the same store.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.engine, &other.engine)
+    }
+
     #[cfg(test)]
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine

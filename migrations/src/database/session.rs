@@ -2,6 +2,7 @@
 
 use super::url::Target;
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
+use crate::held::held;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -71,7 +72,7 @@ impl Session {
             })
         };
         let answer = tokio::select! {
-            answer = tokio::time::timeout(CONNECT_LIMIT, attempt) => answer,
+            answer = tokio::time::timeout(CONNECT_LIMIT, held(attempt)) => answer,
             () = cancel.cancelled() => return Err(Failure::new(Kind::Cancelled, "cancelled while connecting")),
         };
         let connection = answer.unwrap_or_else(|_| {
@@ -155,7 +156,7 @@ impl Session {
                 Connection::Sqlite(c) => sqlite::close(c).await,
             }
         };
-        if tokio::time::timeout(CANCEL_GRACE, end).await.is_err() {
+        if tokio::time::timeout(CANCEL_GRACE, held(end)).await.is_err() {
             tracing::debug!("the database did not answer the good-bye");
         }
     }
@@ -169,13 +170,14 @@ async fn within<T>(
     if *left {
         return Err(Failure::new(Kind::Unreachable, "an earlier statement was left unanswered"));
     }
+    // Where the runtime's thread is held, the caller has no turn in which to give up.
     let given_up = async {
         cancel.cancelled().await;
         tokio::time::sleep(CANCEL_GRACE).await;
     };
     tokio::select! {
         biased;
-        answer = answer => answer,
+        answer = held(answer) => answer,
         () = given_up => {
             *left = true;
             Err(Failure::new(Kind::Unreachable, "no answer after the caller gave up"))

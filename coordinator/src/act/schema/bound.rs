@@ -4,6 +4,7 @@ use super::sessions::{Endpoint, endpoints};
 use crate::room::Room;
 use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
+use tidegate_migrations::held::held;
 use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, Sessions};
 use tidegate_planner::SchemaFacts;
 use tidegate_proto::name::NotAName;
@@ -181,8 +182,9 @@ pub(super) async fn found(
     let url = url(&schema.database)?;
     endpoints(schema)?;
     let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
-    let all =
-        loading.await.expect("reading files is not cancelled and does not panic").map_err(Unbound::Load)?;
+    let all = held(loading)
+        .await
+        .expect("reading files is not cancelled and does not panic").map_err(Unbound::Load)?;
     let set = all.between(spec.from.get(), spec.to.get());
     if !set.own().any(|migration| migration.version == spec.to.get()) {
         return Err(Unbound::Nothing { directory: schema.migrations.clone(), version: spec.to });

@@ -1,0 +1,30 @@
+//! Deterministic simulation: the product's own coordinator, agents, store and migration engine, in one process, in
+//! simulated time, in a world that one seed draws; judged from outside.
+//!
+//! Simulated are the processes of services, the balancers, the network, the disks of nodes and the clock. The runtime has
+//! one thread and a paused clock, which jumps to the next thing that is due; randomness below the standard library comes
+//! from the seed (in the binary).
+
+mod agent;
+mod auditor;
+mod chain;
+mod coordinator;
+mod database;
+pub mod dice;
+pub mod draw;
+mod gate;
+mod ground;
+mod host;
+mod judge;
+mod line;
+pub mod many;
+mod mishap;
+mod operator;
+mod run;
+pub mod scenario;
+mod slot;
+mod story;
+mod world;
+
+pub use judge::Breach;
+pub use run::{Outcome, run};

@@ -1,0 +1,177 @@
+//! The agents: the product's own loop of each service, on a simulated node.
+
+use super::dice::Dice;
+use super::gate::{Gate, Passage};
+use super::ground::{Ground, disable_file};
+use super::host::Node;
+use super::line::{Line, Place};
+use super::scenario::{Scenario, ServicePlan};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_agent::config;
+use tidegate_agent::host::Host;
+use tidegate_agent::instance::Instance;
+use tidegate_agent::link::Link;
+use tidegate_proto::record::report::Identity;
+use tidegate_store::Store;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How long a supervisor waits before it starts an agent that ended again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// The agent of one node, as a process.
+pub struct Agent {
+    /// What stands between it and everything else.
+    pub gate: Gate,
+    /// Its line to the store.
+    pub line: Line,
+    cancel: CancellationToken,
+    supervisor: JoinHandle<()>,
+}
+
+impl Agent {
+    /// Starts the agent of a node, and starts it again where it ends by itself. `nonce` tells two agents of one name apart.
+    pub fn start(
+        scenario: &Scenario,
+        ground: &Ground,
+        place: &Place,
+        node: usize,
+        nonce: &str,
+        dice: &mut Dice,
+    ) -> Self {
+        let gate = Gate::open();
+        let line = Line::new(place.clone(), gate.clone(), Dice::of(dice.seed(), "line"));
+        let cancel = CancellationToken::new();
+        let host: Arc<dyn Host> =
+            Arc::new(Node::new(ground.clone(), node, gate.clone(), Dice::of(dice.seed(), "host")));
+        let identity = Identity { nonce: nonce.to_owned(), boot: format!("boot-{node}") };
+        let text = configuration(scenario, ground, node);
+        let supervisor = tokio::spawn(supervise(
+            (ground.clone(), node),
+            text,
+            identity,
+            host,
+            line.clone(),
+            (gate.clone(), cancel.clone()),
+        ));
+        Self { gate, line, cancel, supervisor }
+    }
+
+    /// kill -9.
+    pub fn kill(self) {
+        self.gate.set(Passage::Dead);
+        self.supervisor.abort();
+        // What it had begun beside its loops ends at the gate.
+        self.cancel.cancel();
+    }
+}
+
+async fn supervise(
+    (ground, node): (Ground, usize),
+    text: String,
+    identity: Identity,
+    host: Arc<dyn Host>,
+    line: Line,
+    (gate, cancel): (Gate, CancellationToken),
+) {
+    loop {
+        let once = cancel.child_token();
+        let ended = once_through(&text, &identity, &host, &line, &once).await;
+        once.cancel();
+        gate.passes().await;
+        let name = ground.names().nodes[node].clone();
+        ground.tell(format!("the agent of {name} ends: {ended}"));
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Why it ended.
+async fn once_through(
+    text: &str,
+    identity: &Identity,
+    host: &Arc<dyn Host>,
+    line: &Line,
+    cancel: &CancellationToken,
+) -> String {
+    let node = match config::parse(text, Path::new("agent.toml")) {
+        Ok(node) => node,
+        Err(error) => return error.to_string(),
+    };
+    let client = match line.client().await {
+        Ok(client) => client,
+        Err(error) => return error.to_string(),
+    };
+    let link = Link::over(Store::over(client, node.prefix.clone()), &node, cancel);
+    let mut loops = tokio::task::JoinSet::new();
+    for service in node.services.values() {
+        match Instance::open(host, &node, service, identity, &link) {
+            Ok(instance) => drop(loops.spawn(instance.run(cancel.clone()))),
+            Err(error) => return error.to_string(),
+        }
+    }
+    match loops.join_next().await {
+        Some(Ok(Err(fatal))) => fatal.to_string(),
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        _ => "asked to".to_owned(),
+    }
+}
+
+/// The configuration of a node, as its administrator would write it.
+fn configuration(scenario: &Scenario, ground: &Ground, node: usize) -> String {
+    let name = &ground.names().nodes[node];
+    let here: Vec<&ServicePlan> = scenario.services.iter().filter(|s| s.nodes.contains(&node)).collect();
+    let lease = here.iter().map(|service| service.lease).min().unwrap_or(3);
+    let mut text = format!(
+        "node = \"{name}\"\nlabels = {{ zone = \"{}\" }}\nstate_dir = \"/var/agent\"\nruntime_dir = \"/run/agent\"\n\
+         lease_ttl = \"{lease}s\"\n[store]\nendpoints = [\"http://127.0.0.1:1\"]\n",
+        scenario.zones[node]
+    );
+    for service in here {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{}", one(service, ground, name));
+    }
+    text
+}
+
+fn one(service: &ServicePlan, ground: &Ground, node: &str) -> String {
+    let name = &service.name;
+    let file = disable_file(name);
+    let ready = if service.one_url { "health" } else { "ready" };
+    let mut text = format!(
+        "[service.{name}]\nprobe = {{ http = \"http://{node}:80/{name}/version\" }}\n\
+         ready_url = \"http://{node}:80/{name}/{ready}\"\nhealth_url = \"http://{node}:80/{name}/health\"\n\
+         disable_file = {file:?}\ninterval = \"2s\"\nfast_interval = \"250ms\"\ntimeout = \"1s\"\n\
+         check = {{ interval = \"1s\", fall = 2, rise = 2 }}\n"
+    );
+    if service.asks_balancer {
+        text += &format!(
+            "balancer = [{{ stats = \"unix:/run/{name}.sock\", backend = \"{name}\", server = \"{node}\" }}]\n"
+        );
+    }
+    if service.counts {
+        text += &format!("in_flight = {{ url = \"http://{node}:80/{name}/in-flight\" }}\n");
+    }
+    text += &match service.hooks {
+        true => format!(
+            "[service.{name}.driver.command]\nstage = [\"stage\", \"{{tag}}\"]\nstop = [\"stop\", \"{{tag}}\"]\n\
+             start = [\"start\", \"{{tag}}\"]\nremove = [\"remove\", \"{{tag}}\"]\nstatus = [\"status\", \"{name}\"]\n\
+             timeout = \"10s\"\n"
+        ),
+        false => format!("[service.{name}.driver.process]\nargv = [\"{name}\"]\nstop_timeout = \"5s\"\n"),
+    };
+    for (tag, release) in &ground.state().releases {
+        if tag.starts_with(&format!("{name}-")) {
+            text += &format!(
+                "[service.{name}.artifact.\"{tag}\"]\nsource = \"/artifacts/{tag}\"\nversion = {}\n",
+                release.version
+            );
+            if service.hooks {
+                text += &format!("sha256 = \"{}\"\n", tidegate_proto::Digest::of(tag.as_bytes()));
+            }
+        }
+    }
+    text
+}

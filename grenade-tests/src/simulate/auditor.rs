@@ -1,0 +1,138 @@
+//! Follows every key's history as it is written, over a line of its own that nothing disturbs.
+
+use super::ground::Ground;
+use super::judge::Facts;
+use super::slot::{At, Slot};
+use std::collections::BTreeMap;
+use crate::trace::{Trace, Written};
+use etcd_client::{Client, EventType, WatchOptions};
+use std::sync::{Arc, Mutex, PoisonError};
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
+use tidegate_proto::{Key, Prefix, Value};
+use tokio::task::JoinHandle;
+
+/// The history of one store.
+pub struct Auditor {
+    trace: Arc<Mutex<Trace>>,
+    follows: JoinHandle<()>,
+}
+
+impl Auditor {
+    /// Follows a store from its beginning.
+    ///
+    /// # Errors
+    /// None in practice: the store is reached in process.
+    pub async fn begin(store: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
+        let (client, trace) = (store.client().await?, Arc::new(Mutex::new(Trace::default())));
+        let follows = tokio::spawn(follow(client, ground, Arc::clone(&trace)));
+        Ok(Self { trace, follows })
+    }
+
+    /// Every breach of a rule in the history.
+    pub fn breaches(&self) -> Vec<crate::trace::Broken> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).breaches()
+    }
+
+    /// How many revisions wrote something.
+    pub fn revisions(&self) -> usize {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).revisions.len()
+    }
+}
+
+impl Drop for Auditor {
+    fn drop(&mut self) {
+        self.follows.abort();
+    }
+}
+
+async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>) {
+    let prefix = Prefix::default();
+    let options = WatchOptions::new().with_prefix().with_start_revision(1).with_fragment();
+    let Ok(mut stream) = client.watch(prefix.all(), Some(options)).await else { return };
+    while let Ok(Some(message)) = stream.message().await {
+        let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in message.events() {
+            let Some(kv) = event.kv() else { continue };
+            // What cannot be read was written by a misfortune.
+            if trace.take_in(&prefix, kv, event.event_type() == EventType::Delete).is_err() {
+                continue;
+            }
+            if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
+                notice(&ground, written, kv.mod_revision());
+            }
+        }
+    }
+}
+
+fn notice(ground: &Ground, written: &Written, revision: i64) {
+    let now = ground.now();
+    let mut state = ground.state();
+    let value = written.put.as_ref().map(|put| &put.value);
+    let mut line = None;
+    match (&written.key, value) {
+        (Key::Window(service), Some(Value::Window(window))) => {
+            let (body, place) = (&window.body, ground.names().service(service.as_str()));
+            line = Some(format!("window of {service}: {body}"));
+            if let Some(facts) = place.and_then(|place| state.facts.services.get_mut(place)) {
+                facts.windows.push((now, body.floor.get(), body.ceiling.get()));
+                facts.contracted = body.contracted.map_or(body.floor.get(), |v| v.get());
+            }
+        }
+        (Key::Directive(service, node), Some(Value::Directive(directive))) => {
+            let at = place(ground, service.as_str(), node.as_str());
+            line = Some(format!("directive of {service}/{node}: {}", directive.body.disposition.word()));
+            if let Some(at) = at {
+                state.facts.directed.insert(at, now);
+            }
+        }
+        (Key::Upgrade(id), Some(Value::Upgrade(upgrade))) => {
+            let phase = upgrade.body.phase.name();
+            let paused = upgrade.body.paused.is_some();
+            let super::ground::State { facts, slots, .. } = &mut *state;
+            let changed = facts.phases.get(id.as_str()).is_none_or(|(was, _)| *was != phase);
+            if changed {
+                facts.phases.insert(id.to_string(), (phase, now));
+                line = Some(format!("{id}: {phase:?}"));
+                if phase == PhaseName::Contract {
+                    contracts(ground, facts, slots, &upgrade.body, now);
+                }
+            }
+            if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
+                line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
+            }
+        }
+        (Key::Leader, value) => {
+            line = Some(match value {
+                Some(Value::Leader(leader)) => format!("{} leads", leader.body.address),
+                _ => "nobody leads".to_owned(),
+            });
+        }
+        (Key::Report(service, node), None) => line = Some(format!("{service}/{node} falls silent")),
+        _ => {}
+    }
+    if let Some(line) = line {
+        state.story.tell(now, &format!("[{revision}] {line}"));
+    }
+}
+
+/// Nothing old runs when contract begins, nor can what runs be older than what was said.
+fn contracts(
+    ground: &Ground,
+    facts: &mut Facts,
+    slots: &BTreeMap<At, Slot>,
+    upgrade: &Upgrade,
+    now: u64,
+) {
+    let Some(service) = ground.names().service(upgrade.spec.service.as_str()) else { return };
+    let to = upgrade.spec.to.get();
+    for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
+        let Some(run) = slot.alive(now).filter(|run| run.is.version < to) else { continue };
+        let name = ground.names().instance(*at);
+        facts.breach(now, 1, format!("contract began while {name} ran version {}", run.is.version));
+    }
+}
+
+fn place(ground: &Ground, service: &str, node: &str) -> Option<At> {
+    Some((ground.names().service(service)?, ground.names().node(node)?))
+}

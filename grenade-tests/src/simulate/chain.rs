@@ -1,0 +1,305 @@
+//! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
+//! what `explain` advises, and try once more with a mended release.
+
+use super::operator::{Command, Person, understood};
+use super::scenario::{ReleasePlan, UpgradePlan};
+use super::world::{World, schema_name, tag, variable};
+use serde_json::json;
+use tidegate_proto::Digest;
+use tidegate_proto::record::upgrade::PhaseName;
+
+/// How often people look.
+const LOOK: u64 = 5_000;
+
+/// After so long everything that went wrong ends, in milliseconds.
+pub const MISFORTUNE: u64 = 150_000;
+
+/// So long after that every upgrade must be over.
+const PATIENCE: u64 = 900_000;
+
+/// How often people try to start one.
+const STARTS: u32 = 12;
+
+/// After so many resumptions people go back.
+const RESUMPTIONS: u32 = 2;
+
+/// The upgrades of one service.
+#[derive(Debug)]
+pub struct Chain {
+    /// Those to come, by their place in the scenario.
+    pub left: Vec<usize>,
+    /// The one under way.
+    pub current: Option<Current>,
+    /// How each ended.
+    pub ended: Vec<(usize, String)>,
+    looked_at: u64,
+    refusals: u32,
+}
+
+/// An upgrade under way.
+#[derive(Debug, Clone)]
+pub struct Current {
+    /// Its place in the scenario.
+    pub plan: usize,
+    /// Its id.
+    pub id: String,
+    /// When it was started.
+    pub since: u64,
+    /// The form of its schema before it began.
+    pub form: Option<Vec<String>>,
+    /// Whether it is the second try.
+    pub mended: bool,
+    resumptions: u32,
+    unexplained: u32,
+}
+
+impl Chain {
+    /// Those of the service at a place.
+    pub fn of(world: &World, service: usize) -> Self {
+        let all = world.scenario.upgrades.iter().enumerate();
+        let left = all.filter(|(_, plan)| plan.service == service).map(|(n, _)| n).collect();
+        Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0 }
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        self.left.is_empty() && self.current.is_none()
+    }
+
+    /// What people do now.
+    pub async fn step(&mut self, world: &mut World) {
+        let now = world.ground.now();
+        if now < self.looked_at + LOOK {
+            return;
+        }
+        self.looked_at = now;
+        match self.current.clone() {
+            None => self.begin(world, false).await,
+            Some(current) => self.follow(world, current).await,
+        }
+    }
+
+    async fn begin(&mut self, world: &mut World, mended: bool) {
+        let Some(&place) = self.left.first() else { return };
+        let plan = world.scenario.upgrades[place].clone();
+        let form = match world.scenario.services[plan.service].schema {
+            Some(schema) => world.databases[schema].form().await.ok(),
+            None => None,
+        };
+        let id = format!("u{place}{}", if mended { "-again" } else { "" });
+        let spec = spec(world, &plan, mended);
+        let started = within(Person::new(&world.coordinators).start(&id, &spec)).await;
+        let now = world.ground.now();
+        match started {
+            Ok(_) => {
+                world.ground.tell(format!("{id} is started"));
+                let facts = &mut world.ground.state().facts.services[plan.service];
+                facts.min_in_service = plan.min_in_service;
+                facts.drain_deadline = plan.drain_deadline;
+                self.refusals = 0;
+                self.current = Some(Current {
+                    plan: place,
+                    id,
+                    since: now,
+                    form,
+                    mended,
+                    resumptions: 0,
+                    unexplained: 0,
+                });
+            }
+            Err(why) => {
+                world.ground.tell(format!("{id} is not started: {why}"));
+                self.refusals += 1;
+                // An answer that was lost: it may have begun.
+                if world.ground.state().facts.phases.contains_key(&id) {
+                    let current = Current {
+                        plan: place,
+                        id,
+                        since: now,
+                        form,
+                        mended,
+                        resumptions: 0,
+                        unexplained: 0,
+                    };
+                    self.current = Some(current);
+                } else if self.refusals >= STARTS {
+                    self.ended.push((place, format!("refused: {why}")));
+                    self.left.clear();
+                }
+            }
+        }
+    }
+
+    async fn follow(&mut self, world: &mut World, mut current: Current) {
+        let now = world.ground.now();
+        let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
+        let over = match phase {
+            Some(PhaseName::Completed) => Some("completed"),
+            Some(PhaseName::RolledBack) => Some("rolled-back"),
+            Some(PhaseName::Failed) => Some("failed"),
+            _ => None,
+        };
+        if let Some(over) = over {
+            self.end(world, current, over).await;
+            return;
+        }
+        let last = now > current.since + MISFORTUNE + PATIENCE;
+        let explained = Person::new(&world.coordinators).explain(&current.id);
+        if let Ok(explained) = explained {
+            let silent = explained.reasons.is_empty() && explained.trouble.is_none();
+            let moved_at = world.ground.state().facts.phases.get(&current.id).map_or(now, |(_, at)| *at);
+            current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
+            if current.unexplained == 12 {
+                world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
+            }
+            if last {
+                let reasons: Vec<String> = explained.reasons.iter().map(|r| r.what.clone()).collect();
+                let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
+                world.ground.state().facts.breach(now, 0, text);
+            }
+            for reason in &explained.reasons {
+                if let Some(command) = &reason.command
+                    && advised(world, &mut current, &reason.kind, &understood(command)).await
+                {
+                    break;
+                }
+            }
+        } else if last {
+            let text = format!("{} does not end and nobody can explain it", current.id);
+            world.ground.state().facts.breach(now, 0, text);
+        }
+        if last {
+            self.ended.push((current.plan, "dead end".to_owned()));
+            self.left.clear();
+            self.current = None;
+        } else {
+            self.current = Some(current);
+        }
+    }
+
+    async fn end(&mut self, world: &mut World, current: Current, over: &str) {
+        self.current = None;
+        world.ground.tell(format!("{} is over: {over}", current.id));
+        if over != "completed" {
+            as_before(world, &current, over).await;
+        }
+        let mended = over != "completed" && !current.mended;
+        self.ended.push((current.plan, over.to_owned()));
+        if mended {
+            self.begin(world, true).await;
+            if self.current.is_none() {
+                self.left.clear();
+            }
+        } else if over == "completed" {
+            self.left.retain(|place| *place != current.plan);
+        } else {
+            self.left.clear();
+        }
+    }
+}
+
+/// Follows an advice, where a person who knows the world would; whether something was done.
+async fn advised(world: &mut World, current: &mut Current, kind: &str, command: &Command) -> bool {
+    let plan = &world.scenario.upgrades[current.plan];
+    let bad = !current.mended && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
+    let command = match command {
+        Command::Look | Command::Other(_) | Command::Reconcile => return false,
+        // A person put it there, and takes it away at the end of what they do.
+        Command::Uncordon(_) => return false,
+        Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),
+        Command::Resume(_) => {
+            current.resumptions += 1;
+            command.clone()
+        }
+        Command::Approve(..) | Command::Retry(..) | Command::RollBack(_) => command.clone(),
+    };
+    // What waits by itself for something that passes is left alone while things go wrong.
+    if matches!(command, Command::RollBack(_)) && kind == "stalled" && !bad {
+        let now = world.ground.now();
+        if now < current.since + MISFORTUNE {
+            return false;
+        }
+    }
+    let done = within(Person::new(&world.coordinators).act(&command)).await;
+    // Contract has begun: there is no way back, and what is advised is to go on.
+    let done = match (&command, done) {
+        (Command::RollBack(id), Err(why)) => {
+            world.ground.tell(format!("rollback of {id}: {why}"));
+            let again = Command::Resume(id.clone());
+            within(Person::new(&world.coordinators).act(&again)).await
+        }
+        (_, done) => done,
+    };
+    world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
+    done.is_ok()
+}
+
+/// A person gives up on an answer after a while.
+pub async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
+    let limit = std::time::Duration::from_secs(20);
+    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+}
+
+/// After a rollback everything is as it was before.
+async fn as_before(world: &mut World, current: &Current, over: &str) {
+    let plan = world.scenario.upgrades[current.plan].clone();
+    let now = world.ground.now();
+    if let Some(schema) = world.scenario.services[plan.service].schema
+        && let Some(before) = &current.form
+        && !world.databases[schema].is_away()
+    {
+        match world.databases[schema].form().await {
+            Ok(after) if after == *before => {}
+            Ok(after) => {
+                let text = format!("{} is {over}, and its schema is {after:?}, it was {before:?}", current.id);
+                world.ground.state().facts.breach(now, 10, text);
+            }
+            Err(why) => world.ground.tell(format!("the schema could not be read: {}", why.0)),
+        }
+    }
+    let mut state = world.ground.state();
+    let others: Vec<String> = (state.slots.iter())
+        .filter(|((service, _), _)| *service == plan.service)
+        .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
+        .filter(|(_, run)| run.is.version != plan.from)
+        .map(|(at, run)| format!("{} runs {}", world.ground.names().instance(*at), run.tag))
+        .collect();
+    if over == "rolled-back" && !others.is_empty() {
+        state.facts.breach(now, 10, format!("{} is {over}, and {}", current.id, others.join(", ")));
+    }
+}
+
+fn spec(world: &World, plan: &UpgradePlan, mended: bool) -> serde_json::Value {
+    let service = &world.scenario.services[plan.service];
+    let to = plan.from + 1;
+    let first = tag(&service.name, to);
+    let tag = if mended { format!("{first}-mended") } else { first };
+    let span = |ms: u64| format!("{ms}ms");
+    let mut spec = json!({
+        "service": service.name,
+        "from": plan.from,
+        "to": to,
+        "release": {"tag": tag, "sha256": Digest::of(tag.as_bytes())},
+        "strategy": plan.strategy,
+        "min_in_service": plan.min_in_service,
+        "max_unavailable": plan.max_unavailable,
+        "health": {
+            "min_healthy_time": span(plan.healthy_time), "healthy_deadline": "30s", "progress_deadline": "120s",
+        },
+        "drain": {
+            "evidence": if service.asks_balancer { "haproxy" } else { "settle" },
+            "settle": "3s", "deadline": span(plan.drain_deadline), "on_deadline": "proceed",
+        },
+        "failures": {"tolerate": plan.tolerate, "per_wave": plan.tolerate, "then": plan.then},
+        "approvals": plan.approvals,
+    });
+    if plan.by_zone {
+        spec["failure_domain"] = json!("zone");
+    }
+    if let Some(schema) = service.schema {
+        spec["schema"] =
+            json!({"database": {"from_env": variable(schema)}, "migrations": schema_name(schema)});
+        spec["approvals"] = json!(plan.approvals);
+    }
+    spec
+}

@@ -1,0 +1,220 @@
+//! A real SQLite database, and what programs of each version read and write in it.
+//!
+//! A row holds one value for good. Version `v` knows it under the name and in the form of its generation: each renaming
+//! puts another sign behind it. So a version that reads the wrong column, or a row that was filled wrongly, is seen.
+
+use super::scenario::{Change, SchemaPlan};
+use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use tidegate_migrations::held::held;
+
+/// One database with the programs' knowledge of it.
+pub struct Database {
+    plan: SchemaPlan,
+    path: PathBuf,
+    connection: Option<SqliteConnection>,
+    /// What was written, by key.
+    rows: BTreeMap<String, String>,
+    next: u64,
+}
+
+/// A program that the database refused, or that did not read what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong(pub String);
+
+type Asked<T> = Result<T, Wrong>;
+
+impl Database {
+    /// Makes it in `directory`, in its first form, with its first rows; and the migrations beside it.
+    ///
+    /// # Errors
+    /// What the file system or SQLite says.
+    pub async fn make(plan: &SchemaPlan, directory: &Path, name: &str) -> anyhow::Result<Self> {
+        let path = directory.join(format!("{name}.sqlite"));
+        let migrations = directory.join("migrations").join(name);
+        std::fs::create_dir_all(&migrations)?;
+        for (n, _) in plan.generations.iter().enumerate() {
+            let id = format!("{:04}_change", n + 2);
+            std::fs::write(migrations.join(format!("{id}.toml")), migration(plan, n))?;
+        }
+        let mut made = Self { plan: plan.clone(), path, connection: None, rows: BTreeMap::new(), next: 0 };
+        made.run("CREATE TABLE items (id TEXT PRIMARY KEY, a1 TEXT)").await.map_err(|e| anyhow::anyhow!(e.0))?;
+        for _ in 0..plan.rows {
+            made.write(1).await.map_err(|e| anyhow::anyhow!(e.0))?;
+        }
+        Ok(made)
+    }
+
+    async fn open(&mut self) -> Asked<&mut SqliteConnection> {
+        if self.connection.is_none() {
+            let url = format!("sqlite://{}?mode=rwc", self.path.display());
+            let opened = held(SqliteConnection::connect(&url)).await;
+            self.connection = Some(opened.map_err(|e| Wrong(e.to_string()))?);
+        }
+        self.connection.as_mut().ok_or_else(|| Wrong("not open".to_owned()))
+    }
+
+    async fn run(&mut self, sql: &str) -> Asked<()> {
+        let connection = self.open().await?;
+        let done = held(sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection)).await;
+        done.map(drop).map_err(|e| Wrong(format!("{sql}: {e}")))
+    }
+
+    async fn texts(&mut self, sql: &str) -> Asked<Vec<(String, Option<String>)>> {
+        let connection = self.open().await?;
+        let rows = held(sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false).fetch_all(connection)).await;
+        let rows = rows.map_err(|e| Wrong(format!("{sql}: {e}")))?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+    }
+
+    /// A program of `version` writes a new row.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn write(&mut self, version: u32) -> Asked<()> {
+        self.next += 1;
+        let (id, value) = (format!("row-{}", self.next), format!("value-{}", self.next));
+        let (column, form) = (column(&self.plan, version), form(&self.plan, version, &value));
+        let mut columns = format!("id, {column}");
+        let mut values = format!("'{id}', '{form}'");
+        for n in added(&self.plan, version) {
+            let _ = write!(columns, ", b{n}");
+            values += ", 'b'";
+        }
+        self.run(&format!("INSERT INTO items ({columns}) VALUES ({values})")).await?;
+        self.rows.insert(id, value);
+        Ok(())
+    }
+
+    /// A program of `version` reads every row. Where rows are filled only after the roll, `unfilled` ones are read in their
+    /// former form.
+    ///
+    /// # Errors
+    /// What the database says, or which row it does not find as it was written.
+    pub async fn read_all(&mut self, version: u32, unfilled: bool) -> Asked<()> {
+        let column = column(&self.plan, version);
+        let mut columns = format!("id, {column}");
+        for n in added(&self.plan, version) {
+            let _ = write!(columns, ", b{n}");
+        }
+        let found: BTreeMap<_, _> =
+            self.texts(&format!("SELECT {columns} FROM items ORDER BY id")).await?.into_iter().collect();
+        for (id, value) in &self.rows {
+            let wanted = form(&self.plan, version, value);
+            match found.get(id) {
+                Some(Some(found)) if *found == wanted => {}
+                Some(None) if unfilled => {}
+                Some(other) => {
+                    return Err(Wrong(format!(
+                        "version {version} reads {other:?} in {column} of {id}, which holds {wanted:?}"
+                    )));
+                }
+                None => return Err(Wrong(format!("row {id} is lost"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The form of everything in it but the engine's own history.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn form(&mut self) -> Asked<Vec<String>> {
+        let sql = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'tidegate%' AND name NOT LIKE \
+                   'sqlite_%' AND tbl_name NOT LIKE 'tidegate%' ORDER BY name";
+        let columns = "SELECT name, type FROM pragma_table_info('items') ORDER BY name";
+        let mut form = Vec::new();
+        for (name, sql) in self.texts(sql).await? {
+            // A table that was rebuilt is written otherwise; its columns follow.
+            if name != "items" {
+                form.push(format!("{name}: {}", sql.unwrap_or_default()));
+            }
+        }
+        for (name, kind) in self.texts(columns).await? {
+            form.push(format!("items.{name} {}", kind.unwrap_or_default()));
+        }
+        Ok(form)
+    }
+
+    /// Puts the file away, so that nobody can open it, or back.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn set_away(&mut self, away: bool) -> std::io::Result<()> {
+        let aside = self.path.with_extension("away");
+        if away == aside.exists() {
+            return Ok(());
+        }
+        self.connection = None;
+        if away {
+            std::fs::rename(&self.path, &aside)?;
+            std::fs::create_dir(&self.path)
+        } else {
+            std::fs::remove_dir(&self.path)?;
+            std::fs::rename(&aside, &self.path)
+        }
+    }
+
+    /// Whether it can be opened.
+    pub fn is_away(&self) -> bool {
+        self.path.is_dir()
+    }
+}
+
+fn renames(plan: &SchemaPlan, version: u32) -> impl Iterator<Item = usize> {
+    let known = usize::try_from(version.saturating_sub(1)).unwrap_or(usize::MAX);
+    let of = plan.generations.iter().take(known).enumerate();
+    of.filter(|(_, g)| g.change == Change::Rename).map(|(n, _)| n + 2)
+}
+
+fn added(plan: &SchemaPlan, version: u32) -> Vec<usize> {
+    let known = usize::try_from(version.saturating_sub(1)).unwrap_or(usize::MAX);
+    let of = plan.generations.iter().take(known).enumerate();
+    of.filter(|(_, g)| g.change == Change::Add).map(|(n, _)| n + 2).collect()
+}
+
+/// The column in which a version finds the value.
+fn column(plan: &SchemaPlan, version: u32) -> String {
+    format!("a{}", renames(plan, version).last().unwrap_or(1))
+}
+
+/// The value as a version writes and reads it.
+fn form(plan: &SchemaPlan, version: u32, value: &str) -> String {
+    format!("{value}{}", "+".repeat(renames(plan, version).count()))
+}
+
+/// The migration of a generation.
+fn migration(plan: &SchemaPlan, n: usize) -> String {
+    let (generation, version) = (&plan.generations[n], n + 2);
+    let from = u32::try_from(n + 1).unwrap_or(1);
+    let requires = match generation.after_roll {
+        true => format!("{{ floor = {version} }}"),
+        false => "\"expanded\"".to_owned(),
+    };
+    let head = format!(
+        "id = \"{version:04}_change\"\nversion = {version}\nold_reads_migrated = {}\n",
+        generation.old_reads
+    );
+    let (old, new) = (column(plan, from), format!("a{version}"));
+    head + &match generation.change {
+        Change::Rename => format!(
+            "[expand]\nsteps = [\n  {{ add_column = {{ table = \"items\", column = \"{new}\", type = \"text\" }} }},\n  \
+             {{ sync = {{ table = \"items\", old = \"{old}\", new = \"{new}\", up = \"{old} || '+'\", \
+             down = \"substr({new}, 1, length({new}) - 1)\" }} }},\n]\n[migrate]\nrequires = {requires}\nsteps = [\n  \
+             {{ backfill = {{ table = \"items\", key = \"id\", where = \"{new} IS NULL\", batch_ms = 5, set = {{ {new} = \
+             \"{old} || '+'\" }} }} }},\n]\nverify = \"SELECT count(*) FROM items WHERE {new} IS NULL\"\n[contract]\n\
+             steps = [\n  {{ drop_sync = {{ table = \"items\", new = \"{new}\" }} }},\n  {{ drop_column = {{ table = \
+             \"items\", column = \"{old}\" }} }},\n]\n[undo]\nsteps = [\n  {{ drop_sync = {{ table = \"items\", new = \
+             \"{new}\" }} }},\n  {{ drop_column = {{ table = \"items\", column = \"{new}\" }} }},\n]\n"
+        ),
+        Change::Add => format!(
+            "[expand]\nsteps = [{{ add_column = {{ table = \"items\", column = \"b{version}\", type = \"text\" }} }}]\n\
+             [migrate]\nrequires = {requires}\nsteps = [{{ backfill = {{ table = \"items\", key = \"id\", where = \
+             \"b{version} IS NULL\", batch_ms = 5, set = {{ b{version} = \"'b'\" }} }} }}]\nverify = \"SELECT count(*) FROM \
+             items WHERE b{version} IS NULL\"\n[undo]\nsteps = [{{ drop_column = {{ table = \"items\", column = \
+             \"b{version}\" }} }}]\n"
+        ),
+    }
+}

@@ -1,0 +1,177 @@
+//! Draws a scenario from a seed.
+
+use super::dice::Dice;
+use super::scenario::{
+    Change, Generation, Mishap, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+};
+use super::slot::Hiccup;
+use serde_json::json;
+
+/// The phases in which something can happen.
+pub const PHASES: [&str; 8] =
+    ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
+
+/// The scenario of a seed.
+pub fn scenario(seed: u64) -> Scenario {
+    let mut dice = Dice::of(seed, "world");
+    // Small ones find most and cost least; one in twenty-five is large.
+    let nodes = match dice.below(25) {
+        0 => dice.within(13, 40),
+        1..=5 => dice.within(7, 12),
+        _ => dice.within(1, 6),
+    };
+    let zones = (0..nodes).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
+    let zones: Vec<String> = zones.collect();
+    let schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
+    let count = match dice.below(10) {
+        0..=5 => 1,
+        6..=8 => 2,
+        _ => 3,
+    };
+    let mut services: Vec<ServicePlan> = Vec::new();
+    for n in 0..count {
+        // A schema belongs to one service here; what shares one is drawn beside it.
+        let schema = (n < schemas.len() && dice.percent(75)).then_some(n);
+        services.push(service(&mut dice, n, nodes, schema));
+    }
+    let mut upgrades = Vec::new();
+    for (place, service) in services.iter().enumerate() {
+        let hops = match service.schema {
+            Some(schema) => schemas[schema].generations.len(),
+            None => usize::try_from(dice.within(1, 2)).unwrap_or(1),
+        };
+        for hop in 0..hops.min(if place == 0 { 3 } else { 1 }) {
+            let from = u32::try_from(hop + 1).unwrap_or(1);
+            upgrades.push(upgrade(&mut dice, place, from, service));
+        }
+    }
+    let coordinators = if dice.percent(40) { 2 } else { 1 };
+    let mishaps = mishaps(&mut Dice::of(seed, "mishaps"), upgrades.len());
+    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps }
+}
+
+fn schema(dice: &mut Dice) -> SchemaPlan {
+    let generations = (0..[1, 1, 2, 3][usize::try_from(dice.below(4)).unwrap_or(0)]).map(|_| Generation {
+        change: if dice.percent(70) { Change::Rename } else { Change::Add },
+        old_reads: dice.percent(80),
+        after_roll: dice.percent(30),
+    });
+    SchemaPlan { generations: generations.collect(), rows: dice.within(0, 40) }
+}
+
+fn service(dice: &mut Dice, place: usize, nodes: u64, schema: Option<usize>) -> ServicePlan {
+    let all: Vec<usize> = (0..usize::try_from(nodes).unwrap_or(1)).collect();
+    let nodes = match place {
+        0 => all,
+        // The others run on some of them.
+        _ => all.into_iter().filter(|_| dice.percent(60)).collect(),
+    };
+    let nodes = if nodes.is_empty() { vec![0] } else { nodes };
+    ServicePlan {
+        name: ["pantry", "larder", "cellar"][place.min(2)].to_owned(),
+        nodes,
+        asks_balancer: dice.percent(70),
+        counts: dice.percent(70),
+        hooks: dice.percent(50),
+        one_url: dice.percent(15),
+        lease: dice.within(2, 6),
+        schema,
+        lingers: dice.below(3000),
+    }
+}
+
+fn upgrade(dice: &mut Dice, place: usize, from: u32, service: &ServicePlan) -> UpgradePlan {
+    let nodes = service.nodes.len() as u64;
+    let strategy = match dice.below(4) {
+        0 => json!("immediate"),
+        1 => json!({"rolling": {"batch": dice.within(1, nodes)}}),
+        2 => json!({"rolling": {"batch": "50%"}}),
+        _ => json!({"canary": {"steps": [1, "20%", "rest"]}}),
+    };
+    // At its limits as often as inside them.
+    let max_unavailable = if dice.percent(50) { 1 } else { dice.within(1, nodes) };
+    let min_in_service = if dice.percent(50) { nodes - max_unavailable } else { dice.below(nodes) };
+    let release = match dice.below(20) {
+        0 => ReleasePlan::NeverStarts,
+        1 => ReleasePlan::CrashesAfter(dice.within(500, 3000)),
+        2 => ReleasePlan::CrashesAfter(dice.within(8000, 40_000)),
+        3 => ReleasePlan::Flaps,
+        4 => ReleasePlan::Slow,
+        5 => ReleasePlan::Lies,
+        _ => ReleasePlan::Good,
+    };
+    let points = ["stage", "expand", "migrate", "roll", "remove", "contract"];
+    let approvals: Vec<&str> = points.into_iter().filter(|_| dice.percent(8)).collect();
+    UpgradePlan {
+        service: place,
+        from,
+        strategy,
+        min_in_service,
+        max_unavailable,
+        by_zone: dice.percent(20),
+        tolerate: if dice.percent(70) { 0 } else { dice.below(nodes + 1) },
+        then: if dice.percent(70) { "rollback" } else { "pause" }.to_owned(),
+        approvals: approvals.into_iter().map(str::to_owned).collect(),
+        release,
+        drain_deadline: dice.within(5, 20) * 1000,
+        healthy_time: dice.within(1, 4) * 1000,
+    }
+}
+
+fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
+    let count = match dice.below(10) {
+        0 => 0,
+        1..=4 => dice.within(1, 2),
+        5..=8 => dice.within(3, 5),
+        _ => dice.within(6, 10),
+    };
+    let mut mishaps = Vec::new();
+    for _ in 0..count {
+        // Most of what can go wrong goes wrong while instances move.
+        let phase = match dice.below(10) {
+            0..=4 => "roll",
+            _ => *dice.pick(&PHASES).unwrap_or(&"roll"),
+        };
+        mishaps.push(Mishap {
+            upgrade: usize::try_from(dice.below(upgrades as u64)).unwrap_or(0),
+            phase: phase.to_owned(),
+            after: if dice.percent(40) { dice.below(300) } else { dice.below(15_000) },
+            lasts: if dice.percent(50) { dice.within(200, 4000) } else { dice.within(4000, 30_000) },
+            what: what(dice),
+        });
+    }
+    mishaps
+}
+
+fn what(dice: &mut Dice) -> What {
+    let node = usize::try_from(dice.below(40)).unwrap_or(0);
+    let hiccups = [Hiccup::Health, Hiccup::Ready, Hiccup::Hangs, Hiccup::Lies];
+    let hiccup = *dice.pick(&hiccups).unwrap_or(&Hiccup::Ready);
+    match dice.below(27) {
+        0 => What::BadNetwork,
+        1 => What::AgentCut(node),
+        2 => What::CoordinatorCut(node),
+        3 => What::StreamsEnd,
+        4 => What::Compaction,
+        5 | 6 => What::CoordinatorKilled(node),
+        7 => What::CoordinatorStalled(node),
+        8 | 9 => What::AgentKilled(node),
+        10 => What::AgentStalled(node),
+        11 => What::JournalLost(node),
+        12 => What::DiskFull(node),
+        13 => What::DiskSlow(node),
+        14 => What::NodeDies(node),
+        15 => What::OneHiccup(node, hiccup),
+        16 => What::AllHiccup(hiccup),
+        17 => What::Crash(node),
+        18 => What::HooksHang(node),
+        19 => What::HooksFail(node),
+        20 => What::PersonHides(node),
+        21 => What::DatabaseAway,
+        22 => What::Garbage(node),
+        23 => What::SecondAgent(node),
+        24 => What::Pause,
+        25 => if dice.percent(50) { What::RollBack } else { What::WrongCommands },
+        _ => What::Cordon(node),
+    }
+}

@@ -1,0 +1,220 @@
+//! The line of one process to the store: the embedded store's own gRPC services, with the network in between. Requests
+//! and answers are lost or late, streams are cut, and nothing passes while the process does not run.
+
+use super::dice::Dice;
+use super::gate::Gate;
+use etcd_client::{Channel, Client};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http_body_util::{BodyExt, StreamBody};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tidegate_embedded_etcd::Embedded;
+use tokio::sync::watch;
+use tonic::Status;
+use tonic::body::Body;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service};
+
+type Request = http::Request<Body>;
+type Response = http::Response<Body>;
+type Inner = BoxCloneSyncService<Request, Response, BoxError>;
+
+/// How the network is, in hundredths of the requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// Requests that never arrive.
+    pub lost_requests: u64,
+    /// Answers that never arrive, of requests that were carried out.
+    pub lost_answers: u64,
+    /// Requests that arrive late.
+    pub late: u64,
+    /// How late at most, in milliseconds.
+    pub late_ms: u64,
+}
+
+/// How a line is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    weather: Weather,
+    /// Nothing arrives at all.
+    cut: bool,
+    /// Raised when every stream ends.
+    resets: u64,
+}
+
+/// The store that all lines lead to; another one can be put in its place.
+#[derive(Debug, Clone)]
+pub struct Place(Arc<watch::Sender<Embedded>>);
+
+impl Place {
+    /// With a store in it.
+    pub fn of(store: Embedded) -> Self {
+        Self(Arc::new(watch::Sender::new(store)))
+    }
+
+    /// The store that is there now.
+    pub fn store(&self) -> Embedded {
+        self.0.borrow().clone()
+    }
+
+    /// Puts another one in its place.
+    pub fn replace(&self, store: Embedded) {
+        self.0.send_replace(store);
+    }
+}
+
+/// One line.
+#[derive(Clone)]
+pub struct Line {
+    place: Place,
+    gate: Gate,
+    state: Arc<watch::Sender<State>>,
+    dice: Arc<Mutex<Dice>>,
+    inner: Arc<Mutex<Option<(Embedded, Inner)>>>,
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn away(why: &str) -> BoxError {
+    Box::new(Status::unavailable(why.to_owned()))
+}
+
+impl Line {
+    /// A line to the store at `place` in good weather.
+    pub fn new(place: Place, gate: Gate, dice: Dice) -> Self {
+        let state = State { weather: Weather::default(), cut: false, resets: 0 };
+        Self {
+            place,
+            gate,
+            state: Arc::new(watch::Sender::new(state)),
+            dice: Arc::new(Mutex::new(dice)),
+            inner: Arc::default(),
+        }
+    }
+
+    /// A client over it.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub async fn client(&self) -> Result<Client, etcd_client::Error> {
+        Client::from_channel(Channel::Custom(BoxCloneSyncService::new(self.clone())), None).await
+    }
+
+    /// Changes the weather.
+    pub fn set_weather(&self, weather: Weather) {
+        self.state.send_modify(|state| state.weather = weather);
+    }
+
+    /// Cuts the line, or mends it.
+    pub fn set_cut(&self, cut: bool) {
+        self.state.send_modify(|state| {
+            state.cut = cut;
+            state.resets += u64::from(cut);
+        });
+    }
+
+    /// Ends every stream, as a member that loses its leader does.
+    pub fn reset(&self) {
+        self.state.send_modify(|state| state.resets += 1);
+    }
+
+    /// The service of the store that is there now.
+    fn inner(&self) -> Inner {
+        let store = self.place.store();
+        let mut inner = held(&self.inner);
+        if let Some((of, service)) = inner.as_ref()
+            && of.is_same(&store)
+        {
+            return service.clone();
+        }
+        let service = match store.channel() {
+            Channel::Custom(service) => service,
+            _ => unreachable!("the embedded store is reached in process"),
+        };
+        *inner = Some((store, service.clone()));
+        service
+    }
+
+    fn throw(&self, of: impl FnOnce(&mut Dice, Weather) -> u64) -> u64 {
+        let weather = self.state.borrow().weather;
+        if weather == Weather::default() { 0 } else { of(&mut held(&self.dice), weather) }
+    }
+
+    async fn carry(self, request: Request) -> Result<Response, BoxError> {
+        self.gate.passes().await;
+        let path = request.uri().path();
+        let streams = path.ends_with("/Watch") || path.ends_with("/LeaseKeepAlive");
+        let late = self.throw(|dice, weather| match dice.percent(weather.late) {
+            true => dice.within(1, weather.late_ms),
+            false => 0,
+        });
+        if late > 0 {
+            tokio::time::sleep(Duration::from_millis(late)).await;
+        }
+        if self.state.borrow().cut || self.throw(|dice, w| u64::from(dice.percent(w.lost_requests))) > 0 {
+            // As long as a connection takes to be given up.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            self.gate.passes().await;
+            return Err(away("the connection was reset before the request arrived"));
+        }
+        let mut inner = self.inner();
+        if !streams {
+            let answer = inner.call(request).await;
+            self.gate.passes().await;
+            if self.state.borrow().cut || self.throw(|dice, w| u64::from(dice.percent(w.lost_answers))) > 0 {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                self.gate.passes().await;
+                return Err(away("the connection was reset before the answer arrived"));
+            }
+            return answer;
+        }
+        let request = request.map(|body| self.gated(body));
+        let answer = inner.call(request).await?;
+        Ok(answer.map(|body| self.gated(body)))
+    }
+
+    /// The messages of a stream, each let through in its turn, until the line is reset.
+    fn gated(&self, body: Body) -> Body {
+        let (gate, mut state) = (self.gate.clone(), self.state.subscribe());
+        let epoch = state.borrow_and_update().resets;
+        let flow = futures::stream::unfold(Some((body, gate, state)), move |flow| async move {
+            let (mut body, gate, mut state) = flow?;
+            let frame = tokio::select! {
+                biased;
+                () = reset(&mut state, epoch) => {
+                    gate.passes().await;
+                    return Some((Err(Status::unavailable("the stream was reset")), None));
+                }
+                frame = body.frame() => frame?,
+            };
+            gate.passes().await;
+            Some((frame, Some((body, gate, state))))
+        });
+        Body::new(StreamBody::new(flow))
+    }
+}
+
+/// Waits until the line was reset since `epoch`; for ever where it is gone.
+async fn reset(state: &mut watch::Receiver<State>, epoch: u64) {
+    if state.wait_for(|now| now.resets > epoch).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+impl Service<Request> for Line {
+    type Response = Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        self.clone().carry(request).boxed()
+    }
+}

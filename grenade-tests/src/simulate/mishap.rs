@@ -1,0 +1,279 @@
+//! How each mishap begins and how it ends.
+
+use super::chain::{Chain, within};
+use super::gate::Passage;
+use super::ground::disable_file;
+use super::line::Weather;
+use super::operator::{Command, Person};
+use super::scenario::What;
+use super::slot::{At, Hiccup};
+use super::world::World;
+use tidegate_proto::{InstanceId, Key, Prefix};
+
+/// What is to be done when a mishap is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undo {
+    /// The network is good again.
+    Weather,
+    /// An agent reaches the store again.
+    AgentLine(usize),
+    /// A coordinator does.
+    CoordinatorLine(usize),
+    /// A coordinator is started again.
+    StartCoordinator(usize),
+    /// A coordinator goes on.
+    ThawCoordinator(usize),
+    /// An agent is started again.
+    StartAgent(usize),
+    /// An agent goes on.
+    ThawAgent(usize),
+    /// There is space again.
+    Disk(usize),
+    /// A person takes their file away.
+    Show(At),
+    /// The database is back.
+    Database(usize),
+    /// The second agent ends.
+    Impostor(usize),
+    /// A person resumes.
+    Resume(String),
+    /// A person lets a node back.
+    Uncordon(usize),
+}
+
+/// Lets a mishap happen; says what ends it.
+pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &What, lasts: u64) -> Vec<Undo> {
+    let nodes = world.scenario.services[service].nodes.clone();
+    let node = |n: usize| nodes[n % nodes.len()];
+    let id = chains[service].current.as_ref().map(|current| current.id.clone());
+    let until = world.ground.now() + lasts;
+    world.ground.tell(format!("mishap: {what:?} for {lasts} ms"));
+    match what {
+        What::BadNetwork => {
+            let weather = Weather { lost_requests: 5, lost_answers: 5, late: 30, late_ms: 1500 };
+            each_line(world, |line| line.set_weather(weather));
+            vec![Undo::Weather]
+        }
+        What::AgentCut(n) => {
+            let n = node(*n);
+            world.agents[n].iter().for_each(|agent| agent.line.set_cut(true));
+            vec![Undo::AgentLine(n)]
+        }
+        What::CoordinatorCut(n) => {
+            let n = n % world.coordinators.len();
+            world.coordinators[n].iter().for_each(|one| one.line.set_cut(true));
+            vec![Undo::CoordinatorLine(n)]
+        }
+        What::StreamsEnd => {
+            each_line(world, |line| line.reset());
+            Vec::new()
+        }
+        What::Compaction => {
+            compact(world).await;
+            Vec::new()
+        }
+        What::CoordinatorKilled(n) => {
+            let n = n % world.coordinators.len();
+            world.coordinators[n].take().into_iter().for_each(super::coordinator::Coordinator::kill);
+            vec![Undo::StartCoordinator(n)]
+        }
+        What::CoordinatorStalled(n) => {
+            let n = n % world.coordinators.len();
+            world.coordinators[n].iter().for_each(|one| one.gate.set(Passage::Stalled));
+            vec![Undo::ThawCoordinator(n)]
+        }
+        What::AgentKilled(n) => {
+            let n = node(*n);
+            world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
+            vec![Undo::StartAgent(n)]
+        }
+        What::AgentStalled(n) => {
+            let n = node(*n);
+            world.agents[n].iter().for_each(|agent| agent.gate.set(Passage::Stalled));
+            vec![Undo::ThawAgent(n)]
+        }
+        What::JournalLost(n) => {
+            let n = node(*n);
+            world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
+            let mut state = world.ground.state();
+            state.disks[n].files.retain(|path, _| !path.starts_with("/var/agent"));
+            vec![Undo::StartAgent(n)]
+        }
+        What::DiskFull(n) => {
+            world.ground.state().disks[node(*n)].full = true;
+            vec![Undo::Disk(node(*n))]
+        }
+        What::DiskSlow(n) => {
+            world.ground.state().disks[node(*n)].slow_ms = 700;
+            vec![Undo::Disk(node(*n))]
+        }
+        What::NodeDies(n) => {
+            let n = node(*n);
+            world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
+            for service in world.services_on(n) {
+                world.ground.crash((service, n));
+            }
+            vec![Undo::StartAgent(n)]
+        }
+        What::OneHiccup(n, hiccup) => {
+            hiccups(world, (service, node(*n)), *hiccup, until);
+            Vec::new()
+        }
+        What::AllHiccup(hiccup) => {
+            nodes.iter().for_each(|n| hiccups(world, (service, *n), *hiccup, until));
+            Vec::new()
+        }
+        What::Crash(n) => {
+            world.ground.crash((service, node(*n)));
+            Vec::new()
+        }
+        What::HooksHang(n) => {
+            world.ground.change((service, node(*n)), |slot, _| slot.hangs_until = until);
+            Vec::new()
+        }
+        What::HooksFail(n) => {
+            world.ground.change((service, node(*n)), |slot, _| slot.fails_until = until);
+            Vec::new()
+        }
+        What::PersonHides(n) => {
+            let at = (service, node(*n));
+            let file = disable_file(&world.ground.names().services[service]);
+            // A disk that is full takes no file.
+            let _ = world.ground.write(at.1, &file, b"kept out by hand".to_vec());
+            vec![Undo::Show(at)]
+        }
+        What::DatabaseAway => {
+            let Some(schema) = world.scenario.services[service].schema else { return Vec::new() };
+            if let Err(error) = world.databases[schema].set_away(true) {
+                world.ground.tell(format!("the database could not be put away: {error}"));
+            }
+            vec![Undo::Database(schema)]
+        }
+        What::Garbage(n) => {
+            garbage(world, service, node(*n)).await;
+            Vec::new()
+        }
+        What::SecondAgent(n) => {
+            world.start_impostor(node(*n));
+            vec![Undo::Impostor(node(*n))]
+        }
+        What::Pause => {
+            let Some(id) = id else { return Vec::new() };
+            let done = within(Person::new(&world.coordinators).pause(&id)).await;
+            world.ground.tell(format!("pause: {done:?}"));
+            vec![Undo::Resume(id)]
+        }
+        What::RollBack => {
+            let Some(id) = id else { return Vec::new() };
+            let done = within(Person::new(&world.coordinators).act(&Command::RollBack(id))).await;
+            world.ground.tell(format!("rollback: {done:?}"));
+            Vec::new()
+        }
+        What::WrongCommands => {
+            let Some(id) = id else { return Vec::new() };
+            wrong(world, &id, &world.ground.names().nodes[node(0)].clone()).await;
+            Vec::new()
+        }
+        What::Cordon(n) => {
+            let name = world.ground.names().nodes[node(*n)].clone();
+            let done = within(Person::new(&world.coordinators).cordon(&name)).await;
+            world.ground.tell(format!("cordon {name}: {done:?}"));
+            vec![Undo::Uncordon(node(*n))]
+        }
+    }
+}
+
+/// Ends one; whether that was possible.
+pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
+    world.ground.tell(format!("it is over: {undo:?}"));
+    match undo {
+        Undo::Weather => each_line(world, |line| line.set_weather(Weather::default())),
+        Undo::AgentLine(n) => world.agents[*n].iter().for_each(|agent| agent.line.set_cut(false)),
+        Undo::CoordinatorLine(n) => world.coordinators[*n].iter().for_each(|one| one.line.set_cut(false)),
+        Undo::StartCoordinator(n) => world.start_coordinator(*n).await?,
+        Undo::ThawCoordinator(n) => {
+            world.coordinators[*n].iter().for_each(|one| one.gate.set(Passage::Open));
+        }
+        Undo::StartAgent(n) => world.start_agent(*n),
+        Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
+        Undo::Disk(n) => {
+            let mut state = world.ground.state();
+            (state.disks[*n].full, state.disks[*n].slow_ms) = (false, 0);
+        }
+        Undo::Show(at) => {
+            let file = disable_file(&world.ground.names().services[at.0]);
+            // It is gone where somebody else removed it.
+            let _ = world.ground.remove(at.1, &file);
+        }
+        Undo::Database(n) => {
+            if let Err(error) = world.databases[*n].set_away(false) {
+                world.ground.tell(format!("the database could not be put back: {error}"));
+            }
+        }
+        Undo::Impostor(n) => {
+            world.impostors[*n].take().into_iter().for_each(super::agent::Agent::kill);
+        }
+        Undo::Resume(id) => {
+            let done = within(Person::new(&world.coordinators).act(&Command::Resume(id.clone()))).await;
+            world.ground.tell(format!("resume: {done:?}"));
+        }
+        Undo::Uncordon(n) => {
+            let name = world.ground.names().nodes[*n].clone();
+            let done = within(Person::new(&world.coordinators).act(&Command::Uncordon(name))).await;
+            world.ground.tell(format!("uncordon: {done:?}"));
+            // Where nobody leads at the moment, the person tries again.
+            return Ok(!matches!(&done, Err(why) if why.contains("no coordinator") || why == "no answer"));
+        }
+    }
+    Ok(true)
+}
+
+fn each_line(world: &World, change: impl Fn(&super::line::Line)) {
+    world.agents.iter().flatten().for_each(|agent| change(&agent.line));
+    world.coordinators.iter().flatten().for_each(|one| change(&one.line));
+}
+
+fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
+    world.ground.change(at, |slot, _| slot.hiccups.insert(hiccup, until));
+}
+
+async fn compact(world: &World) {
+    let Ok(mut client) = world.place.store().client().await else { return };
+    let Ok(answer) = client.get("compaction", None).await else { return };
+    let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+    // The auditor has seen what is forgotten.
+    let done = client.compact(revision, None).await;
+    world.ground.tell(format!("compacted at {revision}: {}", done.is_ok()));
+}
+
+/// What one agent may write, in a form that nobody can read.
+async fn garbage(world: &World, service: usize, node: usize) {
+    let Ok(mut client) = world.place.store().client().await else { return };
+    let names = world.ground.names();
+    let (Ok(service), Ok(node)) = (names.services[service].parse(), names.nodes[node].parse()) else {
+        return;
+    };
+    let instance = InstanceId::new(service, node);
+    let key = Prefix::default().key(&Key::Report(instance.service, instance.node));
+    if let Err(error) = client.put(key, "{\"schema\": 1, \"version\": -7", None).await {
+        world.ground.tell(format!("no garbage: {error}"));
+    }
+}
+
+/// What makes no sense, or was asked before: it is refused, and nothing breaks.
+async fn wrong(world: &World, id: &str, node: &str) {
+    let person = Person::new(&world.coordinators);
+    let commands = [
+        Command::Resume(id.to_owned()),
+        Command::Retry(id.to_owned(), node.to_owned()),
+        Command::Retry(id.to_owned(), "nowhere".to_owned()),
+        Command::Approve(id.to_owned(), "roll".to_owned(), Vec::new()),
+        Command::Approve(id.to_owned(), "nothing".to_owned(), Vec::new()),
+        Command::Uncordon(node.to_owned()),
+        Command::Resume("nothing".to_owned()),
+    ];
+    for command in &commands {
+        let done = within(person.act(command)).await;
+        world.ground.tell(format!("{command:?}: {done:?}"));
+    }
+}

@@ -1,0 +1,155 @@
+//! People at the command line: what they ask of whichever coordinator leads, and how they follow the command that a reason
+//! names.
+
+use super::coordinator::Coordinator;
+use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_coordinator::room::Room;
+use tidegate_coordinator::seat::Seat;
+use tidegate_proto::wire::v1::{
+    ApproveUpgradeRequest, CordonNodeRequest, ExplainUpgradeReply, ExplainUpgradeRequest,
+    PauseUpgradeRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest,
+    SkipInstanceRequest, StartUpgradeRequest, UncordonNodeRequest,
+};
+use std::sync::Arc;
+
+/// A person.
+pub struct Person<'a> {
+    coordinators: &'a [Option<Coordinator>],
+}
+
+/// A command, as it was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// `upgrade approve ID PHASE [--accept …]`.
+    Approve(String, String, Vec<String>),
+    /// `upgrade resume ID`.
+    Resume(String),
+    /// `upgrade rollback ID`.
+    RollBack(String),
+    /// `upgrade retry ID NODE`.
+    Retry(String, String),
+    /// `fleet uncordon NODE`.
+    Uncordon(String),
+    /// `fleet reconcile`.
+    Reconcile,
+    /// Something that only shows.
+    Look,
+    /// Something that a person does at the node or the database, or that this person does not know.
+    Other(String),
+}
+
+/// Reads the command of a reason; of two that are named the first.
+pub fn understood(text: &str) -> Command {
+    let words: Vec<&str> = text.split_whitespace().map(|word| word.trim_end_matches(',')).collect();
+    let own = |at: usize| words.get(at).copied().unwrap_or_default().to_owned();
+    match words.get(..3) {
+        Some(["tidegate", "upgrade", "approve"]) => {
+            let accepts = words.iter().skip_while(|word| **word != "--accept").skip(1).take(1);
+            Command::Approve(own(3), own(4), accepts.map(|word| (*word).to_owned()).collect())
+        }
+        Some(["tidegate", "upgrade", "resume"]) => Command::Resume(own(3)),
+        Some(["tidegate", "upgrade", "rollback"]) => Command::RollBack(own(3)),
+        Some(["tidegate", "upgrade", "retry"]) => Command::Retry(own(3), own(4)),
+        Some(["tidegate", "fleet", "uncordon"]) => Command::Uncordon(own(3)),
+        Some(["tidegate", "fleet", "reconcile"]) => Command::Reconcile,
+        Some(["tidegate", "upgrade", "status" | "list"] | ["tidegate", "fleet", "list"]) => Command::Look,
+        _ => Command::Other(text.to_owned()),
+    }
+}
+
+/// What a command was answered: what was done, or why not.
+pub type Answer = Result<String, String>;
+
+fn answer<T>(done: Result<T, OperationError>, what: impl FnOnce(T) -> String) -> Answer {
+    done.map(what).map_err(|error| error.to_string())
+}
+
+const WHO: &str = "operator";
+
+impl<'a> Person<'a> {
+    /// One who can reach these.
+    pub fn new(coordinators: &'a [Option<Coordinator>]) -> Self {
+        Self { coordinators }
+    }
+
+    fn leader(&self) -> Result<(&Room, Arc<Seat>), String> {
+        let mut living = self.coordinators.iter().flatten();
+        let found = living.find_map(|one| Some((&one.room, one.leads()?)));
+        found.ok_or_else(|| "no coordinator leads".to_owned())
+    }
+
+    /// Starts an upgrade.
+    pub async fn start(&self, id: &str, spec: &serde_json::Value) -> Answer {
+        let (room, seat) = self.leader()?;
+        let asked = StartUpgradeRequest {
+            spec: spec.to_string(),
+            id: id.to_owned(),
+            who: WHO.to_owned(),
+            dry_run: false,
+        };
+        answer(operation::start(room, &seat, asked).await, |done| done.id)
+    }
+
+    /// Why an upgrade waits.
+    pub fn explain(&self, id: &str) -> Result<ExplainUpgradeReply, String> {
+        let (room, _) = self.leader()?;
+        operation::explain(room, &ExplainUpgradeRequest { id: id.to_owned() }).map_err(|e| e.to_string())
+    }
+
+    /// Does what a command says.
+    pub async fn act(&self, command: &Command) -> Answer {
+        let (room, seat) = self.leader()?;
+        let (who, why) = (WHO.to_owned(), "it was advised".to_owned());
+        let done = match command.clone() {
+            Command::Approve(id, phase, accepts) => {
+                let asked = ApproveUpgradeRequest { id, phase, note: String::new(), who, accepts };
+                operation::approve(room, &seat, asked).await
+            }
+            Command::Resume(id) => {
+                operation::resume(room, &seat, ResumeUpgradeRequest { id, why, who }).await
+            }
+            Command::RollBack(id) => {
+                operation::roll_back(room, &seat, RollBackUpgradeRequest { id, why, who }).await
+            }
+            Command::Retry(id, node) => {
+                let asked = RetryInstanceRequest { id, node, why, who, declare_stopped: false };
+                operation::retry(room, &seat, asked).await
+            }
+            Command::Uncordon(node) => {
+                operation::uncordon(room, &seat, UncordonNodeRequest { node, why, who }).await
+            }
+            Command::Reconcile => return Err("this store was not restored".to_owned()),
+            Command::Look => return Ok("looked".to_owned()),
+            Command::Other(text) => return Err(format!("nobody knows {text:?}")),
+        };
+        answer(done, |done| done.what)
+    }
+
+    /// Pauses an upgrade.
+    pub async fn pause(&self, id: &str) -> Answer {
+        let (room, seat) = self.leader()?;
+        let asked =
+            PauseUpgradeRequest { id: id.to_owned(), why: "let me look".to_owned(), who: WHO.to_owned() };
+        answer(operation::pause(room, &seat, asked).await, |done| done.what)
+    }
+
+    /// Takes a node out by hand.
+    pub async fn cordon(&self, node: &str) -> Answer {
+        let (room, seat) = self.leader()?;
+        let asked =
+            CordonNodeRequest { node: node.to_owned(), why: "a disk".to_owned(), who: WHO.to_owned() };
+        answer(operation::cordon(room, &seat, asked).await, |done| done.what)
+    }
+
+    /// Skips an instance.
+    pub async fn skip(&self, id: &str, node: &str) -> Answer {
+        let (room, seat) = self.leader()?;
+        let asked = SkipInstanceRequest {
+            id: id.to_owned(),
+            node: node.to_owned(),
+            why: "it is broken".to_owned(),
+            who: WHO.to_owned(),
+        };
+        answer(operation::skip(room, &seat, asked).await, |done| done.what)
+    }
+}

@@ -1,0 +1,211 @@
+//! Runs one scenario to its end in simulated time.
+
+use super::chain::{Chain, MISFORTUNE};
+use super::database::Wrong;
+use super::judge::Breach;
+use super::mishap::{self, Undo};
+use super::scenario::{Mishap, Scenario};
+use super::world::World;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+use tidegate_proto::record::upgrade::PhaseName;
+
+/// Between two looks of the world at itself.
+const STEP: Duration = Duration::from_millis(250);
+
+/// The balancers' checks, and what clients do, in steps.
+const CHECK: u64 = 4;
+const CLIENTS: u64 = 8;
+
+/// No world lasts longer, in milliseconds.
+const LONGEST: u64 = 6_000_000;
+
+/// What came of a scenario.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Of everything that happened.
+    pub digest: String,
+    /// Rules that were broken.
+    pub breaches: Vec<Breach>,
+    /// The phases that any upgrade reached.
+    pub reached: BTreeSet<String>,
+    /// The kind of each mishap that happened, and in which phase.
+    pub fired: Vec<(String, String)>,
+    /// How each upgrade ended.
+    pub ended: Vec<String>,
+    /// How long it lasted there.
+    pub simulated_ms: u64,
+    /// How many revisions of the store wrote something.
+    pub revisions: usize,
+    /// What was told, where that was asked for.
+    pub story: Vec<String>,
+}
+
+struct Run {
+    world: World,
+    chains: Vec<Chain>,
+    waiting: Vec<Mishap>,
+    pending: Vec<(u64, Undo)>,
+    fired: Vec<(String, String)>,
+    reached: BTreeSet<String>,
+}
+
+/// Runs it; its files lie in `directory`.
+///
+/// # Errors
+/// Where the simulation itself cannot go on.
+pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::Result<Outcome> {
+    let (seed, waiting) = (scenario.seed, scenario.mishaps.clone());
+    let world = World::make(scenario, directory, keeps).await?;
+    let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
+    let mut run = Run {
+        world,
+        chains,
+        waiting,
+        pending: Vec::new(),
+        fired: Vec::new(),
+        reached: BTreeSet::new(),
+    };
+    run.to_the_end().await?;
+    let world = &run.world;
+    for broken in world.auditor.breaches() {
+        let what = format!("revision {}: {}", broken.at, broken.what);
+        world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
+    }
+    let ended = run.chains.iter().flat_map(|chain| &chain.ended).map(|(plan, how)| format!("u{plan}: {how}"));
+    let ended: Vec<String> = ended.collect();
+    let state = world.ground.state();
+    Ok(Outcome {
+        seed,
+        digest: state.story.digest(),
+        breaches: state.facts.breaches.clone(),
+        reached: run.reached,
+        fired: run.fired,
+        ended,
+        simulated_ms: world.ground.now(),
+        revisions: world.auditor.revisions(),
+        story: state.story.lines().to_vec(),
+    })
+}
+
+impl Run {
+    async fn to_the_end(&mut self) -> anyhow::Result<()> {
+        let mut step = 0u64;
+        while self.world.ground.now() < LONGEST {
+            tokio::time::sleep(STEP).await;
+            step += 1;
+            if step.is_multiple_of(CHECK) {
+                self.world.ground.tick();
+            }
+            self.let_things_happen().await?;
+            for n in 0..self.chains.len() {
+                self.chains[n].step(&mut self.world).await;
+            }
+            if step.is_multiple_of(CLIENTS) {
+                self.clients().await;
+            }
+            self.look_at_processes();
+            if self.chains.iter().all(Chain::is_over) && self.pending.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is due begins, and what is over ends.
+    async fn let_things_happen(&mut self) -> anyhow::Result<()> {
+        let now = self.world.ground.now();
+        let mut due = Vec::new();
+        for (service, chain) in self.chains.iter().enumerate() {
+            let Some(current) = &chain.current else { continue };
+            let phase = self.world.ground.state().facts.phases.get(&current.id).copied();
+            let Some((phase, since)) = phase else { continue };
+            let name = word(phase);
+            self.reached.insert(name.clone());
+            let late = now > current.since + MISFORTUNE || current.mended;
+            let plan = current.plan;
+            self.waiting.retain(|mishap| {
+                if mishap.upgrade != plan {
+                    return true;
+                }
+                let fires = !late && mishap.phase == name && now >= since + mishap.after;
+                if fires {
+                    due.push((service, name.clone(), mishap.clone()));
+                }
+                !fires
+            });
+        }
+        for chain in &self.chains {
+            for (_, how) in &chain.ended {
+                self.reached.insert(how.clone());
+            }
+        }
+        for (service, phase, mishap) in due {
+            self.fired.push((mishap.what.kind(), phase));
+            let undo =
+                mishap::begin(&mut self.world, &self.chains, service, &mishap.what, mishap.lasts).await;
+            let ends = self.world.ground.now() + mishap.lasts;
+            self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
+        }
+        let now = self.world.ground.now();
+        let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
+        for (_, undo) in over {
+            if !mishap::end(&mut self.world, &undo).await? {
+                self.pending.push((now + 5_000, undo));
+            }
+        }
+        Ok(())
+    }
+
+    /// What clients do: programs of the versions that are in rotation read and write.
+    async fn clients(&mut self) {
+        for service in 0..self.world.scenario.services.len() {
+            let Some(schema) = self.world.scenario.services[service].schema else { continue };
+            if self.world.databases[schema].is_away() {
+                continue;
+            }
+            let now = self.world.ground.now();
+            let versions: BTreeSet<u32> = {
+                let state = self.world.ground.state();
+                let of = state.slots.iter().filter(|((of, _), slot)| *of == service && slot.serves);
+                of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
+            };
+            for version in versions {
+                let after_roll = (self.world.scenario.schemas[schema].generations)
+                    .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
+                    .is_some_and(|generation| generation.after_roll);
+                let database = &mut self.world.databases[schema];
+                let mut done = database.write(version).await;
+                if done.is_ok() {
+                    done = database.read_all(version, after_roll).await;
+                }
+                if let Err(Wrong(why)) = done {
+                    let name = &self.world.scenario.services[service].name;
+                    let text = format!("{name} at version {version}: {why}");
+                    self.world.ground.state().facts.breach(now, 1, text);
+                }
+            }
+        }
+    }
+
+    fn look_at_processes(&mut self) {
+        let now = self.world.ground.now();
+        for one in self.world.coordinators.iter().flatten() {
+            if one.is_broken() {
+                let text = "a coordinator's loop ended by itself".to_owned();
+                self.world.ground.state().facts.breach(now, 0, text);
+            }
+        }
+    }
+}
+
+/// The phase in the words of a scenario.
+fn word(phase: PhaseName) -> String {
+    serde_json::to_value(phase)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}

@@ -1,0 +1,206 @@
+//! What a seed means: the world, what people do in it, and what goes wrong. Plain data, so that a failing one can be kept,
+//! made smaller and played again.
+
+use super::slot::Hiccup;
+use serde::{Deserialize, Serialize};
+
+/// Everything that is drawn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scenario {
+    /// Where chance comes from that no field names: latencies, durations of hooks.
+    pub seed: u64,
+    /// Nodes, by their zone.
+    pub zones: Vec<String>,
+    /// Services.
+    pub services: Vec<ServicePlan>,
+    /// Schemas.
+    pub schemas: Vec<SchemaPlan>,
+    /// How many coordinators there are.
+    pub coordinators: usize,
+    /// One after the other.
+    pub upgrades: Vec<UpgradePlan>,
+    /// What goes wrong, and what people do at a wrong moment.
+    pub mishaps: Vec<Mishap>,
+}
+
+/// One service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServicePlan {
+    /// Its name.
+    pub name: String,
+    /// The nodes that it runs on.
+    pub nodes: Vec<usize>,
+    /// Whether the agents ask the balancer.
+    pub asks_balancer: bool,
+    /// Whether requests in flight are counted.
+    pub counts: bool,
+    /// Whether hooks replace its code; else the agent runs its process.
+    pub hooks: bool,
+    /// Whether its readiness is asked at its health URL.
+    pub one_url: bool,
+    /// The agents' lease in seconds.
+    pub lease: u64,
+    /// The schema that it reads and writes.
+    pub schema: Option<usize>,
+    /// How long its requests last after the balancer let go, in milliseconds.
+    pub lingers: u64,
+}
+
+/// One schema and how it changes from version to version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SchemaPlan {
+    /// The change to version 2, to version 3, and so on.
+    pub generations: Vec<Generation>,
+    /// Rows that are there at the beginning.
+    pub rows: u64,
+}
+
+/// The change of a schema to one version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Generation {
+    /// What changes.
+    pub change: Change,
+    /// Whether the former version can read migrated rows.
+    pub old_reads: bool,
+    /// Rows are filled after the roll, under the floor.
+    pub after_roll: bool,
+}
+
+/// What a migration changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// A column gets another name and form: both are kept in step until contract.
+    Rename,
+    /// A column more.
+    Add,
+}
+
+/// One upgrade.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpgradePlan {
+    /// Of which service.
+    pub service: usize,
+    /// From this version to the next.
+    pub from: u32,
+    /// `rolling`, `canary` or `immediate`, as a spec has it.
+    pub strategy: serde_json::Value,
+    /// Health URLs that must answer 200.
+    pub min_in_service: u64,
+    /// Instances that may be out.
+    pub max_unavailable: u64,
+    /// Whether zones are looked at.
+    pub by_zone: bool,
+    /// Failures that are borne.
+    pub tolerate: u64,
+    /// `rollback` or `pause`.
+    pub then: String,
+    /// Phases that wait for a person.
+    pub approvals: Vec<String>,
+    /// How the new release behaves.
+    pub release: ReleasePlan,
+    /// How long a drain may last, in milliseconds.
+    pub drain_deadline: u64,
+    /// Healthy for so long, in milliseconds.
+    pub healthy_time: u64,
+}
+
+/// How a release behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReleasePlan {
+    /// As it should.
+    Good,
+    /// It never becomes ready.
+    NeverStarts,
+    /// It ends by itself, each time after so many milliseconds.
+    CrashesAfter(u64),
+    /// Its readiness comes and goes.
+    Flaps,
+    /// It needs long to become ready.
+    Slow,
+    /// It says another version.
+    Lies,
+}
+
+/// Something that happens once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mishap {
+    /// During which upgrade, by its place.
+    pub upgrade: usize,
+    /// Once it is in this phase.
+    pub phase: String,
+    /// So many milliseconds later.
+    pub after: u64,
+    /// For so many milliseconds.
+    pub lasts: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happens. Places are counted around.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum What {
+    /// Requests, answers or both are lost on all lines, or come late.
+    BadNetwork,
+    /// One agent cannot reach the store.
+    AgentCut(usize),
+    /// One coordinator cannot reach the store.
+    CoordinatorCut(usize),
+    /// Every stream of the store ends.
+    StreamsEnd,
+    /// The store forgets its history.
+    Compaction,
+    /// kill -9 of a coordinator; it is started again at the end.
+    CoordinatorKilled(usize),
+    /// SIGSTOP of a coordinator, SIGCONT at the end.
+    CoordinatorStalled(usize),
+    /// kill -9 of an agent; it is started again at the end.
+    AgentKilled(usize),
+    /// SIGSTOP of an agent, SIGCONT at the end.
+    AgentStalled(usize),
+    /// kill -9 of an agent whose journal is gone when it is started again.
+    JournalLost(usize),
+    /// The disk of a node is full.
+    DiskFull(usize),
+    /// A disk is slow.
+    DiskSlow(usize),
+    /// A whole node falls silent: agent and services.
+    NodeDies(usize),
+    /// Services of one node have a hiccup.
+    OneHiccup(usize, Hiccup),
+    /// All instances of the service have one.
+    AllHiccup(Hiccup),
+    /// A service ends by itself.
+    Crash(usize),
+    /// Hooks that are begun on a node hang.
+    HooksHang(usize),
+    /// Hooks that are begun on a node fail.
+    HooksFail(usize),
+    /// A person puts a disable-file of their own.
+    PersonHides(usize),
+    /// The database cannot be opened.
+    DatabaseAway,
+    /// An agent writes nonsense under its own keys.
+    Garbage(usize),
+    /// A second agent with the name of the first begins.
+    SecondAgent(usize),
+    /// A person pauses, and resumes at the end.
+    Pause,
+    /// A person asks for the rollback.
+    RollBack,
+    /// Somebody asks for what is already asked for, or for what cannot be.
+    WrongCommands,
+    /// A person takes a node out by hand, and lets it back at the end.
+    Cordon(usize),
+}
+
+impl What {
+    /// The word for its kind.
+    pub fn kind(&self) -> String {
+        let text = format!("{self:?}");
+        match self {
+            Self::OneHiccup(_, hiccup) => format!("OneHiccup({hiccup:?})"),
+            Self::AllHiccup(_) => text,
+            _ => text.split('(').next().unwrap_or_default().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One service on one node, as it is in the simulated world: what runs, what its addresses answer, what the balancer
+//! before it has seen, which hook is under way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which service on which node, by their places in the scenario.
+pub type At = (usize, usize);
+
+/// How the code of a release behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Behaviour {
+    /// The version that it is.
+    pub version: u32,
+    /// The version that it says it is, where that is another.
+    pub says: Option<u32>,
+    /// From the start until it listens and is ready, in milliseconds.
+    pub ready_after: u64,
+    /// Whether it ever becomes ready.
+    pub starts: bool,
+    /// After how long it ends by itself.
+    pub crashes_after: Option<u64>,
+    /// Its readiness comes and goes with half this period.
+    pub flaps: Option<u64>,
+}
+
+/// A process of a service.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// Its release.
+    pub tag: String,
+    /// How that behaves.
+    pub is: Behaviour,
+    /// When it was started.
+    pub since: u64,
+    /// Its number.
+    pub pid: i32,
+}
+
+/// What goes wrong for a while without anybody's order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Hiccup {
+    /// The health URL answers 503.
+    Health,
+    /// The readiness URL answers 503.
+    Ready,
+    /// Nothing answers in time.
+    Hangs,
+    /// It says another version.
+    Lies,
+}
+
+/// A hook that runs.
+#[derive(Debug, Clone)]
+pub struct HookRun {
+    /// Its number.
+    pub id: u64,
+    /// Which it is.
+    pub name: String,
+}
+
+/// The balancer's view of the instance.
+#[derive(Debug, Clone, Default)]
+pub struct Server {
+    /// It gets requests.
+    pub up: bool,
+    /// How many checks in a row said otherwise.
+    pub against: u32,
+    /// When it went down last.
+    pub down_at: u64,
+}
+
+/// Why the health URL does not answer 200.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// The agent put the disable-file or stopped the service.
+    Order,
+    /// Anything else; what.
+    Misfortune(&'static str),
+}
+
+/// One service on one node.
+#[derive(Debug, Clone, Default)]
+pub struct Slot {
+    /// What runs.
+    pub running: Option<Running>,
+    /// The releases that are there.
+    pub staged: BTreeSet<String>,
+    /// The hooks that run, by their set.
+    pub hooks: BTreeMap<&'static str, HookRun>,
+    /// The hook that ended last, by its set.
+    pub ended: BTreeMap<&'static str, String>,
+    /// Until when a hook that is begun hangs.
+    pub hangs_until: u64,
+    /// Until when a hook that is begun fails.
+    pub fails_until: u64,
+    /// What goes wrong, each until a time.
+    pub hiccups: BTreeMap<Hiccup, u64>,
+    /// The balancer's view.
+    pub server: Server,
+    /// How long requests last after the balancer let go.
+    pub lingers: u64,
+    /// Whether the health URL answered 200 when it was last looked at.
+    pub serves: bool,
+    /// Since when it does not, and why.
+    pub out: Option<(u64, Cause)>,
+    /// When the agent's disable-file appeared last.
+    pub hidden_at: Option<u64>,
+    /// How often the agent hid it while it served.
+    pub drains: u32,
+}
+
+impl Slot {
+    /// What runs and has not ended by itself.
+    pub fn alive(&self, now: u64) -> Option<&Running> {
+        self.running.as_ref().filter(|run| run.is.crashes_after.is_none_or(|after| now < run.since + after))
+    }
+
+    fn has(&self, hiccup: Hiccup, now: u64) -> bool {
+        self.hiccups.get(&hiccup).is_some_and(|until| now < *until)
+    }
+
+    /// Whether it listens: a moment after it was started.
+    pub fn listens(&self, now: u64) -> Option<&Running> {
+        self.alive(now).filter(|run| run.is.starts && now >= run.since + run.is.ready_after / 2)
+    }
+
+    /// Whether a question is left without an answer.
+    pub fn hangs(&self, now: u64) -> bool {
+        self.has(Hiccup::Hangs, now)
+    }
+
+    /// What the readiness URL says.
+    pub fn is_ready(&self, now: u64) -> bool {
+        let flap_is_over = |run: &Running| run.is.flaps.is_none_or(|half| (now - run.since) / half % 2 == 1);
+        self.listens(now).is_some_and(|run| now >= run.since + run.is.ready_after && flap_is_over(run))
+            && !self.has(Hiccup::Ready, now)
+    }
+
+    /// What the health URL says where there is no disable-file.
+    pub fn is_healthy(&self, now: u64) -> bool {
+        self.listens(now).is_some() && !self.has(Hiccup::Health, now)
+    }
+
+    /// What it says of its version.
+    pub fn said_version(&self, now: u64) -> Option<u32> {
+        let run = self.listens(now)?;
+        let lie = self.has(Hiccup::Lies, now).then_some(run.is.version + 1);
+        Some(lie.or(run.is.says).unwrap_or(run.is.version))
+    }
+
+    /// Requests that it works on.
+    pub fn in_flight(&self, now: u64) -> u32 {
+        let busy = self.server.up || now < self.server.down_at + self.lingers;
+        u32::from(busy && self.listens(now).is_some())
+    }
+}

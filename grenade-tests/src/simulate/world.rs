@@ -1,0 +1,185 @@
+//! A whole simulated world: everything of a scenario, put up.
+
+use super::agent::Agent;
+use super::auditor::Auditor;
+use super::coordinator::Coordinator;
+use super::database::Database;
+use super::dice::Dice;
+use super::ground::{Ground, Names};
+use super::judge::{Facts, ServiceFacts};
+use super::line::Place;
+use super::scenario::{ReleasePlan, Scenario};
+use super::slot::{Behaviour, Server};
+use super::story::Story;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tidegate_embedded_etcd::Embedded;
+
+/// What there is, and the processes in it.
+pub struct World {
+    /// What was drawn.
+    pub scenario: Scenario,
+    /// Nodes and services.
+    pub ground: Ground,
+    /// The store.
+    pub place: Place,
+    /// Agents, by node; none while one is dead.
+    pub agents: Vec<Option<Agent>>,
+    /// Second agents with the name of a first.
+    pub impostors: Vec<Option<Agent>>,
+    /// Coordinators; none while one is dead.
+    pub coordinators: Vec<Option<Coordinator>>,
+    /// Databases, by schema.
+    pub databases: Vec<Database>,
+    /// The history of the store.
+    pub auditor: Auditor,
+    /// Chance for whatever is started.
+    pub dice: Dice,
+    directory: PathBuf,
+}
+
+/// The tag of a service's release.
+pub fn tag(service: &str, version: u32) -> String {
+    format!("{service}-{version}")
+}
+
+/// The variable that names a schema's database.
+pub fn variable(schema: usize) -> String {
+    format!("SIMULATED_DATABASE_{schema}")
+}
+
+/// The name of a schema, of its file and of its directory of migrations.
+pub fn schema_name(schema: usize) -> String {
+    format!("schema{schema}")
+}
+
+fn releases(scenario: &Scenario) -> BTreeMap<String, Behaviour> {
+    let mut releases = BTreeMap::new();
+    for service in &scenario.services {
+        releases.insert(tag(&service.name, 1), behaviour(1, ReleasePlan::Good));
+    }
+    for upgrade in &scenario.upgrades {
+        let version = upgrade.from + 1;
+        let name = &scenario.services[upgrade.service].name;
+        releases.insert(tag(name, version), behaviour(version, upgrade.release));
+        // What is built after the first try failed, under a tag of its own.
+        releases.insert(format!("{}-mended", tag(name, version)), behaviour(version, ReleasePlan::Good));
+    }
+    releases
+}
+
+fn behaviour(version: u32, plan: ReleasePlan) -> Behaviour {
+    let mut is =
+        Behaviour { version, says: None, ready_after: 600, starts: true, crashes_after: None, flaps: None };
+    match plan {
+        ReleasePlan::Good => {}
+        ReleasePlan::NeverStarts => is.starts = false,
+        ReleasePlan::CrashesAfter(after) => is.crashes_after = Some(after),
+        ReleasePlan::Flaps => is.flaps = Some(1_500),
+        ReleasePlan::Slow => is.ready_after = 8_000,
+        ReleasePlan::Lies => is.says = Some(version - 1),
+    }
+    is
+}
+
+impl World {
+    /// Puts everything up; databases and migrations in `directory`.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub async fn make(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::Result<Self> {
+        let services: Vec<String> = scenario.services.iter().map(|service| service.name.clone()).collect();
+        let nodes: Vec<String> = (0..scenario.zones.len()).map(|n| format!("n{n:02}")).collect();
+        let known = |service: &super::scenario::ServicePlan| ServiceFacts {
+            instances: service.nodes.len() as u64,
+            ..ServiceFacts::default()
+        };
+        let facts =
+            Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
+        let ground =
+            Ground::new(Names { services, nodes }, releases(&scenario), Story::new(keeps), facts);
+        let mut databases = Vec::new();
+        for (n, plan) in scenario.schemas.iter().enumerate() {
+            databases.push(Database::make(plan, directory, &schema_name(n)).await?);
+        }
+        std::fs::create_dir_all(directory.join("migrations"))?;
+        let place = Place::of(Embedded::in_memory());
+        let auditor = Auditor::begin(&place.store(), ground.clone()).await?;
+        let mut world = Self {
+            dice: Dice::of(scenario.seed, "processes"),
+            agents: (0..scenario.zones.len()).map(|_| None).collect(),
+            impostors: (0..scenario.zones.len()).map(|_| None).collect(),
+            coordinators: (0..scenario.coordinators).map(|_| None).collect(),
+            ground,
+            place,
+            databases,
+            auditor,
+            directory: directory.to_owned(),
+            scenario,
+        };
+        world.services_run();
+        for n in 0..world.coordinators.len() {
+            world.start_coordinator(n).await?;
+        }
+        for n in 0..world.agents.len() {
+            world.start_agent(n);
+        }
+        Ok(world)
+    }
+
+    /// Version 1 ran long before Tidegate came.
+    fn services_run(&mut self) {
+        for (place, service) in self.scenario.services.iter().enumerate() {
+            for node in &service.nodes {
+                let first = tag(&service.name, 1);
+                self.ground.start((place, *node), &first);
+                self.ground.change((place, *node), |slot, _| {
+                    slot.staged.insert(first);
+                    slot.lingers = service.lingers;
+                    slot.server = Server { up: true, against: 0, down_at: 0 };
+                    if let Some(run) = &mut slot.running {
+                        run.is.ready_after = 0;
+                    }
+                });
+            }
+        }
+    }
+
+    /// Starts a coordinator.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub async fn start_coordinator(&mut self, n: usize) -> anyhow::Result<()> {
+        if self.coordinators[n].is_none() {
+            let (name, migrations) = (format!("c{n}"), self.directory.join("migrations"));
+            self.coordinators[n] =
+                Some(Coordinator::start(&self.place, &name, migrations, &mut self.dice).await?);
+        }
+        Ok(())
+    }
+
+    /// Starts the agent of a node.
+    pub fn start_agent(&mut self, node: usize) {
+        if self.agents[node].is_none() {
+            let nonce = format!("nonce-{node}");
+            let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
+            self.agents[node] =
+                Some(Agent::start(scenario, ground, place, node, &nonce, &mut self.dice));
+        }
+    }
+
+    /// Starts a second agent with the name of a node's first.
+    pub fn start_impostor(&mut self, node: usize) {
+        if self.impostors[node].is_none() {
+            let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
+            self.impostors[node] =
+                Some(Agent::start(scenario, ground, place, node, "impostor", &mut self.dice));
+        }
+    }
+
+    /// The services of a node, by place.
+    pub fn services_on(&self, node: usize) -> Vec<usize> {
+        let of = self.scenario.services.iter().enumerate();
+        of.filter(|(_, service)| service.nodes.contains(&node)).map(|(n, _)| n).collect()
+    }
+}
