@@ -7,13 +7,14 @@ use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write};
 use tidegate_store::Leadership;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// One leadership.

@@ -93,6 +93,8 @@ fn notice(ground: &Ground, written: &Written, revision: i64) {
             let changed = facts.phases.get(id.as_str()).is_none_or(|(was, _)| *was != phase);
             if changed {
                 facts.phases.insert(id.to_string(), (phase, now));
+                facts.reached.insert(phase);
+                ground.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));
                 if phase == PhaseName::Contract {
                     contracts(ground, facts, slots, &upgrade.body, now);

@@ -225,6 +225,11 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
     let done = match (&command, done) {
         (Command::RollBack(id), Err(why)) => {
             world.ground.tell(format!("rollback of {id}: {why}"));
+            if why.contains("no way back") {
+                // What is wrong with it is corrected where it runs.
+                let plan = &world.scenario.upgrades[current.plan];
+                world.ground.mend(&tag(&world.scenario.services[plan.service].name, plan.from + 1));
+            }
             let again = Command::Resume(id.clone());
             within(Person::new(&world.coordinators).act(&again)).await
         }

@@ -4,11 +4,11 @@
 //! puts another sign behind it. So a version that reads the wrong column, or a row that was filled wrongly, is seen.
 
 use super::scenario::{Change, SchemaPlan};
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use tidegate_migrations::held::held;
 
 /// One database with the programs' knowledge of it.
 pub struct Database {
@@ -20,11 +20,23 @@ pub struct Database {
     next: u64,
 }
 
+/// Waits for SQLite's thread, and lets no time go by.
+async fn held<T>(work: impl Future<Output = T>) -> T {
+    futures::executor::block_on(tokio::task::unconstrained(work))
+}
+
 /// A program that the database refused, or that did not read what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
 type Asked<T> = Result<T, Wrong>;
+
+impl Wrong {
+    /// Whether another writer was at it: a program waits and tries again.
+    pub fn is_busy(&self) -> bool {
+        self.0.contains("database is locked") || self.0.contains("table is locked")
+    }
+}
 
 impl Database {
     /// Makes it in `directory`, in its first form, with its first rows; and the migrations beside it.
@@ -49,8 +61,12 @@ impl Database {
 
     async fn open(&mut self) -> Asked<&mut SqliteConnection> {
         if self.connection.is_none() {
-            let url = format!("sqlite://{}?mode=rwc", self.path.display());
-            let opened = held(SqliteConnection::connect(&url)).await;
+            // Nobody else can end the wait of a thread that holds the runtime's.
+            let options = SqliteConnectOptions::new()
+                .filename(&self.path)
+                .create_if_missing(true)
+                .busy_timeout(std::time::Duration::ZERO);
+            let opened = held(SqliteConnection::connect_with(&options)).await;
             self.connection = Some(opened.map_err(|e| Wrong(e.to_string()))?);
         }
         self.connection.as_mut().ok_or_else(|| Wrong("not open".to_owned()))

@@ -100,8 +100,11 @@ fn upgrade(dice: &mut Dice, place: usize, from: u32, service: &ServicePlan) -> U
         5 => ReleasePlan::Lies,
         _ => ReleasePlan::Good,
     };
-    let points = ["stage", "expand", "migrate", "roll", "remove", "contract"];
-    let approvals: Vec<&str> = points.into_iter().filter(|_| dice.percent(8)).collect();
+    let points: &[&str] = match service.schema {
+        Some(_) => &["stage", "expand", "migrate", "roll", "remove", "contract"],
+        None => &["stage", "roll", "remove"],
+    };
+    let approvals: Vec<&str> = points.iter().copied().filter(|_| dice.percent(8)).collect();
     UpgradePlan {
         service: place,
         from,

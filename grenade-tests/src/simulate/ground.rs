@@ -7,10 +7,14 @@ use super::story::Story;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The balancer's checks until it takes an instance out, or in.
 const CHECKS: u32 = 2;
+
+/// How long a supervisor waits before it starts a service again, in milliseconds.
+const RESTARTS_AFTER: u64 = 4_000;
 
 /// What the disable-file of an agent begins with.
 const BY_AGENT: &[u8] = b"put by tidegate-agent";
@@ -48,6 +52,7 @@ pub struct Ground {
     state: Arc<Mutex<State>>,
     began: Instant,
     names: Arc<Names>,
+    changed: Arc<Notify>,
 }
 
 /// How things are called.
@@ -86,7 +91,12 @@ impl Ground {
     pub fn new(names: Names, releases: BTreeMap<String, Behaviour>, story: Story, facts: Facts) -> Self {
         let disks = vec![Disk::default(); names.nodes.len()];
         let state = State { disks, slots: BTreeMap::new(), releases, story, facts, next: 0 };
-        Self { state: Arc::new(Mutex::new(state)), began: Instant::now(), names: Arc::new(names) }
+        Self { state: Arc::new(Mutex::new(state)), began: Instant::now(), names: Arc::new(names), changed: Arc::default() }
+    }
+
+    /// Told when an upgrade entered another phase.
+    pub fn changed(&self) -> &Notify {
+        &self.changed
     }
 
     /// How things are called.
@@ -129,6 +139,7 @@ impl Ground {
         let slot = state.slots.entry(at).or_default();
         let still = slot.alive(now).map(|run| run.tag.clone());
         slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid });
+        slot.last = Some(tag.to_owned());
         let name = self.names.instance(at);
         state.story.tell(now, &format!("{name} starts {tag}"));
         if let Some(still) = still {
@@ -136,6 +147,14 @@ impl Ground {
         }
         self.look_at(&mut state, at, now, None);
         pid
+    }
+
+    /// A release behaves from its next start on as it should.
+    pub fn mend(&self, tag: &str) {
+        self.tell(format!("{tag} is mended"));
+        if let Some(is) = self.state().releases.get_mut(tag) {
+            *is = Behaviour { says: None, starts: true, crashes_after: None, flaps: None, ..is.clone() };
+        }
     }
 
     /// A process ends because its agent wants it to.
@@ -157,11 +176,60 @@ impl Ground {
     /// A process ends by itself.
     pub fn crash(&self, at: At) {
         self.tell(format!("{} crashes", self.names.instance(at)));
-        self.change(at, |slot, _| slot.running = None);
+        self.change(at, |slot, now| {
+            if let Some(run) = &mut slot.running {
+                run.is.crashes_after = Some(now - run.since);
+            }
+        });
+    }
+
+    /// A node loses its power: nothing of it is left.
+    pub fn loses_power(&self, at: At) {
+        self.tell(format!("{} loses its power", self.names.instance(at)));
+        self.change(at, |slot, _| {
+            slot.running = None;
+            slot.hooks.clear();
+            slot.ended.clear();
+        });
+    }
+
+    /// A node is back: what its own supervisor starts is started, where the window admits it, as a unit with `tidegate-agent
+    /// admit` does.
+    pub fn boots(&self, at: At) {
+        let starts = {
+            let state = self.state();
+            let slot = state.slots.get(&at).filter(|slot| slot.supervised && slot.running.is_none());
+            let tag = slot.and_then(|slot| slot.last.clone());
+            let version = tag.as_ref().and_then(|tag| state.releases.get(tag)).map(|is| is.version);
+            let window = state.facts.services.get(at.0).and_then(|service| service.windows.last().copied());
+            let admits = |version| window.is_none_or(|(_, floor, top)| floor <= version && version <= top);
+            tag.filter(|_| version.is_some_and(admits))
+        };
+        if let Some(tag) = starts {
+            self.start(at, &tag);
+        }
+    }
+
+    /// What ended by itself is started again by its own supervisor.
+    fn supervise(&self) {
+        let now = self.now();
+        let ended: Vec<(At, String)> = {
+            let state = self.state();
+            let over = |slot: &Slot| {
+                let run = slot.running.as_ref().filter(|_| slot.supervised && slot.hooks.is_empty())?;
+                let ended = run.since + run.is.crashes_after?;
+                (now >= ended + RESTARTS_AFTER).then(|| run.tag.clone())
+            };
+            state.slots.iter().filter_map(|(at, slot)| Some((*at, over(slot)?))).collect()
+        };
+        for (at, tag) in ended {
+            self.start(at, &tag);
+        }
     }
 
     /// One look of the balancers at every instance.
     pub fn tick(&self) {
+        self.supervise();
         let now = self.now();
         let mut state = self.state();
         let all: Vec<At> = state.slots.keys().copied().collect();

@@ -2,7 +2,7 @@
 //! is asked.
 
 use super::slot::{At, Cause, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::upgrade::PhaseName;
 
 /// How old what the coordinator sees of an instance may be, in milliseconds: the longest lease, the time until its end is
@@ -44,6 +44,8 @@ pub struct Facts {
     pub directed: BTreeMap<At, u64>,
     /// The phase of each upgrade, and since when.
     pub phases: BTreeMap<String, (PhaseName, u64)>,
+    /// Every phase that any upgrade reached.
+    pub reached: BTreeSet<PhaseName>,
     /// Whether an upgrade is paused.
     pub paused: BTreeMap<String, bool>,
     /// What was broken.

@@ -76,6 +76,11 @@ fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
     }
 }
 
+/// How long a statement takes: some 20 ms, so that each phase of a schema lasts for long enough to be disturbed.
+fn statement() -> Duration {
+    Duration::from_millis(rand::random_range(1..=40))
+}
+
 /// One schedule, here: the current directory is its own.
 fn one(arguments: &Arguments, fix: fn(u64)) -> anyhow::Result<ExitCode> {
     let (scenario, story) = (drawn(arguments)?, arguments.story);
@@ -86,7 +91,7 @@ fn one(arguments: &Arguments, fix: fn(u64)) -> anyhow::Result<ExitCode> {
             .without_time()
             .init();
     }
-    tidegate_migrations::held::hold_the_runtime();
+    tidegate_migrations::held::hold_the_runtime(statement);
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;

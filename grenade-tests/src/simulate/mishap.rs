@@ -8,7 +8,7 @@ use super::operator::{Command, Person};
 use super::scenario::What;
 use super::slot::{At, Hiccup};
 use super::world::World;
-use tidegate_proto::{InstanceId, Key, Prefix};
+use tidegate_proto::{Key, Prefix};
 
 /// What is to be done when a mishap is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,10 @@ pub enum Undo {
     ThawCoordinator(usize),
     /// An agent is started again.
     StartAgent(usize),
+    /// A node has power again.
+    Boot(usize),
+    /// What nobody can read is removed.
+    Garbage(Key),
     /// An agent goes on.
     ThawAgent(usize),
     /// There is space again.
@@ -111,9 +115,9 @@ pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &W
             let n = node(*n);
             world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
             for service in world.services_on(n) {
-                world.ground.crash((service, n));
+                world.ground.loses_power((service, n));
             }
-            vec![Undo::StartAgent(n)]
+            vec![Undo::Boot(n)]
         }
         What::OneHiccup(n, hiccup) => {
             hiccups(world, (service, node(*n)), *hiccup, until);
@@ -150,8 +154,7 @@ pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &W
             vec![Undo::Database(schema)]
         }
         What::Garbage(n) => {
-            garbage(world, service, node(*n)).await;
-            Vec::new()
+            garbage(world, service, node(*n)).await.map(Undo::Garbage).into_iter().collect()
         }
         What::SecondAgent(n) => {
             world.start_impostor(node(*n));
@@ -195,6 +198,13 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             world.coordinators[*n].iter().for_each(|one| one.gate.set(Passage::Open));
         }
         Undo::StartAgent(n) => world.start_agent(*n),
+        Undo::Boot(n) => {
+            for service in world.services_on(*n) {
+                world.ground.boots((service, *n));
+            }
+            world.start_agent(*n);
+        }
+        Undo::Garbage(key) => remove(world, key).await,
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {
             let mut state = world.ground.state();
@@ -247,17 +257,19 @@ async fn compact(world: &World) {
 }
 
 /// What one agent may write, in a form that nobody can read.
-async fn garbage(world: &World, service: usize, node: usize) {
-    let Ok(mut client) = world.place.store().client().await else { return };
+async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
+    let mut client = world.place.store().client().await.ok()?;
     let names = world.ground.names();
-    let (Ok(service), Ok(node)) = (names.services[service].parse(), names.nodes[node].parse()) else {
-        return;
-    };
-    let instance = InstanceId::new(service, node);
-    let key = Prefix::default().key(&Key::Report(instance.service, instance.node));
-    if let Err(error) = client.put(key, "{\"schema\": 1, \"version\": -7", None).await {
-        world.ground.tell(format!("no garbage: {error}"));
-    }
+    let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
+    client.put(Prefix::default().key(&key), "{\"schema\": 1, \"version\": -7", None).await.ok()?;
+    Some(key)
+}
+
+/// Its agent is itself again, and what it wrote is gone.
+async fn remove(world: &World, key: &Key) {
+    let Ok(mut client) = world.place.store().client().await else { return };
+    let done = client.delete(Prefix::default().key(key), None).await;
+    world.ground.tell(format!("{key} is removed: {}", done.is_ok()));
 }
 
 /// What makes no sense, or was asked before: it is refused, and nothing breaks.

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use tidegate_proto::record::upgrade::PhaseName;
+use tokio::time::Instant;
 
 /// Between two looks of the world at itself.
 const STEP: Duration = Duration::from_millis(250);
@@ -50,7 +51,6 @@ struct Run {
     waiting: Vec<Mishap>,
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
-    reached: BTreeSet<String>,
 }
 
 /// Runs it; its files lie in `directory`.
@@ -67,7 +67,6 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         waiting,
         pending: Vec::new(),
         fired: Vec::new(),
-        reached: BTreeSet::new(),
     };
     run.to_the_end().await?;
     let world = &run.world;
@@ -82,7 +81,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         seed,
         digest: state.story.digest(),
         breaches: state.facts.breaches.clone(),
-        reached: run.reached,
+        reached: state.facts.reached.iter().map(|phase| word(*phase)).collect(),
         fired: run.fired,
         ended,
         simulated_ms: world.ground.now(),
@@ -93,9 +92,16 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
 
 impl Run {
     async fn to_the_end(&mut self) -> anyhow::Result<()> {
-        let mut step = 0u64;
+        let (mut step, mut next) = (0u64, Instant::now() + STEP);
         while self.world.ground.now() < LONGEST {
-            tokio::time::sleep(STEP).await;
+            tokio::select! {
+                biased;
+                () = self.world.ground.changed().notified() => {
+                    self.let_things_happen().await?;
+                    continue;
+                }
+                () = tokio::time::sleep_until(next) => next += STEP,
+            }
             step += 1;
             if step.is_multiple_of(CHECK) {
                 self.world.ground.tick();
@@ -124,7 +130,6 @@ impl Run {
             let phase = self.world.ground.state().facts.phases.get(&current.id).copied();
             let Some((phase, since)) = phase else { continue };
             let name = word(phase);
-            self.reached.insert(name.clone());
             let late = now > current.since + MISFORTUNE || current.mended;
             let plan = current.plan;
             self.waiting.retain(|mishap| {
@@ -137,11 +142,6 @@ impl Run {
                 }
                 !fires
             });
-        }
-        for chain in &self.chains {
-            for (_, how) in &chain.ended {
-                self.reached.insert(how.clone());
-            }
         }
         for (service, phase, mishap) in due {
             self.fired.push((mishap.what.kind(), phase));
@@ -182,7 +182,7 @@ impl Run {
                 if done.is_ok() {
                     done = database.read_all(version, after_roll).await;
                 }
-                if let Err(Wrong(why)) = done {
+                if let Err(Wrong(why)) = done.or_else(|wrong| if wrong.is_busy() { Ok(()) } else { Err(wrong) }) {
                     let name = &self.world.scenario.services[service].name;
                     let text = format!("{name} at version {version}: {why}");
                     self.world.ground.state().facts.breach(now, 1, text);

@@ -97,6 +97,10 @@ pub struct Slot {
     pub hiccups: BTreeMap<Hiccup, u64>,
     /// The balancer's view.
     pub server: Server,
+    /// Whether a supervisor of its own starts it again where it ended by itself.
+    pub supervised: bool,
+    /// What ran last.
+    pub last: Option<String>,
     /// How long requests last after the balancer let go.
     pub lingers: u64,
     /// Whether the health URL answered 200 when it was last looked at.

@@ -136,6 +136,7 @@ impl World {
                 self.ground.change((place, *node), |slot, _| {
                     slot.staged.insert(first);
                     slot.lingers = service.lingers;
+                    slot.supervised = service.hooks;
                     slot.server = Server { up: true, against: 0, down_at: 0 };
                     if let Some(run) = &mut slot.running {
                         run.is.ready_after = 0;

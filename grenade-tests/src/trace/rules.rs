@@ -237,7 +237,8 @@ fn is_beyond(instance: &Instance, version: ServiceVersion, window: i64) -> bool 
     let (Some(report), Some(inventory)) = (&instance.last_report, &instance.inventory) else { return false };
     inventory.body.version >= version
         && report.admission.0 == inventory.revision
-        && report.version.is_some_and(|running| running >= version)
+        // What ended since it was read for the certificate has no version now, and needs an admission to come back.
+        && report.version.is_none_or(|running| running >= version)
         && report.window.0 == window
 }
 

@@ -1,6 +1,7 @@
 //! SQLite through its driver: connect, run, read. No decisions.
 
 use super::{Dialect, Failure, Kind, Value};
+use crate::held::is_held;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection, TypeInfo, ValueRef};
 use std::time::Duration;
@@ -14,7 +15,8 @@ fn failure(error: sqlx::Error) -> Failure {
 }
 
 pub(super) async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConnection, Failure> {
-    let options = options.clone().busy_timeout(BUSY_TIMEOUT).statement_cache_capacity(0);
+    let busy = if is_held() { Duration::ZERO } else { BUSY_TIMEOUT };
+    let options = options.clone().busy_timeout(busy).statement_cache_capacity(0);
     SqliteConnection::connect_with(&options).await.map_err(failure)
 }
 
