@@ -148,6 +148,16 @@ impl Embedded {
         Self { engine: Arc::new(Engine::new(Kv::default(), Leases::default(), identity, durable, None)) }
     }
 
+    /// A store of its own in memory that holds what this one holds now, as one that is restored from a snapshot does: the
+    /// revision is that of the snapshot, and every lease has its whole TTL.
+    pub fn restored_in_memory(&self) -> Self {
+        let (kv, ttls) = self.engine.peek(|state| (state.kv.clone(), state.leases.ttls()));
+        let leases = restore_leases(&kv, &ttls);
+        let durable = Arc::new(Durable::new(kv.revision()));
+        let engine = Engine::new(kv, leases, self.engine.identity(), durable, None);
+        Self { engine: Arc::new(engine) }
+    }
+
     /// Whether both are handles on the same store.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.engine, &other.engine)

@@ -28,7 +28,7 @@ pub(crate) const FIRST_REVISION: i64 = 1;
 pub(crate) const NEVER_COMPACTED: i64 = -1;
 
 /// All keys, at all revisions that have not been compacted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Kv {
     revision: i64,
     compacted: i64,

@@ -54,6 +54,13 @@ fn deadline(now: Instant, ttl: i64) -> Instant {
 }
 
 impl Leases {
+    /// Every lease with its TTL in seconds, by id.
+    pub(crate) fn ttls(&self) -> Vec<(i64, i64)> {
+        let mut ttls: Vec<_> = self.leases.iter().map(|(id, lease)| (*id, lease.ttl)).collect();
+        ttls.sort_unstable();
+        ttls
+    }
+
     /// Whether a lease exists; id 0 never does.
     pub(crate) fn contains(&self, id: i64) -> bool {
         self.leases.contains_key(&id)

@@ -86,6 +86,11 @@ impl Chain {
             Some(schema) => world.databases[schema].form().await.ok(),
             None => None,
         };
+        if let Some(schema) = world.scenario.services[plan.service].schema
+            && let Err(error) = world.databases[schema].keep_copy()
+        {
+            world.ground.tell(format!("no copy of the database: {error}"));
+        }
         let id = format!("u{place}{}", if mended { "-again" } else { "" });
         let spec = spec(world, &plan, mended);
         let started = within(Person::new(&world.coordinators).start(&id, &spec)).await;
@@ -109,6 +114,7 @@ impl Chain {
             }
             Err(why) => {
                 world.ground.tell(format!("{id} is not started: {why}"));
+                reconciled(world, &why).await;
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
@@ -152,6 +158,7 @@ impl Chain {
             if current.unexplained == 12 {
                 world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
             }
+            reconciled(world, explained.trouble.as_deref().unwrap_or_default()).await;
             if last {
                 let reasons: Vec<String> = explained.reasons.iter().map(|r| r.what.clone()).collect();
                 let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
@@ -164,9 +171,25 @@ impl Chain {
                     break;
                 }
             }
-        } else if last {
-            let text = format!("{} does not end and nobody can explain it", current.id);
-            world.ground.state().facts.breach(now, 0, text);
+        } else if let Err(why) = explained {
+            if why.contains("there is no upgrade") && !last {
+                // The store that knew of it is gone: it is started once more.
+                world.ground.tell(format!("{} is not known any more", current.id));
+                world.ground.state().facts.phases.remove(&current.id);
+                world.ground.state().facts.paused.remove(&current.id);
+                self.begin(world, current.mended).await;
+                if let Some(again) = &mut self.current {
+                    again.since = current.since;
+                    again.form = current.form.or(again.form.take());
+                } else {
+                    self.current = Some(current);
+                }
+                return;
+            }
+            if last {
+                let text = format!("{} does not end and nobody can explain it: {why}", current.id);
+                world.ground.state().facts.breach(now, 0, text);
+            }
         }
         if last {
             self.ended.push((current.plan, "dead end".to_owned()));
@@ -237,6 +260,14 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
     };
     world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
+}
+
+/// Reconciles a store where that is what an answer asks for.
+async fn reconciled(world: &World, answer: &str) {
+    if answer.contains("fleet reconcile") {
+        let done = within(Person::new(&world.coordinators).reconcile()).await;
+        world.ground.tell(format!("reconcile: {done:?}"));
+    }
 }
 
 /// A person gives up on an answer after a while.

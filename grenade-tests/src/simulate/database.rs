@@ -17,7 +17,11 @@ pub struct Database {
     connection: Option<SqliteConnection>,
     /// What was written, by key.
     rows: BTreeMap<String, String>,
+    /// The same, when the copy was made.
+    kept: Option<BTreeMap<String, String>>,
     next: u64,
+    /// An older copy took its place: programs are refused until that is corrected.
+    pub older: bool,
 }
 
 /// Waits for SQLite's thread, and lets no time go by.
@@ -51,7 +55,7 @@ impl Database {
             let id = format!("{:04}_change", n + 2);
             std::fs::write(migrations.join(format!("{id}.toml")), migration(plan, n))?;
         }
-        let mut made = Self { plan: plan.clone(), path, connection: None, rows: BTreeMap::new(), next: 0 };
+        let mut made = Self { plan: plan.clone(), path, connection: None, rows: BTreeMap::new(), kept: None, next: 0, older: false };
         made.run("CREATE TABLE items (id TEXT PRIMARY KEY, a1 TEXT)").await.map_err(|e| anyhow::anyhow!(e.0))?;
         for _ in 0..plan.rows {
             made.write(1).await.map_err(|e| anyhow::anyhow!(e.0))?;
@@ -171,6 +175,34 @@ impl Database {
             std::fs::remove_dir(&self.path)?;
             std::fs::rename(&aside, &self.path)
         }
+    }
+
+    /// Keeps a copy of it as it is.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn keep_copy(&mut self) -> std::io::Result<()> {
+        if !self.is_away() {
+            std::fs::copy(&self.path, self.path.with_extension("copy"))?;
+            self.kept = Some(self.rows.clone());
+        }
+        Ok(())
+    }
+
+    /// Puts the copy in its place; whether there was one.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn put_copy_back(&mut self) -> std::io::Result<bool> {
+        let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
+        self.connection = None;
+        // Another file under the same name, as a restore makes it: whoever has the former one open goes on with that.
+        let fresh = self.path.with_extension("fresh");
+        std::fs::copy(self.path.with_extension("copy"), &fresh)?;
+        std::fs::rename(&fresh, &self.path)?;
+        let _ = std::fs::remove_file(self.path.with_extension("sqlite-journal"));
+        (self.rows, self.older) = (rows, true);
+        Ok(true)
     }
 
     /// Whether it can be opened.

@@ -150,7 +150,7 @@ fn what(dice: &mut Dice) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
     let hiccups = [Hiccup::Health, Hiccup::Ready, Hiccup::Hangs, Hiccup::Lies];
     let hiccup = *dice.pick(&hiccups).unwrap_or(&Hiccup::Ready);
-    match dice.below(27) {
+    match dice.below(29) {
         0 => What::BadNetwork,
         1 => What::AgentCut(node),
         2 => What::CoordinatorCut(node),
@@ -174,6 +174,8 @@ fn what(dice: &mut Dice) -> What {
         22 => What::Garbage(node),
         23 => What::SecondAgent(node),
         24 => What::Pause,
+        26 => What::DatabaseOlder,
+        27 => if dice.percent(50) { What::StoreRestored } else { What::StoreBlank },
         25 => if dice.percent(50) { What::RollBack } else { What::WrongCommands },
         _ => What::Cordon(node),
     }

@@ -55,7 +55,10 @@ pub struct Facts {
 impl Facts {
     /// Notes what was broken.
     pub fn breach(&mut self, at: u64, rule: u8, what: String) {
-        self.breaches.push(Breach { at, rule, what });
+        // Once is enough.
+        if self.breaches.len() < 100 {
+            self.breaches.push(Breach { at, rule, what });
+        }
     }
 
     /// An agent took an instance out of rotation, or stopped it. As many as must stay, stay: all that orders took out, and

@@ -53,8 +53,17 @@ pub struct Arguments {
     one: bool,
 }
 
-/// Runs what was asked for. `fix` makes chance and wall clock of this process follow from a seed.
-pub fn main(arguments: Arguments, fix: fn(u64)) -> ExitCode {
+/// What a process does to have everything follow from a seed.
+#[derive(Clone, Copy)]
+pub struct Fix {
+    /// Chance, before the runtime is made.
+    pub chance: fn(u64),
+    /// The wall clock, within the runtime.
+    pub clock: fn(),
+}
+
+/// Runs what was asked for.
+pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
     let done = match (&arguments.one, &arguments.scenario) {
         (true, _) => one(&arguments, fix),
         (_, true) => drawn(&arguments).and_then(|scenario| {
@@ -82,7 +91,7 @@ fn statement() -> Duration {
 }
 
 /// One schedule, here: the current directory is its own.
-fn one(arguments: &Arguments, fix: fn(u64)) -> anyhow::Result<ExitCode> {
+fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     let (scenario, story) = (drawn(arguments)?, arguments.story);
     if std::env::var_os("RUST_LOG").is_some() {
         tracing_subscriber::fmt()
@@ -94,9 +103,10 @@ fn one(arguments: &Arguments, fix: fn(u64)) -> anyhow::Result<ExitCode> {
     tidegate_migrations::held::hold_the_runtime(statement);
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
+        (fix.chance)(scenario.seed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
         runtime.block_on(async {
-            fix(scenario.seed);
+            (fix.clock)();
             run(scenario, Path::new("."), story).await
         })
     });
@@ -278,7 +288,8 @@ impl Tally {
             false => {
                 println!("{} of {} schedules failed:", self.failed.len(), self.done);
                 for (seed, broken) in self.failed.iter().take(40) {
-                    println!("  seed {seed}: {}", broken.join("\n    "));
+                    let first: Vec<&str> = broken.iter().take(3).map(String::as_str).collect();
+                    println!("  seed {seed}: {}", first.join("\n    "));
                 }
             }
         }

@@ -8,6 +8,7 @@ use super::operator::{Command, Person};
 use super::scenario::What;
 use super::slot::{At, Hiccup};
 use super::world::World;
+use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::{Key, Prefix};
 
 /// What is to be done when a mishap is over.
@@ -153,6 +154,22 @@ pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &W
             }
             vec![Undo::Database(schema)]
         }
+        What::DatabaseOlder => {
+            let Some(schema) = world.scenario.services[service].schema else { return Vec::new() };
+            let done = world.databases[schema].put_copy_back();
+            world.ground.tell(format!("an older copy of the database: {:?}", done.map_err(|e| e.kind())));
+            Vec::new()
+        }
+        What::StoreRestored => {
+            if let Some(copy) = world.snapshot.as_ref().map(Embedded::restored_in_memory) {
+                another_store(world, copy).await;
+            }
+            Vec::new()
+        }
+        What::StoreBlank => {
+            another_store(world, Embedded::in_memory()).await;
+            Vec::new()
+        }
         What::Garbage(n) => {
             garbage(world, service, node(*n)).await.map(Undo::Garbage).into_iter().collect()
         }
@@ -245,6 +262,15 @@ fn each_line(world: &World, change: impl Fn(&super::line::Line)) {
 
 fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
     world.ground.change(at, |slot, _| slot.hiccups.insert(hiccup, until));
+}
+
+/// Puts another store in the place of the one that is there.
+async fn another_store(world: &mut World, store: Embedded) {
+    world.place.replace(store);
+    each_line(world, |line| line.reset());
+    if let Err(error) = world.audit_anew().await {
+        world.ground.tell(format!("the new store cannot be followed: {error}"));
+    }
 }
 
 async fn compact(world: &World) {

@@ -7,7 +7,7 @@ use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, ExplainUpgradeReply, ExplainUpgradeRequest,
-    PauseUpgradeRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest,
+    PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest,
     SkipInstanceRequest, StartUpgradeRequest, UncordonNodeRequest,
 };
 use std::sync::Arc;
@@ -123,6 +123,29 @@ impl<'a> Person<'a> {
             Command::Other(text) => return Err(format!("nobody knows {text:?}")),
         };
         answer(done, |done| done.what)
+    }
+
+    /// Reconciles a store that was restored: every claim is applied that some node makes.
+    pub async fn reconcile(&self) -> Answer {
+        let mut living = self.coordinators.iter().flatten();
+        let (room, seat) = living
+            .find_map(|one| Some((&one.room, one.leads()?)))
+            .ok_or_else(|| "no coordinator leads".to_owned())?;
+        let mut asked = PlanReconciliationRequest { who: WHO.to_owned(), ..Default::default() };
+        let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
+        let plan = plan.map_err(|error| error.to_string())?;
+        let unsupported = plan.witnesses.iter().map(|claim| claim.instance.clone());
+        asked.include = unsupported.collect();
+        let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
+        let plan = plan.map_err(|error| error.to_string())?;
+        let asked = ReconcileStoreRequest {
+            hash: plan.hash,
+            include: asked.include,
+            who: WHO.to_owned(),
+            why: "the store was restored".to_owned(),
+            ..Default::default()
+        };
+        answer(operation::reconcile(room, &seat, asked).await, |done| done.what)
     }
 
     /// Pauses an upgrade.

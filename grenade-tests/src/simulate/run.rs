@@ -19,6 +19,9 @@ const STEP: Duration = Duration::from_millis(250);
 const CHECK: u64 = 4;
 const CLIENTS: u64 = 8;
 
+/// How often the store is backed up, in steps.
+const SNAPSHOT: u64 = 48;
+
 /// No world lasts longer, in milliseconds.
 const LONGEST: u64 = 6_000_000;
 
@@ -70,7 +73,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     };
     run.to_the_end().await?;
     let world = &run.world;
-    for broken in world.auditor.breaches() {
+    for broken in world.former.iter().cloned().chain(world.auditor.breaches()) {
         let what = format!("revision {}: {}", broken.at, broken.what);
         world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
     }
@@ -109,6 +112,9 @@ impl Run {
             self.let_things_happen().await?;
             for n in 0..self.chains.len() {
                 self.chains[n].step(&mut self.world).await;
+            }
+            if step.is_multiple_of(SNAPSHOT) {
+                self.world.keep_store();
             }
             if step.is_multiple_of(CLIENTS) {
                 self.clients().await;
@@ -182,10 +188,14 @@ impl Run {
                 if done.is_ok() {
                     done = database.read_all(version, after_roll).await;
                 }
-                if let Err(Wrong(why)) = done.or_else(|wrong| if wrong.is_busy() { Ok(()) } else { Err(wrong) }) {
+                match done {
+                    Ok(()) => database.older = false,
+                    Err(wrong) if wrong.is_busy() || database.older => {}
+                    Err(Wrong(why)) => {
                     let name = &self.world.scenario.services[service].name;
-                    let text = format!("{name} at version {version}: {why}");
-                    self.world.ground.state().facts.breach(now, 1, text);
+                        let text = format!("{name} at version {version}: {why}");
+                        self.world.ground.state().facts.breach(now, 1, text);
+                    }
                 }
             }
         }

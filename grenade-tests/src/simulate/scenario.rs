@@ -179,6 +179,12 @@ pub enum What {
     PersonHides(usize),
     /// The database cannot be opened.
     DatabaseAway,
+    /// The database is replaced by a copy that was made before the upgrade began.
+    DatabaseOlder,
+    /// The store is replaced by a copy that was made a while ago.
+    StoreRestored,
+    /// The store is replaced by a blank one.
+    StoreBlank,
     /// An agent writes nonsense under its own keys.
     Garbage(usize),
     /// A second agent with the name of the first begins.

@@ -33,6 +33,10 @@ pub struct World {
     pub databases: Vec<Database>,
     /// The history of the store.
     pub auditor: Auditor,
+    /// The store as it was a while ago.
+    pub snapshot: Option<Embedded>,
+    /// The history of stores that were replaced was good up to then.
+    pub former: Vec<crate::trace::Broken>,
     /// Chance for whatever is started.
     pub dice: Dice,
     directory: PathBuf,
@@ -107,6 +111,8 @@ impl World {
         let auditor = Auditor::begin(&place.store(), ground.clone()).await?;
         let mut world = Self {
             dice: Dice::of(scenario.seed, "processes"),
+            snapshot: None,
+            former: Vec::new(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
             impostors: (0..scenario.zones.len()).map(|_| None).collect(),
             coordinators: (0..scenario.coordinators).map(|_| None).collect(),
@@ -125,6 +131,21 @@ impl World {
             world.start_agent(n);
         }
         Ok(world)
+    }
+
+    /// Follows the store that is there now; what was broken in the history of the former one stays known.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
+        self.former.extend(self.auditor.breaches());
+        self.auditor = Auditor::begin(&self.place.store(), self.ground.clone()).await?;
+        Ok(())
+    }
+
+    /// Keeps the store as it is now.
+    pub fn keep_store(&mut self) {
+        self.snapshot = Some(self.place.store().restored_in_memory());
     }
 
     /// Version 1 ran long before Tidegate came.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use tidegate_proto::key::Subject;
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
@@ -111,7 +112,11 @@ impl Judge<'_> {
     /// Whoever is taken out leaves as many as must stay, under the budget's key.
     fn capacity(&mut self) {
         for Written { key, put } in &self.revision.writes {
-            let (Key::Directive(service, node), Some(_)) = (key, put) else { continue };
+            let (Key::Directive(service, node), Some(put)) = (key, put) else { continue };
+            if matches!(&put.value, Value::Directive(d) if matches!(d.body.disposition, Disposition::Serve { .. })) {
+                // It lets in, and takes nothing out.
+                continue;
+            }
             let at = (service.clone(), node.clone());
             let serves = |seen: &Seen| seen.instances.get(&at).is_some_and(Instance::is_in_service);
             if !serves(self.before) || serves(self.after) {

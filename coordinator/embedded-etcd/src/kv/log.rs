@@ -49,7 +49,7 @@ const REST_REVISIONS: usize = 1000;
 const REST_BYTES: usize = 8 << 20;
 
 /// Consecutive revisions, the oldest that is kept first.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     revisions: VecDeque<Arc<Revision>>,
 }

@@ -21,10 +21,15 @@ thread_local! {
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// From now on, `seed` decides in this process; the wall clock of this thread follows tokio's.
-pub fn by(seed: u64) {
+/// From now on, `seed` decides in this process. To be called before anything is drawn in the thread that simulates: a
+/// runtime draws when it is made.
+pub fn chance(seed: u64) {
     SEED.store(seed.wrapping_mul(2).wrapping_add(1), Ordering::SeqCst);
     THROWS.set(0);
+}
+
+/// From now on, the wall clock of this thread follows its runtime's clock.
+pub fn clock() {
     BEGAN.set(Some(Instant::now()));
 }
 

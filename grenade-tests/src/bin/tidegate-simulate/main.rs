@@ -3,10 +3,10 @@
 mod fixed;
 
 use clap::Parser;
-use grenade_tests::simulate::many::{self, Arguments};
+use grenade_tests::simulate::many::{self, Arguments, Fix};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    many::main(arguments, fixed::by)
+    many::main(arguments, Fix { chance: fixed::chance, clock: fixed::clock })
 }
