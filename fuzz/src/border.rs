@@ -133,9 +133,9 @@ impl Border {
             .then(|| format!("{bytes} bytes had {total} bytes of memory allocated in all, {all} are allowed"))
     }
 
-    /// Gives the reader each shape at about `size` bytes and at 16 times as many. Memory and time may grow 16 times, and
-    /// with some slack: allocated bytes three times as much as the length does, the shortest of several times four times as
-    /// much, so that what grows with the square (256 times) is found and a busy machine is not.
+    /// Gives the reader each shape at about `size` bytes and at 16 times as many. Allocated bytes may
+    /// grow three times as much as the length does. One large input may take four times as long as 16 small ones, which are
+    /// timed right before it: what grows with the square takes 16 times as long.
     ///
     /// # Panics
     /// With the shape and what was measured.
@@ -173,26 +173,24 @@ impl Border {
         ratio: f64,
         read: &mut dyn FnMut(&[u8]),
     ) {
-        let mut shortest = |bytes: &[u8], runs: usize| {
-            let timed = (0..runs).map(|_| {
-                let begun = Instant::now();
-                read(bytes);
-                begun.elapsed()
-            });
-            timed.min().unwrap_or_default()
+        let mut time_of = |bytes: &[u8], reads: usize| {
+            let begun = Instant::now();
+            (0..reads).for_each(|_| read(bytes));
+            begun.elapsed()
         };
-        let (mut few, mut many) = (Duration::MAX, Duration::MAX);
-        // A stall makes a time longer and never shorter, so that another round can only excuse it.
-        for _ in 0..6 {
-            few = few.min(shortest(small, 4));
-            many = many.min(shortest(large, 1));
-            let allowed = (few + Duration::from_micros(20)).mul_f64(ratio * 4.0);
-            if many <= allowed {
+        let (mut few, mut many) = (Duration::ZERO, Duration::MAX);
+        // As many small inputs as make up the large one, right before it: a busy machine delays both alike. Where it has
+        // delayed one of them alone, another round excuses it.
+        for _ in 0..8 {
+            few = time_of(small, ratio.ceil() as usize);
+            many = time_of(large, 1);
+            if many <= few * 4 + Duration::from_millis(1) {
                 return;
             }
         }
         panic!(
-            "{}, {shape}: {} bytes take {few:?}, {} bytes take {many:?}: more than linear",
+            "{}, {shape}: as many inputs of {} bytes as make up {} bytes take {few:?}, one of all bytes takes {many:?}: \
+             more than linear",
             self.name,
             small.len(),
             large.len()
