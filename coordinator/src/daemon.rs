@@ -209,7 +209,7 @@ fn static_settings(settings: &Settings) -> Result<BTreeMap<String, String>> {
     let Some(path) = &settings.compute_settings else { return Ok(BTreeMap::new()) };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read the compute settings {}", path.display()))?;
-    serde_saphyr::from_str(&text).with_context(|| {
+    tidegate_planner::document::yaml(&text).with_context(|| {
         format!("{} holds no settings: NAME: \"VALUE\", a line each, is needed", path.display())
     })
 }

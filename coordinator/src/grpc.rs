@@ -37,18 +37,27 @@ pub async fn serve(
     guard: Guard,
     shutdown: CancellationToken,
 ) -> Result<()> {
+    let router = Server::builder()
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PING))
+        .add_routes(routes(operator, releases, metadata, guard));
+    let ended =
+        with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(listener.incoming(), stop)).await;
+    ended.unwrap_or(Ok(())).context("gRPC is no longer served")
+}
+
+/// All services behind the guard.
+pub fn routes(
+    operator: OperatorService,
+    releases: ReleasesService,
+    metadata: MetadataService,
+    guard: Guard,
+) -> Routes {
     let routes = Routes::new(OperatorServer::new(operator))
         .add_service(ReleasesServer::new(releases))
         .add_service(MetadataServer::new(metadata))
         .into_axum_router();
-    let guarded = routes.layer(middleware::from_fn_with_state(guard, guard::grpc));
-    let router = Server::builder()
-        .http2_keepalive_interval(Some(PING))
-        .http2_keepalive_timeout(Some(PING))
-        .add_routes(Routes::from(guarded));
-    let ended =
-        with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(listener.incoming(), stop)).await;
-    ended.unwrap_or(Ok(())).context("gRPC is no longer served")
+    Routes::from(routes.layer(middleware::from_fn_with_state(guard, guard::grpc)))
 }
 
 impl From<OperationError> for Status {

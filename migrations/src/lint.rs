@@ -14,15 +14,17 @@ pub use finding::{Finding, Place, Rule};
 
 use crate::database::Dialect;
 use crate::unit::{Migration, Phase, Statement, Step, Token};
+use std::collections::{BTreeSet, HashSet};
 
 /// Every finding of one migration, on both engines.
 pub(crate) fn lint(migration: &Migration) -> Vec<Finding> {
     let mut findings = Vec::new();
     for dialect in Dialect::ALL {
+        let created = additive::created_tables(migration, dialect);
         for phase in Phase::ALL {
             for (index, step) in migration.steps(phase, dialect).iter().enumerate() {
                 let place = Place { phase, step: index, dialect };
-                for (rule, found, allowed) in step_findings(migration, place, step) {
+                for (rule, found, allowed) in step_findings(&created, place, step) {
                     findings.push(Finding::of_step(migration.file(), place, rule, found, allowed));
                 }
             }
@@ -45,13 +47,11 @@ pub(crate) fn asks_what_is_there(step: &Step) -> bool {
 
 /// A step that both engines share is reported once.
 pub(crate) fn once(findings: Vec<Finding>) -> Vec<Finding> {
-    let mut once: Vec<Finding> = Vec::new();
-    for finding in findings {
-        if !once.iter().any(|o| o.same_but_engine(&finding)) {
-            once.push(finding);
-        }
-    }
-    once
+    let first: Vec<bool> = {
+        let mut seen = HashSet::new();
+        findings.iter().map(|finding| seen.insert(finding.but_engine())).collect()
+    };
+    findings.into_iter().zip(first).filter_map(|(finding, first)| first.then_some(finding)).collect()
 }
 
 /// Findings as a text for people, one a line.
@@ -62,10 +62,10 @@ pub(crate) fn listing(findings: &[Finding]) -> String {
 /// A broken rule, what was found, what is allowed.
 type Broken = (Rule, String, String);
 
-fn step_findings(migration: &Migration, place: Place, step: &Step) -> Vec<Broken> {
+fn step_findings(created: &BTreeSet<String>, place: Place, step: &Step) -> Vec<Broken> {
     match (place.phase, step) {
         (Phase::Expand, Step::Sql(statements)) => {
-            statements.iter().filter_map(|s| additive::broken(migration, place.dialect, s)).collect()
+            statements.iter().filter_map(|s| additive::broken(created, s)).collect()
         }
         (Phase::Contract | Phase::Undo, Step::Sql(statements)) => {
             statements.iter().filter_map(|s| removing::broken(place, s)).collect()

@@ -314,8 +314,25 @@ impl FromStr for Key {
             (Some(kind), Some(owner), Some(name), None) => double(kind, owner, name),
             _ => None,
         };
-        parsed.ok_or_else(|| NotAKey(text.chars().take(200).collect()))
+        let one_form = |key: &Key| !has_number(key.kind()) || key.to_string() == text;
+        parsed.filter(one_form).ok_or_else(|| NotAKey(text.chars().take(200).collect()))
     }
+}
+
+/// Whether keys of this kind hold a number or a digest, which can be spelt in several ways (`7`, `+7`, `007`). Only the
+/// form that is written is a key: a second form would be a second record under the name of the first.
+fn has_number(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Waves
+            | Kind::Certificate
+            | Kind::Event
+            | Kind::Release
+            | Kind::Manifest
+            | Kind::Signal
+            | Kind::Document
+            | Kind::Exposed
+    )
 }
 
 /// What the subject of a signal about metadata begins with.

@@ -21,8 +21,9 @@ use crate::engine::Engine;
 /// Largest request that changes keys, in bytes: etcd's default, 1.5 MiB.
 const MAX_REQUEST: usize = 3 << 19;
 
-/// Largest message that is read at all, in bytes, so that one too large is refused with etcd's own words.
-const MAX_MESSAGE: usize = 32 << 20;
+/// Largest message that is read at all, in bytes: etcd's own, so that a request somewhat too large is refused with its
+/// words. A message is read whole before anything is checked, and an operation of two bytes takes some hundred in memory.
+const MAX_MESSAGE: usize = MAX_REQUEST + (512 << 10);
 
 /// One store behind one set of services.
 #[derive(Clone)]

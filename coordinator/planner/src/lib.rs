@@ -15,6 +15,7 @@
 pub mod ask;
 pub mod certificate;
 pub mod contracted;
+pub mod document;
 pub mod fleet;
 pub mod metadata;
 pub mod moment;

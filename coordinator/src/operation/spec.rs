@@ -1,6 +1,7 @@
 //! The spec of an upgrade as an operator writes it: YAML to a valid [`Spec`], or every flaw with its place.
 
 use super::{OperationError, body};
+use tidegate_planner::document;
 use tidegate_proto::spec::Spec;
 
 /// The largest spec (the longest real ones have some fifty lines).
@@ -20,7 +21,7 @@ pub fn parse(text: &str) -> Result<Spec, OperationError> {
             text.len()
         )));
     }
-    let spec: Spec = serde_saphyr::from_str(text)
+    let spec: Spec = document::yaml(text)
         .map_err(|e| OperationError::BadInput(format!("the spec cannot be read: {}", readable(&e))))?;
     let flaws: Vec<String> = spec.flaws().iter().map(|flaw| format!("  {flaw}")).collect();
     if flaws.is_empty() {

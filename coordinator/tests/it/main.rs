@@ -9,6 +9,7 @@ mod crowds;
 mod doors;
 mod followers;
 mod full_disk;
+mod fuzz;
 mod garbage;
 mod guard;
 mod herd;

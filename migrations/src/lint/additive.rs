@@ -3,6 +3,7 @@
 use super::{Broken, Rule, alter_actions, begins, changes_rows};
 use crate::database::Dialect;
 use crate::unit::{AddColumn, Migration, Phase, Statement, Step, Token};
+use std::collections::BTreeSet;
 
 /// Statements that add something new beside what is there.
 const ADDS: [&[&str]; 9] = [
@@ -22,21 +23,21 @@ const ALLOWED: &str = "create table, sequence, type, schema, view, function, tri
                        table that this expand creates";
 
 /// What breaks the rule in one statement of expand.
-pub(super) fn broken(migration: &Migration, dialect: Dialect, statement: &Statement) -> Option<Broken> {
+pub(super) fn broken(created: &BTreeSet<String>, statement: &Statement) -> Option<Broken> {
     let tokens = statement.tokens();
     let found = statement.first_line();
     if changes_rows(tokens) {
         let allowed = "a backfill step in migrate, which changes rows in batches";
         return Some((Rule::WholeTable, found, allowed.into()));
     }
-    let own_table = statement.table().is_some_and(|t| creates_table(migration, dialect, &t));
+    let own_table = statement.table().is_some_and(|t| created.contains(&t));
     if begins(tokens, &["CREATE", "INDEX"]) || begins(tokens, &["CREATE", "UNIQUE", "INDEX"]) {
         let allowed = "an index step, which does not stop writers of a table that is in use";
         return (!own_table).then(|| (Rule::SafeForm, found, allowed.into()));
     }
     if begins(tokens, &["INSERT", "INTO"]) {
         let into = tokens.get(2).and_then(Token::name);
-        let fresh = into.is_some_and(|t| creates_table(migration, dialect, &t));
+        let fresh = into.is_some_and(|t| created.contains(&t));
         return (!fresh).then(|| (Rule::ExpandAdds, found, ALLOWED.into()));
     }
     if begins(tokens, &["CREATE", "TABLE"])
@@ -78,13 +79,13 @@ fn split_commas(tokens: &[Token]) -> bool {
     super::split_top(tokens).len() > 1
 }
 
-fn creates_table(migration: &Migration, dialect: Dialect, table: &str) -> bool {
-    migration.steps(Phase::Expand, dialect).iter().any(|step| match step {
-        Step::Sql(statements) => statements
-            .iter()
-            .any(|s| begins(s.tokens(), &["CREATE", "TABLE"]) && s.table().as_deref() == Some(table)),
-        _ => false,
-    })
+/// The tables that expand creates.
+pub(super) fn created_tables(migration: &Migration, dialect: Dialect) -> BTreeSet<String> {
+    let statements = migration.steps(Phase::Expand, dialect).iter().flat_map(|step| match step {
+        Step::Sql(statements) => statements.as_slice(),
+        _ => &[],
+    });
+    statements.filter(|s| begins(s.tokens(), &["CREATE", "TABLE"])).filter_map(Statement::table).collect()
 }
 
 /// One action of an `ALTER TABLE`.

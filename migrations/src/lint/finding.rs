@@ -3,6 +3,7 @@
 use crate::database::Dialect;
 use crate::unit::Phase;
 use std::fmt;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 /// The rule that was broken.
@@ -89,11 +90,10 @@ impl Finding {
         Finding { file, line: None, place, rule, found: found.into(), allowed: allowed.into() }
     }
 
-    pub(crate) fn same_but_engine(&self, other: &Finding) -> bool {
-        let spot = |f: &Finding| f.place.map(|p| (p.phase, p.step));
-        spot(self) == spot(other)
-            && (&self.file, self.line, self.rule, &self.found, &self.allowed)
-                == (&other.file, other.line, other.rule, &other.found, &other.allowed)
+    /// Everything but the engine: equal for findings that are one.
+    pub(crate) fn but_engine(&self) -> impl Eq + Hash + '_ {
+        let spot = self.place.map(|place| (place.phase, place.step));
+        (spot, &self.file, self.line, self.rule, &self.found, &self.allowed)
     }
 }
 

@@ -11,6 +11,7 @@ mod child;
 mod crash;
 mod drift;
 mod fence;
+mod fuzz;
 mod lint;
 mod locks;
 mod owner;

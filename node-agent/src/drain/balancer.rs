@@ -88,33 +88,36 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> std::io::R
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Finds the line of a server. Columns are found by their names: their order differs between versions.
+/// The longest field that is kept, in characters. HAProxy's longest status is `MAINT (via BACKEND/SERVER)`.
+const MAX_FIELD: usize = 200;
+
+/// Finds the line of a server. Columns are found by their names: their order differs between versions. Fields are looked
+/// up in place: a table may have as many as it has bytes.
 pub fn find(csv: &str, backend: &str, server: &str) -> Result<Word, String> {
     let mut lines = csv.lines().skip_while(|line| !line.starts_with("# pxname,"));
     let header = lines.next().ok_or_else(|| {
         format!("its answer is not a `show stat` table: {:?}", csv.chars().take(60).collect::<String>())
     })?;
-    let names: Vec<&str> = header.trim_start_matches("# ").split(',').collect();
+    let names = header.trim_start_matches("# ");
     let column = |name: &str| {
-        names.iter().position(|n| *n == name).ok_or_else(|| format!("its table has no column {name}"))
+        names.split(',').position(|n| n == name).ok_or_else(|| format!("its table has no column {name}"))
     };
     let (proxy, name, status, sessions) =
         (column("pxname")?, column("svname")?, column("status")?, column("scur")?);
     let address = column("addr").ok();
     for line in lines {
         // Only the last columns are ever quoted, far behind these.
-        let fields: Vec<&str> = line.split(',').collect();
-        if fields.get(proxy) == Some(&backend) && fields.get(name) == Some(&server) {
-            let field = |at: usize| fields.get(at).copied().unwrap_or_default();
-            let (sessions, address) = (field(sessions), address.map(field).unwrap_or_default());
-            return Ok(Word {
-                address: Some(address.to_owned()).filter(|address| !address.is_empty()),
-                status: field(status).to_owned(),
-                sessions: sessions
-                    .parse()
-                    .map_err(|_| format!("scur of {backend}/{server} is {sessions:?}"))?,
-            });
+        let found = |at: usize| line.split(',').nth(at);
+        if found(proxy) != Some(backend) || found(name) != Some(server) {
+            continue;
         }
+        let field = |at: usize| -> String { found(at).unwrap_or_default().chars().take(MAX_FIELD).collect() };
+        let sessions = field(sessions);
+        return Ok(Word {
+            address: address.map(field).filter(|address| !address.is_empty()),
+            status: field(status),
+            sessions: sessions.parse().map_err(|_| format!("scur of {backend}/{server} is {sessions:?}"))?,
+        });
     }
     Err(format!("it knows no server {server} in backend {backend}"))
 }
@@ -145,6 +148,15 @@ mod tests {
             let word = find(TABLE, "pantry", server).unwrap();
             assert_eq!((word.is_up(), word.is_down()), (up, down), "{word:?}");
         }
+    }
+
+    #[test]
+    fn long_status_and_count_are_cut() {
+        let table =
+            |status: &str, count: &str| format!("# pxname,svname,scur,status\npantry,n1,{count},{status}\n");
+        let long = "x".repeat(100_000);
+        assert_eq!(find(&table(&long, "0"), "pantry", "n1").unwrap().status.len(), MAX_FIELD);
+        assert!(find(&table("UP", &long), "pantry", "n1").unwrap_err().len() < 2 * MAX_FIELD);
     }
 
     #[test]

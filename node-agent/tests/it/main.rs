@@ -9,6 +9,7 @@ mod adopt;
 mod check;
 mod command;
 mod drain;
+mod fuzz;
 mod healthcheck;
 mod kill;
 mod metadata;

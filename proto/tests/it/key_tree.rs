@@ -96,7 +96,7 @@ fn what_is_none_of_ours_is_told_apart() {
     let prefix = Prefix::default();
     assert_eq!(prefix.parse(b"/elsewhere/leader"), None);
     assert_eq!(prefix.parse(b"/tidegate-2/leader"), None);
-    let foreign: [&[u8]; 16] = [
+    let foreign: [&[u8]; 21] = [
         b"/tidegate/reports/pantry-api",
         b"/tidegate/reports/pantry-api/n1/x",
         b"/tidegate/reports/../n1",
@@ -113,6 +113,11 @@ fn what_is_none_of_ours_is_told_apart() {
         b"/tidegate/signals/release-compute/c1",
         b"/tidegate/signals/group-/n1",
         b"/tidegate/documents/edge/0",
+        b"/tidegate/waves/u1/0",
+        b"/tidegate/waves/u1/+00000",
+        b"/tidegate/releases/compute/53",
+        b"/tidegate/events/fleet/1-1",
+        b"/tidegate/signals/release-compute-053/c1",
     ];
     for key in foreign {
         assert!(matches!(prefix.parse(key), Some(Err(_))), "{} was read", String::from_utf8_lossy(key));

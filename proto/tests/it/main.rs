@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect in one word")]
 
+mod fuzz;
 mod key_tree;
 mod record_compat;

@@ -42,11 +42,6 @@ impl KeyRange {
         matches!(&self.end, End::Before(end) if *end <= self.start)
     }
 
-    /// Whether the range has no upper end.
-    pub(crate) fn is_unbounded(&self) -> bool {
-        matches!(self.end, End::Unbounded)
-    }
-
     /// Whether a key is in the range.
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
         match &self.end {

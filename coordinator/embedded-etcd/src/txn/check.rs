@@ -1,12 +1,13 @@
 //! What is wrong with a transaction before it is looked at against the store: sizes, empty keys, keys written twice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use etcd_client::proto::{
     PbDeleteRequest, PbPutRequest, PbRangeRequest, PbTxnOpRequest, PbTxnRequest, PbTxnRequestOp,
 };
 
-use crate::{kv::KeyRange, refusal::Refusal};
+use crate::refusal::Refusal;
 
 /// Most compares, and most operations on either side, of one transaction: etcd's default.
 pub(crate) const MAX_TXN_OPS: usize = 128;
@@ -67,7 +68,58 @@ fn sizes(request: &PbTxnRequest, allowed: usize) -> Result<(), Refusal> {
 #[derive(Debug, Default)]
 struct Writes {
     puts: BTreeSet<Vec<u8>>,
-    deletes: Vec<KeyRange>,
+    deletes: Deletes,
+}
+
+/// The keys that deletes name, to be looked up: nested transactions may hold some ten thousand of them.
+#[derive(Debug, Default)]
+struct Deletes {
+    keys: BTreeSet<Vec<u8>>,
+    /// Intervals that do not touch, each from its start up to and without its end.
+    spans: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Deletes {
+    /// Adds a range, as a request names it.
+    fn add(&mut self, key: &[u8], range_end: &[u8]) {
+        match range_end {
+            [] => {
+                self.keys.insert(key.to_vec());
+            }
+            // etcd takes the zero byte literally here, as an end below every key, and so lets such a delete
+            // stand beside any put. The operations are then carried out in their order.
+            [0] => {}
+            end => self.add_span(key.to_vec(), end.to_vec()),
+        }
+    }
+
+    fn add_span(&mut self, mut start: Vec<u8>, mut end: Vec<u8>) {
+        if end <= start {
+            return;
+        }
+        if let Some((before, its_end)) = self.spans.range(..=start.clone()).next_back()
+            && *its_end >= start
+        {
+            start.clone_from(before);
+        }
+        while let Some((touched, its_end)) = self.spans.range(start.clone()..=end.clone()).next() {
+            let touched = touched.clone();
+            end = end.max(its_end.clone());
+            self.spans.remove(&touched);
+        }
+        self.spans.insert(start, end);
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        let upwards = (Bound::Unbounded, Bound::Included(key));
+        let span = || self.spans.range::<[u8], _>(upwards).next_back();
+        self.keys.contains(key) || span().is_some_and(|(_, end)| key < end.as_slice())
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        other.spans.into_iter().for_each(|(start, end)| self.add_span(start, end));
+    }
 }
 
 impl Writes {
@@ -75,12 +127,7 @@ impl Writes {
         let mut writes = Self::default();
         for op in ops {
             if let Some(PbTxnOpRequest::RequestDeleteRange(delete)) = &op.request {
-                let range = KeyRange::new(&delete.key, &delete.range_end);
-                // etcd takes the zero byte literally here, as an end below every key, and so lets such a delete
-                // stand beside any put. The operations are then carried out in their order.
-                if !range.is_unbounded() {
-                    writes.deletes.push(range);
-                }
+                writes.deletes.add(&delete.key, &delete.range_end);
             }
         }
         for op in ops {
@@ -112,11 +159,41 @@ impl Writes {
 
     fn take_put(&mut self, key: Vec<u8>, exclusive: Option<&BTreeSet<Vec<u8>>>) -> Result<(), Refusal> {
         let excused = exclusive.is_some_and(|other_side| other_side.contains(&key));
-        let deleted = self.deletes.iter().any(|range| range.contains(&key));
+        let deleted = self.deletes.contains(&key);
         if deleted || (self.puts.contains(&key) && !excused) {
             return Err(Refusal::DuplicateKey);
         }
         self.puts.insert(key);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Deletes;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn deletes_contain_what_each_of_them_does(
+            ranges in prop::collection::vec((0..40u8, 0..40u8), 0..12),
+            key in 0..40u8,
+        ) {
+            let mut deletes = Deletes::default();
+            let mut halves = [Deletes::default(), Deletes::default()];
+            for (n, (start, end)) in ranges.iter().enumerate() {
+                // 0 stands for one key, as no end does.
+                let end = if *end == 0 { Vec::new() } else { vec![*end] };
+                deletes.add(&[*start], &end);
+                halves[n % 2].add(&[*start], &end);
+            }
+            let [mut one, other] = halves;
+            one.extend(other);
+            let expected = ranges.iter().any(|(start, end)| match end {
+                0 => key == *start,
+                end => key >= *start && key < *end,
+            });
+            prop_assert_eq!((deletes.contains(&[key]), one.contains(&[key])), (expected, expected));
+        }
     }
 }

@@ -6,6 +6,7 @@ mod durability;
 mod facts;
 mod files;
 mod forms;
+mod fuzz;
 mod real_etcd;
 mod stalls;
 mod watchers;

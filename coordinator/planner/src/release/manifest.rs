@@ -15,6 +15,7 @@
 
 mod value;
 
+use crate::document;
 use serde_json::{Map, Value as Json};
 use tidegate_proto::record::stream::MAX_MANIFEST_BYTES;
 
@@ -47,7 +48,7 @@ pub fn read(text: &str) -> Result<Json, Unreadable> {
     if text.trim().is_empty() {
         return Ok(Json::Object(Map::new()));
     }
-    let read: Json = serde_saphyr::from_str(text).map_err(|error| malformed(&error))?;
+    let read: Json = document::yaml(text).map_err(|error| malformed(&error))?;
     if read.is_object() { Ok(read) } else { Err(Unreadable::NotAnObject) }
 }
 
@@ -67,6 +68,21 @@ pub struct Finding {
     pub path: String,
     /// What was found, and what is allowed.
     pub what: String,
+}
+
+/// How many findings an answer lists: each warning is a header of HTTP, which has some 100.
+const LISTED: usize = 20;
+
+/// Those findings that block, or those that do not, each in words; what is beyond the first 20 is counted.
+pub fn listed(found: &[Finding], blocks: bool) -> Vec<String> {
+    let of_kind = || found.iter().filter(|finding| finding.blocks == blocks);
+    let mut listed: Vec<String> =
+        of_kind().take(LISTED).map(|finding| format!("{} {}", finding.path, finding.what)).collect();
+    let more = of_kind().count().saturating_sub(LISTED);
+    if more > 0 {
+        listed.push(format!("and {more} more"));
+    }
+    listed
 }
 
 /// The sections of settings that a manifest has for one version of PostgreSQL.
@@ -92,10 +108,30 @@ pub fn findings(manifest: &Json) -> Vec<Finding> {
     found
 }
 
+/// The longest part of a path that is shown, in characters, and the length in bytes from which a path grows no more: each
+/// of many findings under one long key would repeat it.
+const SHOWN_KEY: usize = 80;
+const SHOWN_PATH: usize = 400;
+
 /// The path of what is under this key. One with a control character is quoted, so that it does not reach a terminal.
 fn below(path: &str, key: &str) -> String {
-    let key = if key.chars().any(char::is_control) { format!("{key:?}") } else { key.to_owned() };
-    if path.is_empty() { key } else { format!("{path}.{key}") }
+    if path.len() > SHOWN_PATH {
+        return path.to_owned();
+    }
+    let mut shown: String = key.chars().take(SHOWN_KEY).collect();
+    let is_cut = shown.len() < key.len();
+    if shown.chars().any(char::is_control) {
+        shown = format!("{shown:?}");
+    }
+    if is_cut {
+        shown.push('…');
+    }
+    if path.is_empty() { shown } else { format!("{path}.{shown}") }
+}
+
+/// The path of an item of a list.
+fn item_of(path: &str, n: usize) -> String {
+    if path.len() > SHOWN_PATH { path.to_owned() } else { format!("{path}[{n}]") }
 }
 
 /// Refuses integers that JSON readers round without a word: those beyond 64 bits have become floating point here.
@@ -109,7 +145,7 @@ fn inexact(value: &Json, path: &str, found: &mut Vec<Finding>) {
             found.push(refused(path.to_owned(), why));
         }
         Json::Array(items) => {
-            items.iter().enumerate().for_each(|(n, item)| inexact(item, &format!("{path}[{n}]"), found));
+            items.iter().enumerate().for_each(|(n, item)| inexact(item, &item_of(path, n), found));
         }
         Json::Object(map) => map.iter().for_each(|(key, value)| inexact(value, &below(path, key), found)),
         _ => {}
@@ -294,6 +330,25 @@ extensions:
     fn told(text: &str) -> Vec<(String, bool, String)> {
         let found = findings(&read(text).unwrap());
         found.into_iter().map(|finding| (finding.path, finding.blocks, finding.what)).collect()
+    }
+
+    #[test]
+    fn findings_beyond_the_first_20_are_counted() {
+        let settings: String = (0..25).map(|n| format!("s{n}: \"1\", ")).collect();
+        let found = findings(&read(&format!("pg_settings: {{common: {{{settings}}}}}")).unwrap());
+        let warnings = listed(&found, false);
+        assert_eq!((warnings.len(), warnings[20].as_str()), (21, "and 5 more"));
+        assert!(listed(&found, true).is_empty());
+    }
+
+    #[test]
+    fn path_under_a_long_key_is_cut() {
+        let long = "v".repeat(10_000);
+        let told = told(&format!("pg_settings: {{? {long}\n: {{common: {{a: 1}}}}}}"));
+        assert!(told.iter().all(|(path, ..)| path.len() < 200 && path.contains('…')), "{told:?}");
+        let deep = format!("{}1e22{}", "{\"k\":[".repeat(60), "]}".repeat(60));
+        let found = findings(&serde_json::from_str(&deep).unwrap());
+        assert!(found.len() == 1 && found[0].path.len() < 500, "{found:?}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod deadlines;
 mod exceptions;
 mod faults;
 mod former;
+mod fuzz;
 mod hiccups;
 mod index;
 mod late_nodes;

@@ -31,7 +31,7 @@ impl Regions {
         let shown = file.display();
         let text = std::fs::read_to_string(file)
             .map_err(|e| Failure::usage(format!("could not read the regions {shown}: {e}")))?;
-        let all: BTreeMap<String, Region> = serde_saphyr::from_str(&text)
+        let all: BTreeMap<String, Region> = tidegate_planner::document::yaml(&text)
             .map_err(|e| Failure::usage(format!("{shown}: {}; nothing was changed", body::of_yaml(&e))))?;
         Ok(Self { file: file.to_owned(), all })
     }

@@ -53,8 +53,7 @@ pub async fn create(
 
 /// What is strange about a manifest and is no reason to refuse it: settings that nobody knows.
 fn warnings(request: &ReleaseRequest) -> Vec<String> {
-    let found = manifest::findings(&request.manifest).into_iter().filter(|finding| !finding.blocks);
-    found.map(|finding| format!("{} {}", finding.path, finding.what)).collect()
+    manifest::listed(&manifest::findings(&request.manifest), false)
 }
 
 /// Waits until a new release has gone out, or something is known to hold it.

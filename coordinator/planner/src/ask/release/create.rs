@@ -5,7 +5,7 @@ use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use crate::release::history;
-use crate::release::manifest::findings;
+use crate::release::manifest::{findings, listed};
 use crate::stream::grouping;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::Precondition;
@@ -158,11 +158,7 @@ fn valid(stream: &Stream, request: &ReleaseRequest) -> Result<(), Refusal> {
             format!("the manifest has {bytes} bytes, at most {MAX_MANIFEST_BYTES} are allowed"),
         );
     }
-    let flaws: Vec<String> = findings(&request.manifest)
-        .into_iter()
-        .filter(|finding| finding.blocks)
-        .map(|finding| format!("{} {}", finding.path, finding.what))
-        .collect();
+    let flaws = listed(&findings(&request.manifest), true);
     if !flaws.is_empty() {
         return invalid(format!("the manifest is not valid: {}", flaws.join("; ")));
     }
