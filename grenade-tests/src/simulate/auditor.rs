@@ -3,9 +3,9 @@
 use super::ground::Ground;
 use super::judge::Facts;
 use super::slot::{At, Slot};
-use std::collections::BTreeMap;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
@@ -119,13 +119,7 @@ fn notice(ground: &Ground, written: &Written, revision: i64) {
 }
 
 /// Nothing old runs when contract begins, nor can what runs be older than what was said.
-fn contracts(
-    ground: &Ground,
-    facts: &mut Facts,
-    slots: &BTreeMap<At, Slot>,
-    upgrade: &Upgrade,
-    now: u64,
-) {
+fn contracts(ground: &Ground, facts: &mut Facts, slots: &BTreeMap<At, Slot>, upgrade: &Upgrade, now: u64) {
     let Some(service) = ground.names().service(upgrade.spec.service.as_str()) else { return };
     let to = upgrade.spec.to.get();
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {

@@ -118,15 +118,8 @@ impl Chain {
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
-                    let current = Current {
-                        plan: place,
-                        id,
-                        since: now,
-                        form,
-                        mended,
-                        resumptions: 0,
-                        unexplained: 0,
-                    };
+                    let current =
+                        Current { plan: place, id, since: now, form, mended, resumptions: 0, unexplained: 0 };
                     self.current = Some(current);
                 } else if self.refusals >= STARTS {
                     self.ended.push((place, format!("refused: {why}")));
@@ -163,6 +156,9 @@ impl Chain {
                 let reasons: Vec<String> = explained.reasons.iter().map(|r| r.what.clone()).collect();
                 let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
                 world.ground.state().facts.breach(now, 0, text);
+            }
+            if explained.reasons.iter().any(|reason| reason.what.contains("restore the database")) {
+                restored(world, &current).await;
             }
             for reason in &explained.reasons {
                 if let Some(command) = &reason.command
@@ -262,6 +258,19 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
     done.is_ok()
 }
 
+/// A database that is an older copy: people go back where that is possible, and else find the right one.
+async fn restored(world: &mut World, current: &Current) {
+    let command = Command::RollBack(current.id.clone());
+    let done = within(Person::new(&world.coordinators).act(&command)).await;
+    world.ground.tell(format!("the database is older: {command:?}: {done:?}"));
+    let schema = world.scenario.services[world.scenario.upgrades[current.plan].service].schema;
+    if let (Err(_), Some(schema)) = (done, schema)
+        && let Err(error) = world.databases[schema].put_newest_back()
+    {
+        world.ground.tell(format!("the right one is not found: {error}"));
+    }
+}
+
 /// Reconciles a store where that is what an answer asks for.
 async fn reconciled(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
@@ -287,7 +296,8 @@ async fn as_before(world: &mut World, current: &Current, over: &str) {
         match world.databases[schema].form().await {
             Ok(after) if after == *before => {}
             Ok(after) => {
-                let text = format!("{} is {over}, and its schema is {after:?}, it was {before:?}", current.id);
+                let text =
+                    format!("{} is {over}, and its schema is {after:?}, it was {before:?}", current.id);
                 world.ground.state().facts.breach(now, 10, text);
             }
             Err(why) => world.ground.tell(format!("the schema could not be read: {}", why.0)),

@@ -19,6 +19,8 @@ pub struct Database {
     rows: BTreeMap<String, String>,
     /// The same, when the copy was made.
     kept: Option<BTreeMap<String, String>>,
+    /// The same, when a copy took its place.
+    newest: Option<BTreeMap<String, String>>,
     next: u64,
     /// An older copy took its place: programs are refused until that is corrected.
     pub older: bool,
@@ -55,8 +57,19 @@ impl Database {
             let id = format!("{:04}_change", n + 2);
             std::fs::write(migrations.join(format!("{id}.toml")), migration(plan, n))?;
         }
-        let mut made = Self { plan: plan.clone(), path, connection: None, rows: BTreeMap::new(), kept: None, next: 0, older: false };
-        made.run("CREATE TABLE items (id TEXT PRIMARY KEY, a1 TEXT)").await.map_err(|e| anyhow::anyhow!(e.0))?;
+        let mut made = Self {
+            plan: plan.clone(),
+            path,
+            connection: None,
+            rows: BTreeMap::new(),
+            kept: None,
+            newest: None,
+            next: 0,
+            older: false,
+        };
+        made.run("CREATE TABLE items (id TEXT PRIMARY KEY, a1 TEXT)")
+            .await
+            .map_err(|e| anyhow::anyhow!(e.0))?;
         for _ in 0..plan.rows {
             made.write(1).await.map_err(|e| anyhow::anyhow!(e.0))?;
         }
@@ -84,7 +97,8 @@ impl Database {
 
     async fn texts(&mut self, sql: &str) -> Asked<Vec<(String, Option<String>)>> {
         let connection = self.open().await?;
-        let rows = held(sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false).fetch_all(connection)).await;
+        let rows =
+            held(sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false).fetch_all(connection)).await;
         let rows = rows.map_err(|e| Wrong(format!("{sql}: {e}")))?;
         Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
@@ -197,12 +211,26 @@ impl Database {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
         self.connection = None;
         // Another file under the same name, as a restore makes it: whoever has the former one open goes on with that.
+        std::fs::copy(&self.path, self.path.with_extension("newest"))?;
+        self.newest = Some(self.rows.clone());
         let fresh = self.path.with_extension("fresh");
         std::fs::copy(self.path.with_extension("copy"), &fresh)?;
         std::fs::rename(&fresh, &self.path)?;
         let _ = std::fs::remove_file(self.path.with_extension("sqlite-journal"));
         (self.rows, self.older) = (rows, true);
         Ok(true)
+    }
+
+    /// Puts the file back that the copy took the place of: somebody found it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn put_newest_back(&mut self) -> std::io::Result<()> {
+        let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else { return Ok(()) };
+        self.connection = None;
+        std::fs::rename(self.path.with_extension("newest"), &self.path)?;
+        (self.rows, self.older) = (rows, false);
+        Ok(())
     }
 
     /// Whether it can be opened.

@@ -175,8 +175,20 @@ fn what(dice: &mut Dice) -> What {
         23 => What::SecondAgent(node),
         24 => What::Pause,
         26 => What::DatabaseOlder,
-        27 => if dice.percent(50) { What::StoreRestored } else { What::StoreBlank },
-        25 => if dice.percent(50) { What::RollBack } else { What::WrongCommands },
+        27 => {
+            if dice.percent(50) {
+                What::StoreRestored
+            } else {
+                What::StoreBlank
+            }
+        }
+        25 => {
+            if dice.percent(50) {
+                What::RollBack
+            } else {
+                What::WrongCommands
+            }
+        }
         _ => What::Cordon(node),
     }
 }

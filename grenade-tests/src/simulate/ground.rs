@@ -91,7 +91,12 @@ impl Ground {
     pub fn new(names: Names, releases: BTreeMap<String, Behaviour>, story: Story, facts: Facts) -> Self {
         let disks = vec![Disk::default(); names.nodes.len()];
         let state = State { disks, slots: BTreeMap::new(), releases, story, facts, next: 0 };
-        Self { state: Arc::new(Mutex::new(state)), began: Instant::now(), names: Arc::new(names), changed: Arc::default() }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            began: Instant::now(),
+            names: Arc::new(names),
+            changed: Arc::default(),
+        }
     }
 
     /// Told when an upgrade entered another phase.

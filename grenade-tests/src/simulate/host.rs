@@ -176,8 +176,7 @@ impl Host for Node {
     fn verify(&self, directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), NotStaged> {
         let at = self.at(directory.parent().and_then(Path::parent).unwrap_or(directory));
         let there = self.ground.state().slots.get(&at).is_some_and(|slot| slot.staged.contains(tag.as_str()));
-        let missing =
-            || NotStaged::Missing { tag: tag.clone(), directory: directory.to_owned(), wanted };
+        let missing = || NotStaged::Missing { tag: tag.clone(), directory: directory.to_owned(), wanted };
         there.then_some(()).ok_or_else(missing)
     }
 

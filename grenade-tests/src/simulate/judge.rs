@@ -108,20 +108,15 @@ impl Facts {
             self.breach(
                 now,
                 2,
-                format!("{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"),
+                format!(
+                    "{name} came into rotation at version {version}, outside the window {floor} to {ceiling}"
+                ),
             );
         }
     }
 
     /// An agent stopped a service that still worked on something, or that the balancer still sent requests to.
-    pub fn stopped_at_work(
-        &mut self,
-        now: u64,
-        at: At,
-        hidden_at: Option<u64>,
-        exposed: bool,
-        name: &str,
-    ) {
+    pub fn stopped_at_work(&mut self, now: u64, at: At, hidden_at: Option<u64>, exposed: bool, name: &str) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
         if exposed || !late {

@@ -104,7 +104,8 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
         (fix.chance)(scenario.seed);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
         runtime.block_on(async {
             (fix.clock)();
             run(scenario, Path::new("."), story).await
@@ -141,7 +142,8 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                         break;
                     }
                     let seed = arguments.seed + n;
-                    let became = child(arguments, seed).unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
+                    let became =
+                        child(arguments, seed).unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {

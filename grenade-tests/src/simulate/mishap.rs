@@ -38,6 +38,8 @@ pub enum Undo {
     Show(At),
     /// The database is back.
     Database(usize),
+    /// The database that an older copy took the place of is back.
+    Newest(usize),
     /// The second agent ends.
     Impostor(usize),
     /// A person resumes.
@@ -47,7 +49,13 @@ pub enum Undo {
 }
 
 /// Lets a mishap happen; says what ends it.
-pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &What, lasts: u64) -> Vec<Undo> {
+pub async fn begin(
+    world: &mut World,
+    chains: &[Chain],
+    service: usize,
+    what: &What,
+    lasts: u64,
+) -> Vec<Undo> {
     let nodes = world.scenario.services[service].nodes.clone();
     let node = |n: usize| nodes[n % nodes.len()];
     let id = chains[service].current.as_ref().map(|current| current.id.clone());
@@ -158,7 +166,8 @@ pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &W
             let Some(schema) = world.scenario.services[service].schema else { return Vec::new() };
             let done = world.databases[schema].put_copy_back();
             world.ground.tell(format!("an older copy of the database: {:?}", done.map_err(|e| e.kind())));
-            Vec::new()
+            // Half of the time the right one is found.
+            if lasts.is_multiple_of(2) { vec![Undo::Newest(schema)] } else { Vec::new() }
         }
         What::StoreRestored => {
             if let Some(copy) = world.snapshot.as_ref().map(Embedded::restored_in_memory) {
@@ -170,9 +179,7 @@ pub async fn begin(world: &mut World, chains: &[Chain], service: usize, what: &W
             another_store(world, Embedded::in_memory()).await;
             Vec::new()
         }
-        What::Garbage(n) => {
-            garbage(world, service, node(*n)).await.map(Undo::Garbage).into_iter().collect()
-        }
+        What::Garbage(n) => garbage(world, service, node(*n)).await.map(Undo::Garbage).into_iter().collect(),
         What::SecondAgent(n) => {
             world.start_impostor(node(*n));
             vec![Undo::Impostor(node(*n))]
@@ -235,6 +242,11 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         Undo::Database(n) => {
             if let Err(error) = world.databases[*n].set_away(false) {
                 world.ground.tell(format!("the database could not be put back: {error}"));
+            }
+        }
+        Undo::Newest(n) => {
+            if let Err(error) = world.databases[*n].put_newest_back() {
+                world.ground.tell(format!("the newest database could not be put back: {error}"));
             }
         }
         Undo::Impostor(n) => {

@@ -2,15 +2,16 @@
 //! names.
 
 use super::coordinator::Coordinator;
+use std::sync::Arc;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, ExplainUpgradeReply, ExplainUpgradeRequest,
-    PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest,
-    SkipInstanceRequest, StartUpgradeRequest, UncordonNodeRequest,
+    PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
+    RetryInstanceRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeRequest,
+    UncordonNodeRequest,
 };
-use std::sync::Arc;
 
 /// A person.
 pub struct Person<'a> {

@@ -64,13 +64,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let (seed, waiting) = (scenario.seed, scenario.mishaps.clone());
     let world = World::make(scenario, directory, keeps).await?;
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
-    let mut run = Run {
-        world,
-        chains,
-        waiting,
-        pending: Vec::new(),
-        fired: Vec::new(),
-    };
+    let mut run = Run { world, chains, waiting, pending: Vec::new(), fired: Vec::new() };
     run.to_the_end().await?;
     let world = &run.world;
     for broken in world.former.iter().cloned().chain(world.auditor.breaches()) {
@@ -192,7 +186,7 @@ impl Run {
                     Ok(()) => database.older = false,
                     Err(wrong) if wrong.is_busy() || database.older => {}
                     Err(Wrong(why)) => {
-                    let name = &self.world.scenario.services[service].name;
+                        let name = &self.world.scenario.services[service].name;
                         let text = format!("{name} at version {version}: {why}");
                         self.world.ground.state().facts.breach(now, 1, text);
                     }
@@ -214,8 +208,5 @@ impl Run {
 
 /// The phase in the words of a scenario.
 fn word(phase: PhaseName) -> String {
-    serde_json::to_value(phase)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_owned))
-        .unwrap_or_default()
+    serde_json::to_value(phase).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -154,7 +154,9 @@ impl Slot {
 
     /// Requests that it works on.
     pub fn in_flight(&self, now: u64) -> u32 {
-        let busy = self.server.up || now < self.server.down_at + self.lingers;
-        u32::from(busy && self.listens(now).is_some())
+        let Some(run) = self.listens(now) else { return 0 };
+        // Requests of a former process ended with it.
+        let lingers = run.since < self.server.down_at && now < self.server.down_at + self.lingers;
+        u32::from(self.server.up || lingers)
     }
 }

@@ -98,10 +98,8 @@ impl World {
             instances: service.nodes.len() as u64,
             ..ServiceFacts::default()
         };
-        let facts =
-            Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
-        let ground =
-            Ground::new(Names { services, nodes }, releases(&scenario), Story::new(keeps), facts);
+        let facts = Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
+        let ground = Ground::new(Names { services, nodes }, releases(&scenario), Story::new(keeps), facts);
         let mut databases = Vec::new();
         for (n, plan) in scenario.schemas.iter().enumerate() {
             databases.push(Database::make(plan, directory, &schema_name(n)).await?);
@@ -185,8 +183,7 @@ impl World {
         if self.agents[node].is_none() {
             let nonce = format!("nonce-{node}");
             let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
-            self.agents[node] =
-                Some(Agent::start(scenario, ground, place, node, &nonce, &mut self.dice));
+            self.agents[node] = Some(Agent::start(scenario, ground, place, node, &nonce, &mut self.dice));
         }
     }
 

@@ -113,7 +113,8 @@ impl Judge<'_> {
     fn capacity(&mut self) {
         for Written { key, put } in &self.revision.writes {
             let (Key::Directive(service, node), Some(put)) = (key, put) else { continue };
-            if matches!(&put.value, Value::Directive(d) if matches!(d.body.disposition, Disposition::Serve { .. })) {
+            if matches!(&put.value, Value::Directive(d) if matches!(d.body.disposition, Disposition::Serve { .. }))
+            {
                 // It lets in, and takes nothing out.
                 continue;
             }

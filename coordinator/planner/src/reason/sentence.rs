@@ -24,7 +24,9 @@ impl fmt::Display for Reason {
                 write!(f, "{service}: the window of revision {window} is not acknowledged by {nodes}")
             }
             Self::Staging { release, nodes } => write!(f, "{release} is being staged on {nodes}"),
-            Self::StageFailed { node, release, why } => write!(f, "{node} could not stage {release}: {why}"),
+            Self::StageFailed { node, release, why } => {
+                write!(f, "{node} could not stage or remove {release}: {why}")
+            }
             Self::Removing { nodes } => write!(f, "old code is being removed from {nodes}"),
             Self::Draining { nodes, deadline } => write!(f, "draining {nodes} (each within {deadline})"),
             Self::Replacing { nodes, deadline } => {

@@ -207,6 +207,31 @@ fn a_failed_instance_is_retried_under_a_new_generation() {
 }
 
 #[test]
+fn failed_removal_is_named_with_its_cause_and_retried() {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 1}))).unwrap();
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    let former = crate::sim::release(1);
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.staged = [former.tag.clone(), crate::sim::release(2).tag].into();
+    report.stage_failures.insert(former.tag.clone(), "the remove hook did not end".into());
+    world.publish(&node(1));
+    world.turn();
+    assert_eq!(world.phase(), Phase::Remove);
+    let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
+    let waiting = &plan.waiting[&upgrade_id()];
+    let why = "the remove hook did not end".to_owned();
+    let reason = Reason::StageFailed { node: node(1), release: former.tag, why };
+    assert!(waiting.contains(&reason), "{waiting:?}");
+    let at_work = |reason: &Reason| matches!(reason, Reason::Removing { nodes } if nodes.to_string().contains("n1"));
+    assert!(!waiting.iter().any(at_work), "{waiting:?}");
+    assert_eq!(reason.command(&upgrade_id()).unwrap(), "tidegate upgrade retry u1 n1");
+    let commit =
+        ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(1), &asker("mended")).unwrap();
+    assert!(world.store.commit(&commit));
+}
+
+#[test]
 fn an_instance_that_could_not_stage_is_retried_once_its_artifact_is_mended() {
     let mut world = World::at_version_1(2);
     world.start(spec(json!({"min_in_service": 1}))).unwrap();

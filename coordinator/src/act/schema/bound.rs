@@ -184,7 +184,8 @@ pub(super) async fn found(
     let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));
     let all = held(loading)
         .await
-        .expect("reading files is not cancelled and does not panic").map_err(Unbound::Load)?;
+        .expect("reading files is not cancelled and does not panic")
+        .map_err(Unbound::Load)?;
     let set = all.between(spec.from.get(), spec.to.get());
     if !set.own().any(|migration| migration.version == spec.to.get()) {
         return Err(Unbound::Nothing { directory: schema.migrations.clone(), version: spec.to });

@@ -1,6 +1,8 @@
 //! A version that changes in rotation stays there until it is drained; nothing else that is refused does.
 
-use super::story::{Story, order, version};
+use super::story::{Story, order, release, version};
+use crate::config::address::AbsolutePath;
+use crate::config::settings::Artifact;
 use crate::directive::decide::Act;
 use crate::directive::phase::Phase;
 use crate::directive::refusal::stays;
@@ -141,4 +143,28 @@ fn staying_instance_that_answers_nothing_for_long_is_refused_like_any_other() {
     assert_eq!(story.act(), Act::Wait);
     later(&mut story, Url::Nobody, 0.6);
     assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
+}
+
+fn artifact(number: i64) -> Artifact {
+    let source = AbsolutePath(format!("/artifacts/{number}").into());
+    Artifact { source, sha256: None, version: version(number), max_bytes: 1 }
+}
+
+#[test]
+fn release_that_answers_the_former_version_is_not_taken_for_the_former_one() {
+    let mut story = Story::serving();
+    story.service.artifacts = [1, 2].map(|n| (release(n).tag, artifact(n))).into();
+    story.journal.admitted = Some(Admitted { version: version(2), release: None, revision: Revision(5) });
+    story.journal.release = Some("pantry-2.0.0".parse().unwrap());
+    story.journal.unexposed = true;
+    story.window(1, 2, 7);
+    story.seen.probe = Probed::Version(version(1));
+    story.enter(Phase::Verifying);
+    let tag = |act: Act| match act {
+        Act::AdmitRunning(_, release) => release.map(|tag| tag.to_string()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(tag(story.act()).as_deref(), Some("pantry-2.0.0"), "it was started here and never shown");
+    story.journal.unexposed = false;
+    assert_eq!(tag(story.act()).as_deref(), Some("pantry-1.0.0"), "somebody put it there");
 }

@@ -2,10 +2,13 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::approved;
+use super::stage::tell_failures;
 use super::{acknowledged, all_at, all_serving, schema, shared, stragglers};
 use crate::certificate::SESSIONS;
+use crate::fleet::Instance;
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
+use tidegate_proto::NodeId;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::spec::ApprovalPoint;
 
@@ -61,8 +64,15 @@ fn accepted(draft: &mut Draft<'_>) -> bool {
     accepted
 }
 
-fn removed(draft: &mut Draft<'_>) -> bool {
+/// Whether every node holds no other code than it should. One that could not remove it is named with the cause: its agent
+/// tries again when a person has the directive written again.
+pub(super) fn removed(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
-    let nodes = service.cluttered().sample();
-    !draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes })
+    let has_failed = |instance: &Instance| instance.has_stage_failures();
+    let failed: Vec<&Instance> = service.cluttered().each.filter(|instance| has_failed(instance)).collect();
+    let at_work = |node: &NodeId| service.get(node).is_some_and(has_failed);
+    let nodes = service.cluttered().sample_but(at_work, failed.len());
+    tell_failures(draft, failed.iter().copied());
+    let waits = draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes });
+    !waits && failed.is_empty()
 }

@@ -3,6 +3,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::failures::{self, Failed, has_failed_returning};
+use super::remove::removed;
 use super::walk::{Walk, walk as walk_to};
 use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema, shared, stragglers};
 use crate::contracted;
@@ -109,10 +110,9 @@ fn is_overdue(draft: &Draft<'_>) -> bool {
 
 /// The ceiling is the old version again; every instance knows it, and the new code is gone.
 pub(super) fn lower(draft: &mut Draft<'_>) {
-    let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    let Some(former) = draft.upgrade.former.clone() else { return };
     stragglers::walk(draft, &former.release, "the new code is removed");
-    let nodes = service.cluttered().sample();
-    let clean = !draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes });
+    let clean = removed(draft);
     let known = acknowledged(draft);
     let back = all_at(draft, former.release.version);
     if clean && known && back && !draft.has_commits() {

@@ -78,7 +78,9 @@ pub async fn wrong_digest(fleet: &Fleet) {
     let path = fleet.rig.world.path("wrong.yaml");
     std::fs::write(&path, fleet.spec("").replace(&fleet.sha256, &"0".repeat(64))).unwrap();
     fleet.must(&["upgrade", "start", path.to_str().unwrap(), "--id", "u0"]).await;
-    fleet.explains("u0", &["node-1 could not stage pantry-2.0.0", &fleet.sha256, &"0".repeat(64)]).await;
+    fleet
+        .explains("u0", &["node-1 could not stage or remove pantry-2.0.0", &fleet.sha256, &"0".repeat(64)])
+        .await;
     fleet.must(&["upgrade", "rollback", "u0", "--why", "the digest is wrong"]).await;
     rolled_back(fleet, "u0").await;
     fleet.all_serve(1).await;
