@@ -1,6 +1,6 @@
 # The two commands of this project are `make demo` and `make test`; the rest serves those who change it.
 
-.PHONY: help demo test test-long bench rules deps fmt
+.PHONY: help demo test test-long simulate bench rules deps fmt
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -15,6 +15,10 @@ test: ## Everything that must hold before a change lands; installs what it needs
 
 test-long: ## The longer forms: every crash point, more random cases
 	@tools/test --long
+
+simulate: ## Random worlds in simulated time, judged from outside; ARGS='--schedules 1000 --seed 1' (release build)
+	@cargo build --quiet --release --bin tidegate-simulate
+	@target/release/tidegate-simulate $(ARGS)
 
 bench: ## The figures, as ratios in one run (release build)
 	@tools/bench $(ARGS)

@@ -157,7 +157,7 @@ impl Chain {
                 let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
                 world.ground.state().facts.breach(now, 0, text);
             }
-            if explained.reasons.iter().any(|reason| reason.what.contains("restore the database")) {
+            if explained.reasons.iter().any(|reason| is_of_another_database(&reason.what)) {
                 restored(world, &current).await;
             }
             for reason in &explained.reasons {
@@ -199,6 +199,9 @@ impl Chain {
     async fn end(&mut self, world: &mut World, current: Current, over: &str) {
         self.current = None;
         world.ground.tell(format!("{} is over: {over}", current.id));
+        if let Some(schema) = world.scenario.services[world.scenario.upgrades[current.plan].service].schema {
+            world.databases[schema].older = false;
+        }
         if over != "completed" {
             as_before(world, &current, over).await;
         }
@@ -222,7 +225,11 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
     let plan = &world.scenario.upgrades[current.plan];
     let bad = !current.mended && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
     let command = match command {
-        Command::Look | Command::Other(_) | Command::Reconcile => return false,
+        Command::Reconcile => {
+            reconciled(world, "fleet reconcile").await;
+            return true;
+        }
+        Command::Look | Command::Other(_) => return false,
         // A person put it there, and takes it away at the end of what they do.
         Command::Uncordon(_) => return false,
         Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),
@@ -256,6 +263,10 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
     };
     world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
+}
+
+fn is_of_another_database(what: &str) -> bool {
+    what.contains("restore the database") || what.contains("it was restored, or the URL")
 }
 
 /// A database that is an older copy: people go back where that is possible, and else find the right one.

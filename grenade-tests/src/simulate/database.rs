@@ -211,8 +211,10 @@ impl Database {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
         self.connection = None;
         // Another file under the same name, as a restore makes it: whoever has the former one open goes on with that.
-        std::fs::copy(&self.path, self.path.with_extension("newest"))?;
-        self.newest = Some(self.rows.clone());
+        if !self.older {
+            std::fs::copy(&self.path, self.path.with_extension("newest"))?;
+            self.newest = Some(self.rows.clone());
+        }
         let fresh = self.path.with_extension("fresh");
         std::fs::copy(self.path.with_extension("copy"), &fresh)?;
         std::fs::rename(&fresh, &self.path)?;

@@ -175,13 +175,7 @@ fn what(dice: &mut Dice) -> What {
         23 => What::SecondAgent(node),
         24 => What::Pause,
         26 => What::DatabaseOlder,
-        27 => {
-            if dice.percent(50) {
-                What::StoreRestored
-            } else {
-                What::StoreBlank
-            }
-        }
+        27 => What::StoreRestored,
         25 => {
             if dice.percent(50) {
                 What::RollBack

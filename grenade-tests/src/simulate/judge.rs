@@ -125,3 +125,89 @@ impl Facts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::slot::{Behaviour, Running};
+
+    const PLACE: At = (0, 0);
+    const NONE: [u8; 0] = [];
+
+    fn facts(instances: u64, min_in_service: u64) -> Facts {
+        let service = ServiceFacts { instances, min_in_service, drain_deadline: 5_000, ..Default::default() };
+        Facts { services: vec![service], ..Facts::default() }
+    }
+
+    fn rules(facts: &Facts) -> Vec<u8> {
+        facts.breaches.iter().map(|breach| breach.rule).collect()
+    }
+
+    fn runs(version: u32) -> Slot {
+        let is =
+            Behaviour { version, says: None, ready_after: 0, starts: true, crashes_after: None, flaps: None };
+        let running = Running { tag: format!("pantry-{version}"), is, since: 0, pid: 1 };
+        Slot { running: Some(running), ..Slot::default() }
+    }
+
+    fn out(since: u64, cause: Cause) -> Slot {
+        Slot { out: Some((since, cause)), ..runs(1) }
+    }
+
+    #[test]
+    fn one_taken_out_too_many_breaks_rule_4() {
+        let slots: BTreeMap<At, Slot> =
+            [(PLACE, out(100, Cause::Order)), ((0, 1), out(90, Cause::Order)), ((0, 2), runs(1))].into();
+        let mut allowed = facts(3, 1);
+        allowed.taken_out(100, PLACE, &slots, "pantry/n0");
+        assert_eq!(rules(&allowed), NONE);
+        let mut judged = facts(3, 2);
+        judged.taken_out(100, PLACE, &slots, "pantry/n0");
+        assert_eq!(rules(&judged), [4]);
+    }
+
+    #[test]
+    fn outage_counts_once_it_must_be_known() {
+        for (since, broken) in [(59_000, vec![]), (10_000, vec![4])] {
+            let other = out(since, Cause::Misfortune("nothing runs"));
+            let slots: BTreeMap<At, Slot> =
+                [(PLACE, out(60_000, Cause::Order)), ((0, 1), other), ((0, 2), runs(1))].into();
+            let mut judged = facts(3, 2);
+            judged.directed.insert(PLACE, 59_990);
+            judged.taken_out(60_000, PLACE, &slots, "pantry/n0");
+            assert_eq!(rules(&judged), broken, "out since {since}");
+        }
+    }
+
+    #[test]
+    fn version_below_what_is_contracted_may_be_disabled_at_once() {
+        let slots: BTreeMap<At, Slot> = [(PLACE, out(100, Cause::Order))].into();
+        let mut judged = facts(1, 1);
+        judged.services[0].contracted = 2;
+        judged.taken_out(100, PLACE, &slots, "pantry/n0");
+        assert_eq!(rules(&judged), NONE);
+    }
+
+    #[test]
+    fn version_outside_the_window_that_comes_in_breaks_rule_2() {
+        let mut judged = facts(1, 0);
+        judged.services[0].windows = vec![(0, 1, 2), (10_000, 2, 2)];
+        judged.came_in(12_000, PLACE, 1, "pantry/n0");
+        assert_eq!(rules(&judged), NONE, "it was admitted a moment ago");
+        judged.services[0].windows.push((30_000, 2, 2));
+        judged.came_in(60_000, PLACE, 2, "pantry/n0");
+        assert_eq!(rules(&judged), NONE);
+        judged.came_in(60_000, PLACE, 1, "pantry/n0");
+        assert_eq!(rules(&judged), [2]);
+    }
+
+    #[test]
+    fn stop_at_work_breaks_rule_6() {
+        let mut judged = facts(1, 0);
+        judged.stopped_at_work(6_000, PLACE, Some(1_000), false, "pantry/n0");
+        assert_eq!(rules(&judged), NONE, "the deadline has passed");
+        judged.stopped_at_work(3_000, PLACE, Some(1_000), false, "pantry/n0");
+        judged.stopped_at_work(6_000, PLACE, Some(1_000), true, "pantry/n0");
+        assert_eq!(rules(&judged), [6, 6]);
+    }
+}

@@ -9,8 +9,7 @@ use tidegate_coordinator::seat::Seat;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, ExplainUpgradeReply, ExplainUpgradeRequest,
     PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
-    RetryInstanceRequest, RollBackUpgradeRequest, SkipInstanceRequest, StartUpgradeRequest,
-    UncordonNodeRequest,
+    RetryInstanceRequest, RollBackUpgradeRequest, StartUpgradeRequest, UncordonNodeRequest,
 };
 
 /// A person.
@@ -163,17 +162,5 @@ impl<'a> Person<'a> {
         let asked =
             CordonNodeRequest { node: node.to_owned(), why: "a disk".to_owned(), who: WHO.to_owned() };
         answer(operation::cordon(room, &seat, asked).await, |done| done.what)
-    }
-
-    /// Skips an instance.
-    pub async fn skip(&self, id: &str, node: &str) -> Answer {
-        let (room, seat) = self.leader()?;
-        let asked = SkipInstanceRequest {
-            id: id.to_owned(),
-            node: node.to_owned(),
-            why: "it is broken".to_owned(),
-            who: WHO.to_owned(),
-        };
-        answer(operation::skip(room, &seat, asked).await, |done| done.what)
     }
 }

@@ -1,7 +1,6 @@
 //! Runs one scenario to its end in simulated time.
 
 use super::chain::{Chain, MISFORTUNE};
-use super::database::Wrong;
 use super::judge::Breach;
 use super::mishap::{self, Undo};
 use super::scenario::{Mishap, Scenario};
@@ -65,7 +64,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let world = World::make(scenario, directory, keeps).await?;
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
     let mut run = Run { world, chains, waiting, pending: Vec::new(), fired: Vec::new() };
-    run.to_the_end().await?;
+    run.play().await?;
     let world = &run.world;
     for broken in world.former.iter().cloned().chain(world.auditor.breaches()) {
         let what = format!("revision {}: {}", broken.at, broken.what);
@@ -88,7 +87,7 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
 }
 
 impl Run {
-    async fn to_the_end(&mut self) -> anyhow::Result<()> {
+    async fn play(&mut self) -> anyhow::Result<()> {
         let (mut step, mut next) = (0u64, Instant::now() + STEP);
         while self.world.ground.now() < LONGEST {
             tokio::select! {
@@ -183,13 +182,12 @@ impl Run {
                     done = database.read_all(version, after_roll).await;
                 }
                 match done {
-                    Ok(()) => database.older = false,
-                    Err(wrong) if wrong.is_busy() || database.older => {}
-                    Err(Wrong(why)) => {
+                    Err(wrong) if !wrong.is_busy() && !database.older => {
                         let name = &self.world.scenario.services[service].name;
-                        let text = format!("{name} at version {version}: {why}");
+                        let text = format!("{name} at version {version}: {}", wrong.0);
                         self.world.ground.state().facts.breach(now, 1, text);
                     }
+                    _ => {}
                 }
             }
         }

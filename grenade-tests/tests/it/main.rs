@@ -12,6 +12,7 @@ mod real_haproxy;
 mod real_postgres;
 mod region;
 mod rig;
+mod simulate;
 mod versions;
 mod watched_storage;
 mod world;

@@ -223,7 +223,8 @@ fn failed_removal_is_named_with_its_cause_and_retried() {
     let why = "the remove hook did not end".to_owned();
     let reason = Reason::StageFailed { node: node(1), release: former.tag, why };
     assert!(waiting.contains(&reason), "{waiting:?}");
-    let at_work = |reason: &Reason| matches!(reason, Reason::Removing { nodes } if nodes.to_string().contains("n1"));
+    let at_work =
+        |reason: &Reason| matches!(reason, Reason::Removing { nodes } if nodes.to_string().contains("n1"));
     assert!(!waiting.iter().any(at_work), "{waiting:?}");
     assert_eq!(reason.command(&upgrade_id()).unwrap(), "tidegate upgrade retry u1 n1");
     let commit =

@@ -1,0 +1,79 @@
+//! Random worlds in simulated time: no rule breaks, and a seed gives the same run each time.
+
+use std::process::{Command, Output};
+
+fn simulate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"));
+    command.args(arguments).env_remove("RUST_LOG").output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The lines `SEED DIGEST`, by seed.
+fn digests(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let is_digest = |line: &&str| {
+        line.split_once(' ').is_some_and(|(seed, digest)| seed.parse::<u64>().is_ok() && digest.len() == 16)
+    };
+    let mut lines: Vec<String> = text.lines().filter(is_digest).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn simulated_worlds_break_no_rule() {
+    let done = simulate(&["--schedules", "100000", "--within", "45", "--seed", "1"]);
+    assert!(done.status.success(), "{}", text(&done));
+    let said = text(&done);
+    for phase in ["roll", "contract", "completed", "rolled-back"] {
+        assert!(said.lines().any(|line| line.trim().starts_with(phase)), "{phase} was not reached:\n{said}");
+    }
+}
+
+#[test]
+fn simulated_seed_gives_the_same_run_also_under_load() {
+    let run = |jobs: &str| {
+        let done = simulate(&["--schedules", "8", "--seed", "5000", "--digests", "--jobs", jobs]);
+        let digests = digests(&done);
+        assert_eq!(digests.len(), 8, "{}", text(&done));
+        digests
+    };
+    assert_eq!(run("1"), run("6"));
+}
+
+#[test]
+fn long_simulated_seeds_give_the_same_run() {
+    let run = || digests(&simulate(&["--schedules", "1000", "--seed", "20000", "--digests"]));
+    let once = run();
+    assert_eq!(once.len(), 1000);
+    assert_eq!(once, run());
+}
+
+#[test]
+fn long_simulated_worlds_break_no_rule() {
+    let done = simulate(&["--schedules", "1000000", "--within", "900", "--seed", "100000"]);
+    assert!(done.status.success(), "{}", text(&done));
+}
+
+#[test]
+fn scenario_that_is_printed_is_played_again() {
+    let drawn = simulate(&["--seed", "4", "--scenario"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &drawn.stdout).unwrap();
+    let path = file.path().to_str().unwrap();
+    let (first, again) = (simulate(&["--seed", "4", "--story"]), simulate(&["--replay", path, "--story"]));
+    assert!(first.status.success(), "{}", text(&first));
+    assert_eq!(first.stdout, again.stdout);
+    assert!(text(&first).contains("completed"), "{}", text(&first));
+}
+
+#[test]
+fn scenario_that_cannot_be_read_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "{\"seed\": 1}").unwrap();
+    let done = simulate(&["--replay", file.path().to_str().unwrap(), "--scenario"]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done).contains("missing field"), "{}", text(&done));
+}
