@@ -275,9 +275,10 @@ async fn restored(world: &mut World, current: &Current) {
     let done = within(Person::new(&world.coordinators).act(&command)).await;
     world.ground.tell(format!("the database is older: {command:?}: {done:?}"));
     let schema = world.scenario.services[world.scenario.upgrades[current.plan].service].schema;
-    if let (Err(_), Some(schema)) = (done, schema)
-        && let Err(error) = world.databases[schema].put_newest_back()
-    {
+    let Some(schema) = schema else { return };
+    if done.is_ok() {
+        world.databases[schema].stays_older();
+    } else if let Err(error) = world.databases[schema].put_newest_back() {
         world.ground.tell(format!("the right one is not found: {error}"));
     }
 }

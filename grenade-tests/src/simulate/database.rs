@@ -223,6 +223,11 @@ impl Database {
         Ok(true)
     }
 
+    /// Nobody looks for the file any more that the copy took the place of.
+    pub fn stays_older(&mut self) {
+        self.newest = None;
+    }
+
     /// Puts the file back that the copy took the place of: somebody found it.
     ///
     /// # Errors

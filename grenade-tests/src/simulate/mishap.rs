@@ -179,7 +179,11 @@ pub async fn begin(
             another_store(world, Embedded::in_memory()).await;
             Vec::new()
         }
-        What::Garbage(n) => garbage(world, service, node(*n)).await.map(Undo::Garbage).into_iter().collect(),
+        What::Garbage(n) => {
+            let key = garbage(world, service, node(*n)).await;
+            world.garbage.extend(key.clone());
+            key.map(Undo::Garbage).into_iter().collect()
+        }
         What::SecondAgent(n) => {
             world.start_impostor(node(*n));
             vec![Undo::Impostor(node(*n))]
@@ -279,6 +283,10 @@ fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
 /// Puts another store in the place of the one that is there.
 async fn another_store(world: &mut World, store: Embedded) {
     world.place.replace(store);
+    // What was removed since the copy was made is removed once more.
+    for key in &world.garbage {
+        remove(world, key).await;
+    }
     each_line(world, |line| line.reset());
     if let Err(error) = world.audit_anew().await {
         world.ground.tell(format!("the new store cannot be followed: {error}"));

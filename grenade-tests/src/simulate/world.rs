@@ -33,6 +33,8 @@ pub struct World {
     pub databases: Vec<Database>,
     /// The history of the store.
     pub auditor: Auditor,
+    /// What nobody can read was written there.
+    pub garbage: Vec<tidegate_proto::Key>,
     /// The store as it was a while ago.
     pub snapshot: Option<Embedded>,
     /// The history of stores that were replaced was good up to then.
@@ -109,6 +111,7 @@ impl World {
         let auditor = Auditor::begin(&place.store(), ground.clone()).await?;
         let mut world = Self {
             dice: Dice::of(scenario.seed, "processes"),
+            garbage: Vec::new(),
             snapshot: None,
             former: Vec::new(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),

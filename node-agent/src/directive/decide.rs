@@ -296,10 +296,16 @@ impl Place<'_> {
                 };
                 let answers = self.seen.last_answers();
                 let reason = format!("{found} within {} s of its start; {answers}", deadline.as_secs_f64());
-                Act::Enter(Phase::failed("verifying", reason, true))
+                Act::Enter(Phase::failed("verifying", reason, !self.never_left_rotation()))
             }
             _ => Act::Wait,
         }
+    }
+
+    /// Whether it is in rotation and no order took it out: then only an order takes it out, within capacity.
+    fn never_left_rotation(&self) -> bool {
+        let taken_out = !matches!(self.disposition(), None | Some(Disposition::Serve { returning: false }));
+        self.seen.file == DisableFile::Absent && !taken_out
     }
 
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.

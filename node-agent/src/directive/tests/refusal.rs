@@ -11,6 +11,7 @@ use crate::directive::timers::Timers;
 use crate::journal::{Admitted, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Health;
 
 const BOOT: &str = "this boot";
 
@@ -148,6 +149,25 @@ fn staying_instance_that_answers_nothing_for_long_is_refused_like_any_other() {
 fn artifact(number: i64) -> Artifact {
     let source = AbsolutePath(format!("/artifacts/{number}").into());
     Artifact { source, sha256: None, version: version(number), max_bytes: 1 }
+}
+
+#[test]
+fn unsteady_instance_that_no_order_took_out_fails_and_stays_in_rotation() {
+    let mut story = Story::serving();
+    story.seen.ready = false;
+    story.seen.health = Health::Unhealthy;
+    story.ordered(order(20, Disposition::Serve { returning: false }));
+    assert_eq!(story.journal.phase, Phase::Verifying);
+    story.pass(3600);
+    let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+    assert!(!hidden, "it is in rotation, and whoever takes it out asks for capacity");
+    let mut returning = story.clone();
+    returning.ordered(order(21, Disposition::Serve { returning: true }));
+    returning.pass(3600);
+    let Act::Enter(Phase::Failed { hidden, .. }) = returning.act() else { panic!("{:?}", returning.act()) };
+    assert!(hidden, "it was out, and counts as out until it is back");
+    story.enter(Phase::Failed { at: "verifying".into(), reason: String::new(), hidden: false });
+    assert_eq!(story.act(), Act::Wait);
 }
 
 #[test]
