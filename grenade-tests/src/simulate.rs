@@ -7,6 +7,7 @@
 
 mod agent;
 mod auditor;
+mod by_hand;
 mod chain;
 mod coordinator;
 mod database;

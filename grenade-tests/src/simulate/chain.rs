@@ -1,6 +1,7 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
 //! what `explain` advises, and try once more with a mended release.
 
+use super::by_hand;
 use super::operator::{Command, Person, understood};
 use super::scenario::{ReleasePlan, UpgradePlan};
 use super::world::{World, schema_name, tag, variable};
@@ -16,6 +17,9 @@ pub const MISFORTUNE: u64 = 150_000;
 
 /// So long after that every upgrade must be over.
 const PATIENCE: u64 = 900_000;
+
+/// After so long in all, what is wrong with releases is corrected where they run.
+const MENDED: u64 = MISFORTUNE + PATIENCE / 2;
 
 /// How often people try to start one.
 const STARTS: u32 = 12;
@@ -49,8 +53,15 @@ pub struct Current {
     pub form: Option<Vec<String>>,
     /// Whether it is the second try.
     pub mended: bool,
+    corrected: bool,
     resumptions: u32,
     unexplained: u32,
+}
+
+impl Current {
+    fn new(plan: usize, id: String, since: u64, form: Option<Vec<String>>, mended: bool) -> Self {
+        Self { plan, id, since, form, mended, corrected: false, resumptions: 0, unexplained: 0 }
+    }
 }
 
 impl Chain {
@@ -102,15 +113,7 @@ impl Chain {
                 facts.min_in_service = plan.min_in_service;
                 facts.drain_deadline = plan.drain_deadline;
                 self.refusals = 0;
-                self.current = Some(Current {
-                    plan: place,
-                    id,
-                    since: now,
-                    form,
-                    mended,
-                    resumptions: 0,
-                    unexplained: 0,
-                });
+                self.current = Some(Current::new(place, id, now, form, mended));
             }
             Err(why) => {
                 world.ground.tell(format!("{id} is not started: {why}"));
@@ -118,9 +121,7 @@ impl Chain {
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
-                    let current =
-                        Current { plan: place, id, since: now, form, mended, resumptions: 0, unexplained: 0 };
-                    self.current = Some(current);
+                    self.current = Some(Current::new(place, id, now, form, mended));
                 } else if self.refusals >= STARTS {
                     self.ended.push((place, format!("refused: {why}")));
                     self.left.clear();
@@ -141,6 +142,10 @@ impl Chain {
         if let Some(over) = over {
             self.end(world, current, over).await;
             return;
+        }
+        if now > current.since + MENDED && !current.corrected {
+            world.ground.mend_all(world.scenario.upgrades[current.plan].service);
+            current.corrected = true;
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
         let explained = Person::new(&world.coordinators).explain(&current.id);
@@ -228,6 +233,12 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
         Command::Reconcile => {
             reconciled(world, "fleet reconcile").await;
             return true;
+        }
+        Command::Schema(from, to) => {
+            let Some(schema) = world.scenario.services[plan.service].schema else { return false };
+            let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
+            world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
+            return done.is_ok();
         }
         Command::Look | Command::Other(_) => return false,
         // A person put it there, and takes it away at the end of what they do.

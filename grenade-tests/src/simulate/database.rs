@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// How many rows programs make.
+const ROWS: u64 = 48;
+
 /// One database with the programs' knowledge of it.
 pub struct Database {
     plan: SchemaPlan,
@@ -95,22 +98,28 @@ impl Database {
         done.map(drop).map_err(|e| Wrong(format!("{sql}: {e}")))
     }
 
-    async fn texts(&mut self, sql: &str) -> Asked<Vec<(String, Option<String>)>> {
+    /// Pairs of a name and a text. They come as one value: each row by itself would be handed from thread to thread.
+    async fn texts(&mut self, sql: &str, of: (&str, &str)) -> Asked<Vec<(String, Option<String>)>> {
         let connection = self.open().await?;
-        let rows =
-            held(sqlx::query(AssertSqlSafe(sql.to_owned())).persistent(false).fetch_all(connection)).await;
-        let rows = rows.map_err(|e| Wrong(format!("{sql}: {e}")))?;
-        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+        let sql = format!("SELECT json_group_array(json_array({}, {})) FROM {sql}", of.0, of.1);
+        let row = held(sqlx::query(AssertSqlSafe(sql.clone())).persistent(false).fetch_one(connection)).await;
+        let found = row.and_then(|row| row.try_get::<String, _>(0)).map_err(|e| Wrong(format!("{sql}: {e}")))?;
+        serde_json::from_str(&found).map_err(|e| Wrong(format!("{sql}: {e}")))
     }
 
-    /// A program of `version` writes a new row.
+    /// A program of `version` writes: a new row, and once there are many, another value into one that there is.
     ///
     /// # Errors
     /// What the database says.
     pub async fn write(&mut self, version: u32) -> Asked<()> {
         self.next += 1;
-        let (id, value) = (format!("row-{}", self.next), format!("value-{}", self.next));
+        let (id, value) = (format!("row-{}", self.next % ROWS), format!("value-{}", self.next));
         let (column, form) = (column(&self.plan, version), form(&self.plan, version, &value));
+        if self.rows.contains_key(&id) {
+            self.run(&format!("UPDATE items SET {column} = '{form}' WHERE id = '{id}'")).await?;
+            self.rows.insert(id, value);
+            return Ok(());
+        }
         let mut columns = format!("id, {column}");
         let mut values = format!("'{id}', '{form}'");
         for n in added(&self.plan, version) {
@@ -129,12 +138,13 @@ impl Database {
     /// What the database says, or which row it does not find as it was written.
     pub async fn read_all(&mut self, version: u32, unfilled: bool) -> Asked<()> {
         let column = column(&self.plan, version);
-        let mut columns = format!("id, {column}");
+        // Every column that the program knows is asked for.
+        let mut columns = column.clone();
         for n in added(&self.plan, version) {
             let _ = write!(columns, ", b{n}");
         }
-        let found: BTreeMap<_, _> =
-            self.texts(&format!("SELECT {columns} FROM items ORDER BY id")).await?.into_iter().collect();
+        let items = format!("(SELECT id, {columns} FROM items)");
+        let found: BTreeMap<_, _> = self.texts(&items, ("id", &column)).await?.into_iter().collect();
         for (id, value) in &self.rows {
             let wanted = form(&self.plan, version, value);
             match found.get(id) {
@@ -156,17 +166,17 @@ impl Database {
     /// # Errors
     /// What the database says.
     pub async fn form(&mut self) -> Asked<Vec<String>> {
-        let sql = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'tidegate%' AND name NOT LIKE \
-                   'sqlite_%' AND tbl_name NOT LIKE 'tidegate%' ORDER BY name";
-        let columns = "SELECT name, type FROM pragma_table_info('items') ORDER BY name";
+        let tables = "(SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'tidegate%' AND name NOT LIKE \
+                      'sqlite_%' AND tbl_name NOT LIKE 'tidegate%' ORDER BY name)";
+        let columns = "(SELECT name, type FROM pragma_table_info('items') ORDER BY name)";
         let mut form = Vec::new();
-        for (name, sql) in self.texts(sql).await? {
+        for (name, sql) in self.texts(tables, ("name", "sql")).await? {
             // A table that was rebuilt is written otherwise; its columns follow.
             if name != "items" {
                 form.push(format!("{name}: {}", sql.unwrap_or_default()));
             }
         }
-        for (name, kind) in self.texts(columns).await? {
+        for (name, kind) in self.texts(columns, ("name", "type")).await? {
             form.push(format!("items.{name} {}", kind.unwrap_or_default()));
         }
         Ok(form)

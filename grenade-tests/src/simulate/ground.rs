@@ -158,7 +158,25 @@ impl Ground {
     pub fn mend(&self, tag: &str) {
         self.tell(format!("{tag} is mended"));
         if let Some(is) = self.state().releases.get_mut(tag) {
-            *is = Behaviour { says: None, starts: true, crashes_after: None, flaps: None, ..is.clone() };
+            *is = is.mended();
+        }
+    }
+
+    /// Every release of a service behaves as it should, those that run included: what was wrong with their configuration is
+    /// corrected where they run.
+    pub fn mend_all(&self, service: usize) {
+        self.tell(format!("every release of {} is mended", self.names.services[service]));
+        let now = self.now();
+        let mut state = self.state();
+        let State { releases, slots, .. } = &mut *state;
+        let name = format!("{}-", self.names.services[service]);
+        releases.iter_mut().filter(|(tag, _)| tag.starts_with(&name)).for_each(|(_, is)| *is = is.mended());
+        for (_, slot) in slots.iter_mut().filter(|((of, _), _)| *of == service) {
+            if slot.alive(now).is_some()
+                && let Some(run) = &mut slot.running
+            {
+                run.is = run.is.mended();
+            }
         }
     }
 

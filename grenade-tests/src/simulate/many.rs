@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Run one schedule in this process and print its outcome as JSON
     #[arg(long, hide = true)]
     one: bool,
+    /// Stay on this core: what one thread hands to another then wakes no other core
+    #[arg(long, hide = true)]
+    core: Option<usize>,
 }
 
 /// What a process does to have everything follow from a seed.
@@ -100,6 +103,12 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
             .without_time()
             .init();
     }
+    if let Some(core) = arguments.core {
+        let mut only = rustix::thread::CpuSet::new();
+        only.set(core);
+        // Where that is not allowed it is slower, and the same.
+        let _ = rustix::thread::sched_setaffinity(None, &only);
+    }
     tidegate_migrations::held::hold_the_runtime(statement);
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
@@ -133,8 +142,9 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let tally = Mutex::new(Tally::default());
     let shows = std::io::stderr().is_terminal();
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
+        for job in 0..jobs {
+            let (next, stop, tally) = (&next, &stop, &tally);
+            scope.spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
                     let n = next.fetch_add(1, Ordering::SeqCst);
                     let late = arguments.within.is_some_and(|most| began.elapsed().as_secs() >= most);
@@ -143,7 +153,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                     }
                     let seed = arguments.seed + n;
                     let became =
-                        child(arguments, seed).unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
+                        child(arguments, seed, (jobs == cores).then_some(job)).unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {
@@ -164,10 +174,13 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs one schedule in a process of its own.
-fn child(arguments: &Arguments, seed: u64) -> anyhow::Result<Became> {
+fn child(arguments: &Arguments, seed: u64, core: Option<usize>) -> anyhow::Result<Became> {
     let directory = room()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--one", "--seed", &seed.to_string()]).current_dir(directory.path());
+    if let Some(core) = core {
+        command.args(["--core", &core.to_string()]);
+    }
     if arguments.story {
         command.arg("--story");
     }

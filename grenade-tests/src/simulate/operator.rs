@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;
+use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, ExplainUpgradeReply, ExplainUpgradeRequest,
     PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
@@ -32,6 +33,8 @@ pub enum Command {
     Uncordon(String),
     /// `fleet reconcile`.
     Reconcile,
+    /// `schema expand --from VERSION --to VERSION`, then `schema migrate` of the same.
+    Schema(ServiceVersion, ServiceVersion),
     /// Something that only shows.
     Look,
     /// Something that a person does at the node or the database, or that this person does not know.
@@ -52,6 +55,10 @@ pub fn understood(text: &str) -> Command {
         Some(["tidegate", "upgrade", "retry"]) => Command::Retry(own(3), own(4)),
         Some(["tidegate", "fleet", "uncordon"]) => Command::Uncordon(own(3)),
         Some(["tidegate", "fleet", "reconcile"]) => Command::Reconcile,
+        Some(["tidegate", "schema", "expand"]) => match (own(4).parse(), own(6).parse()) {
+            (Ok(from), Ok(to)) => Command::Schema(from, to),
+            _ => Command::Other(text.to_owned()),
+        },
         Some(["tidegate", "upgrade", "status" | "list"] | ["tidegate", "fleet", "list"]) => Command::Look,
         _ => Command::Other(text.to_owned()),
     }
@@ -120,6 +127,7 @@ impl<'a> Person<'a> {
             }
             Command::Reconcile => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),
+            Command::Schema(..) => return Err("a person does that at the database".to_owned()),
             Command::Other(text) => return Err(format!("nobody knows {text:?}")),
         };
         answer(done, |done| done.what)

@@ -3,7 +3,7 @@
 use super::chain::{Chain, MISFORTUNE};
 use super::judge::Breach;
 use super::mishap::{self, Undo};
-use super::scenario::{Mishap, Scenario};
+use super::scenario::{Mishap, Scenario, What};
 use super::world::World;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_millis(250);
 
 /// The balancers' checks, and what clients do, in steps.
 const CHECK: u64 = 4;
-const CLIENTS: u64 = 8;
+const CLIENTS: u64 = 20;
 
 /// How often the store is backed up, in steps.
 const SNAPSHOT: u64 = 48;
@@ -89,11 +89,13 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
 impl Run {
     async fn play(&mut self) -> anyhow::Result<()> {
         let (mut step, mut next) = (0u64, Instant::now() + STEP);
+        let backs_up = self.waiting.iter().any(|mishap| mishap.what == What::StoreRestored);
         while self.world.ground.now() < LONGEST {
             tokio::select! {
                 biased;
                 () = self.world.ground.changed().notified() => {
                     self.let_things_happen().await?;
+                    self.clients().await;
                     continue;
                 }
                 () = tokio::time::sleep_until(next) => next += STEP,
@@ -106,7 +108,7 @@ impl Run {
             for n in 0..self.chains.len() {
                 self.chains[n].step(&mut self.world).await;
             }
-            if step.is_multiple_of(SNAPSHOT) {
+            if backs_up && step.is_multiple_of(SNAPSHOT) {
                 self.world.keep_store();
             }
             if step.is_multiple_of(CLIENTS) {

@@ -23,6 +23,13 @@ pub struct Behaviour {
     pub flaps: Option<u64>,
 }
 
+impl Behaviour {
+    /// The same release without what is wrong with it.
+    pub fn mended(&self) -> Self {
+        Self { says: None, starts: true, crashes_after: None, flaps: None, ..self.clone() }
+    }
+}
+
 /// A process of a service.
 #[derive(Debug, Clone)]
 pub struct Running {

@@ -168,13 +168,18 @@ impl World {
         }
     }
 
+    /// Where the migrations of every schema lie.
+    pub fn migrations(&self) -> PathBuf {
+        self.directory.join("migrations")
+    }
+
     /// Starts a coordinator.
     ///
     /// # Errors
     /// None in practice.
     pub async fn start_coordinator(&mut self, n: usize) -> anyhow::Result<()> {
         if self.coordinators[n].is_none() {
-            let (name, migrations) = (format!("c{n}"), self.directory.join("migrations"));
+            let (name, migrations) = (format!("c{n}"), self.migrations());
             self.coordinators[n] =
                 Some(Coordinator::start(&self.place, &name, migrations, &mut self.dice).await?);
         }

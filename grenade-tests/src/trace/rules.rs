@@ -12,6 +12,9 @@ use tidegate_proto::{Digest, Key, ServiceVersion, UpgradeId, Value};
 use super::seen::{Instance, Seen};
 use super::{Revision, Written};
 
+/// Who sets a window when a restored store is reconciled.
+const RECONCILIATION: &str = "reconciliation";
+
 /// A rule that a revision broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
@@ -183,10 +186,12 @@ impl Judge<'_> {
         let is = |floor: ServiceVersion, ceiling: ServiceVersion| {
             stored.is_some_and(|window| window.floor == floor && window.ceiling == ceiling)
         };
+        let is_reconciled = stored.is_some_and(|window| window.set_by.as_str() == RECONCILIATION);
         let (rule, good) = match &upgrade.phase {
             Phase::Preflight | Phase::Failed { .. } => return,
             Phase::Migrate if late => (1, is(to, to)),
-            Phase::Stage | Phase::Expand | Phase::Migrate => (2, is(from, from)),
+            // A restored store may know of less than its nodes did: the window then admits what they say that they run.
+            Phase::Stage | Phase::Expand | Phase::Migrate => (2, is(from, from) || is_reconciled && is(from, to)),
             Phase::Roll { .. } => (2, is(from, to)),
             Phase::Remove | Phase::Contract { .. } | Phase::Completed => (1, is(to, to)),
             Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),

@@ -279,9 +279,7 @@ fn taken_up(
 
 /// Refused in a phase in which instances get no directives.
 fn demand_orders(id: &UpgradeId, stored: &Stored<Upgrade>) -> Result<(), Refusal> {
-    let orders =
-        matches!(stored.phase, Phase::Stage | Phase::Roll { .. } | Phase::Remove | Phase::RollingBack { .. });
-    if !orders {
+    if matches!(stored.phase, Phase::Preflight | Phase::Expand | Phase::Migrate) {
         return refuse(
             RefusalKind::State,
             format!(

@@ -22,6 +22,9 @@ pub struct Cause {
     pub node: NodeId,
     /// Why it is not in service.
     pub why: String,
+    /// Whether its agent has given up, so that nothing more happens before a person has it tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 impl Causes {
@@ -42,6 +45,11 @@ impl Causes {
         causes
     }
 
+    /// One whose agent has given up.
+    pub fn failed(&self) -> Option<&NodeId> {
+        self.first.iter().find(|cause| cause.failed).map(|cause| &cause.node)
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -51,7 +59,7 @@ impl Causes {
 impl Cause {
     fn of(instance: &Instance) -> Self {
         let why = instance.why_out().unwrap_or_else(|| "in service".to_owned());
-        Self { node: instance.node.clone(), why }
+        Self { node: instance.node.clone(), why, failed: instance.failure().is_some() }
     }
 }
 

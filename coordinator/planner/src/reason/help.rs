@@ -118,6 +118,9 @@ impl Reason {
                 first(nodes).map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::Outside { service, .. } => Some(format!("tidegate fleet list {service}")),
+            Self::NotServing { nodes } if nodes.failed().is_some() => {
+                nodes.failed().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
+            }
             Self::NotServing { .. }
             | Self::Capacity { .. }
             | Self::Unavailable { .. }

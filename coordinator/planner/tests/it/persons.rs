@@ -293,3 +293,30 @@ fn instance_declared_stopped_needs_a_reason_and_what_is_seen_must_not_deny_it() 
     let refusal = ask::retry_stopped(world.store.fleet(), &world.moment(), &upgrade_id(), &other, &asker);
     assert!(refusal.unwrap_err().to_string().contains("takes it out of rotation"));
 }
+
+#[test]
+fn instance_that_fails_in_contract_is_named_with_the_command_that_has_it_tried_again() {
+    let mut world = World::at_version_1(3);
+    let schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+    world.start_with_schema(spec(schema), MigrateOrder::BeforeRoll);
+    let n = node(1);
+    world.until("contract", |world| matches!(world.phase(), Phase::Contract { .. }));
+    let report = &mut world.agents.get_mut(&n).unwrap().report;
+    report.health = tidegate_proto::record::report::Health::Unhealthy;
+    report.step = Step::Failed { at: "verifying".into(), reason: "not healthy".into() };
+    world.publish(&n);
+    let waiting = world.run().waiting;
+    let commands: Vec<_> = waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
+    assert_eq!(commands, [format!("tidegate upgrade retry {} {n}", upgrade_id())], "{waiting:?}");
+    let retried = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker()).unwrap();
+    let directive = |world: &World| world.store.keys[&Key::Directive(service(), n.clone())].1;
+    let before = directive(&world);
+    carry_out(&mut world, retried);
+    assert!(directive(&world) > before, "its agent is told anew");
+    // It is verified anew, and this time it is healthy.
+    let report = &mut world.agents.get_mut(&n).unwrap().report;
+    (report.health, report.step) = (tidegate_proto::record::report::Health::Healthy, Step::Serving);
+    world.publish(&n);
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}

@@ -10,7 +10,7 @@ use tidegate_proto::{Revision, Span};
 fn all() -> Vec<Reason> {
     let nodes = || Sample { first: vec![node(1), node(2)], count: 7 };
     let (service, tag, version) = (service(), release(2).tag, release(2).version);
-    let cause = |n, why: &str| Cause { node: node(n), why: why.into() };
+    let cause = |n, why: &str| Cause { node: node(n), why: why.into(), failed: false };
     let out = || Causes {
         first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")],
         count: 7,

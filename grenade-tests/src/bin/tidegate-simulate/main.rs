@@ -6,6 +6,9 @@ use clap::Parser;
 use grenade_tests::simulate::many::{self, Arguments, Fix};
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     many::main(arguments, Fix { chance: fixed::chance, clock: fixed::clock })
