@@ -43,6 +43,27 @@ fn an_old_one_that_returns_in_contract_is_moved() {
 }
 
 #[test]
+fn new_one_that_answers_its_version_late_is_moved_after_the_way_back() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("roll", |world| matches!(world.phase(), Phase::Roll { .. }));
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let is_lowering =
+        |world: &World| matches!(world.phase(), Phase::RollingBack { retreat: Retreat::Lower, .. });
+    world.until("the ceiling is lowered", is_lowering);
+    // It was admitted as version 1, and says only now that it is version 2.
+    world.return_with(&node(1), 2);
+    world.agents.get_mut(&node(1)).unwrap().report.version = Some(release(2).version);
+    world.publish(&node(1));
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
+    assert_eq!(world.versions(), [1; 3]);
+}
+
+#[test]
 fn a_new_one_that_returns_after_the_way_back_is_moved() {
     for (schema, step) in [(false, Retreat::Lower), (true, Retreat::Undo)] {
         let mut world = World::at_version_1(3);

@@ -38,7 +38,8 @@ pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[
 fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
     let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
     match instance.known() {
-        Known::At(known) => known != version,
+        // What is known is the lower of its report and its last admission: it may run a higher one that was refused.
+        Known::At(known) => known != version || refused && instance.last_seen() != Some(version),
         Known::Unknown => refused,
         Known::Silent => false,
     }
