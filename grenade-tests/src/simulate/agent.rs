@@ -146,6 +146,11 @@ fn one(service: &ServicePlan, ground: &Ground, node: &str) -> String {
          disable_file = {file:?}\ninterval = \"2s\"\nfast_interval = \"250ms\"\ntimeout = \"1s\"\n\
          check = {{ interval = \"1s\", fall = 2, rise = 2 }}\n"
     );
+    let at = ground.names().service(name).zip(ground.names().node(node));
+    let came_with = at.and_then(|at| ground.state().slots.get(&at)?.came_with.clone());
+    if let Some(tag) = came_with.filter(|_| !service.hooks) {
+        text += &format!("initial_release = \"{tag}\"\n");
+    }
     if service.asks_balancer {
         text += &format!(
             "balancer = [{{ stats = \"unix:/run/{name}.sock\", backend = \"{name}\", server = \"{node}\" }}]\n"

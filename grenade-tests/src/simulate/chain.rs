@@ -241,6 +241,14 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
             return done.is_ok();
         }
         Command::Look | Command::Other(_) => return false,
+        // Only what is known to be switched off is given up.
+        Command::Decommission(instance) => {
+            let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));
+            if !node.is_some_and(|node| world.left.contains(&node)) {
+                return false;
+            }
+            command.clone()
+        }
         // A person put it there, and takes it away at the end of what they do.
         Command::Uncordon(_) => return false,
         Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),

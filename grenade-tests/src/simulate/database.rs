@@ -103,7 +103,8 @@ impl Database {
         let connection = self.open().await?;
         let sql = format!("SELECT json_group_array(json_array({}, {})) FROM {sql}", of.0, of.1);
         let row = held(sqlx::query(AssertSqlSafe(sql.clone())).persistent(false).fetch_one(connection)).await;
-        let found = row.and_then(|row| row.try_get::<String, _>(0)).map_err(|e| Wrong(format!("{sql}: {e}")))?;
+        let found =
+            row.and_then(|row| row.try_get::<String, _>(0)).map_err(|e| Wrong(format!("{sql}: {e}")))?;
         serde_json::from_str(&found).map_err(|e| Wrong(format!("{sql}: {e}")))
     }
 

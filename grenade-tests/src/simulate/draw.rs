@@ -15,12 +15,14 @@ pub const PHASES: [&str; 8] =
 pub fn scenario(seed: u64) -> Scenario {
     let mut dice = Dice::of(seed, "world");
     // Small ones find most and cost least; one in twenty-five is large.
-    let nodes = match dice.below(25) {
+    let nodes = match dice.below(50) {
         0 => dice.within(13, 40),
-        1..=5 => dice.within(7, 12),
+        1..=6 => dice.within(7, 12),
         _ => dice.within(1, 6),
     };
-    let zones = (0..nodes).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
+    let spare = if dice.percent(30) { dice.within(1, 2) } else { 0 };
+    let zones =
+        (0..nodes + spare).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
     let zones: Vec<String> = zones.collect();
     let schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
     let count = match dice.below(10) {
@@ -32,7 +34,7 @@ pub fn scenario(seed: u64) -> Scenario {
     for n in 0..count {
         // A schema belongs to one service here; what shares one is drawn beside it.
         let schema = (n < schemas.len() && dice.percent(75)).then_some(n);
-        services.push(service(&mut dice, n, nodes, schema));
+        services.push(service(&mut dice, n, (nodes, spare), schema));
     }
     let mut upgrades = Vec::new();
     for (place, service) in services.iter().enumerate() {
@@ -59,7 +61,9 @@ fn schema(dice: &mut Dice) -> SchemaPlan {
     SchemaPlan { generations: generations.collect(), rows: dice.within(0, 40) }
 }
 
-fn service(dice: &mut Dice, place: usize, nodes: u64, schema: Option<usize>) -> ServicePlan {
+fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Option<usize>) -> ServicePlan {
+    let number = |n: u64| usize::try_from(n).unwrap_or(0);
+    let late = (nodes..nodes + spare).map(number).filter(|_| place == 0 || dice.percent(50)).collect();
     let all: Vec<usize> = (0..usize::try_from(nodes).unwrap_or(1)).collect();
     let nodes = match place {
         0 => all,
@@ -70,6 +74,7 @@ fn service(dice: &mut Dice, place: usize, nodes: u64, schema: Option<usize>) -> 
     ServicePlan {
         name: ["pantry", "larder", "cellar"][place.min(2)].to_owned(),
         nodes,
+        late,
         asks_balancer: dice.percent(70),
         counts: dice.percent(70),
         hooks: dice.percent(50),
@@ -132,13 +137,18 @@ fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
     for _ in 0..count {
         // Most of what can go wrong goes wrong while instances move.
         let phase = match dice.below(10) {
-            0..=4 => "roll",
+            0..=2 => "roll",
             _ => *dice.pick(&PHASES).unwrap_or(&"roll"),
         };
         mishaps.push(Mishap {
             upgrade: usize::try_from(dice.below(upgrades as u64)).unwrap_or(0),
             phase: phase.to_owned(),
-            after: if dice.percent(40) { dice.below(300) } else { dice.below(15_000) },
+            // Every phase but a roll is short.
+            after: match phase {
+                "preflight" => 0,
+                "roll" | "rolling-back" if dice.percent(60) => dice.below(15_000),
+                _ => dice.below(600),
+            },
             lasts: if dice.percent(50) { dice.within(200, 4000) } else { dice.within(4000, 30_000) },
             what: what(dice),
         });
@@ -150,7 +160,7 @@ fn what(dice: &mut Dice) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
     let hiccups = [Hiccup::Health, Hiccup::Ready, Hiccup::Hangs, Hiccup::Lies];
     let hiccup = *dice.pick(&hiccups).unwrap_or(&Hiccup::Ready);
-    match dice.below(29) {
+    match dice.below(33) {
         0 => What::BadNetwork,
         1 => What::AgentCut(node),
         2 => What::CoordinatorCut(node),
@@ -176,6 +186,9 @@ fn what(dice: &mut Dice) -> What {
         24 => What::Pause,
         26 => What::DatabaseOlder,
         27 => What::StoreRestored,
+        28 => What::NodeLeaves(node),
+        29 | 30 => What::NodeJoins(node),
+        31 => What::Labels(node),
         25 => {
             if dice.percent(50) {
                 What::RollBack

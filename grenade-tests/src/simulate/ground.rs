@@ -154,6 +154,14 @@ impl Ground {
         pid
     }
 
+    /// The lowest version of a service that runs anywhere.
+    pub fn lowest(&self, service: usize) -> u32 {
+        let now = self.now();
+        let state = self.state();
+        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
+        of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).min().unwrap_or(1)
+    }
+
     /// A release behaves from its next start on as it should.
     pub fn mend(&self, tag: &str) {
         self.tell(format!("{tag} is mended"));

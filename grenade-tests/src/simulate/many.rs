@@ -152,8 +152,8 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                         break;
                     }
                     let seed = arguments.seed + n;
-                    let became =
-                        child(arguments, seed, (jobs == cores).then_some(job)).unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
+                    let became = child(arguments, seed, (jobs == cores).then_some(job))
+                        .unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {

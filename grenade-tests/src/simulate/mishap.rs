@@ -128,6 +128,31 @@ pub async fn begin(
             }
             vec![Undo::Boot(n)]
         }
+        What::NodeLeaves(n) => {
+            let n = node(*n);
+            world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
+            for service in world.services_on(n) {
+                world.ground.loses_power((service, n));
+            }
+            world.left.insert(n);
+            vec![Undo::Boot(n)]
+        }
+        What::NodeJoins(n) => {
+            joins(world, &chains[service], *n);
+            Vec::new()
+        }
+        What::Labels(n) => {
+            let n = node(*n);
+            let zone = if world.scenario.zones[n] == "a" { "b" } else { "a" };
+            world.scenario.zones[n] = zone.to_owned();
+            let up = world.agents[n].take();
+            let was_up = up.is_some();
+            up.into_iter().for_each(super::agent::Agent::kill);
+            if was_up {
+                world.start_agent(n);
+            }
+            Vec::new()
+        }
         What::OneHiccup(n, hiccup) => {
             hiccups(world, (service, node(*n)), *hiccup, until);
             Vec::new()
@@ -227,6 +252,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         }
         Undo::StartAgent(n) => world.start_agent(*n),
         Undo::Boot(n) => {
+            world.left.remove(n);
             for service in world.services_on(*n) {
                 world.ground.boots((service, *n));
             }
@@ -269,6 +295,26 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// A node that was not there comes, with the services that are meant for it.
+fn joins(world: &mut World, chain: &Chain, n: usize) {
+    let late: std::collections::BTreeSet<usize> =
+        world.scenario.services.iter().flat_map(|service| service.late.iter().copied()).collect();
+    let coming: Vec<usize> = late.into_iter().filter(|node| world.agents[*node].is_none()).collect();
+    let Some(node) = coming.get(n % coming.len().max(1)).copied() else { return };
+    let upgrading = chain.current.as_ref().map(|current| world.scenario.upgrades[current.plan].clone());
+    // Every other one was made from an image that is new already.
+    let version = upgrading.as_ref().map_or(1, |plan| plan.from + u32::try_from(n % 2).unwrap_or(0));
+    for service in 0..world.scenario.services.len() {
+        if !world.scenario.services[service].late.contains(&node) {
+            continue;
+        }
+        let is_upgraded = upgrading.as_ref().is_some_and(|plan| plan.service == service);
+        let version = if is_upgraded { version } else { world.ground.lowest(service) };
+        world.joins(service, node, version);
+    }
+    world.start_agent(node);
 }
 
 fn each_line(world: &World, change: impl Fn(&super::line::Line)) {

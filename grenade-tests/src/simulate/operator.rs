@@ -8,9 +8,10 @@ use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;
 use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
-    ApproveUpgradeRequest, CordonNodeRequest, ExplainUpgradeReply, ExplainUpgradeRequest,
-    PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest,
-    RetryInstanceRequest, RollBackUpgradeRequest, StartUpgradeRequest, UncordonNodeRequest,
+    ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,
+    ExplainUpgradeRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
+    ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, StartUpgradeRequest,
+    UncordonNodeRequest,
 };
 
 /// A person.
@@ -29,6 +30,8 @@ pub enum Command {
     RollBack(String),
     /// `upgrade retry ID NODE`.
     Retry(String, String),
+    /// `fleet decommission SERVICE/NODE`.
+    Decommission(String),
     /// `fleet uncordon NODE`.
     Uncordon(String),
     /// `fleet reconcile`.
@@ -53,6 +56,7 @@ pub fn understood(text: &str) -> Command {
         Some(["tidegate", "upgrade", "resume"]) => Command::Resume(own(3)),
         Some(["tidegate", "upgrade", "rollback"]) => Command::RollBack(own(3)),
         Some(["tidegate", "upgrade", "retry"]) => Command::Retry(own(3), own(4)),
+        Some(["tidegate", "fleet", "decommission"]) => Command::Decommission(own(3)),
         Some(["tidegate", "fleet", "uncordon"]) => Command::Uncordon(own(3)),
         Some(["tidegate", "fleet", "reconcile"]) => Command::Reconcile,
         Some(["tidegate", "schema", "expand"]) => match (own(4).parse(), own(6).parse()) {
@@ -124,6 +128,16 @@ impl<'a> Person<'a> {
             }
             Command::Uncordon(node) => {
                 operation::uncordon(room, &seat, UncordonNodeRequest { node, why, who }).await
+            }
+            Command::Decommission(instance) => {
+                let asked = DecommissionInstanceRequest {
+                    instance,
+                    stopped_how: "it was switched off".to_owned(),
+                    who,
+                    why,
+                    ..Default::default()
+                };
+                operation::decommission(room, &seat, asked).await
             }
             Command::Reconcile => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),

@@ -30,6 +30,9 @@ pub struct ServicePlan {
     pub name: String,
     /// The nodes that it runs on.
     pub nodes: Vec<usize>,
+    /// Nodes that it may come to later.
+    #[serde(default)]
+    pub late: Vec<usize>,
     /// Whether the agents ask the balancer.
     pub asks_balancer: bool,
     /// Whether requests in flight are counted.
@@ -165,6 +168,12 @@ pub enum What {
     DiskSlow(usize),
     /// A whole node falls silent: agent and services.
     NodeDies(usize),
+    /// A whole node is switched off, and people know that; at the end it is switched on again as it was.
+    NodeLeaves(usize),
+    /// A node joins, with the version that the upgrade leaves or the one that it goes to.
+    NodeJoins(usize),
+    /// A node gets another zone: its agent is started anew.
+    Labels(usize),
     /// Services of one node have a hiccup.
     OneHiccup(usize, Hiccup),
     /// All instances of the service have one.

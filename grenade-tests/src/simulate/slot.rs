@@ -108,6 +108,8 @@ pub struct Slot {
     pub supervised: bool,
     /// What ran last.
     pub last: Option<String>,
+    /// The release with which its node joined.
+    pub came_with: Option<String>,
     /// How long requests last after the balancer let go.
     pub lingers: u64,
     /// Whether the health URL answered 200 when it was last looked at.

@@ -11,7 +11,7 @@ use super::line::Place;
 use super::scenario::{ReleasePlan, Scenario};
 use super::slot::{Behaviour, Server};
 use super::story::Story;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tidegate_embedded_etcd::Embedded;
 
@@ -39,6 +39,8 @@ pub struct World {
     pub snapshot: Option<Embedded>,
     /// The history of stores that were replaced was good up to then.
     pub former: Vec<crate::trace::Broken>,
+    /// Nodes that are switched off for good, as far as people know.
+    pub left: BTreeSet<usize>,
     /// Chance for whatever is started.
     pub dice: Dice,
     directory: PathBuf,
@@ -114,6 +116,7 @@ impl World {
             garbage: Vec::new(),
             snapshot: None,
             former: Vec::new(),
+            left: BTreeSet::new(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
             impostors: (0..scenario.zones.len()).map(|_| None).collect(),
             coordinators: (0..scenario.coordinators).map(|_| None).collect(),
@@ -129,7 +132,9 @@ impl World {
             world.start_coordinator(n).await?;
         }
         for n in 0..world.agents.len() {
-            world.start_agent(n);
+            if !world.services_on(n).is_empty() {
+                world.start_agent(n);
+            }
         }
         Ok(world)
     }
@@ -166,6 +171,22 @@ impl World {
                 });
             }
         }
+    }
+
+    /// A service comes to a node that was not there, at a version: its own supervisor starts it, or the agent does.
+    pub fn joins(&mut self, service: usize, node: usize, version: u32) {
+        let plan = &mut self.scenario.services[service];
+        plan.late.retain(|late| *late != node);
+        plan.nodes.push(node);
+        let (supervised, lingers, first) = (plan.hooks, plan.lingers, tag(&plan.name, version));
+        self.ground.tell(format!("{} joins with {first}", self.ground.names().instance((service, node))));
+        self.ground.change((service, node), |slot, _| {
+            slot.staged.insert(first.clone());
+            (slot.lingers, slot.supervised) = (lingers, supervised);
+            (slot.last, slot.came_with) = (Some(first.clone()), Some(first));
+        });
+        self.ground.state().facts.services[service].instances += 1;
+        self.ground.boots((service, node));
     }
 
     /// Where the migrations of every schema lie.

@@ -191,7 +191,9 @@ impl Judge<'_> {
             Phase::Preflight | Phase::Failed { .. } => return,
             Phase::Migrate if late => (1, is(to, to)),
             // A restored store may know of less than its nodes did: the window then admits what they say that they run.
-            Phase::Stage | Phase::Expand | Phase::Migrate => (2, is(from, from) || is_reconciled && is(from, to)),
+            Phase::Stage | Phase::Expand | Phase::Migrate => {
+                (2, is(from, from) || is_reconciled && is(from, to))
+            }
             Phase::Roll { .. } => (2, is(from, to)),
             Phase::Remove | Phase::Contract { .. } | Phase::Completed => (1, is(to, to)),
             Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),

@@ -200,7 +200,7 @@ pub fn retry(
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
     Ok(match directive {
         Some(directive) => {
-            let body = Directive { declared_stopped: false, ..directive.record.body.clone() };
+            let body = told_anew(moment, directive, false);
             commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
         }
         None => commit,
@@ -244,7 +244,7 @@ pub fn retry_stopped(
     let key = Key::Directive(service.clone(), node.clone());
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
-    let mut body = Directive { declared_stopped: true, ..directive.record.body.clone() };
+    let mut body = told_anew(moment, directive, true);
     let commit = match body.disposition.takes_out() {
         true => commit,
         // Its drain has failed, and it was let back since: what answers nobody is drained again.
@@ -259,6 +259,12 @@ pub fn retry_stopped(
         }
     };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
+}
+
+/// The same directive, of the leader who writes it: one of a former term that is newer than the next term's first word
+/// would contradict this store.
+fn told_anew(moment: &Moment, directive: &Stored<Directive>, declared_stopped: bool) -> Directive {
+    Directive { term: moment.leader.term.clone(), declared_stopped, ..directive.record.body.clone() }
 }
 
 /// The instance is neither failed nor skipped any more.

@@ -224,7 +224,8 @@ fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
     match () {
         () if in_service => Standing::Ready,
         () if instance.is_under_order() => Standing::Ordered,
-        () if known == Known::Silent => Standing::Silent,
+        // A report that cannot be read says nothing either: it may serve.
+        () if known == Known::Silent || instance.report.is_none() => Standing::Silent,
         () if instance.maintained => Standing::Kept,
         () if instance.is_kept_out() => Standing::Held,
         () if may_get_requests(instance) => Standing::Unhealthy,

@@ -306,7 +306,8 @@ fn instance_that_fails_in_contract_is_named_with_the_command_that_has_it_tried_a
     report.step = Step::Failed { at: "verifying".into(), reason: "not healthy".into() };
     world.publish(&n);
     let waiting = world.run().waiting;
-    let commands: Vec<_> = waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
+    let commands: Vec<_> =
+        waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
     assert_eq!(commands, [format!("tidegate upgrade retry {} {n}", upgrade_id())], "{waiting:?}");
     let retried = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker()).unwrap();
     let directive = |world: &World| world.store.keys[&Key::Directive(service(), n.clone())].1;
@@ -319,4 +320,30 @@ fn instance_that_fails_in_contract_is_named_with_the_command_that_has_it_tried_a
     world.publish(&n);
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn directive_that_is_given_again_is_of_the_leader_who_gives_it() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"min_in_service": 1, "failures": {"then": "pause"}}))).unwrap();
+    world.until("one drains", |world| world.agents.values().any(|a| a.report.step == Step::Draining));
+    let n = world.agents.iter().find(|(_, a)| a.report.step == Step::Draining).unwrap().0.clone();
+    let report = &mut world.agents.get_mut(&n).unwrap().report;
+    report.health = tidegate_proto::record::report::Health::Unhealthy;
+    report.step = Step::Failed { at: "draining".into(), reason: "could not be counted".into() };
+    world.publish(&n);
+    world.elect(2);
+    let (fleet, moment) = (world.store.fleet(), world.moment());
+    let given = [
+        ask::retry(fleet, &moment, &upgrade_id(), &n, &asker()).unwrap(),
+        ask::retry_stopped(fleet, &moment, &upgrade_id(), &n, &asker()).unwrap(),
+    ];
+    for commit in given {
+        let mut world = world.clone();
+        carry_out(&mut world, commit);
+        match &world.store.keys[&Key::Directive(service(), n.clone())].0 {
+            Value::Directive(directive) => assert_eq!(directive.body.term, world.term.term),
+            other => panic!("{other:?}"),
+        }
+    }
 }

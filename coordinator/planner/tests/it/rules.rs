@@ -127,6 +127,42 @@ fn a_record_that_cannot_be_read_stops_what_depends_on_it() {
     );
 }
 
+#[test]
+fn instance_whose_report_cannot_be_read_is_not_ordered_out() {
+    for rolls_back in [false, true] {
+        let mut world = World::at_version_1(3);
+        world.start(spec(json!({"min_in_service": 2, "max_unavailable": 1}))).unwrap();
+        world.until_roll();
+        if rolls_back {
+            world.until("one is replaced", |world| world.versions().contains(&2));
+            let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+            let turned = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+            assert!(world.store.commit(&turned));
+            world.events += 1;
+        }
+        let lasts = world.agents.keys().next_back().unwrap().clone();
+        let key = Key::Report(service(), lasts.clone());
+        for _ in 0..20 {
+            let ordered =
+                world.store.fleet().service(&service()).and_then(|s| s.get(&lasts)?.directive.clone());
+            if ordered.is_some_and(|directive| directive.disposition.takes_out()) {
+                break;
+            }
+            let planned = plan(&spoilt(&world, &key), &world.moment());
+            let directive = Key::Directive(service(), lasts.clone());
+            let takes_it_out = |write: &Write| matches!(write, Write::Put(key, Value::Directive(d)) if *key == directive && d.body.disposition.takes_out());
+            for commit in commits(&planned) {
+                assert!(
+                    !commit.writes.iter().any(takes_it_out),
+                    "it may serve, as far as is known: {commit:?}"
+                );
+            }
+            world.turn();
+            world.agents_step();
+        }
+    }
+}
+
 /// The fleet with this record spoilt.
 fn spoilt(world: &World, key: &Key) -> tidegate_planner::Fleet {
     let mut fleet = world.store.fleet().clone();
