@@ -24,8 +24,33 @@ impl Auditor {
     /// # Errors
     /// None in practice: the store is reached in process.
     pub async fn begin(store: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
-        let (client, trace) = (store.client().await?, Arc::new(Mutex::new(Trace::default())));
-        let follows = tokio::spawn(follow(client, ground, Arc::clone(&trace)));
+        Self::begin_after(store, ground, Trace::default(), 0).await
+    }
+
+    /// Follows a copy of the store that was made earlier: up to where it was made, its history is the former one's, which
+    /// it may have compacted.
+    ///
+    /// # Errors
+    /// None in practice: the store is reached in process.
+    pub async fn follow_copy(&self, copy: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
+        let now = copy.client().await?.get("revision", None).await?;
+        let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        trace.revisions.retain(|revision| revision.number <= made);
+        for revision in &trace.revisions {
+            revision.writes.iter().for_each(|written| notice(&ground, written, None));
+        }
+        Self::begin_after(copy, ground, trace, made).await
+    }
+
+    async fn begin_after(
+        store: &Embedded,
+        ground: Ground,
+        trace: Trace,
+        revision: i64,
+    ) -> Result<Self, etcd_client::Error> {
+        let (client, trace) = (store.client().await?, Arc::new(Mutex::new(trace)));
+        let follows = tokio::spawn(follow(client, ground, Arc::clone(&trace), revision));
         Ok(Self { trace, follows })
     }
 
@@ -46,9 +71,9 @@ impl Drop for Auditor {
     }
 }
 
-async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>) {
+async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, after: i64) {
     let prefix = Prefix::default();
-    let options = WatchOptions::new().with_prefix().with_start_revision(1).with_fragment();
+    let options = WatchOptions::new().with_prefix().with_start_revision(after + 1).with_fragment();
     let Ok(mut stream) = client.watch(prefix.all(), Some(options)).await else { return };
     while let Ok(Some(message)) = stream.message().await {
         let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,13 +84,14 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>) {
                 continue;
             }
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
-                notice(&ground, written, kv.mod_revision());
+                notice(&ground, written, Some(kv.mod_revision()));
             }
         }
     }
 }
 
-fn notice(ground: &Ground, written: &Written, revision: i64) {
+/// Takes in what was written; without a revision it is known already, and what stands now is set back to it.
+fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
     let now = ground.now();
     let mut state = ground.state();
     let value = written.put.as_ref().map(|put| &put.value);
@@ -96,7 +122,7 @@ fn notice(ground: &Ground, written: &Written, revision: i64) {
                 facts.reached.insert(phase);
                 ground.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));
-                if phase == PhaseName::Contract {
+                if phase == PhaseName::Contract && revision.is_some() {
                     contracts(ground, facts, slots, &upgrade.body, now);
                 }
             }
@@ -113,7 +139,7 @@ fn notice(ground: &Ground, written: &Written, revision: i64) {
         (Key::Report(service, node), None) => line = Some(format!("{service}/{node} falls silent")),
         _ => {}
     }
-    if let Some(line) = line {
+    if let (Some(line), Some(revision)) = (line, revision) {
         state.story.tell(now, &format!("[{revision}] {line}"));
     }
 }

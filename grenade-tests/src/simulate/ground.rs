@@ -219,8 +219,8 @@ impl Ground {
         self.tell(format!("{} loses its power", self.names.instance(at)));
         self.change(at, |slot, _| {
             slot.running = None;
-            slot.hooks.clear();
-            slot.ended.clear();
+            let begun = std::mem::take(&mut slot.hooks).into_keys();
+            slot.booted.extend(begun.chain(std::mem::take(&mut slot.ended).into_keys()));
         });
     }
 
@@ -361,6 +361,7 @@ impl Ground {
         state.next += 1;
         let id = state.next;
         let slot = state.slots.entry(at).or_default();
+        slot.booted.remove(set);
         if let Some(other) = slot.hooks.insert(set, HookRun { id, name: name.to_owned() }) {
             let name = self.names.instance(at);
             state.facts.breach(now, 5, format!("{name}: hook {} was begun beside another", other.name));

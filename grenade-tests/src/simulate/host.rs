@@ -331,6 +331,7 @@ impl Hooks for SetOfHooks {
         let state = self.node.ground.state();
         let Some(slot) = state.slots.get(&self.at) else { return Hook::NotBegun };
         match (slot.hooks.get(self.set), slot.ended.get(self.set)) {
+            _ if slot.booted.contains(self.set) => Hook::EarlierBoot,
             (Some(run), _) if run.name == hook => Hook::Runs,
             (None, Some(name)) if name == hook => Hook::Ended,
             _ => Hook::NotBegun,

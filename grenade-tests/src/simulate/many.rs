@@ -1,21 +1,19 @@
-//! Many schedules, each in a process of its own: nothing of one is left for the next, and one that breaks or hangs is just
-//! one that failed.
+//! Many schedules, one after the other on each core, and what they came to.
 
+use super::child::{self, Became, Play};
 use super::draw;
+use super::judge::Breach;
 use super::run::{Outcome, run};
 use super::scenario::Scenario;
-use super::world::{schema_name, variable};
+use super::shrink::{Kind, shrink};
 use clap::Parser;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-/// A schedule that takes longer than this, of real time, hangs.
-const HANGS: Duration = Duration::from_secs(120);
 
 /// Runs random worlds in simulated time: real coordinators, agents, store and migrations; random services, upgrades, faults
 /// and commands; judged from outside. The same seed gives the same run.
@@ -42,6 +40,10 @@ pub struct Arguments {
     /// Play a scenario from a file (JSON) instead of drawing it from the seed
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
+    /// Leave out of the failing schedule of --seed, or of --replay, what its failure does not need; write what is left as a
+    /// scenario to this file, and tell its story
+    #[arg(long, value_name = "FILE")]
+    shrink: Option<PathBuf>,
     /// Print the scenario of --seed as JSON, for --replay, and run nothing
     #[arg(long)]
     scenario: bool,
@@ -67,13 +69,14 @@ pub struct Fix {
 
 /// Runs what was asked for.
 pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
-    let done = match (&arguments.one, &arguments.scenario) {
-        (true, _) => one(&arguments, fix),
-        (_, true) => drawn(&arguments).and_then(|scenario| {
+    let done = match &arguments.shrink {
+        _ if arguments.one => one(&arguments, fix),
+        _ if arguments.scenario => drawn(&arguments).and_then(|scenario| {
             println!("{}", serde_json::to_string_pretty(&scenario)?);
             Ok(ExitCode::SUCCESS)
         }),
-        _ => all(&arguments),
+        Some(file) => smallest(&arguments, file),
+        None => all(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("tidegate-simulate: {error:#}");
@@ -127,12 +130,6 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of one seed.
-enum Became {
-    Over(Box<Outcome>),
-    Broke(String),
-}
-
 fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let schedules = if arguments.story || arguments.replay.is_some() { 1 } else { arguments.schedules };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -152,8 +149,12 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                         break;
                     }
                     let seed = arguments.seed + n;
-                    let became = child(arguments, seed, (jobs == cores).then_some(job))
-                        .unwrap_or_else(|error| Became::Broke(format!("{error:#}")));
+                    let play = match &arguments.replay {
+                        Some(path) => Play::File(path),
+                        None => Play::Seed(seed),
+                    };
+                    let core = (jobs == cores).then_some(job);
+                    let became = child::run(play, arguments.story, core);
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {
@@ -173,55 +174,59 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
 }
 
-/// Runs one schedule in a process of its own.
-fn child(arguments: &Arguments, seed: u64, core: Option<usize>) -> anyhow::Result<Became> {
-    let directory = room()?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--one", "--seed", &seed.to_string()]).current_dir(directory.path());
-    if let Some(core) = core {
-        command.args(["--core", &core.to_string()]);
-    }
-    if arguments.story {
-        command.arg("--story");
-    }
-    if let Some(path) = &arguments.replay {
-        command.arg("--replay").arg(std::path::absolute(path)?);
-    }
-    for schema in 0..4 {
-        command.env(variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));
-    }
-    let errors = directory.path().join("errors");
-    let logs = std::env::var_os("RUST_LOG").is_some();
-    let stderr = if logs { Stdio::inherit() } else { Stdio::from(std::fs::File::create(&errors)?) };
-    let out = directory.path().join("outcome");
-    command.stdin(Stdio::null()).stdout(std::fs::File::create(&out)?).stderr(stderr);
-    let mut process = command.spawn()?;
-    let end = Instant::now() + HANGS;
-    let status = loop {
-        if let Some(status) = process.try_wait()? {
-            break status;
-        }
-        if Instant::now() >= end {
-            process.kill()?;
-            process.wait()?;
-            return Ok(Became::Broke(format!("it did not end within {} s", HANGS.as_secs())));
-        }
-        std::thread::sleep(Duration::from_millis(2));
+/// Makes what fails as small as it still fails in the same way.
+fn smallest(arguments: &Arguments, file: &Path) -> anyhow::Result<ExitCode> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = arguments.jobs.unwrap_or(cores).max(1);
+    let scenario = drawn(arguments)?;
+    let Some(kind) = first_breach(&scenario)?.as_ref().map(Kind::of) else {
+        anyhow::bail!("nothing to make smaller: this schedule breaks no rule");
     };
-    if !status.success() {
-        let said = std::fs::read_to_string(&errors).unwrap_or_default();
-        return Ok(Became::Broke(format!("{status}: {}", said.trim())));
+    let tries = AtomicU64::new(0);
+    let has_kind = |scenario: &Scenario| {
+        tries.fetch_add(1, Ordering::SeqCst);
+        // What cannot be played is not smaller.
+        first_breach(scenario).ok().flatten().is_some_and(|breach| Kind::of(&breach) == kind)
+    };
+    let small = shrink(scenario, |all| {
+        all.chunks(jobs).enumerate().find_map(|(nth, some)| {
+            let found = std::thread::scope(|scope| {
+                let tried: Vec<_> = some.iter().map(|s| scope.spawn(|| has_kind(s))).collect();
+                tried.into_iter().position(|tried| tried.join().unwrap_or(false))
+            })?;
+            let at = nth * jobs + found;
+            eprint!("\r{}: {:<60}", tries.load(Ordering::SeqCst), size(&all[at]));
+            Some(at)
+        })
+    });
+    eprintln!("\n{} schedules tried", tries.load(Ordering::SeqCst));
+    std::fs::write(file, serde_json::to_string_pretty(&small)? + "\n")?;
+    if let Became::Over(outcome) = child::run(Play::Scenario(&small), true, None) {
+        outcome.story.iter().for_each(|line| println!("{line}"));
+        outcome.breaches.iter().for_each(|breach| println!("{}", told(breach)));
     }
-    Ok(Became::Over(Box::new(serde_json::from_str(&std::fs::read_to_string(&out)?)?)))
+    Ok(ExitCode::from(1))
 }
 
-/// A directory in memory where there is one.
-fn room() -> std::io::Result<tempfile::TempDir> {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()),
-        false => tempfile::tempdir(),
+fn first_breach(scenario: &Scenario) -> anyhow::Result<Option<Breach>> {
+    match child::run(Play::Scenario(scenario), false, None) {
+        Became::Over(outcome) => Ok(outcome.breaches.into_iter().next()),
+        Became::Broke(why) => anyhow::bail!("this schedule did not end: {why}"),
     }
+}
+
+fn size(scenario: &Scenario) -> String {
+    format!(
+        "{} nodes, {} services, {} upgrades, {} mishaps",
+        scenario.zones.len(),
+        scenario.services.len(),
+        scenario.upgrades.len(),
+        scenario.mishaps.len()
+    )
+}
+
+fn told(breach: &Breach) -> String {
+    format!("{}.{:03} rule {}: {}", breach.at / 1000, breach.at % 1000, breach.rule, breach.what)
 }
 
 /// What many schedules came to.
@@ -251,12 +256,7 @@ impl Tally {
         if arguments.digests {
             println!("{seed} {}", outcome.digest);
         }
-        let broken: Vec<String> = (outcome.breaches.iter())
-            .map(|breach| {
-                let at = breach.at;
-                format!("{}.{:03} rule {}: {}", at / 1000, at % 1000, breach.rule, breach.what)
-            })
-            .collect();
+        let broken: Vec<String> = outcome.breaches.iter().map(told).collect();
         if let Some(first) = broken.first() {
             eprintln!("\rseed {seed}: {first}{}", if broken.len() > 1 { " …" } else { "" });
             self.failed.insert(seed, broken);

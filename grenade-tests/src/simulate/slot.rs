@@ -96,6 +96,8 @@ pub struct Slot {
     pub hooks: BTreeMap<&'static str, HookRun>,
     /// The hook that ended last, by its set.
     pub ended: BTreeMap<&'static str, String>,
+    /// Sets of which a hook was begun before the node lost its power, and none since.
+    pub booted: BTreeSet<&'static str>,
     /// Until when a hook that is begun hangs.
     pub hangs_until: u64,
     /// Until when a hook that is begun fails.

@@ -145,7 +145,7 @@ impl World {
     /// None in practice.
     pub async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches());
-        self.auditor = Auditor::begin(&self.place.store(), self.ground.clone()).await?;
+        self.auditor = self.auditor.follow_copy(&self.place.store(), self.ground.clone()).await?;
         Ok(())
     }
 

@@ -1,0 +1,93 @@
+//! One schedule in a process of its own: nothing of it is left for the next, and one that breaks or hangs is just one that
+//! failed.
+
+use super::run::Outcome;
+use super::scenario::Scenario;
+use super::world::{schema_name, variable};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A schedule that takes longer than this, of real time, hangs.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// What is played.
+#[derive(Debug, Clone, Copy)]
+pub enum Play<'a> {
+    /// What is drawn from a seed.
+    Seed(u64),
+    /// What a file holds.
+    File(&'a Path),
+    /// This.
+    Scenario(&'a Scenario),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum Became {
+    /// It was played to its end.
+    Over(Box<Outcome>),
+    /// The process failed, or did not end.
+    Broke(String),
+}
+
+/// Plays it, on this core only if one is named.
+pub fn run(play: Play<'_>, story: bool, core: Option<usize>) -> Became {
+    try_run(play, story, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+}
+
+fn try_run(play: Play<'_>, story: bool, core: Option<usize>) -> anyhow::Result<Became> {
+    let directory = room()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("--one").current_dir(directory.path());
+    match play {
+        Play::Seed(seed) => command.args(["--seed", &seed.to_string()]),
+        Play::File(path) => command.arg("--replay").arg(std::path::absolute(path)?),
+        Play::Scenario(scenario) => {
+            let file = directory.path().join("scenario.json");
+            std::fs::write(&file, serde_json::to_vec(scenario)?)?;
+            command.arg("--replay").arg(file)
+        }
+    };
+    if let Some(core) = core {
+        command.args(["--core", &core.to_string()]);
+    }
+    if story {
+        command.arg("--story");
+    }
+    for schema in 0..4 {
+        command.env(variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));
+    }
+    let errors = directory.path().join("errors");
+    let logs = std::env::var_os("RUST_LOG").is_some();
+    let stderr = if logs { Stdio::inherit() } else { Stdio::from(std::fs::File::create(&errors)?) };
+    let out = directory.path().join("outcome");
+    command.stdin(Stdio::null()).stdout(std::fs::File::create(&out)?).stderr(stderr);
+    let mut process = command.spawn()?;
+    let end = Instant::now() + HANGS;
+    let status = loop {
+        if let Some(status) = process.try_wait()? {
+            break status;
+        }
+        if Instant::now() >= end {
+            process.kill()?;
+            process.wait()?;
+            return Ok(Became::Broke(format!("it did not end within {} s", HANGS.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    if !status.success() {
+        let said = std::fs::read_to_string(&errors).unwrap_or_default();
+        return Ok(Became::Broke(format!("{status}: {}", said.trim())));
+    }
+    Ok(Became::Over(Box::new(serde_json::from_str(&std::fs::read_to_string(&out)?)?)))
+}
+
+/// A directory in memory where there is one.
+fn room() -> std::io::Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()),
+        false => tempfile::tempdir(),
+    }
+}

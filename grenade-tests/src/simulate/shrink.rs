@@ -1,0 +1,285 @@
+//! Makes a failing scenario smaller: of everything that may be left out, what the failure does not need is left out, until
+//! nothing more can be.
+
+use super::judge::Breach;
+use super::scenario::{ReleasePlan, Scenario, ServicePlan, UpgradePlan};
+
+/// What one failure has in common with the same one in a smaller world: the rule, and what was found without the names
+/// and figures in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    rule: u8,
+    what: Vec<String>,
+}
+
+impl Kind {
+    /// Of a breach.
+    pub fn of(breach: &Breach) -> Self {
+        let is_named = |word: &&str| !word.contains(|c: char| c.is_ascii_digit() || "[({\"".contains(c));
+        let words = breach.what.split_whitespace().filter(is_named).take(5);
+        Self { rule: breach.rule, what: words.map(str::to_owned).collect() }
+    }
+}
+
+/// Makes it smaller for as long as `fails` says of some smaller one that it fails in the same way. `fails` is given several
+/// at a time and answers the place of one that does.
+pub fn shrink(mut scenario: Scenario, mut fails: impl FnMut(&[Scenario]) -> Option<usize>) -> Scenario {
+    loop {
+        let mut is_smaller = false;
+        for cut in CUTS {
+            let mut place = 0;
+            // What comes after the place of the one that was taken was tried before that, in a larger world.
+            while let Some((at, smaller)) = first_that_fails(&scenario, *cut, place, &mut fails) {
+                scenario = smaller;
+                is_smaller = true;
+                place = at;
+            }
+        }
+        if !is_smaller {
+            return scenario;
+        }
+    }
+}
+
+fn first_that_fails(
+    scenario: &Scenario,
+    cut: Cut,
+    from: usize,
+    fails: &mut impl FnMut(&[Scenario]) -> Option<usize>,
+) -> Option<(usize, Scenario)> {
+    let mut all: Vec<Scenario> = cut(scenario).into_iter().filter(|smaller| smaller != scenario).collect();
+    let mut from = from.min(all.len());
+    if from == all.len() {
+        from = 0;
+    }
+    let at = from + fails(&all[from..])?;
+    Some((at, all.swap_remove(at)))
+}
+
+/// The scenarios that are smaller in one respect.
+type Cut = fn(&Scenario) -> Vec<Scenario>;
+
+/// What is worth most comes first.
+const CUTS: &[Cut] = &[
+    half_of_the_mishaps,
+    one_mishap,
+    last_upgrade_of_a_service,
+    one_service,
+    half_of_the_nodes,
+    one_node,
+    simpler_world,
+    simpler_services,
+    simpler_upgrades,
+    simpler_mishaps,
+];
+
+fn half_of_the_mishaps(scenario: &Scenario) -> Vec<Scenario> {
+    let half = scenario.mishaps.len() / 2;
+    let with = |mishaps: &[_]| Scenario { mishaps: mishaps.to_vec(), ..scenario.clone() };
+    vec![with(&scenario.mishaps[..half]), with(&scenario.mishaps[half..])]
+}
+
+fn one_mishap(scenario: &Scenario) -> Vec<Scenario> {
+    each(scenario.mishaps.len(), |n| {
+        let mut smaller = scenario.clone();
+        smaller.mishaps.remove(n);
+        Some(smaller)
+    })
+}
+
+/// Those before it lead to where it begins.
+fn last_upgrade_of_a_service(scenario: &Scenario) -> Vec<Scenario> {
+    each(scenario.upgrades.len(), |n| {
+        let service = scenario.upgrades[n].service;
+        let is_last = scenario.upgrades[n + 1..].iter().all(|other| other.service != service);
+        (is_last && scenario.upgrades.len() > 1).then(|| without_upgrade(scenario.clone(), n))
+    })
+}
+
+fn without_upgrade(mut scenario: Scenario, n: usize) -> Scenario {
+    scenario.upgrades.remove(n);
+    scenario.mishaps.retain(|mishap| mishap.upgrade != n);
+    for mishap in scenario.mishaps.iter_mut().filter(|mishap| mishap.upgrade > n) {
+        mishap.upgrade -= 1;
+    }
+    scenario
+}
+
+fn one_service(scenario: &Scenario) -> Vec<Scenario> {
+    each(scenario.services.len(), |n| {
+        let mut smaller = scenario.clone();
+        while let Some(of_it) = smaller.upgrades.iter().position(|upgrade| upgrade.service == n) {
+            smaller = without_upgrade(smaller, of_it);
+        }
+        smaller.services.remove(n);
+        for upgrade in smaller.upgrades.iter_mut().filter(|upgrade| upgrade.service > n) {
+            upgrade.service -= 1;
+        }
+        (!smaller.upgrades.is_empty()).then_some(smaller)
+    })
+}
+
+fn half_of_the_nodes(scenario: &Scenario) -> Vec<Scenario> {
+    let half = scenario.zones.len() / 2;
+    (half > 0)
+        .then(|| (half..scenario.zones.len()).rev().fold(scenario.clone(), without_node))
+        .into_iter()
+        .collect()
+}
+
+fn one_node(scenario: &Scenario) -> Vec<Scenario> {
+    each(scenario.zones.len(), |n| (scenario.zones.len() > 1).then(|| without_node(scenario.clone(), n)))
+}
+
+fn without_node(mut scenario: Scenario, node: usize) -> Scenario {
+    let left = |nodes: &[usize]| -> Vec<usize> {
+        nodes.iter().filter(|n| **n != node).map(|n| n - usize::from(*n > node)).collect()
+    };
+    scenario.zones.remove(node);
+    for service in &mut scenario.services {
+        (service.nodes, service.late) = (left(&service.nodes), left(&service.late));
+        if service.nodes.is_empty() {
+            service.nodes = vec![0];
+            service.late.retain(|n| *n != 0);
+        }
+    }
+    let services = &scenario.services;
+    for upgrade in &mut scenario.upgrades {
+        let whole = services[upgrade.service].nodes.len() as u64;
+        upgrade.max_unavailable = upgrade.max_unavailable.clamp(1, whole);
+        upgrade.min_in_service = upgrade.min_in_service.min(whole - upgrade.max_unavailable);
+        upgrade.tolerate = upgrade.tolerate.min(whole);
+    }
+    scenario
+}
+
+fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
+    let mut all = vec![
+        Scenario { coordinators: 1, ..scenario.clone() },
+        Scenario { zones: vec!["a".to_owned(); scenario.zones.len()], ..scenario.clone() },
+    ];
+    for n in 0..scenario.schemas.len() {
+        let mut smaller = scenario.clone();
+        smaller.schemas[n].rows = 0;
+        all.push(smaller);
+    }
+    all
+}
+
+fn simpler_services(scenario: &Scenario) -> Vec<Scenario> {
+    let edits: [fn(&mut ServicePlan); 7] = [
+        |service| service.late.clear(),
+        |service| service.hooks = false,
+        |service| service.one_url = false,
+        |service| service.asks_balancer = false,
+        |service| service.counts = false,
+        |service| service.lingers = 0,
+        |service| service.lease = 2,
+    ];
+    edited(scenario, &edits, |scenario| &mut scenario.services)
+}
+
+fn simpler_upgrades(scenario: &Scenario) -> Vec<Scenario> {
+    let edits: [fn(&mut UpgradePlan); 9] = [
+        |upgrade| upgrade.strategy = serde_json::json!("immediate"),
+        |upgrade| upgrade.strategy = serde_json::json!({"rolling": {"batch": 1}}),
+        |upgrade| upgrade.approvals.clear(),
+        |upgrade| upgrade.by_zone = false,
+        |upgrade| upgrade.tolerate = 0,
+        |upgrade| upgrade.release = ReleasePlan::Good,
+        |upgrade| "rollback".clone_into(&mut upgrade.then),
+        |upgrade| upgrade.drain_deadline = 5000,
+        |upgrade| upgrade.healthy_time = 1000,
+    ];
+    // Nothing is simpler than `immediate`, which is a text; the others are objects.
+    let may_change = |strategy: &serde_json::Value| strategy.is_object();
+    let mut all = edited(scenario, &edits, |scenario| &mut scenario.upgrades);
+    all.retain(|smaller| {
+        let pairs = smaller.upgrades.iter().zip(&scenario.upgrades);
+        pairs.into_iter().all(|(new, old)| new.strategy == old.strategy || may_change(&old.strategy))
+    });
+    all
+}
+
+fn simpler_mishaps(scenario: &Scenario) -> Vec<Scenario> {
+    let edits: [fn(&mut super::scenario::Mishap); 4] = [
+        |mishap| mishap.after = 0,
+        |mishap| mishap.after = mishap.after / 200 * 100,
+        |mishap| mishap.lasts = 200,
+        |mishap| mishap.lasts = (mishap.lasts / 200 * 100).max(200),
+    ];
+    edited(scenario, &edits, |scenario| &mut scenario.mishaps)
+}
+
+fn each(count: usize, make: impl FnMut(usize) -> Option<Scenario>) -> Vec<Scenario> {
+    (0..count).rev().filter_map(make).collect()
+}
+
+/// Each edit to each of a list.
+fn edited<T>(
+    scenario: &Scenario,
+    edits: &[fn(&mut T)],
+    of: impl Fn(&mut Scenario) -> &mut Vec<T>,
+) -> Vec<Scenario> {
+    let count = of(&mut scenario.clone()).len();
+    let each_edit = edits.iter().flat_map(|edit| (0..count).map(move |n| (edit, n)));
+    each_edit
+        .map(|(edit, n)| {
+            let mut smaller = scenario.clone();
+            edit(&mut of(&mut smaller)[n]);
+            smaller
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw;
+    use super::super::scenario::What;
+    use super::*;
+
+    fn fails_with(is_bad: impl Fn(&Scenario) -> bool) -> impl FnMut(&[Scenario]) -> Option<usize> {
+        move |all| all.iter().position(&is_bad)
+    }
+
+    #[test]
+    fn what_a_failure_does_not_need_is_left_out() {
+        let is_kill = |what: &What| matches!(what, What::AgentKilled(_));
+        let has_kill = |scenario: &Scenario| scenario.mishaps.iter().any(|mishap| is_kill(&mishap.what));
+        let large = (1..2000).map(draw::scenario).find(|s| s.mishaps.len() > 5 && has_kill(s)).unwrap();
+        let small = shrink(large, fails_with(has_kill));
+        assert_eq!((small.mishaps.len(), small.upgrades.len(), small.services.len()), (1, 1, 1));
+        assert_eq!((small.zones.len(), small.coordinators, small.mishaps[0].after), (1, 1, 0));
+    }
+
+    #[test]
+    fn every_smaller_one_is_a_scenario_that_can_be_played() {
+        for seed in 1..200 {
+            let scenario = draw::scenario(seed);
+            for smaller in CUTS.iter().flat_map(|cut| cut(&scenario)) {
+                let nodes = smaller.zones.len();
+                for service in &smaller.services {
+                    assert!(!service.nodes.is_empty(), "{seed}");
+                    assert!(service.nodes.iter().chain(&service.late).all(|n| *n < nodes), "{seed}");
+                    assert!(service.schema.is_none_or(|schema| schema < smaller.schemas.len()), "{seed}");
+                }
+                for (n, upgrade) in smaller.upgrades.iter().enumerate() {
+                    let whole = smaller.services[upgrade.service].nodes.len() as u64;
+                    assert!(upgrade.min_in_service + upgrade.max_unavailable <= whole, "{seed}");
+                    let before = smaller.upgrades[..n].iter().filter(|u| u.service == upgrade.service);
+                    assert_eq!(before.count() + 1, upgrade.from as usize, "{seed}");
+                }
+                assert!(smaller.mishaps.iter().all(|m| m.upgrade < smaller.upgrades.len()), "{seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn failures_are_of_a_kind_by_rule_and_words_without_names() {
+        let breach = |rule, what: &str| Breach { at: 0, rule, what: what.to_owned() };
+        let one = Kind::of(&breach(4, "revision 344: n03 was taken out beside the budget"));
+        assert_eq!(one, Kind::of(&breach(4, "revision 9: n1 was taken out beside the budget")));
+        assert_ne!(one, Kind::of(&breach(2, "revision 344: n03 was taken out beside the budget")));
+        assert_ne!(one, Kind::of(&breach(4, "revision 344: 2 are out after n02 was taken out, 1 may be")));
+    }
+}
