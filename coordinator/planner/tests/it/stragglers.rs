@@ -1,8 +1,9 @@
 //! Who turns up at the wrong version once everybody has been moved is kept out by the window, and walked like the rest.
 
-use crate::sim::{World, node, release, spec, upgrade_id};
+use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, Retreat};
 
 /// Runs until `there`, then one node goes away and comes back with a version that is not admitted any more.
@@ -40,6 +41,39 @@ fn an_old_one_that_returns_in_contract_is_moved() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.versions(), [2; 3]);
+}
+
+#[test]
+fn one_that_joins_after_the_last_wave_with_nothing_to_start_is_moved() {
+    let schema = json!({
+        "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
+        "max_unavailable": 1, "min_in_service": 2,
+    });
+    for phase in ["remove", "contract"] {
+        let mut world = World::at_version_1(3);
+        world.start_with_schema(spec(schema.clone()), MigrateOrder::BeforeRoll);
+        world.until(phase, |world| world.phase().name().word() == phase);
+        // Their supervisors were refused the old release, which they have; their agents know of none. The first one has not
+        // told yet that it is out, and is drained before it is replaced.
+        for (n, rotation) in [(4, Rotation::Unknown), (5, Rotation::Out), (6, Rotation::Out)] {
+            world.join(n, 1);
+            let report = &mut world.agents.get_mut(&node(n)).unwrap().report;
+            (report.version, report.release, report.release_digest) = (None, None, None);
+            (report.step, report.rotation, report.health) = (Step::Starting, rotation, Health::Unhealthy);
+            world.agents.get_mut(&node(n)).unwrap().ill_at = Some(1);
+            world.publish(&node(n));
+            if n == 4 {
+                let is_told = |world: &World| {
+                    let (service, node) = (world.store.fleet().service(&service()).unwrap(), node(4));
+                    service.get(&node).unwrap().directive.as_ref().is_some_and(|d| d.disposition.takes_out())
+                };
+                world.until("it is drained", is_told);
+            }
+        }
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{phase}: {:?}", last.waiting);
+        assert_eq!(world.versions(), [2; 6]);
+    }
 }
 
 #[test]

@@ -34,13 +34,16 @@ pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[
     walk_to(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
-/// Whether it runs another version, or was refused as one. An unknown version alone is no reason to restart anybody.
+/// Whether it runs another version, was refused as one, or has never run anything that its agent knows of. An unknown
+/// version alone is no reason to restart anybody.
 fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
-    let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    let step = instance.report.as_ref().map(|report| &report.step);
+    let refused = matches!(step, Some(Step::Refused { .. }));
+    let is_new = matches!(step, Some(Step::Starting)) && instance.inventory.is_none();
     match instance.known() {
         // What is known is the lower of its report and its last admission: it may run a higher one that was refused.
         Known::At(known) => known != version || refused && instance.last_seen() != Some(version),
-        Known::Unknown => refused,
+        Known::Unknown => refused || is_new,
         Known::Silent => false,
     }
 }

@@ -321,7 +321,11 @@ impl World {
                 if *release == running && rotation == Rotation::In => {}
             (
                 Disposition::Replace { release },
-                Step::Drained { .. } | Step::Failed { .. } | Step::Refused { .. } | Step::Stopped,
+                Step::Drained { .. }
+                | Step::Failed { .. }
+                | Step::Refused { .. }
+                | Step::Stopped
+                | Step::Starting,
             ) => self.replace(n, release),
             (Disposition::Replace { .. }, Step::Draining) => {
                 go(Step::Drained { forced: false }, Rotation::Out, health)
