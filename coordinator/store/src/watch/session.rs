@@ -1,7 +1,8 @@
 //! The task of a watch: list, open the stream, pass on what comes, and begin again whenever it breaks.
 
 use super::Seen;
-use super::state::Position;
+use super::state::{Mark, Position};
+use crate::StoreError;
 use crate::error::{self, Cause, Meaning};
 use crate::retry::Retry;
 use crate::scope::Range;
@@ -108,7 +109,7 @@ impl Watcher {
         }
     }
 
-    /// Where to go on from: what was told last, unless the store fell back behind that; else from a list.
+    /// Where to go on from: what was told last, where this is still the store that told it; else from a list.
     async fn find_place(&mut self) -> Result<(), End> {
         let attempt = "see how far the store is";
         if self.resumable {
@@ -119,10 +120,18 @@ impl Watcher {
             let (_, found) = answer.map_err(|error| broken(attempt, &error))?;
             self.regain().await?;
             let seen = self.position.seen();
-            if found >= seen {
-                return Ok(());
+            if found < seen {
+                self.restored(seen, found).await?;
+            } else {
+                match self.tells_the_same().await? {
+                    Some(true) => {
+                        self.position.go_on_from_mark();
+                        return Ok(());
+                    }
+                    Some(false) => self.restored(seen, found).await?,
+                    None => {}
+                }
             }
-            self.restored(seen, found).await?;
         }
         let snapshot = self.store.list_ranges(self.position.listed()).await;
         let snapshot = snapshot.map_err(|error| broken("list", &error))?;
@@ -133,6 +142,30 @@ impl Watcher {
         self.position.reached(snapshot.revision);
         self.resumable = true;
         self.send(Seen::Listed(snapshot)).await
+    }
+
+    /// Whether the store still has the last event that it told: one that was restored may have come as far again, and what
+    /// it had told since its copy was made is then not to be had from any later event. None where that cannot be known.
+    async fn tells_the_same(&self) -> Result<Option<bool>, End> {
+        let Some(mark) = self.position.mark() else { return Ok(None) };
+        let Some(after) = self.value_at(mark, mark.at).await? else { return Ok(None) };
+        Ok(match (&mark.value, after) {
+            (Some(value), Some((revision, found))) => Some(revision == mark.at && found == *value),
+            // It was removed then, and not before.
+            (None, None) => {
+                self.value_at(mark, Revision(mark.at.0 - 1)).await?.map(|before| before.is_some())
+            }
+            _ => Some(false),
+        })
+    }
+
+    /// What a mark's key held at a revision, and since when; outer: none where that is compacted.
+    async fn value_at(&self, mark: &Mark, at: Revision) -> Result<Option<Option<(Revision, Vec<u8>)>>, End> {
+        match self.store.get_raw(&mark.key, Some(at)).await {
+            Ok((kv, _)) => Ok(Some(kv.map(|kv| (Revision(kv.mod_revision()), kv.value().to_vec())))),
+            Err(StoreError::Compacted { .. }) => Ok(None),
+            Err(error) => Err(broken("see whether the store is the same", &error)),
+        }
     }
 
     async fn restored(&mut self, seen: Revision, found: Revision) -> Result<(), End> {
@@ -235,7 +268,7 @@ fn end_of(error: ClientError) -> End {
     }
 }
 
-fn broken(attempt: &str, error: &crate::StoreError) -> End {
+fn broken(attempt: &str, error: &StoreError) -> End {
     let why = match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

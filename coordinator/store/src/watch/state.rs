@@ -12,11 +12,44 @@ pub(super) struct Position {
     listed: Vec<Range>,
     /// What the store watches, each with the first revision that is not told yet.
     pub(super) watched: Vec<(Range, Revision)>,
+    /// The last event of the one range, where there is but one.
+    mark: Option<Mark>,
+}
+
+/// An event by which a history is known again: a store that was restored has another at that revision, however far it has
+/// come since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) key: String,
+    pub(super) at: Revision,
+    /// None where the key was removed.
+    pub(super) value: Option<Vec<u8>>,
+}
+
+impl Mark {
+    fn of(event: &Event) -> Option<Self> {
+        let kv = event.kv()?;
+        let value = (event.event_type() == EventType::Put).then(|| kv.value().to_vec());
+        Some(Self { key: kv.key_str().ok()?.to_owned(), at: Revision(kv.mod_revision()), value })
+    }
 }
 
 impl Position {
     pub(super) fn new(listed: Vec<Range>, watched: Vec<Range>) -> Self {
-        Self { listed, watched: watched.into_iter().map(|range| (range, Revision(0))).collect() }
+        let watched = watched.into_iter().map(|range| (range, Revision(0))).collect();
+        Self { listed, watched, mark: None }
+    }
+
+    /// The last event, of a watch over one range.
+    pub(super) fn mark(&self) -> Option<&Mark> {
+        self.mark.as_ref()
+    }
+
+    /// The history is the one that the mark is of: it is followed from there on.
+    pub(super) fn go_on_from_mark(&mut self) {
+        if let (Some(mark), [(_, next)]) = (&self.mark, &mut self.watched[..]) {
+            *next = Revision(mark.at.0 + 1);
+        }
     }
 
     pub(super) fn listed(&self) -> &[Range] {
@@ -39,10 +72,14 @@ impl Position {
     /// A store that fell back counts from there.
     pub(super) fn fell_back(&mut self) {
         self.watched.iter_mut().for_each(|(_, next)| *next = Revision(0));
+        self.mark = None;
     }
 
     /// What one message of a range becomes: an item for each revision, without what was told already.
     pub(super) fn take_in(&mut self, place: usize, prefix: &Prefix, events: &[Event]) -> Vec<Seen> {
+        if self.watched.len() == 1 {
+            self.mark = events.iter().rev().find_map(Mark::of).or_else(|| self.mark.take());
+        }
         let Some((_, next)) = self.watched.get_mut(place) else { return Vec::new() };
         let mut told: Vec<Seen> = Vec::new();
         let mut last = *next;

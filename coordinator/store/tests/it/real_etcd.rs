@@ -24,10 +24,11 @@ async fn put(store: &Store, name: &str) -> tidegate_proto::Revision {
 async fn a_watch_and_a_lease_outlive_a_restart_of_the_server() {
     let mut etcd = Etcd::start();
     let store = connect(&etcd.url()).await;
-    put(&store, "a").await;
     let lease = store.lease(std::time::Duration::from_secs(5)).await.unwrap();
     let mut watched = Watched::begin(&store, vec![Scope::All]);
     watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    put(&store, "a").await;
+    watched.until(|seen| matches!(seen, Seen::Changed { .. })).await;
     etcd.stop();
     let lost = watched.until(|seen| matches!(seen, Seen::Lost { .. })).await;
     assert!(matches!(&lost, Seen::Lost { why, .. } if !why.is_empty()));
@@ -65,6 +66,36 @@ async fn a_store_that_fell_back_is_told_as_such() {
     let made = put(&store, "c").await;
     let next = watched.next().await;
     assert!(matches!(&next, Seen::Changed { revision, .. } if *revision == made), "{:?}", watched.told);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_fell_back_and_caught_up_is_told_as_such() {
+    for removes in [false, true] {
+        let mut etcd = Etcd::start();
+        let direct = connect(&etcd.url()).await;
+        let proxy = Proxy::before(etcd.address()).await;
+        let store = connect(&proxy.url()).await;
+        let mut watched = Watched::begin(&store, vec![Scope::All]);
+        watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+        let mut last = put(&direct, "a").await;
+        if removes {
+            last = direct.commit(&Commit::new().delete(budget_key("a"))).await.unwrap().revision;
+        }
+        watched.until(|seen| matches!(seen, Seen::Changed { revision, .. } if *revision == last)).await;
+        proxy.set(Line::Closed);
+        proxy.cut();
+        etcd.stop();
+        etcd.start_blank();
+        let direct = connect(&etcd.url()).await;
+        for n in 0..10 {
+            put(&direct, &format!("other{n}")).await;
+        }
+        proxy.set(Line::Open);
+        let restored = watched.until(|seen| matches!(seen, Seen::Restored { .. })).await;
+        assert!(matches!(restored, Seen::Restored { seen, .. } if seen >= last), "{restored:?}");
+        let listed = watched.next().await;
+        assert!(matches!(&listed, Seen::Listed(snapshot) if snapshot.entries.len() == 10), "{listed:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,6 +180,8 @@ async fn a_token_that_ran_out_is_renewed_and_a_cut_watch_of_one_key_resumes() {
     let lease = agent.lease(std::time::Duration::from_secs(2)).await.unwrap();
     let mut watched = Watched::begin(&agent, vec![Scope::Key(budget_key("mine"))]);
     watched.until(|seen| matches!(seen, Seen::Listed(_))).await;
+    put(&agent, "mine").await;
+    watched.until(|seen| matches!(seen, Seen::Changed { .. })).await;
     for _ in 0..2 {
         // Three lives of a token without a use of it.
         tokio::time::sleep(std::time::Duration::from_secs(3)).await;
