@@ -79,9 +79,12 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, af
         let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
         for event in message.events() {
             let Some(kv) = event.kv() else { continue };
-            // What cannot be read was written by a misfortune.
+            // What cannot be read was written by a misfortune: as a report it tells as little as none.
             if trace.take_in(&prefix, kv, event.event_type() == EventType::Delete).is_err() {
-                continue;
+                if !matches!(prefix.parse(kv.key()), Some(Ok(Key::Report(..)))) {
+                    continue;
+                }
+                drop(trace.take_in(&prefix, kv, true));
             }
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
                 notice(&ground, written, Some(kv.mod_revision()));

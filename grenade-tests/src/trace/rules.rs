@@ -194,7 +194,8 @@ impl Judge<'_> {
             Phase::Stage | Phase::Expand | Phase::Migrate => {
                 (2, is(from, from) || is_reconciled && is(from, to))
             }
-            Phase::Roll { .. } => (2, is(from, to)),
+            // Or it was restored to before the floor was raised, which they hold to.
+            Phase::Roll { .. } => (2, is(from, to) || is_reconciled && is(to, to)),
             Phase::Remove | Phase::Contract { .. } | Phase::Completed => (1, is(to, to)),
             Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),
             Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
