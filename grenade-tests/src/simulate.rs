@@ -11,6 +11,7 @@ mod by_hand;
 mod chain;
 mod child;
 mod coordinator;
+mod coverage;
 mod database;
 pub mod dice;
 pub mod draw;
