@@ -12,6 +12,7 @@ mod reconciled;
 pub(super) mod release;
 mod remove;
 mod retreat;
+pub(super) mod returned;
 mod roll;
 mod schema;
 mod shared;

@@ -244,7 +244,8 @@ fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, insta
     match course {
         Course::Drained if instance.maintained => found.recall.push(Order::serve(instance)),
         _ if instance.runs_healthily() => found.withdrawable.push((instance, course)),
-        Course::Drained if budget.bears_unhealthy() => {
+        // One that was never admitted has never served: to stop it costs nothing.
+        Course::Drained if budget.bears_unhealthy() || instance.inventory.is_none() => {
             found.replace.push(Order::replace(instance, walk.target.clone()))
         }
         Course::Drained => found.held.push(instance),
