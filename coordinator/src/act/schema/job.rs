@@ -114,8 +114,14 @@ async fn attempt(
             return Err(obstacles.join("; "));
         }
     }
-    // Rows that came since the certificate are filled first; contract has its own check before each step.
-    if matches!(job, SchemaJob::Contract { .. }) && !seen.migrated {
+    // Rows that came since the certificate are filled first; contract has its own check before each step. And a database
+    // that no longer shows expand is an older one: what that means is for the planner to say.
+    let builds_on = match job {
+        SchemaJob::Contract { .. } => seen.migrated,
+        SchemaJob::Migrate => seen.expanded,
+        _ => true,
+    };
+    if !builds_on {
         return Ok(seen);
     }
     if job == SchemaJob::Undo {
