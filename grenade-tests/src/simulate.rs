@@ -20,6 +20,7 @@ mod ground;
 mod host;
 mod judge;
 mod line;
+mod lost;
 pub mod many;
 mod mishap;
 mod operator;

@@ -2,6 +2,7 @@
 //! what `explain` advises, and try once more with a mended release.
 
 use super::by_hand;
+use super::lost::{self, Refused};
 use super::operator::{Command, Person, understood};
 use super::scenario::{ReleasePlan, UpgradePlan};
 use super::world::{World, schema_name, tag, variable};
@@ -133,9 +134,22 @@ impl Chain {
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
                     self.current = Some(Current::new(place, id, now, form, mended));
-                } else if self.refusals >= STARTS {
-                    self.ended.push((place, format!("refused: {why}")));
-                    self.left.clear();
+                    return;
+                }
+                match lost::refused(world, plan.service, plan.from + 1, &why).await {
+                    Refused::Done => {
+                        self.ended.push((place, "completed, and its store was lost".to_owned()));
+                        self.left.retain(|left| *left != place);
+                    }
+                    Refused::Between => {
+                        self.ended.push((place, "lost with its store".to_owned()));
+                        self.left.clear();
+                    }
+                    Refused::Again if self.refusals >= STARTS => {
+                        self.ended.push((place, format!("refused: {why}")));
+                        self.left.clear();
+                    }
+                    Refused::Again => {}
                 }
             }
         }
@@ -193,7 +207,7 @@ impl Chain {
                 if let Some(again) = &mut self.current {
                     again.since = current.since;
                     again.form = current.form.or(again.form.take());
-                } else {
+                } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
                     self.current = Some(current);
                 }
                 return;
@@ -251,7 +265,7 @@ async fn advised(world: &mut World, current: &mut Current, kind: &str, command: 
             world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
             return done.is_ok();
         }
-        Command::Look | Command::Other(_) => return false,
+        Command::Look | Command::Window(..) | Command::Other(_) => return false,
         // Only what is known to be switched off is given up.
         Command::Decommission(instance) => {
             let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));

@@ -330,6 +330,7 @@ fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
 /// Puts another store in the place of the one that is there.
 async fn another_store(world: &mut World, store: Embedded) {
     world.place.replace(store);
+    world.store_lost = true;
     // What was removed since the copy was made is removed once more.
     for key in &world.garbage {
         remove(world, key).await;

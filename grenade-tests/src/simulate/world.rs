@@ -37,6 +37,8 @@ pub struct World {
     pub garbage: Vec<tidegate_proto::Key>,
     /// The store as it was a while ago.
     pub snapshot: Option<Embedded>,
+    /// Another store took the place of the one that there was.
+    pub store_lost: bool,
     /// The history of stores that were replaced was good up to then.
     pub former: Vec<crate::trace::Broken>,
     /// Nodes that are switched off for good, as far as people know.
@@ -115,6 +117,7 @@ impl World {
             dice: Dice::of(scenario.seed, "processes"),
             garbage: Vec::new(),
             snapshot: None,
+            store_lost: false,
             former: Vec::new(),
             left: BTreeSet::new(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),

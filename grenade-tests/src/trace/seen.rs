@@ -100,19 +100,22 @@ impl Seen {
             Key::Window(service) => drop(self.windows.remove(service)),
             Key::Upgrade(id) => drop(self.upgrades.remove(id)),
             Key::Active(service) => drop(self.active.remove(service)),
+            Key::Decommission(service, node) => self.instance(service, node).decommissioned = false,
             Key::Leader => self.leader = None,
             _ => {}
         }
     }
 
-    /// The instances of a service that count: admitted once, not decommissioned.
+    /// The instances of a service that count: admitted once, and not decommissioned or heard of since.
     pub(super) fn fleet<'a>(
         &'a self,
         service: &'a ServiceName,
     ) -> impl Iterator<Item = (&'a NodeId, &'a Instance)> {
         self.instances
             .iter()
-            .filter(move |((of, _), i)| of == service && i.inventory.is_some() && !i.decommissioned)
+            .filter(move |((of, _), i)| {
+                of == service && i.inventory.is_some() && (!i.decommissioned || i.report.is_some())
+            })
             .map(|((_, node), instance)| (node, instance))
     }
 
