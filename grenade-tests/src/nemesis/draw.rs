@@ -40,7 +40,7 @@ fn upgrade(dice: &mut Dice, deck: &mut Deck) -> UpgradePlan {
         approves_after: dice.within(500, 3000),
         then: if dice.percent(50) { "pause" } else { "rollback" }.to_owned(),
         rolled_back: back.then(|| (phase.to_owned(), after)),
-        mishaps: (0..dice.within(4, 8)).map(|_| deck.mishap(back)).collect(),
+        mishaps: (0..dice.within(5, 9)).map(|_| deck.mishap(back)).collect(),
     }
 }
 

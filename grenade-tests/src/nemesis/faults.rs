@@ -9,6 +9,8 @@ use super::ledger::Excuse;
 use super::mishap::{self, Undo};
 use super::plan::{Mishap, What};
 
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// As many at a time.
 const MOST: usize = 2;
 /// How long a fault counts that is over at once.
@@ -20,7 +22,7 @@ const AFTER_CUT_MS: u64 = 30_000;
 /// A new leader is there within a lease and so much.
 const RECOVERY: Duration = Duration::from_millis(LEADER_TTL * 1000 + 1000);
 /// How long etcd and coordinators must have been undisturbed where a recovery is judged.
-const UNDISTURBED: Duration = Duration::from_secs(10);
+const UNDISTURBED: Duration = Duration::from_secs(5);
 
 /// A fault that is there.
 #[derive(Debug)]
@@ -111,6 +113,32 @@ impl Faults {
             && !self.active.iter().any(|active| active.touches.iter().any(|one| touches.contains(one)))
     }
 
+    /// Kills the leader with nothing else wrong, and waits until that is over: for the figure of the recovery.
+    ///
+    /// # Errors
+    /// As [`Faults::step`].
+    pub async fn kill_leader_alone(&mut self, ground: &mut Ground, auditor: &Auditor) -> anyhow::Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let what = What::LeaderKilled;
+        let mishap = Mishap { phase: String::new(), after: 0, lasts: LEADER_TTL * 2000, what };
+        let mut is_begun = false;
+        while !is_begun || !self.is_quiet() || self.recovering.is_some() {
+            if !is_begun && self.is_undisturbed() {
+                is_begun = self.begin(ground, auditor, &mishap).await?;
+            }
+            self.step(ground, auditor, None).await?;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.waiting = waiting;
+        Ok(())
+    }
+
+    /// Whether nothing that delays a leadership is there, or was a moment ago.
+    fn is_undisturbed(&self) -> bool {
+        self.disturbed.is_none_or(|at| at.elapsed() > UNDISTURBED)
+            && !self.active.iter().any(|active| disturbs(&active.touches))
+    }
+
     async fn begin(
         &mut self,
         ground: &mut Ground,
@@ -128,9 +156,7 @@ impl Faults {
         });
         let touches = mishap::touches(&mishap.what);
         if mishap.what == What::LeaderKilled {
-            let calm = self.disturbed.is_none_or(|at| at.elapsed() > UNDISTURBED);
-            let alone = calm && !self.active.iter().any(|active| disturbs(&active.touches));
-            self.recovering = Some(Recovery { killed: began, alone });
+            self.recovering = Some(Recovery { killed: began, alone: self.is_undisturbed() });
         } else if let Some(recovering) = &mut self.recovering {
             recovering.alone &= !disturbs(&touches);
         }

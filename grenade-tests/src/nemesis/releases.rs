@@ -12,7 +12,7 @@ use crate::demo::schema::DIRECTORY;
 use crate::world::{World, program};
 
 /// The last release.
-pub const LAST: u32 = 12;
+pub const LAST: u32 = 60;
 
 /// The tag of a release.
 pub fn tag(version: u32) -> String {

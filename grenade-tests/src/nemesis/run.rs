@@ -32,6 +32,8 @@ const DEAD_END: Duration = Duration::from_secs(240);
 const SERVES: Duration = Duration::from_secs(120);
 /// How long an upgrade may be refused: instances may have to be heard first.
 const STARTS: Duration = Duration::from_secs(90);
+/// Before one of so many upgrades the leader is killed with nothing else wrong.
+const FIGURE_EVERY: usize = 3;
 /// As many upgrades may fail in preflight one after the other.
 const REFUSALS: usize = 3;
 
@@ -119,6 +121,9 @@ impl Run {
         self.serves(&id).await?;
         if !self.broken.is_empty() {
             return Ok(());
+        }
+        if n.is_multiple_of(FIGURE_EVERY) {
+            self.faults.kill_leader_alone(&mut self.ground, &self.auditor).await?;
         }
         let before = self.ground.databases.form().await?;
         self.watchman.demand(plan.min_in_service);

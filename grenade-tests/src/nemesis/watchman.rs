@@ -197,3 +197,60 @@ impl Book {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book(least: usize, outs: &[Option<Cause>]) -> Book {
+        let long_ago = Instant::now().checked_sub(OLD * 2).unwrap();
+        let instance = |out: &Option<Cause>| Instance {
+            name: "node".to_owned(),
+            address: ([127, 0, 0, 1], 1).into(),
+            disable_file: PathBuf::from("/nowhere"),
+            out: out.map(|cause| (long_ago, cause)),
+            version: Some(1),
+        };
+        let instances: Vec<_> = outs.iter().map(instance).collect();
+        Book { fewest: instances.len(), instances, least, breaches: Vec::new() }
+    }
+
+    fn told() -> (Tale, tempfile::NamedTempFile) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        (Tale::begin(file.path(), false).unwrap(), file)
+    }
+
+    #[test]
+    fn order_that_leaves_too_few_is_a_breach() {
+        let (tale, _file) = told();
+        let outs = [Some(Cause::Order), Some(Cause::Order), None];
+        for (least, breaches) in [(1, 0), (2, 1)] {
+            let mut book = book(least, &outs);
+            book.taken_out("node", &tale);
+            assert_eq!((book.breaches.len(), book.fewest), (breaches, 1), "at least {least}");
+        }
+    }
+
+    #[test]
+    fn outage_counts_once_it_must_be_known() {
+        let (tale, _file) = told();
+        let mut book = book(2, &[Some(Cause::Order), Some(Cause::Misfortune), None]);
+        book.instances[1].out = Some((Instant::now(), Cause::Misfortune));
+        book.taken_out("node", &tale);
+        assert_eq!(book.breaches.len(), 0, "no coordinator can know it yet");
+        book.instances[1].out = Instant::now().checked_sub(OLD * 2).map(|at| (at, Cause::Misfortune));
+        book.taken_out("node", &tale);
+        assert_eq!(book.breaches.len(), 1);
+    }
+
+    #[test]
+    fn instance_that_ends_by_itself_is_no_breach() {
+        let (tale, _file) = told();
+        let mut book = book(2, &[Some(Cause::Misfortune), None]);
+        book.take_in(0, Some(Look::In(Some(2))), &tale);
+        book.take_in(1, Some(Look::Away), &tale);
+        assert_eq!(book.instances[0].out, None);
+        assert!(matches!(book.instances[1].out, Some((_, Cause::Misfortune))));
+        assert_eq!(book.breaches.len(), 0, "what ends by itself was not ordered");
+    }
+}
