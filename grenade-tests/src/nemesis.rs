@@ -18,6 +18,7 @@ mod network;
 mod operator;
 pub mod plan;
 pub mod program;
+mod reach;
 mod releases;
 mod run;
 mod tale;

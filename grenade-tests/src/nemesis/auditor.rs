@@ -1,7 +1,6 @@
 //! Follows every key of the store as it is written, over lines that nothing disturbs, one to each member of etcd: a member
 //! that is killed, stopped or cut off is silent, and what was compacted meanwhile was seen through another one.
 
-use anyhow::{Context, bail};
 use etcd_client::{
     Client, ConnectOptions, EventType, GetOptions, SortOrder, SortTarget, WatchOptions, WatchResponse,
 };
@@ -14,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::tale::Tale;
 use crate::trace::{Broken, Trace, Written};
+use crate::world::wait::wait_for;
 
 /// Between two tries to follow a member.
 const AGAIN: Duration = Duration::from_millis(300);
@@ -92,22 +92,16 @@ impl Auditor {
     /// # Errors
     /// When the store does not answer, or history was missed.
     pub async fn catch_up(&self) -> anyhow::Result<()> {
-        let options = ConnectOptions::new().with_timeout(Duration::from_secs(5));
-        let mut client = Client::connect(&self.endpoints, Some(options)).await?;
-        let newest = GetOptions::new()
-            .with_prefix()
-            .with_sort(SortTarget::Mod, SortOrder::Descend)
-            .with_limit(1)
-            .with_keys_only();
-        let found = client.get(Prefix::default().all(), Some(newest)).await.context("could not ask etcd")?;
-        let newest = found.kvs().first().map_or(0, etcd_client::KeyValue::mod_revision);
-        let end = Instant::now() + CATCHES_UP;
-        while self.revision() < newest {
-            if Instant::now() > end {
-                bail!("the auditor saw revision {} of {newest} and no further", self.revision());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        // After a fault of etcd it may have no leader for a moment.
+        let newest = wait_for("etcd to answer", CATCHES_UP, || async {
+            newest(&self.endpoints).await.map_err(|error| error.to_string())
+        });
+        let newest = newest.await?;
+        wait_for("the auditor to see all that etcd holds", CATCHES_UP, || async {
+            let seen = self.revision();
+            if seen >= newest { Ok(()) } else { Err(format!("revision {seen} of {newest}")) }
+        })
+        .await?;
         Ok(())
     }
 
@@ -127,6 +121,19 @@ impl Drop for Auditor {
     fn drop(&mut self) {
         self.follows.iter().for_each(JoinHandle::abort);
     }
+}
+
+/// The revision that wrote the newest key.
+async fn newest(endpoints: &[String]) -> Result<i64, etcd_client::Error> {
+    let options = ConnectOptions::new().with_timeout(Duration::from_secs(5));
+    let mut client = Client::connect(endpoints, Some(options)).await?;
+    let newest = GetOptions::new()
+        .with_prefix()
+        .with_sort(SortTarget::Mod, SortOrder::Descend)
+        .with_limit(1)
+        .with_keys_only();
+    let found = client.get(Prefix::default().all(), Some(newest)).await?;
+    Ok(found.kvs().first().map_or(0, etcd_client::KeyValue::mod_revision))
 }
 
 async fn follow(endpoint: String, seen: Arc<Mutex<Seen>>, tale: Tale) {

@@ -8,6 +8,7 @@ use super::ground::{Ground, LEADER_TTL};
 use super::ledger::Excuse;
 use super::mishap::{self, Undo};
 use super::plan::{Mishap, What};
+use super::reach;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -108,7 +109,7 @@ impl Faults {
     }
 
     fn has_room(&self, what: &What) -> bool {
-        let touches = mishap::touches(what);
+        let touches = reach::touches(what);
         self.active.len() < MOST
             && !self.active.iter().any(|active| active.touches.iter().any(|one| touches.contains(one)))
     }
@@ -150,11 +151,12 @@ impl Faults {
         let lasts = if undo == Undo::Nothing { AT_ONCE } else { Duration::from_millis(mishap.lasts) };
         ground.tale.tell(format!("fault: {:?} for {lasts:?}", mishap.what));
         *self.fired.entry(mishap.what.kind()).or_default() += 1;
-        let excuse = mishap::explains_failures(&mishap.what).then(|| {
-            self.excuses.push(Excuse { what: format!("{:?}", mishap.what), from, to: None });
+        let excuse = reach::explains_failures(&mishap.what).then(|| {
+            let node = reach::happens_to(&mishap.what);
+            self.excuses.push(Excuse { what: format!("{:?}", mishap.what), node, from, to: None });
             self.excuses.len() - 1
         });
-        let touches = mishap::touches(&mishap.what);
+        let touches = reach::touches(&mishap.what);
         if mishap.what == What::LeaderKilled {
             self.recovering = Some(Recovery { killed: began, alone: self.is_undisturbed() });
         } else if let Some(recovering) = &mut self.recovering {

@@ -35,9 +35,10 @@ pub async fn after(run: &mut Run, id: &str, requests: (&Path, u64), before: &[St
     run.broken.extend(run.watchman.breaches().into_iter().take(FIRST));
     run.broken.append(&mut run.faults.broken);
     let requests = ledger::read(requests.0, requests.1, &run.faults.excuses)?;
-    run.requests.0 += requests.sent;
-    run.requests.1 += requests.explained.values().sum::<usize>();
-    run.requests.2 += requests.not_sent;
+    run.requests.sent += requests.sent;
+    run.requests.strict += requests.strict;
+    run.requests.explained += requests.explained.values().sum::<usize>();
+    run.requests.not_sent += requests.not_sent;
     let failed = requests.unexplained.iter().take(FIRST);
     run.broken
         .extend(failed.map(|line| format!("{id}: a request failed without a fault at its time: {line}")));

@@ -11,6 +11,8 @@ use crate::load::ledger::HEADER;
 pub struct Excuse {
     /// The fault.
     pub what: String,
+    /// The node that it happens to: it explains no failure that another node answered.
+    pub node: Option<String>,
     /// Its begin.
     pub from: u64,
     /// Its end, and the time that the service needs to be itself again; none while it lasts.
@@ -22,6 +24,8 @@ pub struct Excuse {
 pub struct Requests {
     /// How many there were.
     pub sent: usize,
+    /// How many there were at times when no fault would have explained a failure.
+    pub strict: usize,
     /// How many failed, by the fault that explains them.
     pub explained: BTreeMap<String, usize>,
     /// How many this program did not send in time: the machine was busy.
@@ -43,12 +47,13 @@ pub fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Reque
     let mut requests = Requests::default();
     for line in lines {
         let fields: Vec<&str> = line.splitn(11, ',').collect();
-        let [seq, scheduled, _, done, kind, _, outcome, .., reason] = fields[..] else {
+        let [seq, scheduled, _, done, kind, _, outcome, node, .., reason] = fields[..] else {
             anyhow::bail!("a line of {} fields in {}: {line}", fields.len(), path.display());
         };
         let ms = |text: &str| -> anyhow::Result<u64> { Ok(text.parse::<f64>()?.round() as u64 + began) };
         let (scheduled, done) = (ms(scheduled)?, ms(done)?);
         requests.sent += 1;
+        requests.strict += usize::from(!excuses.iter().any(|excuse| excuse.covers(scheduled, done)));
         if outcome == "ok" {
             if kind == "create" {
                 requests.created.insert(seq.parse()?);
@@ -57,7 +62,8 @@ pub fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Reque
         }
         // What is wrong in an answer was lost or was never true: no fault explains that.
         let is_wrong = reason.contains("wrong content");
-        let excuse = excuses.iter().find(|excuse| !is_wrong && excuse.covers(scheduled, done));
+        let mut excuses = excuses.iter().filter(|excuse| excuse.covers(scheduled, done));
+        let excuse = excuses.find(|excuse| !is_wrong && excuse.is_about(node));
         match excuse {
             _ if reason.contains("not sent within") => requests.not_sent += 1,
             Some(excuse) => *requests.explained.entry(excuse.what.clone()).or_default() += 1,
@@ -68,6 +74,11 @@ pub fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Reque
 }
 
 impl Excuse {
+    /// Whether it may have happened to the node that answered; where none did, it may.
+    fn is_about(&self, answered: &str) -> bool {
+        answered.is_empty() || self.node.as_ref().is_none_or(|node| node == answered)
+    }
+
     fn covers(&self, from: u64, to: u64) -> bool {
         from <= self.to.unwrap_or(u64::MAX) && to >= self.from
     }
@@ -84,7 +95,7 @@ mod tests {
     }
 
     fn excuse(from: u64, to: u64) -> Excuse {
-        Excuse { what: "ServiceKilled".to_owned(), from, to: Some(to) }
+        Excuse { what: "ServiceKilled".to_owned(), node: Some("node-1".to_owned()), from, to: Some(to) }
     }
 
     #[test]
@@ -95,6 +106,14 @@ mod tests {
         assert_eq!(judged(line, &[excuse(1700, 1800)]).unexplained.len(), 1);
         let explained = judged(line, &[excuse(1550, 1560)]);
         assert_eq!((explained.unexplained.len(), explained.explained.values().sum()), (0, 1));
+    }
+
+    #[test]
+    fn failure_that_another_node_answered_is_unexplained() {
+        let line = |node: &str| format!("7,500.0,500.1,600.0,read,500,failed,{node},1,0,status 500: no");
+        for (node, unexplained) in [("node-1", 0), ("", 0), ("node-2", 1)] {
+            assert_eq!(judged(&line(node), &[excuse(0, 9000)]).unexplained.len(), unexplained, "{node:?}");
+        }
     }
 
     #[test]

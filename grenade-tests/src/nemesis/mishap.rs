@@ -59,147 +59,135 @@ pub enum Undo {
     Clock(String),
 }
 
-/// What a mishap touches; two that touch the same are not there at the same time.
-pub fn touches(what: &What) -> Vec<String> {
-    let of = |kind: &str, n: &usize| vec![format!("{kind} {n}")];
-    let one = |kind: &str| vec![kind.to_owned()];
-    match what {
-        What::MemberKilled(n) | What::MemberStalled(n) | What::MemberDiskSlow(n) => of("member", n),
-        What::Compaction => one("history"),
-        What::LeaderKilled | What::LeaderStalled | What::FollowerKilled | What::FollowerStalled => {
-            one("coordinators")
-        }
-        What::AgentKilled(n) | What::AgentStalled(n) | What::DiskSlow(n) => of("agent", n),
-        What::ServiceKilled(n) | What::ServiceStalled(n) => of("service", n),
-        What::BalancerKilled | What::BalancerStalled => one("balancer"),
-        What::BackendKilled(_)
-        | What::DatabaseKilled
-        | What::DatabaseStalled
-        | What::ReplicaPromoted
-        | What::Cut(Cut::Replication | Cut::CoordinatorDatabase(_) | Cut::NodeDatabase(_)) => one("database"),
-        What::Cut(_) => one("network"),
-        What::DiskFull(n) => of("disk", n),
-        What::CoordinatorClock(n, _) => of("coordinator's clock", n),
-        What::NodeClock(n, _) => of("node's clock", n),
-        What::DatabaseClock(_) => one("database's clock"),
-    }
-}
-
-/// Whether requests may fail because of it: those that are in flight where something is killed or cut off. Nothing that
-/// happens to etcd, coordinators, agents, disks or clocks explains a failed request.
-pub fn explains_failures(what: &What) -> bool {
-    match what {
-        What::ServiceKilled(_)
-        | What::ServiceStalled(_)
-        | What::BalancerKilled
-        | What::BalancerStalled
-        | What::BackendKilled(_)
-        | What::DatabaseKilled
-        | What::DatabaseStalled
-        | What::ReplicaPromoted => true,
-        What::Cut(cut) => matches!(cut, Cut::NodeDatabase(_) | Cut::NodeBalancer(_) | Cut::Replication),
-        _ => false,
-    }
-}
-
 /// Lets a mishap happen; says what ends it. None = there was nothing that it could happen to.
 ///
 /// # Errors
 /// When the system or a server refuses.
 pub async fn begin(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow::Result<Option<Undo>> {
-    Ok(Some(match *what {
-        What::MemberKilled(n) => {
-            ground.down.insert(member(n));
-            ground.etcd.members[n].0.crash()?;
-            Undo::StartMember(n)
+    match *what {
+        What::MemberKilled(_) | What::MemberStalled(_) | What::MemberDiskSlow(_) => of_etcd(ground, what),
+        What::LeaderKilled | What::FollowerKilled | What::LeaderStalled | What::FollowerStalled => {
+            of_coordinator(ground, auditor, what)
         }
-        What::MemberStalled(n) => {
-            ground.etcd.members[n].0.freeze()?;
-            Undo::ThawMember(n)
+        What::AgentKilled(_) | What::AgentStalled(_) | What::ServiceKilled(_) | What::ServiceStalled(_) => {
+            of_node(ground, what)
         }
-        What::MemberDiskSlow(n) => {
-            let pid = ground.etcd.members[n].0.pid();
-            ground.slow_disk(&member(n), pid, SLOW_MS)?;
-            Undo::FastDisk(member(n))
+        What::BalancerKilled | What::BalancerStalled => of_balancer(ground, what),
+        What::BackendKilled(_) | What::DatabaseKilled | What::DatabaseStalled | What::ReplicaPromoted => {
+            of_database(ground, what).await
         }
+        What::DiskFull(_) | What::DiskSlow(_) => of_disk(ground, what),
+        What::CoordinatorClock(..) | What::NodeClock(..) | What::DatabaseClock(_) => of_clock(ground, what),
         What::Compaction => {
             compact(ground, auditor).await;
-            Undo::Nothing
-        }
-        What::LeaderKilled | What::FollowerKilled | What::LeaderStalled | What::FollowerStalled => {
-            return coordinator(ground, auditor, what);
-        }
-        What::AgentKilled(n) => {
-            ground.down.insert(node(n));
-            ground.agents[n].process.crash()?;
-            Undo::StartAgent(n)
-        }
-        What::AgentStalled(n) => {
-            ground.agents[n].process.freeze()?;
-            Undo::ThawAgent(n)
-        }
-        What::ServiceKilled(n) => return Ok(ground.signal_service(n, Signal::KILL).then_some(Undo::Nothing)),
-        What::ServiceStalled(n) => {
-            return Ok(ground.signal_service(n, Signal::STOP).then_some(Undo::ThawService(n)));
-        }
-        What::BalancerKilled => {
-            ground.balancer.process.crash()?;
-            Undo::StartBalancer
-        }
-        What::BalancerStalled => {
-            ground.balancer.process.freeze()?;
-            Undo::ThawBalancer
-        }
-        What::BackendKilled(n) => {
-            ground.databases.crash_backend(n).await?;
-            Undo::Nothing
-        }
-        What::DatabaseKilled => {
-            ground.databases.crash()?;
-            Undo::StartDatabase
-        }
-        What::DatabaseStalled => {
-            ground.databases.signal(Signal::STOP)?;
-            Undo::ThawDatabase
-        }
-        What::ReplicaPromoted => {
-            ground.databases.fail_over(&mut ground.network).await?;
-            Undo::Replicate
+            Ok(Some(Undo::Nothing))
         }
         What::Cut(cut) => {
             let pairs = pairs(ground, cut);
             for (one, other) in &pairs {
                 ground.network.cut(one, other)?;
             }
-            Undo::Mend(pairs)
+            Ok(Some(Undo::Mend(pairs)))
         }
+    }
+}
+
+fn of_etcd(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+    Ok(match *what {
+        What::MemberKilled(n) => {
+            ground.down.insert(member(n));
+            ground.etcd.members[n].0.crash()?;
+            Some(Undo::StartMember(n))
+        }
+        What::MemberStalled(n) => {
+            ground.etcd.members[n].0.freeze()?;
+            Some(Undo::ThawMember(n))
+        }
+        What::MemberDiskSlow(n) => {
+            let pid = ground.etcd.members[n].0.pid();
+            ground.slow_disk(&member(n), pid, SLOW_MS)?;
+            Some(Undo::FastDisk(member(n)))
+        }
+        _ => None,
+    })
+}
+
+fn of_node(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+    Ok(match *what {
+        What::AgentKilled(n) => {
+            ground.down.insert(node(n));
+            ground.agents[n].process.crash()?;
+            Some(Undo::StartAgent(n))
+        }
+        What::AgentStalled(n) => {
+            ground.agents[n].process.freeze()?;
+            Some(Undo::ThawAgent(n))
+        }
+        What::ServiceKilled(n) => ground.signal_service(n, Signal::KILL).then_some(Undo::Nothing),
+        What::ServiceStalled(n) => ground.signal_service(n, Signal::STOP).then_some(Undo::ThawService(n)),
+        _ => None,
+    })
+}
+
+fn of_balancer(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+    if *what == What::BalancerStalled {
+        ground.balancer.process.freeze()?;
+        return Ok(Some(Undo::ThawBalancer));
+    }
+    ground.balancer.process.crash()?;
+    Ok(Some(Undo::StartBalancer))
+}
+
+async fn of_database(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+    Ok(match *what {
+        What::BackendKilled(n) => {
+            ground.databases.crash_backend(n).await?;
+            Some(Undo::Nothing)
+        }
+        What::DatabaseKilled => {
+            ground.databases.crash()?;
+            Some(Undo::StartDatabase)
+        }
+        What::DatabaseStalled => {
+            ground.databases.signal(Signal::STOP)?;
+            Some(Undo::ThawDatabase)
+        }
+        What::ReplicaPromoted => {
+            ground.databases.fail_over(&mut ground.network).await?;
+            Some(Undo::Replicate)
+        }
+        _ => None,
+    })
+}
+
+fn of_disk(ground: &mut Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+    Ok(match *what {
         What::DiskFull(n) => {
             fill(&ground.state(n).join(FILLER));
-            Undo::Space(n)
+            Some(Undo::Space(n))
         }
         What::DiskSlow(n) => {
             let pid = ground.agents[n].process.pid();
             ground.slow_disk(&node(n), pid, SLOW_MS)?;
-            Undo::FastDisk(node(n))
+            Some(Undo::FastDisk(node(n)))
         }
-        What::CoordinatorClock(n, seconds) => {
-            let name = ground.coordinators[n].plan.name.clone();
-            ground.clock.step(&name, seconds)?;
-            Undo::Clock(name)
-        }
-        What::NodeClock(n, seconds) => {
-            ground.clock.step(&node(n), seconds)?;
-            Undo::Clock(node(n))
-        }
-        What::DatabaseClock(seconds) => {
-            ground.clock.step("database", seconds)?;
-            Undo::Clock("database".to_owned())
-        }
-    }))
+        _ => None,
+    })
+}
+
+fn of_clock(ground: &Ground, what: &What) -> anyhow::Result<Option<Undo>> {
+    let (name, seconds) = match *what {
+        What::CoordinatorClock(n, seconds) => (ground.coordinators[n].plan.name.clone(), seconds),
+        What::NodeClock(n, seconds) => (node(n), seconds),
+        What::DatabaseClock(seconds) => ("database".to_owned(), seconds),
+        _ => return Ok(None),
+    };
+    ground.clock.step(&name, seconds)?;
+    Ok(Some(Undo::Clock(name)))
 }
 
 /// One of the two coordinators: the one that leads, or the other.
-fn coordinator(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow::Result<Option<Undo>> {
+fn of_coordinator(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow::Result<Option<Undo>> {
     let Some(leader) = auditor.leader() else { return Ok(None) };
     let is_leader = |one: &Coordinator| leader.ends_with(&one.plan.grpc.to_string());
     let leads = matches!(what, What::LeaderKilled | What::LeaderStalled);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::arguments::Arguments;
 use super::isolate;
 use super::plan::Plan;
-use super::run::Run;
+use super::run::{Run, Sums};
 use crate::world::interrupt::Interrupt;
 
 /// Runs what was asked for.
@@ -101,8 +101,9 @@ fn summary(run: &Run, plan: &Plan) {
     let planned: BTreeSet<String> = planned.map(|mishap| mishap.what.kind()).collect();
     let never: Vec<&String> = planned.iter().filter(|kind| !run.faults.fired.contains_key(*kind)).collect();
     println!("planned and never came: {never:?}");
-    let (sent, explained, not_sent) = run.requests;
-    println!("requests: {sent} sent; {explained} failed, explained by faults; {not_sent} not sent in time");
+    let Sums { sent, strict, explained, not_sent } = &run.requests;
+    println!("requests: {sent} sent, {strict} of these while no fault explains a failure");
+    println!("requests: {explained} failed, explained by faults; {not_sent} not sent in time (machine busy)");
     println!("recovery after kill -9 of the leader, undisturbed, in ms: {:?}", run.faults.recoveries);
     println!("revisions of the store: {}; breaches: {}", run.auditor.revisions(), run.broken.len());
 }

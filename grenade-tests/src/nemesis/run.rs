@@ -58,8 +58,21 @@ pub struct Run {
     pub ended: Vec<String>,
     /// What was broken.
     pub broken: Vec<String>,
-    /// Requests: sent, failed and explained by a fault, not sent in time.
-    pub requests: (usize, usize, usize),
+    /// Requests.
+    pub requests: Sums,
+}
+
+/// What became of all requests.
+#[derive(Debug, Default)]
+pub struct Sums {
+    /// How many there were.
+    pub sent: usize,
+    /// How many of these had to succeed whatever happened.
+    pub strict: usize,
+    /// How many failed and are explained by a fault.
+    pub explained: usize,
+    /// How many were not sent in time.
+    pub not_sent: usize,
 }
 
 /// One upgrade that goes on.
@@ -97,7 +110,7 @@ impl Run {
             images: BTreeSet::new(),
             ended: Vec::new(),
             broken: Vec::new(),
-            requests: (0, 0, 0),
+            requests: Sums::default(),
         })
     }
 
