@@ -4,6 +4,7 @@
 //! `seen` puts the records of one revision together, `rules` judges each step from one revision to the next, `tally`
 //! counts what was done how often.
 
+mod needless;
 mod rules;
 mod seen;
 mod tally;
