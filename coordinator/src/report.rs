@@ -21,7 +21,7 @@ use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::task::MAX_RESULTS_OF_NODE;
 use tidegate_proto::record::waiting::Waiting;
-use tidegate_proto::{Key, Revision, UpgradeId, Value};
+use tidegate_proto::{Key, Revision, UpgradeId, Value, mutant};
 use tidegate_store::{Change, Entry, Scope, Seen, Snapshot, Store};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -265,6 +265,7 @@ impl Picture {
         match key {
             Key::Waiting(id) => drop(self.waiting.remove(id)),
             Key::Leader => self.leader = None,
+            Key::Report(..) if mutant::is("lapsed-report-is-kept") => {}
             key => self.fleet.delete(key),
         }
     }

@@ -52,6 +52,22 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps }
 }
 
+/// The same with no other kinds of mishaps than these; none = all.
+///
+/// # Errors
+/// Where none is drawn that has one of these kinds.
+pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
+    const TRIES: usize = 10_000;
+    let mut drawn = scenario(seed);
+    let mut dice = Dice::of(seed, "kinds");
+    for mishap in drawn.mishaps.iter_mut().filter(|_| !kinds.is_empty()) {
+        let mut some = (0..TRIES).map(|_| what(&mut dice));
+        let found = some.find(|what| kinds.contains(&what.kind()));
+        mishap.what = found.ok_or_else(|| anyhow::anyhow!("no mishap is drawn of the kinds {kinds:?}"))?;
+    }
+    Ok(drawn)
+}
+
 fn schema(dice: &mut Dice) -> SchemaPlan {
     let generations = (0..[1, 1, 2, 3][usize::try_from(dice.below(4)).unwrap_or(0)]).map(|_| Generation {
         change: if dice.percent(70) { Change::Rename } else { Change::Add },
@@ -160,7 +176,7 @@ fn what(dice: &mut Dice) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
     let hiccups = [Hiccup::Health, Hiccup::Ready, Hiccup::Hangs, Hiccup::Lies];
     let hiccup = *dice.pick(&hiccups).unwrap_or(&Hiccup::Ready);
-    match dice.below(33) {
+    match dice.below(34) {
         0 => What::BadNetwork,
         1 => What::AgentCut(node),
         2 => What::CoordinatorCut(node),
@@ -189,6 +205,7 @@ fn what(dice: &mut Dice) -> What {
         28 => What::NodeLeaves(node),
         29 | 30 => What::NodeJoins(node),
         31 => What::Labels(node),
+        32 => What::DatabaseSlow,
         25 => {
             if dice.percent(50) {
                 What::RollBack

@@ -1,6 +1,7 @@
 //! How each mishap begins and how it ends.
 
 use super::chain::{Chain, within};
+use super::database::set_slow;
 use super::gate::Passage;
 use super::ground::disable_file;
 use super::line::Weather;
@@ -38,6 +39,8 @@ pub enum Undo {
     Show(At),
     /// The database is back.
     Database(usize),
+    /// Databases are as fast as before.
+    Fast,
     /// The database that an older copy took the place of is back.
     Newest(usize),
     /// The second agent ends.
@@ -187,6 +190,10 @@ pub async fn begin(
             }
             vec![Undo::Database(schema)]
         }
+        What::DatabaseSlow => {
+            set_slow(true);
+            vec![Undo::Fast]
+        }
         What::DatabaseOlder => {
             let Some(schema) = world.scenario.services[service].schema else { return Vec::new() };
             let done = world.databases[schema].put_copy_back();
@@ -274,6 +281,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
                 world.ground.tell(format!("the database could not be put back: {error}"));
             }
         }
+        Undo::Fast => set_slow(false),
         Undo::Newest(n) => {
             if let Err(error) = world.databases[*n].put_newest_back() {
                 world.ground.tell(format!("the newest database could not be put back: {error}"));

@@ -34,7 +34,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     if unreadable(draft) {
         return;
     }
-    if let Some(pause) = &draft.upgrade.paused {
+    if let Some(pause) = draft.upgrade.paused.as_ref().filter(|_| !mutant::is("pause-is-not-heeded")) {
         let (who, why) = (pause.who.clone(), pause.why.clone());
         let way_back = way_back(draft.fleet, draft.upgrade, &why).is_ok();
         draft.wait(Reason::Paused { who, why, way_back });
