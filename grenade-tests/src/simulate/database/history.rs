@@ -18,10 +18,14 @@ impl History {
         self.term = term;
         let mut wrong = None;
         for (seq, row) in rows.into_iter().filter_map(|(seq, row)| Some((seq, row?))) {
-            let of = row.split(' ').next().and_then(|of| of.parse::<i64>().ok());
+            let (of, state) = row.split_once(' ').unwrap_or_default();
             // What is opened again, or laid aside, bears the term that wrote it before.
-            let is_written = !before.rows.contains_key(&seq) || row.contains("done") || row.ends_with('}');
-            if before.rows.get(&seq) != Some(&row) && is_written && of.is_some_and(|of| of < before.term) {
+            let is_written =
+                !before.rows.contains_key(&seq) || state.starts_with("done") || state.ends_with('}');
+            if before.rows.get(&seq) != Some(&row)
+                && is_written
+                && of.parse().is_ok_and(|of: i64| of < before.term)
+            {
                 wrong.get_or_insert_with(|| {
                     format!("row {seq} of the history is {row:?}, and term {} was obeyed before", before.term)
                 });
@@ -46,6 +50,7 @@ mod tests {
         assert_eq!(history.follow(7, rows(&[("1", "7 running")])), None);
         assert_eq!(history.follow(9, rows(&[("1", "7 done")])), None, "term 9 may have come after it");
         assert_eq!(history.follow(9, rows(&[("1", "7 running"), ("2", "9 running")])), None, "opened again");
+        assert_eq!(history.follow(9, rows(&[("1", "7 undone"), ("2", "9 running")])), None, "laid aside");
         let written = history.follow(9, rows(&[("1", "7 done"), ("2", "9 done")]));
         assert!(written.is_some_and(|text| text.contains("row 1")), "term 7 wrote after term 9");
         assert!(history.follow(9, rows(&[("3", "7 running")])).is_some(), "and began another row");
