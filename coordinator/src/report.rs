@@ -165,7 +165,9 @@ impl Mirror {
             Seen::Lost { why, .. } => self.in_trouble(Trouble::Away(why)),
             Seen::Restored { seen, found } => {
                 tracing::error!(%seen, %found, "the store fell back behind what was seen of it: nothing is decided");
-                self.change(|picture| picture.fleet.fell_back(seen, found));
+                if !mutant::is("fall-of-the-store-is-forgotten") {
+                    self.change(|picture| picture.fleet.fell_back(seen, found));
+                }
                 self.sight.send_modify(|sight| sight.falls += 1);
             }
             Seen::Regained => self.sight.send_modify(|sight| {

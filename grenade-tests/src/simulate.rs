@@ -12,6 +12,7 @@ mod chain;
 mod child;
 mod completed;
 mod coordinator;
+mod coverage;
 mod database;
 pub mod dice;
 pub mod draw;

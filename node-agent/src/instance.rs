@@ -267,9 +267,13 @@ impl Instance {
             return Ok(());
         }
         self.save_first().await?;
+        let (Some(store), Some(leased)) = (self.link.store(), self.link.lease()) else { return Ok(()) };
+        // Since that look the lease may have become another one: under that nothing was admitted yet.
+        let seen =
+            &Seen { readmit: self.must_readmit(&self.seen_inputs, Some(leased.epoch)), ..seen.clone() };
         let failures = self.stager.failures();
         let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
-        self.publisher.begin(&self.link, &self.identity, report, seen.now, pause);
+        self.publisher.begin(store, leased, &self.identity, report, seen.now, pause);
         Ok(())
     }
 

@@ -110,9 +110,7 @@ impl Workers {
     pub fn rest_but(&self, plan: &Plan) {
         let wanted: BTreeSet<&UpgradeId> = plan.actions.iter().filter_map(Action::schema_of).collect();
         for (upgrade, running) in held(&self.running).iter() {
-            let goes_on = mutant::is("job-goes-on-through-a-pause");
-            if !goes_on && !wanted.contains(upgrade) && !running.has_ended() && !running.cancel.is_cancelled()
-            {
+            if !wanted.contains(upgrade) && !running.has_ended() && !running.cancel.is_cancelled() {
                 tracing::info!(%upgrade, "the schema job is no longer asked for, and ends");
                 running.cancel.cancel();
             }

@@ -65,6 +65,11 @@ impl Current {
     }
 }
 
+/// The place of an upgrade in the scenario, by its id.
+pub fn place_of(id: &str) -> Option<usize> {
+    id.strip_prefix('u')?.trim_end_matches("-again").parse().ok()
+}
+
 impl Chain {
     /// Those of the service at a place.
     pub fn of(world: &World, service: usize) -> Self {
@@ -76,6 +81,12 @@ impl Chain {
     /// Whether nothing is left to do.
     pub fn is_over(&self) -> bool {
         self.left.is_empty() && self.current.is_none()
+    }
+
+    /// The upgrade that people start now: its place and its id.
+    pub fn starts_now(&self, now: u64) -> Option<(usize, String)> {
+        let place = *self.left.first()?;
+        (self.current.is_none() && now >= self.looked_at + LOOK).then(|| (place, format!("u{place}")))
     }
 
     /// What people do now.

@@ -1,6 +1,7 @@
 //! Many schedules, one after the other on each core, and what they came to.
 
 use super::child::{self, Became, Play};
+use super::coverage::{Counted, gaps};
 use super::database;
 use super::draw;
 use super::judge::Breach;
@@ -178,7 +179,8 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.story {
         tally.print(began.elapsed(), jobs.min(cores));
     }
-    Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
+    let is_good = tally.failed.is_empty() && tally.gaps().is_empty();
+    Ok(ExitCode::from(u8::from(!is_good)))
 }
 
 /// Makes what fails as small as it still fails in the same way.
@@ -244,6 +246,8 @@ struct Tally {
     reached: BTreeMap<String, u64>,
     ended: BTreeMap<String, u64>,
     fired: BTreeMap<(String, String), u64>,
+    /// Schedules that reached contract or rolled-back.
+    far: u64,
     simulated_ms: u64,
     revisions: u64,
 }
@@ -274,9 +278,15 @@ impl Tally {
             let how = how.split(':').next().unwrap_or(how);
             *self.ended.entry(how.to_owned()).or_default() += 1;
         }
+        let is_far = |phase: &String| phase == "contract" || phase == "rolled-back";
+        self.far += u64::from(outcome.reached.iter().any(is_far));
         outcome.fired.into_iter().for_each(|fired| *self.fired.entry(fired).or_default() += 1);
         self.simulated_ms += outcome.simulated_ms;
         self.revisions += outcome.revisions as u64;
+    }
+
+    fn gaps(&self) -> Vec<String> {
+        gaps(Counted { done: self.done, fired: &self.fired, reached: &self.reached, far: self.far })
     }
 
     fn print(&self, took: Duration, cores: usize) {
@@ -305,6 +315,7 @@ impl Tally {
             }
             println!();
         }
+        self.gaps().iter().for_each(|gap| println!("too little happened: {gap}"));
         match self.failed.is_empty() {
             true => println!("no rule was broken"),
             false => {

@@ -1,6 +1,6 @@
 //! How each mishap begins and how it ends.
 
-use super::chain::{Chain, within};
+use super::chain::{place_of, within};
 use super::database::set_slow;
 use super::gate::Passage;
 use super::ground::disable_file;
@@ -10,7 +10,7 @@ use super::scenario::What;
 use super::slot::{At, Hiccup};
 use super::world::World;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::{Key, Prefix};
+use tidegate_proto::{Key, Prefix, Value};
 
 /// What is to be done when a mishap is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,17 +51,16 @@ pub enum Undo {
     Uncordon(usize),
 }
 
-/// Lets a mishap happen; says what ends it.
+/// Lets a mishap happen to a service, in the upgrade of this id; says what ends it.
 pub async fn begin(
     world: &mut World,
-    chains: &[Chain],
+    id: Option<String>,
     service: usize,
     what: &What,
     lasts: u64,
 ) -> Vec<Undo> {
     let nodes = world.scenario.services[service].nodes.clone();
     let node = |n: usize| nodes[n % nodes.len()];
-    let id = chains[service].current.as_ref().map(|current| current.id.clone());
     let until = world.ground.now() + lasts;
     world.ground.tell(format!("mishap: {what:?} for {lasts} ms"));
     match what {
@@ -141,7 +140,7 @@ pub async fn begin(
             vec![Undo::Boot(n)]
         }
         What::NodeJoins(n) => {
-            joins(world, &chains[service], *n);
+            joins(world, id.as_deref(), *n);
             Vec::new()
         }
         What::Labels(n) => {
@@ -265,7 +264,12 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             }
             world.start_agent(*n);
         }
-        Undo::Garbage(key) => remove(world, key).await,
+        Undo::Garbage(key) => {
+            // A store that was put in its place has a good one: nobody removes that.
+            if !is_readable(world, key).await {
+                remove(world, key).await;
+            }
+        }
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {
             let mut state = world.ground.state();
@@ -306,12 +310,14 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
 }
 
 /// A node that was not there comes, with the services that are meant for it.
-fn joins(world: &mut World, chain: &Chain, n: usize) {
+fn joins(world: &mut World, id: Option<&str>, n: usize) {
     let late: std::collections::BTreeSet<usize> =
         world.scenario.services.iter().flat_map(|service| service.late.iter().copied()).collect();
     let coming: Vec<usize> = late.into_iter().filter(|node| world.agents[*node].is_none()).collect();
     let Some(node) = coming.get(n % coming.len().max(1)).copied() else { return };
-    let upgrading = chain.current.as_ref().map(|current| world.scenario.upgrades[current.plan].clone());
+    // Before it is started, nobody has an image of what it goes to.
+    let id = id.filter(|id| world.ground.state().facts.phases.contains_key(*id));
+    let upgrading = id.and_then(place_of).and_then(|place| world.scenario.upgrades.get(place)).cloned();
     // Every other one was made from an image that is new already.
     let version = upgrading.as_ref().map_or(1, |plan| plan.from + u32::try_from(n % 2).unwrap_or(0));
     for service in 0..world.scenario.services.len() {
@@ -363,6 +369,12 @@ async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
     let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
     client.put(Prefix::default().key(&key), "{\"schema\": 1, \"version\": -7", None).await.ok()?;
     Some(key)
+}
+
+async fn is_readable(world: &World, key: &Key) -> bool {
+    let Ok(mut client) = world.place.store().client().await else { return false };
+    let found = client.get(Prefix::default().key(key), None).await;
+    found.is_ok_and(|found| found.kvs().first().is_some_and(|kv| Value::decode(key, kv.value()).is_ok()))
 }
 
 /// Its agent is itself again, and what it wrote is gone.

@@ -123,7 +123,10 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
         return None;
     }
     let admitted = journal.admitted.as_ref().is_some_and(|a| a.version == version);
-    let refused = journal.refusal.as_ref().is_some_and(|r| r.version == version && is_of_window(r, journal));
+    let refused = journal
+        .refusal
+        .as_ref()
+        .is_some_and(|r| r.version == version && r.window >= journal.window_revision());
     if admitted && !seen.readmit && journal.refusal.is_none() || refused {
         return None;
     }
@@ -132,11 +135,6 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
     let same = journal.unexposed || journal.admitted.as_ref().is_none_or(|a| a.version == version);
     let release = journal.release.clone().filter(|_| same);
     Some(Act::AdmitRunning(version, release.or_else(|| service.release_of(version))))
-}
-
-/// Whether the window that refused is the one that stands.
-fn is_of_window(refusal: &Refusal, journal: &Journal) -> bool {
-    refusal.window >= journal.window_revision() || mutant::is("refused-is-never-asked-again")
 }
 
 /// What is to be started when nothing runs.
@@ -211,7 +209,7 @@ impl Place<'_> {
             // From here on it would come into rotation, and nothing comes there that was not admitted.
             return Act::Enter(Phase::refused(reason));
         }
-        let moved = |refusal: &Refusal| !is_of_window(refusal, self.journal);
+        let moved = |refusal: &Refusal| refusal.window < self.journal.window_revision();
         let again = self.journal.refusal.as_ref().is_none_or(moved);
         let anew = match self.seen.alive {
             Alive::No | Alive::Silent if again => self.start_anew(),
