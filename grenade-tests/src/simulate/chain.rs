@@ -2,6 +2,7 @@
 //! what `explain` advises, and try once more with a mended release.
 
 use super::by_hand;
+use super::completed::every_row_is_filled;
 use super::lost::{self, Refused};
 use super::operator::{Command, Person, understood};
 use super::scenario::{ReleasePlan, UpgradePlan};
@@ -229,6 +230,9 @@ impl Chain {
     async fn end(&mut self, world: &mut World, current: Current, over: &str) {
         self.current = None;
         world.ground.tell(format!("{} is over: {over}", current.id));
+        if over == "completed" {
+            every_row_is_filled(world, &current).await;
+        }
         if let Some(schema) = world.scenario.services[world.scenario.upgrades[current.plan].service].schema {
             world.databases[schema].older = false;
         }

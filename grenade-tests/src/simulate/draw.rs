@@ -57,6 +57,23 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps }
 }
 
+/// The same with no other kinds of mishaps than these; none = all.
+///
+/// # Errors
+/// Where none is drawn that has one of these kinds.
+pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
+    let mut drawn = scenario(seed);
+    let mut dice = Dice::of(seed, "kinds");
+    for mishap in drawn.mishaps.iter_mut().filter(|_| !kinds.is_empty()) {
+        let node = usize::try_from(dice.below(40)).unwrap_or(0);
+        let mut some = self::kinds(node);
+        some.retain(|what| kinds.contains(&what.kind()));
+        let picked = dice.pick(&some).cloned();
+        mishap.what = picked.ok_or_else(|| anyhow::anyhow!("no mishap is drawn of the kinds {kinds:?}"))?;
+    }
+    Ok(drawn)
+}
+
 fn schema(dice: &mut Dice) -> SchemaPlan {
     let most = *dice.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 3]).unwrap_or(&1);
     let generations = (0..most).map(|_| Generation {
@@ -209,6 +226,7 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::HooksFail(node),
         What::PersonHides(node),
         What::DatabaseAway,
+        What::DatabaseSlow,
         What::DatabaseOlder,
         What::StoreRestored,
         What::StoreBlank,
@@ -227,7 +245,7 @@ pub fn kinds(node: usize) -> Vec<What> {
 fn what(dice: &mut Dice, service: &ServicePlan) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
     let can_happen = |what: &&What| match what {
-        What::DatabaseAway | What::DatabaseOlder => service.schema.is_some(),
+        What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder => service.schema.is_some(),
         What::HooksHang(_) | What::HooksFail(_) => service.hooks,
         _ => true,
     };

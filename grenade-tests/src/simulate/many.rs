@@ -2,10 +2,12 @@
 
 use super::child::{self, Became, Play};
 use super::coverage::{Counted, gaps};
+use super::database;
 use super::draw;
 use super::judge::Breach;
 use super::run::{Outcome, run};
 use super::scenario::Scenario;
+use super::seeded;
 use super::shrink::{Kind, shrink};
 use clap::Parser;
 use std::collections::BTreeMap;
@@ -25,16 +27,16 @@ use std::time::{Duration, Instant};
 pub struct Arguments {
     /// How many schedules to run; seeds are counted up from --seed
     #[arg(long, default_value_t = 100)]
-    schedules: u64,
+    pub(super) schedules: u64,
     /// First seed
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Processes at a time; default: as many as there are cores
     #[arg(long)]
-    jobs: Option<usize>,
+    pub(super) jobs: Option<usize>,
     /// No further schedule begins after so many seconds
     #[arg(long, value_name = "SECONDS")]
-    within: Option<u64>,
+    pub(super) within: Option<u64>,
     /// Tell what happens in the schedule of --seed, line by line
     #[arg(long)]
     story: bool,
@@ -45,6 +47,13 @@ pub struct Arguments {
     /// scenario to this file, and tell its story
     #[arg(long, value_name = "FILE")]
     shrink: Option<PathBuf>,
+    /// Switch this guard of the product off (a build with --features mutants), and stop at the first schedule that breaks
+    /// a rule and breaks none with every guard in place; exit 1 where there is none
+    #[arg(long, value_name = "GUARD", conflicts_with_all = ["story", "replay", "shrink", "scenario"])]
+    pub(super) without: Option<String>,
+    /// Draw no other kinds of mishaps than these
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(super) only_mishaps: Vec<String>,
     /// Print the scenario of --seed as JSON, for --replay, and run nothing
     #[arg(long)]
     scenario: bool,
@@ -77,7 +86,10 @@ pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }),
         Some(file) => smallest(&arguments, file),
-        None => all(&arguments),
+        None => match &arguments.without {
+            Some(guard) => seeded::search(&arguments, guard),
+            None => all(&arguments),
+        },
     };
     done.unwrap_or_else(|error| {
         eprintln!("tidegate-simulate: {error:#}");
@@ -87,14 +99,9 @@ pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
 
 fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
     match &arguments.replay {
-        None => Ok(draw::scenario(arguments.seed)),
+        None => draw::scenario_with(arguments.seed, &arguments.only_mishaps),
         Some(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
     }
-}
-
-/// How long a statement takes: some 20 ms, so that each phase of a schema lasts for long enough to be disturbed.
-fn statement() -> Duration {
-    Duration::from_millis(rand::random_range(1..=40))
 }
 
 /// One schedule, here: the current directory is its own.
@@ -113,7 +120,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
         // Where that is not allowed it is slower, and the same.
         let _ = rustix::thread::sched_setaffinity(None, &only);
     }
-    tidegate_migrations::held::hold_the_runtime(statement);
+    tidegate_migrations::held::hold_the_runtime(database::statement);
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
         (fix.chance)(scenario.seed);
@@ -152,7 +159,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                     let seed = arguments.seed + n;
                     let play = match &arguments.replay {
                         Some(path) => Play::File(path),
-                        None => Play::Seed(seed),
+                        None => Play::Seed(seed, &arguments.only_mishaps),
                     };
                     let core = (jobs == cores).then_some(job);
                     let became = child::run(play, arguments.story, core);
@@ -227,7 +234,7 @@ fn size(scenario: &Scenario) -> String {
     )
 }
 
-fn told(breach: &Breach) -> String {
+pub(super) fn told(breach: &Breach) -> String {
     format!("{}.{:03} rule {}: {}", breach.at / 1000, breach.at % 1000, breach.rule, breach.what)
 }
 

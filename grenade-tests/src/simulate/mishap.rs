@@ -1,6 +1,7 @@
 //! How each mishap begins and how it ends.
 
 use super::chain::{place_of, within};
+use super::database::set_slow;
 use super::gate::Passage;
 use super::ground::disable_file;
 use super::line::Weather;
@@ -9,7 +10,7 @@ use super::scenario::What;
 use super::slot::{At, Hiccup};
 use super::world::World;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::{Key, Prefix};
+use tidegate_proto::{Key, Prefix, Value};
 
 /// What is to be done when a mishap is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub enum Undo {
     Show(At),
     /// The database is back.
     Database(usize),
+    /// Databases are as fast as before.
+    Fast,
     /// The database that an older copy took the place of is back.
     Newest(usize),
     /// The second agent ends.
@@ -186,6 +189,10 @@ pub async fn begin(
             }
             vec![Undo::Database(schema)]
         }
+        What::DatabaseSlow => {
+            set_slow(true);
+            vec![Undo::Fast]
+        }
         What::DatabaseOlder => {
             let Some(schema) = world.scenario.services[service].schema else { return Vec::new() };
             let done = world.databases[schema].put_copy_back();
@@ -257,7 +264,12 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             }
             world.start_agent(*n);
         }
-        Undo::Garbage(key) => remove(world, key).await,
+        Undo::Garbage(key) => {
+            // A store that was put in its place has a good one: nobody removes that.
+            if !is_readable(world, key).await {
+                remove(world, key).await;
+            }
+        }
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {
             let mut state = world.ground.state();
@@ -273,6 +285,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
                 world.ground.tell(format!("the database could not be put back: {error}"));
             }
         }
+        Undo::Fast => set_slow(false),
         Undo::Newest(n) => {
             if let Err(error) = world.databases[*n].put_newest_back() {
                 world.ground.tell(format!("the newest database could not be put back: {error}"));
@@ -357,6 +370,12 @@ async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
     let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
     client.put(Prefix::default().key(&key), "{\"schema\": 1, \"version\": -7", None).await.ok()?;
     Some(key)
+}
+
+async fn is_readable(world: &World, key: &Key) -> bool {
+    let Ok(mut client) = world.place.store().client().await else { return false };
+    let found = client.get(Prefix::default().key(key), None).await;
+    found.is_ok_and(|found| found.kvs().first().is_some_and(|kv| Value::decode(key, kv.value()).is_ok()))
 }
 
 /// Its agent is itself again, and what it wrote is gone.

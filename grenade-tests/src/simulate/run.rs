@@ -186,6 +186,9 @@ impl Run {
                 continue;
             }
             let now = self.world.ground.now();
+            if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
+                self.world.ground.state().facts.breach(now, 0, text);
+            }
             let versions: BTreeSet<u32> = {
                 let state = self.world.ground.state();
                 let of = state.slots.iter().filter(|((of, _), slot)| *of == service && slot.serves);

@@ -114,6 +114,7 @@ impl Place<'_> {
         };
         let settled = match drain.evidence {
             Evidence::Haproxy => Duration::ZERO,
+            Evidence::Settle if mutant::is("settle-time-is-not-waited-for") => Duration::ZERO,
             Evidence::Settle => Duration::from(drain.settle).max(self.service.fall_time()),
         };
         if unavailable < settled {

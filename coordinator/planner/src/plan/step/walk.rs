@@ -243,6 +243,9 @@ fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, insta
     let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
     match course {
         Course::Drained if instance.maintained => found.recall.push(Order::serve(instance)),
+        Course::Drained if mutant::is("drained-is-stopped-without-recheck") => {
+            found.replace.push(Order::replace(instance, walk.target.clone()))
+        }
         _ if instance.runs_healthily() => found.withdrawable.push((instance, course)),
         // One that was never admitted has never served: to stop it costs nothing.
         Course::Drained if budget.bears_unhealthy() || instance.inventory.is_none() => {
