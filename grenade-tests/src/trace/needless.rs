@@ -14,7 +14,7 @@ impl Trace {
     pub fn needless_drains(&self) -> Vec<Broken> {
         let (mut needless, mut before) = (Vec::new(), Seen::default());
         for revision in &self.revisions {
-            for Written { key, put } in &revision.writes {
+            for Written { key, put, .. } in &revision.writes {
                 let (Key::Directive(service, node), Some(Value::Directive(directive))) =
                     (key, put.as_ref().map(|put| &put.value))
                 else {
