@@ -7,7 +7,7 @@ use crate::fleet::{Exposure, Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Causes, Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::{NodeId, Release, mutant};
 
 /// Who is moved where.
@@ -263,6 +263,16 @@ fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
     adrift.chain(held).filter(|instance| (walk.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 
+/// Whether it serves, healthy, at the target version, and only its rotation is not confirmed: a balancer that cannot be
+/// asked is no reason to move it again.
+fn has_arrived(instance: &Instance, walk: &Walk<'_>) -> bool {
+    let unconfirmed =
+        |report: &Report| report.health == Health::Healthy && report.rotation == Rotation::Returning;
+    instance.report.as_ref().is_some_and(|report| unconfirmed(report))
+        && instance.claims_to_serve()
+        && instance.known() == Known::At(walk.target.version)
+}
+
 /// Takes from the unhealthy ones and then from the candidates what the budget allows; tells whether it held back all
 /// that could go.
 fn begin<'a>(
@@ -275,7 +285,8 @@ fn begin<'a>(
     const MOST: usize = super::super::draft::BATCH;
     let mut orders = Vec::new();
     let mut held = false;
-    for instance in unhealthy.filter(|i| !i.is_coming() && (walk.may_begin)(i)) {
+    let unhealthy = unhealthy.filter(|i| !i.is_coming() && !has_arrived(i, walk));
+    for instance in unhealthy.filter(|i| (walk.may_begin)(i)) {
         if orders.len() == MOST || held && budget.is_spent_for_unhealthy() {
             break;
         }
