@@ -5,8 +5,10 @@
 //! one thread and a paused clock, which jumps to the next thing that is due; randomness below the standard library comes
 //! from the seed (in the binary).
 
+mod advice;
 mod agent;
 mod auditor;
+mod before;
 mod by_hand;
 mod chain;
 mod child;
@@ -24,9 +26,12 @@ mod mishap;
 mod operator;
 mod run;
 pub mod scenario;
+mod sharing;
 mod shrink;
 mod slot;
+mod spec;
 mod story;
+mod tamper;
 mod world;
 
 pub use judge::Breach;

@@ -32,19 +32,24 @@ pub fn scenario(seed: u64) -> Scenario {
     };
     let mut services: Vec<ServicePlan> = Vec::new();
     for n in 0..count {
-        // A schema belongs to one service here; what shares one is drawn beside it.
-        let schema = (n < schemas.len() && dice.percent(75)).then_some(n);
+        let own = (n < schemas.len() && dice.percent(75)).then_some(n);
+        // The first schema is shared as often as not.
+        let first = services.first().and_then(|first| first.schema);
+        let schema = if n > 0 && dice.percent(45) { first.or(own) } else { own };
         services.push(service(&mut dice, n, (nodes, spare), schema));
     }
     let mut upgrades = Vec::new();
     for (place, service) in services.iter().enumerate() {
-        let hops = match service.schema {
-            Some(schema) => schemas[schema].generations.len(),
-            None => usize::try_from(dice.within(1, 2)).unwrap_or(1),
+        let (before, hops) = match service.schema.map(|schema| &schemas[schema]) {
+            Some(schema) => (schema.contracted, schema.generations.len() - schema.contracted),
+            None => (0, usize::try_from(dice.within(1, 2)).unwrap_or(1)),
         };
-        for hop in 0..hops.min(if place == 0 { 3 } else { 1 }) {
-            let from = u32::try_from(hop + 1).unwrap_or(1);
-            upgrades.push(upgrade(&mut dice, place, from, service));
+        // What shares a schema goes as far as that goes.
+        let shares = services[..place].iter().any(|other| other.schema == service.schema);
+        let changes = service.schema.is_some() && !shares;
+        for hop in 0..hops.min(if place == 0 || service.schema == services[0].schema { 4 } else { 1 }) {
+            let from = u32::try_from(before + hop + 1).unwrap_or(1);
+            upgrades.push(upgrade(&mut dice, place, from, (service, changes)));
         }
     }
     let coordinators = if dice.percent(40) { 2 } else { 1 };
@@ -53,12 +58,17 @@ pub fn scenario(seed: u64) -> Scenario {
 }
 
 fn schema(dice: &mut Dice) -> SchemaPlan {
-    let generations = (0..[1, 1, 2, 3][usize::try_from(dice.below(4)).unwrap_or(0)]).map(|_| Generation {
+    let count = [1, 1, 1, 2, 2, 3, 3, 4][usize::try_from(dice.below(8)).unwrap_or(0)];
+    let generations = (0..count).map(|_| Generation {
         change: if dice.percent(70) { Change::Rename } else { Change::Add },
         old_reads: dice.percent(80),
         after_roll: dice.percent(30),
+        others_first: dice.percent(30),
+        irreversible: dice.percent(15),
     });
-    SchemaPlan { generations: generations.collect(), rows: dice.within(0, 40) }
+    let generations: Vec<Generation> = generations.collect();
+    let contracted = if dice.percent(25) { dice.below(generations.len() as u64) } else { 0 };
+    SchemaPlan { generations, rows: dice.within(0, 40), contracted: usize::try_from(contracted).unwrap_or(0) }
 }
 
 fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Option<usize>) -> ServicePlan {
@@ -85,7 +95,12 @@ fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Op
     }
 }
 
-fn upgrade(dice: &mut Dice, place: usize, from: u32, service: &ServicePlan) -> UpgradePlan {
+fn upgrade(
+    dice: &mut Dice,
+    place: usize,
+    from: u32,
+    (service, changes): (&ServicePlan, bool),
+) -> UpgradePlan {
     let nodes = service.nodes.len() as u64;
     let strategy = match dice.below(4) {
         0 => json!("immediate"),
@@ -105,9 +120,9 @@ fn upgrade(dice: &mut Dice, place: usize, from: u32, service: &ServicePlan) -> U
         5 => ReleasePlan::Lies,
         _ => ReleasePlan::Good,
     };
-    let points: &[&str] = match service.schema {
-        Some(_) => &["stage", "expand", "migrate", "roll", "remove", "contract"],
-        None => &["stage", "roll", "remove"],
+    let points: &[&str] = match changes {
+        true => &["stage", "expand", "migrate", "roll", "remove", "contract"],
+        false => &["stage", "roll", "remove"],
     };
     let approvals: Vec<&str> = points.iter().copied().filter(|_| dice.percent(8)).collect();
     UpgradePlan {
@@ -140,6 +155,13 @@ fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
             0..=2 => "roll",
             _ => *dice.pick(&PHASES).unwrap_or(&"roll"),
         };
+        let what = what(dice);
+        let lasts = match what {
+            // It comes back after all others have moved.
+            What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 120_000),
+            _ if dice.percent(50) => dice.within(200, 4000),
+            _ => dice.within(4000, 30_000),
+        };
         mishaps.push(Mishap {
             upgrade: usize::try_from(dice.below(upgrades as u64)).unwrap_or(0),
             phase: phase.to_owned(),
@@ -149,8 +171,8 @@ fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
                 "roll" | "rolling-back" if dice.percent(60) => dice.below(15_000),
                 _ => dice.below(600),
             },
-            lasts: if dice.percent(50) { dice.within(200, 4000) } else { dice.within(4000, 30_000) },
-            what: what(dice),
+            lasts,
+            what,
         });
     }
     mishaps
@@ -160,7 +182,7 @@ fn what(dice: &mut Dice) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
     let hiccups = [Hiccup::Health, Hiccup::Ready, Hiccup::Hangs, Hiccup::Lies];
     let hiccup = *dice.pick(&hiccups).unwrap_or(&Hiccup::Ready);
-    match dice.below(33) {
+    match dice.below(38) {
         0 => What::BadNetwork,
         1 => What::AgentCut(node),
         2 => What::CoordinatorCut(node),
@@ -189,6 +211,9 @@ fn what(dice: &mut Dice) -> What {
         28 => What::NodeLeaves(node),
         29 | 30 => What::NodeJoins(node),
         31 => What::Labels(node),
+        32 | 33 => What::LateRow,
+        34 | 35 => What::LyingAgent(node),
+        36 => What::HooksLie(node),
         25 => {
             if dice.percent(50) {
                 What::RollBack

@@ -3,7 +3,8 @@
 use super::chain::{Chain, MISFORTUNE};
 use super::judge::Breach;
 use super::mishap::{self, Undo};
-use super::scenario::{Mishap, Scenario, What};
+use super::scenario::{Generation, Mishap, Scenario, What};
+use super::tamper;
 use super::world::World;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -103,6 +104,7 @@ impl Run {
             step += 1;
             if step.is_multiple_of(CHECK) {
                 self.world.ground.tick();
+                tamper::lie(&mut self.world).await;
             }
             self.let_things_happen().await?;
             for n in 0..self.chains.len() {
@@ -171,13 +173,17 @@ impl Run {
             let now = self.world.ground.now();
             let versions: BTreeSet<u32> = {
                 let state = self.world.ground.state();
-                let of = state.slots.iter().filter(|((of, _), slot)| *of == service && slot.serves);
+                let liars = &state.facts.liars;
+                let of = state
+                    .slots
+                    .iter()
+                    .filter(|((of, node), slot)| *of == service && slot.serves && !liars.contains(node));
                 of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
             };
             for version in versions {
                 let after_roll = (self.world.scenario.schemas[schema].generations)
                     .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
-                    .is_some_and(|generation| generation.after_roll);
+                    .is_some_and(Generation::meets_unfilled);
                 let database = &mut self.world.databases[schema];
                 let mut done = database.write(version).await;
                 if done.is_ok() {
