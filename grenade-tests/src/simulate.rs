@@ -5,12 +5,13 @@
 //! one thread and a paused clock, which jumps to the next thing that is due; randomness below the standard library comes
 //! from the seed (in the binary).
 
+mod advice;
 mod agent;
 mod auditor;
+mod before;
 mod by_hand;
 mod chain;
 mod child;
-mod completed;
 mod coordinator;
 mod coverage;
 mod database;
@@ -28,9 +29,12 @@ mod operator;
 mod run;
 pub mod scenario;
 mod seeded;
+mod sharing;
 mod shrink;
 mod slot;
+mod spec;
 mod story;
+mod tamper;
 mod world;
 
 pub use judge::Breach;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use etcd_client::{Client, EventType, KeyValue, WatchOptions};
 use thiserror::Error;
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Key, Prefix, Value};
 
 pub use rules::Broken;
@@ -20,6 +21,9 @@ pub use tally::{Deeds, Tally};
 
 /// How long the store may take to tell its history.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// When an agent that lies in a simulation says that it was admitted.
+pub const LIE: Timestamp = Timestamp(7);
 
 /// A history.
 #[derive(Debug, Clone, Default)]

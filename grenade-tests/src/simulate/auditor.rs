@@ -147,14 +147,20 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
     }
 }
 
-/// Nothing old runs when contract begins, nor can what runs be older than what was said.
+/// Nothing old runs when contract begins, nor can what runs be older than what was said: of the service itself and of each
+/// that shares the schema.
 fn contracts(ground: &Ground, facts: &mut Facts, slots: &BTreeMap<At, Slot>, upgrade: &Upgrade, now: u64) {
-    let Some(service) = ground.names().service(upgrade.spec.service.as_str()) else { return };
-    let to = upgrade.spec.to.get();
-    for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        let Some(run) = slot.alive(now).filter(|run| run.is.version < to) else { continue };
-        let name = ground.names().instance(*at);
-        facts.breach(now, 1, format!("contract began while {name} ran version {}", run.is.version));
+    let shared = upgrade.spec.schema.iter().flat_map(|schema| &schema.shared_with);
+    for (service, needs) in std::iter::once((&upgrade.spec.service, &upgrade.spec.to)).chain(shared) {
+        let Some(service) = ground.names().service(service.as_str()) else { continue };
+        for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
+            if facts.liars.contains(&at.1) {
+                continue;
+            }
+            let Some(run) = slot.alive(now).filter(|run| run.is.version < needs.get()) else { continue };
+            let name = ground.names().instance(*at);
+            facts.breach(now, 1, format!("contract began while {name} ran version {}", run.is.version));
+        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! What a person does with a schema at the command line, for `tidegate schema expand` and `migrate`.
+//! What a person does with a schema at the command line, for `tidegate schema expand`, `migrate` and `adopt`.
 
+use super::scenario::Scenario;
 use super::world::{World, schema_name, variable};
-use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, PhaseProgress, Term};
+use std::path::Path;
+use tidegate_migrations::{Adoption, DatabaseUrl, Engine, MigrationSet, PhaseProgress, Term};
 use tidegate_proto::ServiceVersion;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -15,9 +17,7 @@ pub async fn expand_and_migrate(
     schema: usize,
     (from, to): (ServiceVersion, ServiceVersion),
 ) -> Result<String, String> {
-    let url: DatabaseUrl = format!("sqlite://{}.sqlite", schema_name(schema))
-        .parse()
-        .map_err(|error| format!("{}: {error}", variable(schema)))?;
+    let url = url(schema)?;
     let all = MigrationSet::load(&world.migrations().join(schema_name(schema))).map_err(|e| e.to_string())?;
     let set = all.between(from.get(), to.get());
     let engine = Engine::connect(&url).await.map_err(|e| e.to_string())?;
@@ -27,4 +27,30 @@ pub async fn expand_and_migrate(
     let expanded = engine.expand(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
     let filled = engine.migrate(&set, &term, &teller, &cancel).await.map_err(|e| e.to_string())?;
     Ok(format!("{} steps, {} rows", expanded.steps + filled.steps, filled.rows))
+}
+
+fn url(schema: usize) -> Result<DatabaseUrl, String> {
+    let url = format!("sqlite://{}.sqlite", schema_name(schema));
+    url.parse().map_err(|error| format!("{}: {error}", variable(schema)))
+}
+
+/// States of every schema that the generations which were contracted before Tidegate came are there.
+///
+/// # Errors
+/// What the engine says.
+pub async fn adopt_all(scenario: &Scenario, migrations: &Path) -> anyhow::Result<()> {
+    for (n, schema) in scenario.schemas.iter().enumerate().filter(|(_, schema)| schema.contracted > 0) {
+        let to = u32::try_from(schema.contracted + 1)?;
+        let all = MigrationSet::load(&migrations.join(schema_name(n)))?;
+        let engine = Engine::connect(&url(n).map_err(anyhow::Error::msg)?).await?;
+        let said = Adoption {
+            expand_only: false,
+            keep_old: false,
+            who: "operator".to_owned(),
+            why: "it was there before".to_owned(),
+        };
+        let term = Term { revision: 1, id: "by-hand".to_owned() };
+        engine.adopt(&all.between(1, to), &term, &said, &CancellationToken::new()).await?;
+    }
+    Ok(())
 }

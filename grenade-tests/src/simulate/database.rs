@@ -52,6 +52,8 @@ pub struct Database {
     history: History,
     /// An older copy took its place: programs are refused until that is corrected.
     pub older: bool,
+    /// When another file took its place last, in milliseconds from the beginning.
+    pub replaced_at: Option<u64>,
 }
 
 /// Waits for SQLite's thread, and lets no time go by.
@@ -73,17 +75,23 @@ impl Wrong {
 }
 
 impl Database {
-    /// Makes it in `directory`, in its first form, with its first rows; and the migrations beside it.
+    /// Makes it in `directory`, in its first form, with its first rows; and the migrations beside it, which know the services
+    /// that share it.
     ///
     /// # Errors
     /// What the file system or SQLite says.
-    pub async fn make(plan: &SchemaPlan, directory: &Path, name: &str) -> anyhow::Result<Self> {
+    pub async fn make(
+        plan: &SchemaPlan,
+        directory: &Path,
+        name: &str,
+        shares: &[&str],
+    ) -> anyhow::Result<Self> {
         let path = directory.join(format!("{name}.sqlite"));
         let migrations = directory.join("migrations").join(name);
         std::fs::create_dir_all(&migrations)?;
         for (n, _) in plan.generations.iter().enumerate() {
             let id = format!("{:04}_change", n + 2);
-            std::fs::write(migrations.join(format!("{id}.toml")), migration(plan, n))?;
+            std::fs::write(migrations.join(format!("{id}.toml")), migration(plan, n, shares))?;
         }
         let mut made = Self {
             plan: plan.clone(),
@@ -95,12 +103,16 @@ impl Database {
             next: 0,
             history: History::default(),
             older: false,
+            replaced_at: None,
         };
-        made.run("CREATE TABLE items (id TEXT PRIMARY KEY, a1 TEXT)")
-            .await
-            .map_err(|e| anyhow::anyhow!(e.0))?;
+        let first = u32::try_from(plan.contracted + 1)?;
+        let mut columns = format!("id TEXT PRIMARY KEY, {} TEXT", column(plan, first));
+        for n in added(plan, first) {
+            let _ = write!(columns, ", b{n} TEXT");
+        }
+        made.run(&format!("CREATE TABLE items ({columns})")).await.map_err(|e| anyhow::anyhow!(e.0))?;
         for _ in 0..plan.rows {
-            made.write(1).await.map_err(|e| anyhow::anyhow!(e.0))?;
+            made.write(first).await.map_err(|e| anyhow::anyhow!(e.0))?;
         }
         Ok(made)
     }
@@ -199,17 +211,25 @@ impl Database {
         self.history.follow(term, rows)
     }
 
-    /// How many rows are not as a program of `version` writes them: migrate should have filled them.
+    /// Once every row is filled: a program of `version` finds its own form of every row in every column that it knows, and
+    /// no row that was not written.
     ///
     /// # Errors
-    /// What the database says.
-    pub async fn unfilled(&mut self, version: u32) -> Asked<u64> {
-        let mut missing = format!("{} IS NULL", column(&self.plan, version));
-        for n in added(&self.plan, version) {
-            let _ = write!(missing, " OR b{n} IS NULL");
+    /// What the database says, or what is there that must not be, or the other way round.
+    pub async fn is_filled(&mut self, version: u32) -> Asked<()> {
+        self.read_all(version, false).await?;
+        let rows = self.texts("items", ("id", "id")).await?;
+        if let Some((id, _)) = rows.iter().find(|(id, _)| !self.rows.contains_key(id)) {
+            return Err(Wrong(format!("row {id} was written by no program")));
         }
-        let rows = self.texts(&format!("(SELECT id FROM items WHERE {missing})"), ("id", "id")).await?;
-        Ok(rows.len() as u64)
+        for n in added(&self.plan, version) {
+            let column = format!("b{n}");
+            let found = self.texts("items", ("id", &column)).await?;
+            if let Some((id, value)) = found.iter().find(|(_, value)| value.as_deref() != Some("b")) {
+                return Err(Wrong(format!("version {version} finds {value:?} in {column} of {id}")));
+            }
+        }
+        Ok(())
     }
 
     /// The form of everything in it but the engine's own history.
@@ -268,7 +288,7 @@ impl Database {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn put_copy_back(&mut self) -> std::io::Result<bool> {
+    pub fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
         self.connection = None;
         // Another file under the same name, as a restore makes it: whoever has the former one open goes on with that.
@@ -281,7 +301,7 @@ impl Database {
         std::fs::rename(&fresh, &self.path)?;
         let _ = std::fs::remove_file(self.path.with_extension("sqlite-journal"));
         self.history = History::default();
-        (self.rows, self.older) = (rows, true);
+        (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
         Ok(true)
     }
 
@@ -294,12 +314,12 @@ impl Database {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn put_newest_back(&mut self) -> std::io::Result<()> {
+    pub fn put_newest_back(&mut self, now: u64) -> std::io::Result<()> {
         let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else { return Ok(()) };
         self.connection = None;
         std::fs::rename(self.path.with_extension("newest"), &self.path)?;
         self.history = History::default();
-        (self.rows, self.older) = (rows, false);
+        (self.rows, self.older, self.replaced_at) = (rows, false, Some(now));
         Ok(())
     }
 
@@ -331,12 +351,16 @@ fn form(plan: &SchemaPlan, version: u32, value: &str) -> String {
     format!("{value}{}", "+".repeat(renames(plan, version).count()))
 }
 
-/// The migration of a generation.
-fn migration(plan: &SchemaPlan, n: usize) -> String {
+/// The migration of a generation; `shares` are the services that share the schema.
+fn migration(plan: &SchemaPlan, n: usize, shares: &[&str]) -> String {
     let (generation, version) = (&plan.generations[n], n + 2);
     let from = u32::try_from(n + 1).unwrap_or(1);
     let requires = match generation.after_roll {
         true => format!("{{ floor = {version} }}"),
+        false if generation.others_first && !shares.is_empty() => {
+            let each: Vec<String> = shares.iter().map(|name| format!("{name} = {version}")).collect();
+            format!("{{ {} }}", each.join(", "))
+        }
         false => "\"expanded\"".to_owned(),
     };
     let head = format!(
@@ -344,6 +368,7 @@ fn migration(plan: &SchemaPlan, n: usize) -> String {
         generation.old_reads
     );
     let (old, new) = (column(plan, from), format!("a{version}"));
+    let stays = if generation.irreversible { ", irreversible = true" } else { "" };
     head + &match generation.change {
         Change::Rename => format!(
             "[expand]\nsteps = [\n  {{ add_column = {{ table = \"items\", column = \"{new}\", type = \"text\" }} }},\n  \
@@ -356,7 +381,7 @@ fn migration(plan: &SchemaPlan, n: usize) -> String {
              \"{new}\" }} }},\n  {{ drop_column = {{ table = \"items\", column = \"{new}\" }} }},\n]\n"
         ),
         Change::Add => format!(
-            "[expand]\nsteps = [{{ add_column = {{ table = \"items\", column = \"b{version}\", type = \"text\" }} }}]\n\
+            "[expand]\nsteps = [{{ add_column = {{ table = \"items\", column = \"b{version}\", type = \"text\" }}{stays} }}]\n\
              [migrate]\nrequires = {requires}\nsteps = [{{ backfill = {{ table = \"items\", key = \"id\", where = \
              \"b{version} IS NULL\", batch_ms = 5, set = {{ b{version} = \"'b'\" }} }} }}]\nverify = \"SELECT count(*) FROM \
              items WHERE b{version} IS NULL\"\n[undo]\nsteps = [{{ drop_column = {{ table = \"items\", column = \

@@ -32,19 +32,24 @@ pub fn scenario(seed: u64) -> Scenario {
     };
     let mut services: Vec<ServicePlan> = Vec::new();
     for n in 0..count {
-        // A schema belongs to one service here; what shares one is drawn beside it.
-        let schema = (n < schemas.len() && dice.percent(75)).then_some(n);
+        let own = (n < schemas.len() && dice.percent(75)).then_some(n);
+        // The first schema is shared as often as not.
+        let first = services.first().and_then(|first| first.schema);
+        let schema = if n > 0 && dice.percent(45) { first.or(own) } else { own };
         services.push(service(&mut dice, n, (nodes, spare), schema));
     }
     let mut upgrades = Vec::new();
     for (place, service) in services.iter().enumerate() {
-        let hops = match service.schema {
-            Some(schema) => schemas[schema].generations.len(),
-            None => 1 + usize::from(dice.percent(20)),
+        let (before, hops) = match service.schema.map(|schema| &schemas[schema]) {
+            Some(schema) => (schema.contracted, schema.generations.len() - schema.contracted),
+            None => (0, 1 + usize::from(dice.percent(20))),
         };
-        for hop in 0..hops.min(if place == 0 { 3 } else { 1 }) {
-            let from = u32::try_from(hop + 1).unwrap_or(1);
-            upgrades.push(upgrade(&mut dice, place, from, service));
+        // What shares a schema goes as far as that goes.
+        let shares = services[..place].iter().any(|other| other.schema == service.schema);
+        let changes = service.schema.is_some() && !shares;
+        for hop in 0..hops.min(if place == 0 || service.schema == services[0].schema { 4 } else { 1 }) {
+            let from = u32::try_from(before + hop + 1).unwrap_or(1);
+            upgrades.push(upgrade(&mut dice, place, from, (service, changes)));
         }
     }
     let coordinators = if dice.percent(40) { 2 } else { 1 };
@@ -75,13 +80,17 @@ pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
 }
 
 fn schema(dice: &mut Dice) -> SchemaPlan {
-    let most = *dice.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 3]).unwrap_or(&1);
-    let generations = (0..most).map(|_| Generation {
+    let count = *dice.pick(&[1, 1, 1, 1, 1, 2, 2, 3, 4]).unwrap_or(&1);
+    let generations = (0..count).map(|_| Generation {
         change: if dice.percent(70) { Change::Rename } else { Change::Add },
         old_reads: dice.percent(80),
         after_roll: dice.percent(30),
+        others_first: dice.percent(30),
+        irreversible: dice.percent(15),
     });
-    SchemaPlan { generations: generations.collect(), rows: dice.within(0, 40) }
+    let generations: Vec<Generation> = generations.collect();
+    let contracted = if dice.percent(25) { dice.below(generations.len() as u64) } else { 0 };
+    SchemaPlan { generations, rows: dice.within(0, 40), contracted: usize::try_from(contracted).unwrap_or(0) }
 }
 
 fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Option<usize>) -> ServicePlan {
@@ -108,7 +117,12 @@ fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Op
     }
 }
 
-fn upgrade(dice: &mut Dice, place: usize, from: u32, service: &ServicePlan) -> UpgradePlan {
+fn upgrade(
+    dice: &mut Dice,
+    place: usize,
+    from: u32,
+    (service, changes): (&ServicePlan, bool),
+) -> UpgradePlan {
     let nodes = service.nodes.len() as u64;
     let strategy = match dice.below(4) {
         0 => json!("immediate"),
@@ -128,9 +142,9 @@ fn upgrade(dice: &mut Dice, place: usize, from: u32, service: &ServicePlan) -> U
         5 => ReleasePlan::Lies,
         _ => ReleasePlan::Good,
     };
-    let points: &[&str] = match service.schema {
-        Some(_) => &["stage", "expand", "migrate", "roll", "remove", "contract"],
-        None => &["stage", "roll", "remove"],
+    let points: &[&str] = match changes {
+        true => &["stage", "expand", "migrate", "roll", "remove", "contract"],
+        false => &["stage", "roll", "remove"],
     };
     let approvals: Vec<&str> = points.iter().copied().filter(|_| dice.percent(8)).collect();
     UpgradePlan {
@@ -177,6 +191,12 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
             let (phase, after) = ("roll".to_owned(), dice.below(6_000));
             mishaps.push(Mishap { upgrade, phase, after, lasts: 200, what: What::RollBack });
         }
+        let lasts = match what {
+            // It comes back after all others have moved.
+            What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 120_000),
+            _ if dice.percent(50) => dice.within(200, 4000),
+            _ => dice.within(4000, 30_000),
+        };
         mishaps.push(Mishap {
             upgrade,
             phase: phase.to_owned(),
@@ -188,7 +208,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
                 _ if dice.percent(50) => 0,
                 _ => dice.below(400),
             },
-            lasts: if dice.percent(50) { dice.within(200, 4000) } else { dice.within(4000, 30_000) },
+            lasts,
             what,
         });
     }
@@ -224,6 +244,10 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::Crash(node),
         What::HooksHang(node),
         What::HooksFail(node),
+        What::HooksLie(node),
+        What::LateRow,
+        What::LateRow,
+        What::LyingAgent(node),
         What::PersonHides(node),
         What::DatabaseAway,
         What::DatabaseSlow,
@@ -245,8 +269,10 @@ pub fn kinds(node: usize) -> Vec<What> {
 fn what(dice: &mut Dice, service: &ServicePlan) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
     let can_happen = |what: &&What| match what {
-        What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder => service.schema.is_some(),
-        What::HooksHang(_) | What::HooksFail(_) => service.hooks,
+        What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder | What::LateRow => {
+            service.schema.is_some()
+        }
+        What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
         _ => true,
     };
     let all = kinds(node);

@@ -3,7 +3,7 @@
 use super::dice::Dice;
 use super::gate::Gate;
 use super::ground::Ground;
-use super::slot::{At, Running};
+use super::slot::{At, Running, Slot};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -287,10 +287,10 @@ impl SetOfHooks {
         let (ground, at, set) = (self.node.ground.clone(), self.at, self.set);
         let tag = argv.get(1).cloned().unwrap_or_default();
         let now = ground.now();
-        let (hangs, fails) = {
+        let (hangs, fails, lies) = {
             let state = ground.state();
-            let slot = state.slots.get(&at);
-            (slot.is_some_and(|s| now < s.hangs_until), slot.is_some_and(|s| now < s.fails_until))
+            let until = |of: fn(&Slot) -> u64| state.slots.get(&at).is_some_and(|slot| now < of(slot));
+            (until(|s| s.hangs_until), until(|s| s.fails_until), until(|s| s.lies_until))
         };
         let id = ground.begin_hook(at, set, hook);
         let takes = self.node.throw(|dice| dice.within(20, 1200));
@@ -304,7 +304,7 @@ impl SetOfHooks {
             if !ground.end_hook(at, set, id) {
                 return;
             }
-            if !fails {
+            if !fails && !lies {
                 match hook.as_str() {
                     "start" => drop(ground.start(at, &tag)),
                     "stop" => ground.stop(at),

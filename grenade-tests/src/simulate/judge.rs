@@ -29,6 +29,8 @@ pub struct ServiceFacts {
     pub min_in_service: u64,
     /// How long a drain may last.
     pub drain_deadline: u64,
+    /// Whether an upgrade of it is under way.
+    pub upgrading: bool,
     /// Floors and ceilings that were committed, each with its time.
     pub windows: Vec<(u64, u32, u32)>,
     /// The lowest version that can serve with what was contracted, by the windows.
@@ -48,6 +50,8 @@ pub struct Facts {
     pub reached: BTreeSet<PhaseName>,
     /// Whether an upgrade is paused.
     pub paused: BTreeMap<String, bool>,
+    /// Nodes whose agents lied: what runs there is known to nobody, and what they cost is theirs.
+    pub liars: BTreeSet<usize>,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }
@@ -71,7 +75,12 @@ impl Facts {
             return;
         }
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);
-        let of_it = || slots.iter().filter(|((service, _), _)| *service == at.0);
+        if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
+            // Nobody could know that what said another version served requests.
+            return;
+        }
+        let of_it =
+            || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.liars.contains(node));
         let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order)))).count() as u64;
         let known = |since: u64| since + OLD < ordered_at;
         let by_itself = of_it()

@@ -8,6 +8,7 @@ use super::line::Weather;
 use super::operator::{Command, Person};
 use super::scenario::What;
 use super::slot::{At, Hiccup};
+use super::tamper;
 use super::world::World;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::{Key, Prefix, Value};
@@ -31,6 +32,8 @@ pub enum Undo {
     Boot(usize),
     /// What nobody can read is removed.
     Garbage(Key),
+    /// The machine of an agent that lies is built anew.
+    Liar(usize),
     /// An agent goes on.
     ThawAgent(usize),
     /// There is space again.
@@ -194,8 +197,8 @@ pub async fn begin(
             vec![Undo::Fast]
         }
         What::DatabaseOlder => {
-            let Some(schema) = world.scenario.services[service].schema else { return Vec::new() };
-            let done = world.databases[schema].put_copy_back();
+            let Some(schema) = world.scenario.owned_schema(service) else { return Vec::new() };
+            let done = world.databases[schema].put_copy_back(world.ground.now());
             world.ground.tell(format!("an older copy of the database: {:?}", done.map_err(|e| e.kind())));
             // Half of the time the right one is found.
             if lasts.is_multiple_of(2) { vec![Undo::Newest(schema)] } else { Vec::new() }
@@ -211,13 +214,28 @@ pub async fn begin(
             Vec::new()
         }
         What::Garbage(n) => {
-            let key = garbage(world, service, node(*n)).await;
+            let key = tamper::garbage(world, service, node(*n)).await;
             world.garbage.extend(key.clone());
             key.map(Undo::Garbage).into_iter().collect()
+        }
+        What::LyingAgent(n) => {
+            let n = node(*n);
+            world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
+            world.ground.state().facts.liars.insert(n);
+            world.liars.insert(n);
+            vec![Undo::Liar(n)]
+        }
+        What::HooksLie(n) => {
+            world.ground.change((service, node(*n)), |slot, _| slot.lies_until = until);
+            Vec::new()
         }
         What::SecondAgent(n) => {
             world.start_impostor(node(*n));
             vec![Undo::Impostor(node(*n))]
+        }
+        What::LateRow => {
+            tamper::late_row(world, id.as_deref()).await;
+            Vec::new()
         }
         What::Pause => {
             let Some(id) = id else { return Vec::new() };
@@ -267,9 +285,10 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         Undo::Garbage(key) => {
             // A store that was put in its place has a good one: nobody removes that.
             if !is_readable(world, key).await {
-                remove(world, key).await;
+                tamper::remove(world, key).await;
             }
         }
+        Undo::Liar(n) => tamper::rebuilt(world, *n).await,
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {
             let mut state = world.ground.state();
@@ -287,7 +306,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         }
         Undo::Fast => set_slow(false),
         Undo::Newest(n) => {
-            if let Err(error) = world.databases[*n].put_newest_back() {
+            if let Err(error) = world.databases[*n].put_newest_back(world.ground.now()) {
                 world.ground.tell(format!("the newest database could not be put back: {error}"));
             }
         }
@@ -346,7 +365,7 @@ async fn another_store(world: &mut World, store: Embedded) {
     world.store_lost = true;
     // What was removed since the copy was made is removed once more.
     for key in &world.garbage {
-        remove(world, key).await;
+        tamper::remove(world, key).await;
     }
     each_line(world, |line| line.reset());
     if let Err(error) = world.audit_anew().await {
@@ -363,26 +382,10 @@ async fn compact(world: &World) {
     world.ground.tell(format!("compacted at {revision}: {}", done.is_ok()));
 }
 
-/// What one agent may write, in a form that nobody can read.
-async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
-    let mut client = world.place.store().client().await.ok()?;
-    let names = world.ground.names();
-    let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
-    client.put(Prefix::default().key(&key), "{\"schema\": 1, \"version\": -7", None).await.ok()?;
-    Some(key)
-}
-
 async fn is_readable(world: &World, key: &Key) -> bool {
     let Ok(mut client) = world.place.store().client().await else { return false };
     let found = client.get(Prefix::default().key(key), None).await;
     found.is_ok_and(|found| found.kvs().first().is_some_and(|kv| Value::decode(key, kv.value()).is_ok()))
-}
-
-/// Its agent is itself again, and what it wrote is gone.
-async fn remove(world: &World, key: &Key) {
-    let Ok(mut client) = world.place.store().client().await else { return };
-    let done = client.delete(Prefix::default().key(key), None).await;
-    world.ground.tell(format!("{key} is removed: {}", done.is_ok()));
 }
 
 /// What makes no sense, or was asked before: it is refused, and nothing breaks.

@@ -157,8 +157,8 @@ impl<'a> Person<'a> {
         answer(done, |done| done.what)
     }
 
-    /// Reconciles a store that was restored: every claim is applied that some node makes.
-    pub async fn reconcile(&self) -> Answer {
+    /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
+    pub async fn reconcile(&self, lies: impl Fn(&str) -> bool) -> Answer {
         let mut living = self.coordinators.iter().flatten();
         let (room, seat) = living
             .find_map(|one| Some((&one.room, one.leads()?)))
@@ -166,16 +166,19 @@ impl<'a> Person<'a> {
         let mut asked = PlanReconciliationRequest { who: WHO.to_owned(), ..Default::default() };
         let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;
-        let unsupported = plan.witnesses.iter().map(|claim| claim.instance.clone());
-        asked.include = unsupported.collect();
+        let claims = plan.witnesses.iter().map(|claim| claim.instance.clone());
+        (asked.disregard, asked.include) = claims.partition(|instance| lies(instance));
+        let unknown = plan.instances.iter().map(|running| running.instance.clone());
+        asked.disregard.extend(unknown.filter(|instance| lies(instance)));
+        asked.disregard.dedup();
         let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;
         let asked = ReconcileStoreRequest {
             hash: plan.hash,
             include: asked.include,
+            disregard: asked.disregard,
             who: WHO.to_owned(),
             why: "the store was restored".to_owned(),
-            ..Default::default()
         };
         answer(operation::reconcile(room, &seat, asked).await, |done| done.what)
     }

@@ -3,7 +3,8 @@
 use super::chain::{Chain, MISFORTUNE};
 use super::judge::Breach;
 use super::mishap::{self, Undo};
-use super::scenario::{Mishap, Scenario, What};
+use super::scenario::{Generation, Mishap, Scenario, What};
+use super::tamper;
 use super::world::World;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -105,6 +106,7 @@ impl Run {
             step += 1;
             if step.is_multiple_of(CHECK) {
                 self.world.ground.tick();
+                tamper::lie(&mut self.world).await;
             }
             self.let_things_happen().await?;
             for n in 0..self.chains.len() {
@@ -127,7 +129,7 @@ impl Run {
 
     /// Preflight is over in an instant: what happens in it happens as the upgrade is started.
     async fn before_the_start(&mut self, service: usize) {
-        let Some((plan, id)) = self.chains[service].starts_now(self.world.ground.now()) else { return };
+        let Some((plan, id)) = self.chains[service].starts_now(&self.world) else { return };
         let is_due = |mishap: &mut Mishap| mishap.upgrade == plan && mishap.phase == PREFLIGHT;
         let due: Vec<Mishap> = self.waiting.extract_if(.., is_due).collect();
         for mishap in due {
@@ -191,13 +193,17 @@ impl Run {
             }
             let versions: BTreeSet<u32> = {
                 let state = self.world.ground.state();
-                let of = state.slots.iter().filter(|((of, _), slot)| *of == service && slot.serves);
+                let liars = &state.facts.liars;
+                let of = state
+                    .slots
+                    .iter()
+                    .filter(|((of, node), slot)| *of == service && slot.serves && !liars.contains(node));
                 of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
             };
             for version in versions {
                 let after_roll = (self.world.scenario.schemas[schema].generations)
                     .get(usize::try_from(version).unwrap_or(0).saturating_sub(2))
-                    .is_some_and(|generation| generation.after_roll);
+                    .is_some_and(Generation::meets_unfilled);
                 let database = &mut self.world.databases[schema];
                 let mut done = database.write(version).await;
                 if done.is_ok() {

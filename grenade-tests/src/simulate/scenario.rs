@@ -56,6 +56,17 @@ pub struct SchemaPlan {
     pub generations: Vec<Generation>,
     /// Rows that are there at the beginning.
     pub rows: u64,
+    /// How many of the generations were contracted before Tidegate came, and are adopted.
+    #[serde(default)]
+    pub contracted: usize,
+}
+
+impl Scenario {
+    /// The version that a service runs at the beginning.
+    pub fn first_version(&self, service: usize) -> u32 {
+        let schema = self.services[service].schema.and_then(|schema| self.schemas.get(schema));
+        1 + schema.map_or(0, |schema| u32::try_from(schema.contracted).unwrap_or(0))
+    }
 }
 
 /// The change of a schema to one version.
@@ -67,6 +78,19 @@ pub struct Generation {
     pub old_reads: bool,
     /// Rows are filled after the roll, under the floor.
     pub after_roll: bool,
+    /// Rows are filled once the services that share the schema are at the new version.
+    #[serde(default)]
+    pub others_first: bool,
+    /// What expand makes stays after a rollback.
+    #[serde(default)]
+    pub irreversible: bool,
+}
+
+impl Generation {
+    /// Whether programs of its version meet rows that are not filled.
+    pub fn meets_unfilled(&self) -> bool {
+        self.after_roll || self.others_first
+    }
 }
 
 /// What a migration changes.
@@ -182,6 +206,10 @@ pub enum What {
     Crash(usize),
     /// Hooks that are begun on a node hang.
     HooksHang(usize),
+    /// Hooks that are begun on a node say that they succeeded, and did nothing.
+    HooksLie(usize),
+    /// One agent lies in everything that it may write, until its machine is built anew.
+    LyingAgent(usize),
     /// Hooks that are begun on a node fail.
     HooksFail(usize),
     /// A person puts a disable-file of their own.
@@ -200,6 +228,8 @@ pub enum What {
     Garbage(usize),
     /// A second agent with the name of the first begins.
     SecondAgent(usize),
+    /// A program of the version that the upgrade leaves, which nobody knows of, writes a row.
+    LateRow,
     /// A person pauses, and resumes at the end.
     Pause,
     /// A person asks for the rollback.

@@ -2,7 +2,7 @@
 //! nothing more can be.
 
 use super::judge::Breach;
-use super::scenario::{ReleasePlan, Scenario, ServicePlan, UpgradePlan};
+use super::scenario::{Generation, ReleasePlan, Scenario, ServicePlan, UpgradePlan};
 
 /// What one failure has in common with the same one in a smaller world: the rule, and what was found without the names
 /// and figures in it.
@@ -162,9 +162,21 @@ fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
         let mut smaller = scenario.clone();
         smaller.schemas[n].rows = 0;
         all.push(smaller);
+        for edit in SIMPLER_GENERATIONS {
+            let mut smaller = scenario.clone();
+            smaller.schemas[n].generations.iter_mut().for_each(edit);
+            all.push(smaller);
+        }
     }
     all
 }
+
+const SIMPLER_GENERATIONS: [fn(&mut Generation); 4] = [
+    |generation| generation.others_first = false,
+    |generation| generation.irreversible = false,
+    |generation| generation.after_roll = false,
+    |generation| generation.old_reads = true,
+];
 
 fn simpler_services(scenario: &Scenario) -> Vec<Scenario> {
     let edits: [fn(&mut ServicePlan); 7] = [
@@ -270,7 +282,8 @@ mod tests {
                     assert!(upgrade.min_in_service < whole, "{seed}");
                     assert!((1..=whole).contains(&upgrade.max_unavailable), "{seed}");
                     let before = smaller.upgrades[..n].iter().filter(|u| u.service == upgrade.service);
-                    assert_eq!(before.count() + 1, upgrade.from as usize, "{seed}");
+                    let first = smaller.first_version(upgrade.service) as usize;
+                    assert_eq!(before.count() + first, upgrade.from as usize, "{seed}");
                 }
                 assert!(smaller.mishaps.iter().all(|m| m.upgrade < smaller.upgrades.len()), "{seed}");
             }

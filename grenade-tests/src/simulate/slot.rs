@@ -102,6 +102,8 @@ pub struct Slot {
     pub hangs_until: u64,
     /// Until when a hook that is begun fails.
     pub fails_until: u64,
+    /// Until when a hook that is begun says that it did what it did not.
+    pub lies_until: u64,
     /// What goes wrong, each until a time.
     pub hiccups: BTreeMap<Hiccup, u64>,
     /// The balancer's view.
@@ -162,6 +164,12 @@ impl Slot {
         // A version that nobody is about to run: one that says what is expected next is believed by everybody.
         let lie = self.has(Hiccup::Lies, now).then_some(run.is.version + 5);
         Some(lie.or(run.is.says).unwrap_or(run.is.version))
+    }
+
+    /// Whether it said another version than it is at some time since then.
+    pub fn lied_since(&self, since: u64, now: u64) -> bool {
+        self.hiccups.get(&Hiccup::Lies).is_some_and(|until| *until > since)
+            || self.alive(now).is_some_and(|run| run.is.says.is_some())
     }
 
     /// Requests that it works on. Those that a balancer sends come and go: that there is none for a moment does not say that

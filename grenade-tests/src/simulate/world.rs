@@ -2,6 +2,7 @@
 
 use super::agent::Agent;
 use super::auditor::Auditor;
+use super::by_hand;
 use super::coordinator::Coordinator;
 use super::database::Database;
 use super::dice::Dice;
@@ -41,6 +42,12 @@ pub struct World {
     pub store_lost: bool,
     /// The history of stores that were replaced was good up to then.
     pub former: Vec<crate::trace::Broken>,
+    /// Nodes whose agents lie now.
+    pub liars: BTreeSet<usize>,
+    /// Services whose people try nothing further.
+    pub given_up: BTreeSet<usize>,
+    /// Upgrades, by their place, whose migration waits for the floor of a service that shares the schema.
+    pub wanted: BTreeSet<usize>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
     /// Chance for whatever is started.
@@ -65,8 +72,9 @@ pub fn schema_name(schema: usize) -> String {
 
 fn releases(scenario: &Scenario) -> BTreeMap<String, Behaviour> {
     let mut releases = BTreeMap::new();
-    for service in &scenario.services {
-        releases.insert(tag(&service.name, 1), behaviour(1, ReleasePlan::Good));
+    for (n, service) in scenario.services.iter().enumerate() {
+        let first = scenario.first_version(n);
+        releases.insert(tag(&service.name, first), behaviour(first, ReleasePlan::Good));
     }
     for upgrade in &scenario.upgrades {
         let version = upgrade.from + 1;
@@ -108,9 +116,12 @@ impl World {
         let ground = Ground::new(Names { services, nodes }, releases(&scenario), Story::new(keeps), facts);
         let mut databases = Vec::new();
         for (n, plan) in scenario.schemas.iter().enumerate() {
-            databases.push(Database::make(plan, directory, &schema_name(n)).await?);
+            let shares = scenario.owner(n).map(|owner| scenario.sharing(owner)).unwrap_or_default();
+            let shares: Vec<&str> = shares.iter().map(|of| scenario.services[*of].name.as_str()).collect();
+            databases.push(Database::make(plan, directory, &schema_name(n), &shares).await?);
         }
         std::fs::create_dir_all(directory.join("migrations"))?;
+        by_hand::adopt_all(&scenario, &directory.join("migrations")).await?;
         let place = Place::of(Embedded::in_memory());
         let auditor = Auditor::begin(&place.store(), ground.clone()).await?;
         let mut world = Self {
@@ -119,6 +130,9 @@ impl World {
             snapshot: None,
             store_lost: false,
             former: Vec::new(),
+            liars: BTreeSet::new(),
+            given_up: BTreeSet::new(),
+            wanted: BTreeSet::new(),
             left: BTreeSet::new(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
             impostors: (0..scenario.zones.len()).map(|_| None).collect(),
@@ -157,11 +171,11 @@ impl World {
         self.snapshot = Some(self.place.store().restored_in_memory());
     }
 
-    /// Version 1 ran long before Tidegate came.
+    /// The first version ran long before Tidegate came.
     fn services_run(&mut self) {
         for (place, service) in self.scenario.services.iter().enumerate() {
             for node in &service.nodes {
-                let first = tag(&service.name, 1);
+                let first = tag(&service.name, self.scenario.first_version(place));
                 self.ground.start((place, *node), &first);
                 self.ground.change((place, *node), |slot, _| {
                     slot.staged.insert(first);

@@ -10,7 +10,7 @@ use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, Key, ServiceVersion, UpgradeId, Value};
 
 use super::seen::{Instance, Seen};
-use super::{Revision, Written};
+use super::{LIE, Revision, Written};
 
 /// Who sets a window when a restored store is reconciled.
 const RECONCILIATION: &str = "reconciliation";
@@ -108,7 +108,7 @@ impl Judge<'_> {
             };
             let window = self.before.windows.get(service).map(|window| &window.body);
             let version = inventory.body.version;
-            let within = window.is_none_or(|window| window.admits(version));
+            let within = window.is_none_or(|window| window.admits(version)) || inventory.body.at == LIE;
             self.holds(2, within, || format!("{key} was admitted at {version}, the window is {window:?}"));
         }
     }
@@ -253,18 +253,27 @@ impl Judge<'_> {
         self.holds(1, Digest::of(text.as_bytes()) == *certificate, || {
             format!("the certificate of {id} is not what contract was entered with")
         });
-        let to = upgrade.spec.to;
-        // Entering contract writes the window again, with what is contracted from now on: the floor is the former one.
-        let floor = self.before.windows.get(&upgrade.spec.service).map_or(0, |window| window.revision);
-        let behind: Vec<String> = self
-            .after
-            .fleet(&upgrade.spec.service)
-            .filter(|(_, instance)| !is_beyond(instance, to, floor))
-            .map(|(node, _)| node.to_string())
-            .collect();
-        self.holds(1, behind.is_empty(), || {
-            format!("{id} entered contract, and {} did not acknowledge the floor at {to}", behind.join(", "))
-        });
+        let shared = upgrade.spec.schema.iter().flat_map(|schema| &schema.shared_with);
+        for (service, needs) in std::iter::once((&upgrade.spec.service, &upgrade.spec.to)).chain(shared) {
+            // Entering contract writes the window again, with what is contracted from now on: the floor is the former one.
+            let window = self.before.windows.get(service);
+            let (floor, at) = window.map_or((None, 0), |window| (Some(window.body.floor), window.revision));
+            self.holds(1, floor.is_some_and(|floor| floor >= *needs), || {
+                format!("{id} entered contract, the floor of {service} is {floor:?}, {needs} is needed")
+            });
+            let behind: Vec<String> = self
+                .after
+                .fleet(service)
+                .filter(|(_, instance)| !is_beyond(instance, *needs, at))
+                .map(|(node, _)| format!("{service}/{node}"))
+                .collect();
+            self.holds(1, behind.is_empty(), || {
+                format!(
+                    "{id} entered contract, and {} did not acknowledge the floor at {needs}",
+                    behind.join(", ")
+                )
+            });
+        }
     }
 
     fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {

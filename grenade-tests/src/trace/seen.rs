@@ -64,6 +64,8 @@ impl Seen {
             (Key::Report(service, node), Value::Report(report)) => {
                 let instance = self.instance(service, node);
                 instance.last_report = Some(report.body.clone());
+                // Who reports again was not gone.
+                instance.decommissioned = false;
                 instance.report = Some(At { revision, body: report.body });
             }
             (Key::Inventory(service, node), Value::Inventory(inventory)) => {

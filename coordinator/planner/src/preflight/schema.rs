@@ -4,7 +4,8 @@
 use super::{Finding, blocker, warning};
 use crate::fleet::{Fleet, Known, ServiceFleet};
 use crate::upgrade::migrate_floors;
-use tidegate_proto::record::upgrade::SchemaBinding;
+use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::upgrade::{PhaseName, SchemaBinding};
 use tidegate_proto::spec::{Spec, SpecSchema};
 use tidegate_proto::{Key, ServiceName, ServiceVersion};
 
@@ -55,6 +56,23 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
         found.push(low(&format!("{what} {lowest}")));
     }
     found
+}
+
+/// What holds a service back while another upgrade takes away the form of a shared schema that its new version uses.
+pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
+    let shares = |schema: &Schema| schema.services.get(&spec.service).is_some_and(|needs| spec.to >= *needs);
+    let held = fleet.schemas().filter(|(_, schema)| shares(schema));
+    let by = held.filter_map(|(id, _)| fleet.upgrade(fleet.schema_lock(id)?.0).zip(fleet.schema_lock(id)));
+    let returns = by.filter(|(upgrade, _)| {
+        upgrade.spec.service != spec.service && upgrade.phase.name() == PhaseName::RollingBack
+    });
+    let found = returns.map(|(_, (holder, _))| {
+        blocker(format!(
+            "upgrade {holder} rolls back the schema that {} shares, and takes away the form that version {} uses: wait until it is over",
+            spec.service, spec.to
+        ))
+    });
+    found.collect()
 }
 
 /// Instances of which the version is not known: a window cannot be committed below them.

@@ -367,6 +367,49 @@ fn a_rollback_opens_the_windows_that_it_had_set_for_others() {
     assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
 }
 
+fn roll_back(world: &mut World) {
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+}
+
+#[test]
+fn undo_spares_the_form_that_a_sharing_service_uses() {
+    for (runs_at, stays) in [(1, false), (2, true)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        runs(&mut world, &scheduler(), 7, runs_at);
+        acknowledge(&mut world, &scheduler());
+        roll_back(&mut world);
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert_eq!(world.database.expanded, stays, "the scheduler is at {runs_at}");
+        let left = world.upgrade().unwrap().schema.clone().unwrap().left;
+        assert_eq!(left.iter().any(|what| what.contains("scheduler")), stays, "{left:?}");
+    }
+}
+
+#[test]
+fn sharing_service_is_not_upgraded_while_the_schema_is_undone() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    let next = Spec { service: scheduler(), schema: None, ..shared(json!({})) };
+    let holds = |world: &World| {
+        let found = preflight::findings(world.store.fleet(), &next, None);
+        found.iter().any(|finding| finding.blocks && finding.what.contains("rolls back the schema"))
+    };
+    assert!(!holds(&world));
+    roll_back(&mut world);
+    assert!(holds(&world));
+    world.run();
+    assert!(!holds(&world), "{:?}", world.phase());
+}
+
 #[test]
 fn a_window_with_a_floor_alone_leaves_the_next_hop_open() {
     let mut world = World::at_version_1(0);

@@ -121,12 +121,22 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     }
 }
 
-/// Expand is undone: contract, mirrored.
+/// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made: the old
+/// version runs beside it as it did before.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return };
     stragglers::walk(draft, &former.release, "the new code is removed");
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
     let back = all_at(draft, former.release.version);
+    if let Some((service, version)) = shared::uses_new_form(draft) {
+        if back && !draft.has_commits() {
+            let left = format!(
+                "everything that expand made: {service} shares the schema and uses it from version {version} on"
+            );
+            leave(draft, &former, vec![left.clone()], &format!("left in place: {left}"));
+        }
+        return;
+    }
     if back && !draft.has_commits() && schema::run(draft, SchemaJob::Undo, undone) {
         let left = draft.facts().map(|facts| facts.left.clone()).unwrap_or_default();
         let mut because = "the database's history shows expand undone".to_owned();

@@ -3,15 +3,16 @@
 
 use super::super::Draft;
 use crate::contracted;
-use crate::fleet::ServiceFleet;
+use crate::fleet::{Instance, ServiceFleet};
 use crate::preflight::lowest;
 use crate::reason::Reason;
 use crate::release::floor::is_only_watched;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
+use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion};
+use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
 
 /// How many windows one commit sets: each compares a few keys.
 const WINDOWS_A_COMMIT: usize = 20;
@@ -100,6 +101,23 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
         push(draft, commit, batch.iter().copied(), "window opened", "the upgrade was rolled back");
     }
     !set.is_empty()
+}
+
+/// A sharing service that is at the version that may meet the contracted form, or is upgraded to it: its programs use what
+/// expand made. Of an instance that is silent its last admission counts: it needs another one to run a higher version.
+pub(super) fn uses_new_form<'a>(draft: &Draft<'a>) -> Option<(&'a ServiceName, ServiceVersion)> {
+    let upgrade = draft.upgrade;
+    let others = upgrade.spec.schema.iter().flat_map(|asked| &asked.shared_with);
+    let found = others.map(|(name, needs)| (name, *needs)).find(|(name, needs)| {
+        let instances = draft.fleet.service(name).into_iter().flat_map(ServiceFleet::instances);
+        let runs = instances.filter_map(Instance::last_seen).any(|version| version >= *needs);
+        let comes = draft
+            .fleet
+            .active_upgrade(name)
+            .is_some_and(|(_, other)| other.spec.to >= *needs && other.phase.name() != PhaseName::Preflight);
+        runs || comes
+    });
+    found.filter(|_| !mutant::is("sharing-services-lose-the-new-form"))
 }
 
 fn push<'a>(

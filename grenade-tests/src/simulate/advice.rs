@@ -1,0 +1,102 @@
+//! How people follow what `explain` advises: as somebody would who knows what is wrong with the world.
+
+use super::by_hand;
+use super::chain::{Current, MISFORTUNE, within};
+use super::operator::{Command, Person};
+use super::scenario::ReleasePlan;
+use super::world::{World, tag};
+
+/// After so many resumptions people go back.
+const RESUMPTIONS: u32 = 2;
+
+/// Follows an advice, where a person who knows the world would; whether something was done.
+pub async fn advised(world: &mut World, current: &mut Current, kind: &str, command: &Command) -> bool {
+    let plan = &world.scenario.upgrades[current.plan];
+    let bad = !current.mended && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
+    let command = match command {
+        Command::Reconcile => {
+            reconciled(world, "fleet reconcile").await;
+            return true;
+        }
+        Command::Schema(from, to) => {
+            let Some(schema) = world.scenario.owned_schema(plan.service) else { return false };
+            let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
+            world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
+            return done.is_ok();
+        }
+        Command::Look | Command::Window(..) | Command::Other(_) => return false,
+        // Only what is known to be switched off is given up.
+        Command::Decommission(instance) => {
+            let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));
+            if !node.is_some_and(|node| world.left.contains(&node)) && !is_of_liar(world, instance) {
+                return false;
+            }
+            command.clone()
+        }
+        // A person put it there, and takes it away at the end of what they do.
+        Command::Uncordon(_) => return false,
+        Command::Resume(id) if bad || current.resumptions >= RESUMPTIONS => Command::RollBack(id.clone()),
+        Command::Resume(_) => {
+            current.resumptions += 1;
+            command.clone()
+        }
+        Command::Approve(..) | Command::Retry(..) | Command::RollBack(_) => command.clone(),
+    };
+    // What waits by itself for something that passes is left alone while things go wrong.
+    if matches!(command, Command::RollBack(_)) && kind == "stalled" && !bad {
+        let now = world.ground.now();
+        if now < current.since + MISFORTUNE {
+            return false;
+        }
+    }
+    let done = within(Person::new(&world.coordinators).act(&command)).await;
+    // Contract has begun: there is no way back, and what is advised is to go on.
+    let done = match (&command, done) {
+        (Command::RollBack(id), Err(why)) => {
+            world.ground.tell(format!("rollback of {id}: {why}"));
+            if why.contains("no way back") {
+                // What is wrong with it is corrected where it runs.
+                let plan = &world.scenario.upgrades[current.plan];
+                world.ground.mend(&tag(&world.scenario.services[plan.service].name, plan.from + 1));
+            }
+            let again = Command::Resume(id.clone());
+            within(Person::new(&world.coordinators).act(&again)).await
+        }
+        (_, done) => done,
+    };
+    world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
+    done.is_ok()
+}
+
+pub fn is_of_another_database(what: &str) -> bool {
+    what.contains("restore the database") || what.contains("it was restored, or the URL")
+}
+
+/// A database that is an older copy: people go back where that is possible, and else find the right one.
+pub async fn restored(world: &mut World, current: &Current) {
+    let command = Command::RollBack(current.id.clone());
+    let done = within(Person::new(&world.coordinators).act(&command)).await;
+    world.ground.tell(format!("the database is older: {command:?}: {done:?}"));
+    let schema = world.scenario.owned_schema(world.scenario.upgrades[current.plan].service);
+    let Some(schema) = schema else { return };
+    if done.is_ok() {
+        world.databases[schema].stays_older();
+    } else if let Err(error) = world.databases[schema].put_newest_back(world.ground.now()) {
+        world.ground.tell(format!("the right one is not found: {error}"));
+    }
+}
+
+/// Whether an instance is on a node whose agent lies, as people find out.
+fn is_of_liar(world: &World, instance: &str) -> bool {
+    let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));
+    node.is_some_and(|node| world.liars.contains(&node))
+}
+
+/// Reconciles a store where that is what an answer asks for.
+pub async fn reconciled(world: &World, answer: &str) {
+    if answer.contains("fleet reconcile") {
+        let done =
+            within(Person::new(&world.coordinators).reconcile(|instance| is_of_liar(world, instance))).await;
+        world.ground.tell(format!("reconcile: {done:?}"));
+    }
+}

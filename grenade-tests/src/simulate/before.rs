@@ -1,0 +1,76 @@
+//! What must be as it was before once an upgrade has been rolled back.
+
+use super::chain::Current;
+use super::slot::{At, Slot};
+use super::world::World;
+
+/// Whether the database may be looked at for what the rollback left: another file took its place since the end, or a
+/// service that shares the schema uses the new form, which stays then.
+fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
+    let plan = &world.scenario.upgrades[current.plan];
+    let state = world.ground.state();
+    let ended = state.facts.phases.get(&current.id).map_or(0, |(_, at)| *at);
+    let others = world.scenario.sharing(plan.service);
+    let used = |at: &At, slot: &Slot| {
+        others.contains(&at.0) && slot.running.as_ref().is_some_and(|run| run.is.version > plan.from)
+    };
+    let database = &world.databases[schema];
+    let stays = state.slots.iter().any(|(at, slot)| used(at, slot))
+        || others.iter().any(|other| state.facts.services[*other].upgrading);
+    !database.is_away() && database.replaced_at.is_none_or(|at| at < ended) && !stays
+}
+
+/// After a rollback everything is as it was before.
+pub async fn as_before(world: &mut World, current: &Current, over: &str) {
+    let plan = world.scenario.upgrades[current.plan].clone();
+    let now = world.ground.now();
+    if let Some(schema) = world.scenario.owned_schema(plan.service)
+        && let Some(before) = &current.form
+        && is_comparable(world, current, schema)
+    {
+        // What cannot be undone stays, as its migration says.
+        let irreversible = world.scenario.schemas[schema].generations.get(plan.from as usize - 1);
+        let stays = irreversible.filter(|generation| generation.irreversible);
+        let stays: Vec<String> =
+            stays.map(|_| format!("items.b{} TEXT", plan.from + 1)).into_iter().collect();
+        let stays: Vec<String> = stays.into_iter().filter(|what| !before.contains(what)).collect();
+        match world.databases[schema].form().await {
+            Ok(after) if after.iter().filter(|what| !stays.contains(what)).eq(before) => {}
+            Ok(after) => {
+                let text =
+                    format!("{} is {over}, and its schema is {after:?}, it was {before:?}", current.id);
+                world.ground.state().facts.breach(now, 10, text);
+            }
+            Err(why) => world.ground.tell(format!("the schema could not be read: {}", why.0)),
+        }
+        if let Err(wrong) = world.databases[schema].is_filled(plan.from).await {
+            let text = format!("{} is {over}: {}", current.id, wrong.0);
+            world.ground.state().facts.breach(now, 10, text);
+        }
+    }
+    let mut state = world.ground.state();
+    let others: Vec<String> = (state.slots.iter())
+        .filter(|((service, node), _)| *service == plan.service && !state.facts.liars.contains(node))
+        .filter_map(|(at, slot)| Some((at, slot.alive(now)?)))
+        .filter(|(_, run)| run.is.version != plan.from)
+        .map(|(at, run)| format!("{} runs {}", world.ground.names().instance(*at), run.tag))
+        .collect();
+    if over == "rolled-back" && !others.is_empty() {
+        state.facts.breach(now, 10, format!("{} is {over}, and {}", current.id, others.join(", ")));
+    }
+}
+
+/// Once an upgrade is completed, every row is filled in the new form.
+pub async fn all_filled(world: &mut World, current: &Current) {
+    let plan = &world.scenario.upgrades[current.plan];
+    let (to, now) = (plan.from + 1, world.ground.now());
+    let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
+    let database = &mut world.databases[schema];
+    if database.is_away() || database.older {
+        return;
+    }
+    if let Err(wrong) = database.is_filled(to).await {
+        let text = format!("{} is completed: {}", current.id, wrong.0);
+        world.ground.state().facts.breach(now, 1, text);
+    }
+}

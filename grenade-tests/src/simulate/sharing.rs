@@ -1,0 +1,100 @@
+//! Services that share a schema: the first of them upgrades it with its own upgrades, and the others follow, each once the
+//! form that its next version needs is there.
+
+use super::scenario::{Scenario, UpgradePlan};
+use super::world::World;
+use serde_json::json;
+use tidegate_proto::record::upgrade::PhaseName;
+
+/// What the people of a service that shares a schema do with its next upgrade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// They start it.
+    Now,
+    /// They wait for the upgrade of the service whose upgrades change the schema.
+    Later,
+    /// That upgrade will not come.
+    Never,
+}
+
+impl Scenario {
+    /// The service whose upgrades change a schema: the first that names it.
+    pub fn owner(&self, schema: usize) -> Option<usize> {
+        self.services.iter().position(|service| service.schema == Some(schema))
+    }
+
+    /// The schema that a service's own upgrades change.
+    pub fn owned_schema(&self, service: usize) -> Option<usize> {
+        self.services[service].schema.filter(|schema| self.owner(*schema) == Some(service))
+    }
+
+    /// The other services that share the schema that a service's own upgrades change.
+    pub fn sharing(&self, service: usize) -> Vec<usize> {
+        let Some(schema) = self.owned_schema(service) else { return Vec::new() };
+        let shares = |other: &usize| *other != service && self.services[*other].schema == Some(schema);
+        (0..self.services.len()).filter(shares).collect()
+    }
+}
+
+/// Whether an upgrade may be started, as far as the schema goes: at once where it changes the schema itself or has none.
+/// The form that its new version needs must be there, and filled where that version reads no unfilled rows.
+pub fn turn(world: &World, plan: &UpgradePlan) -> Turn {
+    let scenario = &world.scenario;
+    let Some(schema) = scenario.services[plan.service].schema else { return Turn::Now };
+    let Some(owner) = scenario.owner(schema).filter(|owner| *owner != plan.service) else { return Turn::Now };
+    let is_it = |other: &UpgradePlan| other.service == owner && other.from == plan.from;
+    let Some(place) = scenario.upgrades.iter().position(is_it) else { return Turn::Never };
+    if world.wanted.contains(&place) {
+        return Turn::Now;
+    }
+    let begun = {
+        let state = world.ground.state();
+        let phases = state.facts.phases.iter();
+        let mut of_it = phases.filter(|(id, _)| is_attempt(id, place)).map(|(_, (phase, _))| *phase);
+        of_it.any(|phase| has_form(phase, scenario.is_filled_after_roll(schema, plan.from)))
+    };
+    match begun {
+        true => Turn::Now,
+        false if world.given_up.contains(&owner) => Turn::Never,
+        false => Turn::Later,
+    }
+}
+
+/// The id of an upgrade, and of further attempts at it.
+pub fn id(place: usize, attempt: u32) -> String {
+    match attempt {
+        0 => format!("u{place}"),
+        1 => format!("u{place}-again"),
+        more => format!("u{place}-again{more}"),
+    }
+}
+
+fn is_attempt(id: &str, place: usize) -> bool {
+    let first = format!("u{place}");
+    id == first || id.starts_with(&format!("{first}-again"))
+}
+
+fn has_form(phase: PhaseName, unfilled: bool) -> bool {
+    match phase {
+        PhaseName::Roll => true,
+        // In Nova's order rows are filled after the roll.
+        PhaseName::Migrate => unfilled,
+        PhaseName::Remove | PhaseName::Contract | PhaseName::Completed => true,
+        _ => false,
+    }
+}
+
+impl Scenario {
+    fn is_filled_after_roll(&self, schema: usize, from: u32) -> bool {
+        let at = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
+        self.schemas[schema].generations.get(at).is_some_and(|generation| generation.after_roll)
+    }
+}
+
+/// What the spec of an upgrade says of the services that share the schema: each must be at the same version before what
+/// older ones need is dropped.
+pub fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json::Value {
+    let others = scenario.sharing(plan.service);
+    let each = others.into_iter().map(|other| (scenario.services[other].name.clone(), json!(plan.from + 1)));
+    serde_json::Value::Object(each.collect())
+}

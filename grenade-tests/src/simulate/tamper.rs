@@ -1,0 +1,119 @@
+//! What is written beside the product: into the store by an agent that is not itself, into the database by a program that
+//! nobody knows of.
+
+use super::chain::place_of;
+use super::world::World;
+use crate::trace::LIE;
+use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
+use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::{Key, Prefix, Record, Revision, ServiceVersion, Value};
+
+/// No store counts so far.
+const HUGE: i64 = i64::MAX / 2;
+
+/// What one agent may write, in a form that nobody can read.
+pub async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
+    let mut client = world.place.store().client().await.ok()?;
+    let names = world.ground.names();
+    let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
+    client.put(Prefix::default().key(&key), "{\"schema\": 1, \"version\": -7", None).await.ok()?;
+    Some(key)
+}
+
+/// Its agent is itself again, and what it wrote is gone.
+pub async fn remove(world: &World, key: &Key) {
+    let Ok(mut client) = world.place.store().client().await else { return };
+    let done = client.delete(Prefix::default().key(key), None).await;
+    world.ground.tell(format!("{key} is removed: {}", done.is_ok()));
+}
+
+/// A program of the former version writes once more, where the form that it knows is still there.
+pub async fn late_row(world: &mut World, id: Option<&str>) {
+    let Some((id, place)) = id.and_then(|id| Some((id, place_of(id)?))) else { return };
+    let phase = world.ground.state().facts.phases.get(id).map(|(phase, _)| *phase);
+    if matches!(phase, Some(PhaseName::Contract | PhaseName::Completed) | None) {
+        return;
+    }
+    let Some(plan) = world.scenario.upgrades.get(place) else { return };
+    let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
+    let database = &mut world.databases[schema];
+    if !database.is_away() {
+        let done = database.write(plan.from).await;
+        world.ground.tell(format!("a row in the form of version {}: {done:?}", plan.from));
+    }
+}
+
+/// Every agent that lies writes once more, whatever it may write.
+pub async fn lie(world: &mut World) {
+    for node in world.liars.clone() {
+        for service in world.services_on(node) {
+            if let Err(error) = lie_of(world, service, node).await {
+                world.ground.tell(format!("a lie was not written: {error}"));
+            }
+        }
+    }
+}
+
+async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Result<()> {
+    let names = world.ground.names();
+    let (service, node) = (names.services[service].parse()?, names.nodes[node].parse()?);
+    let key = match world.dice.percent(20) {
+        true => Key::Inventory(service, node),
+        false => Key::Report(service, node),
+    };
+    let (prefix, mut client) = (Prefix::default(), world.place.store().client().await?);
+    let found = client.get(prefix.key(&key), None).await?;
+    let Some(kv) = found.kvs().first() else { return Ok(()) };
+    let Ok(value) = Value::decode(&key, kv.value()) else { return Ok(()) };
+    let (version, form) =
+        (ServiceVersion::new(i64::try_from(world.dice.within(1, 6))?)?, world.dice.below(8));
+    let lied = match value {
+        Value::Inventory(mut record) => {
+            (record.body.version, record.body.at) = (version, LIE);
+            Value::Inventory(record)
+        }
+        Value::Report(mut record) => {
+            false_report(&mut record, version, form);
+            Value::Report(record)
+        }
+        _ => return Ok(()),
+    };
+    world.ground.tell(format!("{key} holds a lie ({form}, {version})"));
+    client.put(prefix.key(&key), lied.encode(), None).await?;
+    Ok(())
+}
+
+/// What an agent may say that is not so.
+fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64) {
+    let body = &mut record.body;
+    (body.health, body.rotation, body.step) = (Health::Healthy, Rotation::In, Step::Serving);
+    body.version = Some(version);
+    match form {
+        0 => body.version = None,
+        1 => {
+            let failed = || Step::Failed { at: "verifying".to_owned(), reason: "so it says".to_owned() };
+            (body.health, body.step) = (Health::Unhealthy, failed());
+            let fault = Fault { reason: "so it says".to_owned(), lasting: true, recent: true };
+            body.fault = Some(Box::new(fault));
+        }
+        2 => body.generation = Revision(HUGE),
+        3 => (body.window, body.admission) = (Revision(HUGE), Revision(HUGE)),
+        4 => body.witness.floor = Some(version),
+        5 => body.witness.term = "a-term-of-its-own".parse().ok(),
+        6 => (body.rotation, body.step) = (Rotation::Out, Step::Drained { forced: false }),
+        _ => {}
+    }
+}
+
+/// The machine of an agent that lied is built anew: what it wrote is gone, its services are as they were.
+pub async fn rebuilt(world: &mut World, node: usize) {
+    world.liars.remove(&node);
+    for service in world.services_on(node) {
+        let names = world.ground.names();
+        let parsed = (names.services[service].parse().ok(), names.nodes[node].parse().ok());
+        if let (Some(service), Some(node)) = parsed {
+            remove(world, &Key::Report(service, node)).await;
+        }
+    }
+    world.start_agent(node);
+}
