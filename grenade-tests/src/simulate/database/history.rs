@@ -20,6 +20,7 @@ impl History {
         for (seq, row) in rows.into_iter().filter_map(|(seq, row)| Some((seq, row?))) {
             let (of, state) = row.split_once(' ').unwrap_or_default();
             // What is opened again, or laid aside, bears the term that wrote it before.
+            let is_laid_aside = state.starts_with("undone");
             let is_written =
                 !before.rows.contains_key(&seq) || state.starts_with("done") || state.ends_with('}');
             if before.rows.get(&seq) != Some(&row)
@@ -50,7 +51,7 @@ mod tests {
         assert_eq!(history.follow(7, rows(&[("1", "7 running")])), None);
         assert_eq!(history.follow(9, rows(&[("1", "7 done")])), None, "term 9 may have come after it");
         assert_eq!(history.follow(9, rows(&[("1", "7 running"), ("2", "9 running")])), None, "opened again");
-        assert_eq!(history.follow(9, rows(&[("1", "7 undone"), ("2", "9 running")])), None, "laid aside");
+        assert_eq!(history.follow(9, rows(&[("1", "7 undone{}"), ("2", "9 running")])), None, "laid aside");
         let written = history.follow(9, rows(&[("1", "7 done"), ("2", "9 done")]));
         assert!(written.is_some_and(|text| text.contains("row 1")), "term 7 wrote after term 9");
         assert!(history.follow(9, rows(&[("3", "7 running")])).is_some(), "and began another row");
