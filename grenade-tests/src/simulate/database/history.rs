@@ -25,6 +25,7 @@ impl History {
                 !before.rows.contains_key(&seq) || state.starts_with("done") || state.ends_with('}');
             if before.rows.get(&seq) != Some(&row)
                 && is_written
+                && !is_laid_aside
                 && of.parse().is_ok_and(|of: i64| of < before.term)
             {
                 wrong.get_or_insert_with(|| {
