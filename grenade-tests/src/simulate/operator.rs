@@ -158,7 +158,11 @@ impl<'a> Person<'a> {
     }
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
-    pub async fn reconcile(&self, lies: impl Fn(&str) -> bool) -> Answer {
+    pub async fn reconcile(
+        &self,
+        lies: impl Fn(&str) -> bool,
+        stands_still: impl Fn(&str) -> bool,
+    ) -> Answer {
         let mut living = self.coordinators.iter().flatten();
         let (room, seat) = living
             .find_map(|one| Some((&one.room, one.leads()?)))
@@ -168,8 +172,9 @@ impl<'a> Person<'a> {
         let plan = plan.map_err(|error| error.to_string())?;
         let claims = plan.witnesses.iter().map(|claim| claim.instance.clone());
         (asked.disregard, asked.include) = claims.partition(|instance| lies(instance));
-        let unknown = plan.instances.iter().map(|running| running.instance.clone());
-        asked.disregard.extend(unknown.filter(|instance| lies(instance)));
+        let refused = plan.instances.iter().filter(|running| running.refused.is_some());
+        let unknown = refused.map(|running| running.instance.clone());
+        asked.disregard.extend(unknown.filter(|instance| lies(instance) || stands_still(instance)));
         asked.disregard.dedup();
         let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;

@@ -137,7 +137,9 @@ impl Judge<'_> {
             for (what, was, is) in
                 [("directive", last.generation, report.generation), ("window", last.window, report.window)]
             {
-                self.holds(1, !same || is >= was || !is.exists(), || {
+                // What no store can have given was a lie, whatever comes after it.
+                let was_told = was.0 <= self.revision.number;
+                self.holds(1, !same || !was_told || is >= was || !is.exists(), || {
                     format!("{key} names {what} {is}, and has named {was} before")
                 });
             }
