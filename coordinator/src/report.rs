@@ -21,7 +21,7 @@ use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::task::MAX_RESULTS_OF_NODE;
 use tidegate_proto::record::waiting::Waiting;
-use tidegate_proto::{Key, Revision, UpgradeId, Value};
+use tidegate_proto::{Key, Revision, UpgradeId, Value, mutant};
 use tidegate_store::{Change, Entry, Scope, Seen, Snapshot, Store};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -165,7 +165,9 @@ impl Mirror {
             Seen::Lost { why, .. } => self.in_trouble(Trouble::Away(why)),
             Seen::Restored { seen, found } => {
                 tracing::error!(%seen, %found, "the store fell back behind what was seen of it: nothing is decided");
-                self.change(|picture| picture.fleet.fell_back(seen, found));
+                if !mutant::is("fall-of-the-store-is-forgotten") {
+                    self.change(|picture| picture.fleet.fell_back(seen, found));
+                }
                 self.sight.send_modify(|sight| sight.falls += 1);
             }
             Seen::Regained => self.sight.send_modify(|sight| {
@@ -265,6 +267,7 @@ impl Picture {
         match key {
             Key::Waiting(id) => drop(self.waiting.remove(id)),
             Key::Leader => self.leader = None,
+            Key::Report(..) if mutant::is("lapsed-report-is-kept") => {}
             key => self.fleet.delete(key),
         }
     }

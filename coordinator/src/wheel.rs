@@ -11,7 +11,7 @@ use crate::telemetry::Chain;
 use crate::turn::turn;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::{Revision, TermId};
+use tidegate_proto::{Revision, TermId, mutant};
 use tidegate_store::Leadership;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -97,7 +97,7 @@ async fn may_stand(room: &Room) {
 /// often it had before): what this leader has written is not all there, and a term belongs to one store.
 async fn is_over(room: &Room, seat: &Seat, falls: u64, cancel: &CancellationToken) {
     tokio::select! {
-        () = seat.lost.cancelled() => {}
+        () = seat.lost.cancelled(), if !mutant::is("lost-leadership-is-not-noticed") => {}
         () = cancel.cancelled() => {}
         () = room.mirror.falls_beyond(falls) => {}
     }

@@ -9,6 +9,7 @@ pub mod crash;
 pub mod demo;
 pub mod ideal;
 pub mod load;
+pub mod nemesis;
 pub mod sample;
 pub mod simulate;
 pub mod trace;

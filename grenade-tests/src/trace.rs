@@ -4,6 +4,7 @@
 //! `seen` puts the records of one revision together, `rules` judges each step from one revision to the next, `tally`
 //! counts what was done how often.
 
+mod needless;
 mod rules;
 mod seen;
 mod tally;
@@ -45,8 +46,10 @@ pub struct Revision {
 pub struct Written {
     /// The key.
     pub key: Key,
-    /// What it holds from then on; none where it is gone.
+    /// What it holds from then on; none where it is gone, or holds what cannot be read.
     pub put: Option<Put>,
+    /// Whether the key is gone.
+    pub gone: bool,
 }
 
 /// What a key holds.
@@ -146,9 +149,11 @@ impl Trace {
                 Some(Put { value, created: kv.create_revision() })
             }
         };
+        // Only a key that is gone has no version.
+        let written = Written { key, put, gone: kv.version() == 0 };
         match self.revisions.last_mut() {
-            Some(last) if last.number == at => last.writes.push(Written { key, put }),
-            _ => self.revisions.push(Revision { number: at, writes: vec![Written { key, put }] }),
+            Some(last) if last.number == at => last.writes.push(written),
+            _ => self.revisions.push(Revision { number: at, writes: vec![written] }),
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ pub mod error;
 pub mod etcd;
 pub mod haproxy;
 pub mod hold;
+pub mod host;
 pub mod interrupt;
 pub mod pantry;
 pub mod port;
@@ -26,6 +27,7 @@ pub mod wait;
 use std::path::{Path, PathBuf};
 
 pub use error::WorldError;
+pub use host::Host;
 pub use process::{Process, Spawn};
 
 use crate::world::descendants::{Scope, sweep};

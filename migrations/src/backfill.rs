@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::history::{self, Entry};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
+use crate::mutant;
 use crate::progress::Teller;
 use crate::sync::FILL_SETTING;
 use crate::unit::Backfill;
@@ -232,7 +233,8 @@ async fn by_key(
         }
         Some((last, rows)) => {
             let mut values: Vec<Value> = vec![last.value()];
-            let mut span = format!("{} <= {}", step.key, key.parameter(1));
+            let upto = if mutant::is("keyset-cursor-is-off-by-one") { "<" } else { "<=" };
+            let mut span = format!("{} {upto} {}", step.key, key.parameter(1));
             if let Some(after) = &cursor.after {
                 values.push(after.value());
                 span += &format!(" AND {} > {}", step.key, key.parameter(2));

@@ -26,7 +26,10 @@ use crate::sessions::{self, Sessions};
 use crate::term::Term;
 use crate::unit::{MigrationSet, Phase};
 use futures::future::BoxFuture;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The random id that a schema keeps in its own database.
@@ -73,7 +76,24 @@ pub struct Outcome {
 #[derive(Debug, Clone)]
 pub struct Engine {
     url: DatabaseUrl,
+    /// The session that looked last. Looks come in groups of four or five, and a session costs more than most of them.
+    idle: Arc<Mutex<Option<Idle>>>,
 }
+
+/// A session that nothing is asked of for the moment.
+struct Idle {
+    session: Session,
+    since: Instant,
+}
+
+impl std::fmt::Debug for Idle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Idle").field("since", &self.since).finish_non_exhaustive()
+    }
+}
+
+/// A session that was idle for longer is not used again: servers and networks end idle connections.
+const MOST_IDLE: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Sees that the database answers and knows us.
@@ -81,11 +101,10 @@ impl Engine {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Authentication`].
     pub async fn connect(url: &DatabaseUrl) -> Result<Engine, Error> {
-        let engine = Engine { url: url.clone() };
+        let engine = Engine { url: url.clone(), idle: Arc::default() };
         let mut session = engine.look().await?;
         let answer = session.read("SELECT 1", &[]).await.map_err(|f| Error::of(f, "SELECT 1"));
-        session.close().await;
-        answer.map(|_| engine)
+        engine.looked(session, answer).await.map(|_| engine)
     }
 
     /// Where it works.
@@ -106,8 +125,7 @@ impl Engine {
             Ok(SchemaIdentity { id: Some(SchemaId(stored.schema_id)), term })
         }
         .await;
-        session.close().await;
-        answer
+        self.looked(session, answer).await
     }
 
     /// Raises the term, and makes history and schema id when they are missing: a leader's first act.
@@ -129,8 +147,7 @@ impl Engine {
     pub async fn status(&self, set: &MigrationSet) -> Result<Status, Error> {
         let mut session = self.look().await?;
         let answer = status::status(&mut session, set).await;
-        session.close().await;
-        answer
+        self.looked(session, answer).await
     }
 
     /// The same by the history alone: no row is counted, so that `pending_rows` is none and what came after a fill does
@@ -141,8 +158,7 @@ impl Engine {
     pub async fn status_by_history(&self, set: &MigrationSet) -> Result<Status, Error> {
         let mut session = self.look().await?;
         let answer = status::by_history(&mut session, set).await;
-        session.close().await;
-        answer
+        self.looked(session, answer).await
     }
 
     /// Rows that migrate has still to do, over the set's own migrations: the certificate's number.
@@ -152,8 +168,7 @@ impl Engine {
     pub async fn pending_rows(&self, set: &MigrationSet) -> Result<u64, Error> {
         let mut session = self.look().await?;
         let answer = status::pending_rows(&mut session, set).await;
-        session.close().await;
-        answer
+        self.looked(session, answer).await
     }
 
     /// What forbids to begin the set's own migrations, in words, each with the command that helps: a migration of the
@@ -161,8 +176,7 @@ impl Engine {
     pub async fn obstacles(&self, set: &MigrationSet) -> Result<Vec<String>, Error> {
         let mut session = self.look().await?;
         let answer = obstacle::all(&mut session, set).await;
-        session.close().await;
-        answer
+        self.looked(session, answer).await
     }
 
     /// What [`Engine::adopt`] would mark. Only looks.
@@ -172,8 +186,7 @@ impl Engine {
     pub async fn adoptable(&self, set: &MigrationSet, adoption: &Adoption) -> Result<Vec<Adopted>, Error> {
         let mut session = self.look().await?;
         let answer = adopt::plan(&mut session, set, adoption).await;
-        session.close().await;
-        answer
+        self.looked(session, answer).await
     }
 
     /// Marks the set's own migrations as present, because what they make is in the database already. No undo takes
@@ -310,10 +323,34 @@ impl Engine {
         }
     }
 
+    fn idle(&self) -> MutexGuard<'_, Option<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn look(&self) -> Result<Session, Error> {
+        let idle = self.idle().take();
+        if let Some(idle) = idle {
+            if idle.since.elapsed() <= MOST_IDLE {
+                return Ok(idle.session);
+            }
+            idle.session.close().await;
+        }
         Session::connect(&self.url, "tidegate/sessions", &CancellationToken::new())
             .await
             .map_err(|f| Error::of(f, "connect"))
+    }
+
+    /// Ends a look: its session is used for the next one, unless this one failed.
+    async fn looked<T>(&self, session: Session, answer: Result<T, Error>) -> Result<T, Error> {
+        if answer.is_err() {
+            session.close().await;
+            return answer;
+        }
+        let former = self.idle().replace(Idle { session, since: Instant::now() });
+        if let Some(former) = former {
+            former.session.close().await;
+        }
+        answer
     }
 }
 
@@ -326,7 +363,7 @@ mod tests {
     fn verbs_can_be_spawned() {
         fn sendable<T: Send>(_: T) {}
         let url: DatabaseUrl = "sqlite:/nowhere/at/all.db".parse().unwrap();
-        let engine = Engine { url };
+        let engine = Engine { url, idle: Arc::default() };
         let set = MigrationSet::load(&std::env::temp_dir().join("no-such-directory-of-migrations"));
         assert!(set.is_err(), "a directory that is missing is an error, not an empty set");
         let (watch, _) = watch::channel(PhaseProgress::default());

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::record::report::{Identity, Rotation};
-use tidegate_proto::{Generation, InstanceId, Revision};
+use tidegate_proto::{Generation, InstanceId, Revision, mutant};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -266,10 +266,14 @@ impl Instance {
         if !self.speaks {
             return Ok(());
         }
-        self.save().await?;
+        self.save_first().await?;
+        let (Some(store), Some(leased)) = (self.link.store(), self.link.lease()) else { return Ok(()) };
+        // Since that look the lease may have become another one: under that nothing was admitted yet.
+        let seen =
+            &Seen { readmit: self.must_readmit(&self.seen_inputs, Some(leased.epoch)), ..seen.clone() };
         let failures = self.stager.failures();
         let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
-        self.publisher.begin(&self.link, &self.identity, report, seen.now, pause);
+        self.publisher.begin(store, leased, &self.identity, report, seen.now, pause);
         Ok(())
     }
 
@@ -343,6 +347,14 @@ impl Instance {
     async fn save(&mut self) -> Result<(), Fatal> {
         self.begin_save().await?;
         Ok(self.pen.ended().await?)
+    }
+
+    /// The same, before what the journal must outlast: an act, or a word on which others build.
+    async fn save_first(&mut self) -> Result<(), Fatal> {
+        if mutant::is("journal-is-written-after-the-act") {
+            return Ok(());
+        }
+        self.save().await
     }
 
     /// Says what stands in the way: once, until it is another thing or something was done.

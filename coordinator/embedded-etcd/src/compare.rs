@@ -7,13 +7,19 @@ use std::cmp::Ordering;
 
 use etcd_client::proto::{PbCompare, PbCompareTarget, PbKeyValue, PbTargetUnion};
 
-use crate::kv::{KeyRange, Kv};
+use crate::{
+    kv::{KeyRange, Kv},
+    mutant,
+};
 
 /// Whether a compare holds now.
 pub(crate) fn holds(kv: &Kv, compare: &PbCompare) -> bool {
     let range = KeyRange::new(&compare.key, &compare.range_end);
     let mut live = kv.live(&range).peekable();
     if live.peek().is_none() {
+        if mutant::is("compare-of-a-missing-key-holds") {
+            return true;
+        }
         let by_value = compare.target == PbCompareTarget::Value as i32;
         return !by_value && holds_for(compare, &PbKeyValue::default());
     }

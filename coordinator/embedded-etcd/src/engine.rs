@@ -17,6 +17,7 @@ use crate::{
     durable::Durable,
     kv::{Kv, Revision},
     lease::{Leases, expiry},
+    mutant,
     refusal::Refusal,
     txn::Writer,
 };
@@ -205,7 +206,7 @@ impl Engine {
     fn revoke_in(&self, state: &mut State, id: i64) -> Result<(), Refusal> {
         let keys = state.leases.remove(id).ok_or(Refusal::LeaseNotFound)?;
         let mut draft = crate::kv::Draft::default();
-        for key in keys {
+        for key in keys.into_iter().filter(|_| !mutant::is("lapsed-lease-leaves-its-keys")) {
             state.kv.delete(&mut draft, &crate::kv::KeyRange::new(&key, b""));
         }
         let revision = state.kv.commit(draft);

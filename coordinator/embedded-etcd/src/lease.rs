@@ -12,7 +12,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::refusal::Refusal;
+use crate::{mutant, refusal::Refusal};
 
 /// Shortest TTL that is granted, in seconds: what etcd grants at its default election timeout.
 pub(crate) const MIN_TTL: i64 = 2;
@@ -105,6 +105,9 @@ impl Leases {
 
     /// Starts a lease's TTL anew; answers it, or `None` if there is no such lease or it has lapsed.
     pub(crate) fn keep_alive(&mut self, id: i64, now: Instant) -> Option<i64> {
+        if !self.contains(id) && mutant::is("lease-is-revived-by-a-late-keep-alive") {
+            return self.grant(id, MIN_TTL, now).ok();
+        }
         let lease = self.leases.get_mut(&id).filter(|lease| lease.deadline > now)?;
         self.deadlines.remove(&(lease.deadline, id));
         lease.deadline = deadline(now, lease.ttl);

@@ -21,6 +21,7 @@ mod engine;
 mod kv;
 mod lease;
 mod lock;
+mod mutant;
 mod refusal;
 mod retention;
 mod server;

@@ -16,6 +16,7 @@ use crate::{
     compare,
     kv::{Draft, KeyRange, Kv},
     lease::Leases,
+    mutant,
     refusal::Refusal,
 };
 
@@ -35,7 +36,8 @@ struct Path<'a> {
 
 impl<'a> Path<'a> {
     fn decide(kv: &Kv, request: &'a PbTxnRequest) -> Self {
-        let succeeded = request.compare.iter().all(|compare| compare::holds(kv, compare));
+        let count = if mutant::is("first-compare-alone-counts") { 1 } else { usize::MAX };
+        let succeeded = request.compare.iter().take(count).all(|compare| compare::holds(kv, compare));
         let ops = if succeeded { &request.success } else { &request.failure };
         let nested = ops.iter().filter_map(|op| match &op.request {
             Some(PbTxnOpRequest::RequestTxn(nested)) => Some(Self::decide(kv, nested)),
@@ -159,7 +161,9 @@ impl<'a> Writer<'a> {
             Some(kept) if request.ignore_lease => kept.lease,
             _ => request.lease,
         };
-        self.leases.move_key(&request.key, kept.map_or(0, |kept| kept.lease), lease);
+        let former = kept.map_or(0, |kept| kept.lease);
+        let former = if mutant::is("key-stays-on-its-former-lease") { 0 } else { former };
+        self.leases.move_key(&request.key, former, lease);
         self.kv.put(&mut self.draft, request.key, value, lease);
         let prev_kv = if request.prev_kv { before.as_deref().cloned() } else { None };
         PbPutResponse { header: self.header(), prev_kv }

@@ -57,6 +57,9 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
             plan.waiting.entry(id).or_default().push(turn.reason);
         }
     }
+    let returned: Vec<Action> = step::returned::turn(fleet, moment, next_event).collect();
+    next_event += returned.len() as u64;
+    plan.actions.extend(returned);
     let floors = floor::catch_up(fleet, moment);
     let floors: Vec<Action> =
         floors.filter(|action| !compares_any(action, &written(&plan.actions))).collect();

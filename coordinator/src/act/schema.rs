@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tidegate_planner::{Action, Plan, Reason, SchemaJob};
-use tidegate_proto::UpgradeId;
+use tidegate_proto::{UpgradeId, mutant};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -230,6 +230,10 @@ impl Attempts {
     }
 
     fn rest(&mut self) {
+        if mutant::is("failed-job-is-not-tried-again") {
+            self.not_before = Some(Instant::now() + Duration::from_secs(86_400));
+            return;
+        }
         let doubled = self.failures.saturating_sub(1).min(10);
         self.not_before = Some(Instant::now() + FIRST_REST.saturating_mul(1 << doubled).min(LONGEST_REST));
     }

@@ -115,6 +115,31 @@ async fn older_copy_after_irreversible_rows_is_migrated_again_by_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_beside_a_migrate_that_fails_is_named() {
+    let (place, url) = place().await;
+    let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));
+    // The count of the rows that are left fails, so migrate is tried again and again.
+    let fails = MIGRATION.replace("FROM things WHERE colour IS NULL\"", "FROM unfilled\"");
+    std::fs::write(place.path().join("migrations/things/0002_colour.toml"), fails).unwrap();
+    let daemon = daemon(place.path(), Some(&url));
+    let end = CancellationToken::new();
+    tokio::spawn(daemon.herd(3).await.run(end.clone()));
+    let started = start(&daemon, "approvals: [expand]");
+    assert_eq!(started.code, 0, "{started:?}");
+    until(&daemon, "approve u1 expand");
+    std::fs::copy(&database, &older).unwrap();
+    approve(&daemon, &["expand"]);
+    until(&daemon, "no such table: unfilled");
+    std::fs::rename(&older, &database).unwrap();
+    until(&daemon, "the database no longer shows that expand is done");
+    let back = daemon.ask(&["upgrade", "rollback", "u1", "--why", "the database was replaced"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    let watched = daemon.ask(&["upgrade", "watch", "u1"]);
+    assert_eq!((watched.code, watched.out.contains("rolled-back")), (1, true), "{watched:?}");
+    end.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rollback_ends_on_a_copy_from_before_the_upgrade() {
     let (place, url) = place().await;
     let (database, older) = (place.path().join("things.db"), place.path().join("older.db"));

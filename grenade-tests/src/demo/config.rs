@@ -72,6 +72,17 @@ impl NodeConfig<'_> {
 
     /// The file, as TOML.
     pub fn toml(&self) -> String {
+        self.toml_with(&self.argv())
+    }
+
+    /// The same, where programs are told their release: one program is several of them.
+    pub fn toml_naming_releases(&self) -> String {
+        let mut argv = self.argv();
+        argv.extend(["--release", "{tag}"].map(str::to_owned));
+        self.toml_with(&argv)
+    }
+
+    fn toml_with(&self, argv: &[String]) -> String {
         let at = |path: &str| quoted(&format!("http://{}{path}", self.address));
         let artifact = |tag: &str, version: u32| {
             let source = path(&self.artifacts.join(tag).join(PROGRAM));
@@ -99,7 +110,7 @@ impl NodeConfig<'_> {
             in_flight = at("/in-flight"),
             interval = CHECK_INTERVAL.as_millis(),
             stats = quoted(&format!("unix:{}", self.balancer.display())),
-            argv = json!(self.argv()),
+            argv = json!(argv),
             one = artifact(OLD, 1),
             two = artifact(NEW, 2),
         )

@@ -52,6 +52,9 @@ struct ServeArgs {
     /// While this file exists, /healthcheck answers 503
     #[arg(long)]
     disable_file: PathBuf,
+    /// Release that this program is run as: `pantry-N.0.0`, N from its own version on
+    #[arg(long, value_name = "TAG")]
+    release: Option<String>,
     /// Milliseconds until a start may become ready
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     start_delay_ms: u64,
@@ -105,7 +108,13 @@ async fn run(edition: &'static Edition, command: Command) -> anyhow::Result<()> 
             println!("made a catalogue of {rows} images");
             Ok(())
         }
-        (Some(Verb::Serve(args)), _) | (None, Some(args)) => serve(edition, args.into_options(edition)).await,
+        (Some(Verb::Serve(args)), _) | (None, Some(args)) => {
+            let edition = match &args.release {
+                Some(tag) => edition.released_as(tag).map_err(|why| anyhow::anyhow!("--release {why}"))?,
+                None => edition,
+            };
+            serve(edition, args.into_options(edition)).await
+        }
         (None, None) => anyhow::bail!("nothing asked for; see --help"),
     }
 }

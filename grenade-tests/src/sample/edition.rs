@@ -22,6 +22,31 @@ pub struct Edition {
     pub own_field_name: &'static str,
 }
 
+impl Edition {
+    /// The same program under a later release `pantry-N.0.0`: a version that needs nothing of the schema beyond this one.
+    ///
+    /// # Errors
+    /// What is wrong with the tag, in words.
+    pub fn released_as(&'static self, tag: &str) -> Result<&'static Self, String> {
+        let number = tag.strip_prefix("pantry-").and_then(|rest| rest.strip_suffix(".0.0"));
+        let version: u32 = number
+            .and_then(|number| number.parse().ok())
+            .filter(|version| *version >= self.version)
+            .ok_or_else(|| format!("{tag:?}: pantry-N.0.0 with N from {} on is allowed", self.version))?;
+        if version == self.version {
+            return Ok(self);
+        }
+        // One for the life of the process.
+        let statements = &self.statements;
+        Ok(Box::leak(Box::new(Self {
+            version,
+            release: String::leak(tag.to_owned()),
+            statements: Statements { ..*statements },
+            ..*self
+        })))
+    }
+}
+
 /// The SQL of an edition; `$n` is understood by PostgreSQL and SQLite alike.
 #[derive(Debug)]
 pub struct Statements {

@@ -24,7 +24,7 @@ pub async fn advised(world: &mut World, current: &mut Current, kind: &str, comma
             world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
             return done.is_ok();
         }
-        Command::Look | Command::Other(_) => return false,
+        Command::Look | Command::Window(..) | Command::Other(_) => return false,
         // Only what is known to be switched off is given up.
         Command::Decommission(instance) => {
             let node = instance.split_once('/').and_then(|(_, node)| world.ground.names().node(node));

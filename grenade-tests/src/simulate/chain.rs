@@ -3,6 +3,7 @@
 
 use super::advice::{advised, is_of_another_database, reconciled, restored};
 use super::before::{all_filled, as_before};
+use super::lost::{self, Refused};
 use super::operator::{Command, Person, understood};
 use super::sharing::{self, Turn};
 use super::spec::spec;
@@ -67,6 +68,11 @@ impl Current {
     }
 }
 
+/// The place of an upgrade in the scenario, by its id.
+pub fn place_of(id: &str) -> Option<usize> {
+    id.strip_prefix('u')?.split('-').next()?.parse().ok()
+}
+
 impl Chain {
     /// Those of the service at a place.
     pub fn of(world: &World, service: usize) -> Self {
@@ -78,6 +84,12 @@ impl Chain {
     /// Whether nothing is left to do.
     pub fn is_over(&self) -> bool {
         self.left.is_empty() && self.current.is_none()
+    }
+
+    /// The upgrade that people start now: its place and its id.
+    pub fn starts_now(&self, now: u64) -> Option<(usize, String)> {
+        let place = *self.left.first()?;
+        (self.current.is_none() && now >= self.looked_at + LOOK).then(|| (place, format!("u{place}")))
     }
 
     /// What people do now.
@@ -130,8 +142,20 @@ impl Chain {
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
                     self.current = Some(Current::new(place, id, now, form, mended));
-                } else if self.refusals >= STARTS {
-                    self.give_up(world, place, format!("refused: {why}"));
+                    return;
+                }
+                match lost::refused(world, plan.service, plan.from + 1, &why).await {
+                    Refused::Done => {
+                        self.ended.push((place, "completed, and its store was lost".to_owned()));
+                        self.left.retain(|left| *left != place);
+                    }
+                    Refused::Between => {
+                        self.give_up(world, place, "lost with its store".to_owned());
+                    }
+                    Refused::Again if self.refusals >= STARTS => {
+                        self.give_up(world, place, format!("refused: {why}"));
+                    }
+                    Refused::Again => {}
                 }
             }
         }
@@ -196,7 +220,7 @@ impl Chain {
                 if let Some(again) = &mut self.current {
                     again.since = current.since;
                     again.form = current.form.or(again.form.take());
-                } else {
+                } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
                     self.current = Some(current);
                 }
                 return;

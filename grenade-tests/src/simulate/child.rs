@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 /// A schedule that takes longer than this, of real time, hangs.
 const HANGS: Duration = Duration::from_secs(120);
 
+/// Names the guard that is switched off to `tidegate_proto::mutant`.
+const GUARD: &str = "TIDEGATE_MUTANT";
+
 /// What is played.
 #[derive(Debug, Clone, Copy)]
 pub enum Play<'a> {
-    /// What is drawn from a seed.
-    Seed(u64),
+    /// What is drawn from a seed, with no other kinds of mishaps than these; none = all.
+    Seed(u64, &'a [String]),
     /// What a file holds.
     File(&'a Path),
     /// This.
@@ -31,17 +34,38 @@ pub enum Became {
     Broke(String),
 }
 
-/// Plays it, on this core only if one is named.
-pub fn run(play: Play<'_>, story: bool, core: Option<usize>) -> Became {
-    try_run(play, story, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+/// Which guards of the product are in place (feature `mutants`).
+#[derive(Debug, Clone, Copy)]
+pub enum Guards<'a> {
+    /// Those that the environment leaves.
+    AsGiven,
+    /// All.
+    All,
+    /// All but this one.
+    Without(&'a str),
 }
 
-fn try_run(play: Play<'_>, story: bool, core: Option<usize>) -> anyhow::Result<Became> {
+/// Plays it, on this core only if one is named.
+pub fn run(play: Play<'_>, story: bool, core: Option<usize>) -> Became {
+    run_with(Guards::AsGiven, play, story, core)
+}
+
+/// The same with these guards.
+pub fn run_with(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>) -> Became {
+    try_run(guards, play, story, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+}
+
+fn try_run(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>) -> anyhow::Result<Became> {
     let directory = room()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--one").current_dir(directory.path());
     match play {
-        Play::Seed(seed) => command.args(["--seed", &seed.to_string()]),
+        Play::Seed(seed, mishaps) => {
+            if !mishaps.is_empty() {
+                command.args(["--only-mishaps", &mishaps.join(",")]);
+            }
+            command.args(["--seed", &seed.to_string()])
+        }
         Play::File(path) => command.arg("--replay").arg(std::path::absolute(path)?),
         Play::Scenario(scenario) => {
             let file = directory.path().join("scenario.json");
@@ -49,6 +73,11 @@ fn try_run(play: Play<'_>, story: bool, core: Option<usize>) -> anyhow::Result<B
             command.arg("--replay").arg(file)
         }
     };
+    match guards {
+        Guards::AsGiven => {}
+        Guards::All => drop(command.env_remove(GUARD)),
+        Guards::Without(guard) => drop(command.env(GUARD, guard)),
+    }
     if let Some(core) = core {
         command.args(["--core", &core.to_string()]);
     }

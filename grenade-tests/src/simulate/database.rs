@@ -3,12 +3,35 @@
 //! A row holds one value for good. Version `v` knows it under the name and in the form of its generation: each renaming
 //! puts another sign behind it. So a version that reads the wrong column, or a row that was filled wrongly, is seen.
 
+mod history;
+
 use super::scenario::{Change, SchemaPlan};
+use history::History;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a statement of the coordinators takes at most, in milliseconds: some 20 ms, so that each phase of a schema lasts
+/// for long enough to be disturbed.
+static SLOWEST_MS: AtomicU64 = AtomicU64::new(USUAL_MS);
+const USUAL_MS: u64 = 40;
+
+/// The same where databases are slow.
+const SLOW_MS: u64 = 1_500;
+
+/// How long one takes now.
+pub fn statement() -> Duration {
+    Duration::from_millis(rand::random_range(1..=SLOWEST_MS.load(Ordering::SeqCst)))
+}
+
+/// Makes all databases slow, or as fast as usual.
+pub fn set_slow(slow: bool) {
+    SLOWEST_MS.store(if slow { SLOW_MS } else { USUAL_MS }, Ordering::SeqCst);
+}
 
 /// How many rows programs make.
 const ROWS: u64 = 48;
@@ -25,6 +48,8 @@ pub struct Database {
     /// The same, when a copy took its place.
     newest: Option<BTreeMap<String, String>>,
     next: u64,
+    /// What the engine's history said when it was last looked at.
+    history: History,
     /// An older copy took its place: programs are refused until that is corrected.
     pub older: bool,
     /// When another file took its place last, in milliseconds from the beginning.
@@ -76,6 +101,7 @@ impl Database {
             kept: None,
             newest: None,
             next: 0,
+            history: History::default(),
             older: false,
             replaced_at: None,
         };
@@ -97,7 +123,7 @@ impl Database {
             let options = SqliteConnectOptions::new()
                 .filename(&self.path)
                 .create_if_missing(true)
-                .busy_timeout(std::time::Duration::ZERO);
+                .busy_timeout(Duration::ZERO);
             let opened = held(SqliteConnection::connect_with(&options)).await;
             self.connection = Some(opened.map_err(|e| Wrong(e.to_string()))?);
         }
@@ -195,6 +221,17 @@ impl Database {
         Ok(())
     }
 
+    /// Looks at the history that coordinators keep in it: what was written since a higher term was obeyed, under a lower
+    /// one.
+    pub async fn written_by_the_deposed(&mut self) -> Option<String> {
+        // Before the first claim there is none.
+        let term = self.texts("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)")).await.ok()?;
+        let rows = "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS row FROM tidegate_history)";
+        let rows = self.texts(rows, ("CAST(seq AS TEXT)", "row")).await.ok()?;
+        let term = term.first()?.1.as_ref()?.parse().ok()?;
+        self.history.follow(term, rows)
+    }
+
     /// The form of everything in it but the engine's own history.
     ///
     /// # Errors
@@ -263,6 +300,7 @@ impl Database {
         std::fs::copy(self.path.with_extension("copy"), &fresh)?;
         std::fs::rename(&fresh, &self.path)?;
         let _ = std::fs::remove_file(self.path.with_extension("sqlite-journal"));
+        self.history = History::default();
         (self.rows, self.older, self.replaced_at) = (rows, true, Some(now));
         Ok(true)
     }
@@ -280,6 +318,7 @@ impl Database {
         let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else { return Ok(()) };
         self.connection = None;
         std::fs::rename(self.path.with_extension("newest"), &self.path)?;
+        self.history = History::default();
         (self.rows, self.older, self.replaced_at) = (rows, false, Some(now));
         Ok(())
     }

@@ -23,11 +23,11 @@ pub fn scenario(seed: u64) -> Scenario {
     let spare = if dice.percent(30) { dice.within(1, 2) } else { 0 };
     let zones =
         (0..nodes + spare).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
-    let zones: Vec<String> = zones.collect();
+    let mut zones: Vec<String> = zones.collect();
     let schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
-    let count = match dice.below(10) {
-        0..=5 => 1,
-        6..=8 => 2,
+    let count = match dice.below(20) {
+        0..=14 => 1,
+        15..=18 => 2,
         _ => 3,
     };
     let mut services: Vec<ServicePlan> = Vec::new();
@@ -42,7 +42,7 @@ pub fn scenario(seed: u64) -> Scenario {
     for (place, service) in services.iter().enumerate() {
         let (before, hops) = match service.schema.map(|schema| &schemas[schema]) {
             Some(schema) => (schema.contracted, schema.generations.len() - schema.contracted),
-            None => (0, usize::try_from(dice.within(1, 2)).unwrap_or(1)),
+            None => (0, 1 + usize::from(dice.percent(20))),
         };
         // What shares a schema goes as far as that goes.
         let shares = services[..place].iter().any(|other| other.schema == service.schema);
@@ -53,12 +53,34 @@ pub fn scenario(seed: u64) -> Scenario {
         }
     }
     let coordinators = if dice.percent(40) { 2 } else { 1 };
-    let mishaps = mishaps(&mut Dice::of(seed, "mishaps"), upgrades.len());
+    let mishaps = mishaps(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
+    let joins = mishaps.iter().any(|mishap| matches!(mishap.what, What::NodeJoins(_)));
+    if joins && services.iter().all(|service| service.late.is_empty()) {
+        services[0].late.push(zones.len());
+        zones.push("b".to_owned());
+    }
     Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps }
 }
 
+/// The same with no other kinds of mishaps than these; none = all.
+///
+/// # Errors
+/// Where none is drawn that has one of these kinds.
+pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
+    let mut drawn = scenario(seed);
+    let mut dice = Dice::of(seed, "kinds");
+    for mishap in drawn.mishaps.iter_mut().filter(|_| !kinds.is_empty()) {
+        let node = usize::try_from(dice.below(40)).unwrap_or(0);
+        let mut some = self::kinds(node);
+        some.retain(|what| kinds.contains(&what.kind()));
+        let picked = dice.pick(&some).cloned();
+        mishap.what = picked.ok_or_else(|| anyhow::anyhow!("no mishap is drawn of the kinds {kinds:?}"))?;
+    }
+    Ok(drawn)
+}
+
 fn schema(dice: &mut Dice) -> SchemaPlan {
-    let count = [1, 1, 1, 2, 2, 3, 3, 4][usize::try_from(dice.below(8)).unwrap_or(0)];
+    let count = *dice.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 3, 4]).unwrap_or(&1);
     let generations = (0..count).map(|_| Generation {
         change: if dice.percent(70) { Change::Rename } else { Change::Add },
         old_reads: dice.percent(80),
@@ -141,7 +163,10 @@ fn upgrade(
     }
 }
 
-fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
+/// The phases that every upgrade has, in which something can happen; a schema has the others.
+const WITHOUT_SCHEMA: [&str; 5] = ["preflight", "stage", "roll", "remove", "rolling-back"];
+
+fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
     let count = match dice.below(10) {
         0 => 0,
         1..=4 => dice.within(1, 2),
@@ -150,12 +175,22 @@ fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
     };
     let mut mishaps = Vec::new();
     for _ in 0..count {
-        // Most of what can go wrong goes wrong while instances move.
-        let phase = match dice.below(10) {
-            0..=2 => "roll",
-            _ => *dice.pick(&PHASES).unwrap_or(&"roll"),
+        let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
+        let phases: &[&str] = match services[upgrades[upgrade].service].schema {
+            Some(_) => &PHASES,
+            None => &WITHOUT_SCHEMA,
         };
-        let what = what(dice);
+        // Much of what can go wrong goes wrong while instances move.
+        let phase = match dice.below(10) {
+            0..=1 => "roll",
+            _ => *dice.pick(phases).unwrap_or(&"roll"),
+        };
+        let what = what(dice, &services[upgrades[upgrade].service]);
+        if phase == "rolling-back" && dice.percent(70) {
+            // Most upgrades would not come there.
+            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
+            mishaps.push(Mishap { upgrade, phase, after, lasts: 200, what: What::RollBack });
+        }
         let lasts = match what {
             // It comes back after all others have moved.
             What::NodeLeaves(_) if dice.percent(50) => dice.within(30_000, 120_000),
@@ -163,13 +198,15 @@ fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
             _ => dice.within(4000, 30_000),
         };
         mishaps.push(Mishap {
-            upgrade: usize::try_from(dice.below(upgrades as u64)).unwrap_or(0),
+            upgrade,
             phase: phase.to_owned(),
             // Every phase but a roll is short.
             after: match phase {
                 "preflight" => 0,
-                "roll" | "rolling-back" if dice.percent(60) => dice.below(15_000),
-                _ => dice.below(600),
+                "roll" if dice.percent(60) => dice.below(15_000),
+                "rolling-back" if dice.percent(40) => dice.below(4_000),
+                _ if dice.percent(50) => 0,
+                _ => dice.below(400),
             },
             lasts,
             what,
@@ -178,49 +215,66 @@ fn mishaps(dice: &mut Dice, upgrades: usize) -> Vec<Mishap> {
     mishaps
 }
 
-fn what(dice: &mut Dice) -> What {
+/// Every kind of mishap, at a node; those twice that are twice as likely.
+pub fn kinds(node: usize) -> Vec<What> {
+    vec![
+        What::BadNetwork,
+        What::AgentCut(node),
+        What::CoordinatorCut(node),
+        What::StreamsEnd,
+        What::Compaction,
+        What::CoordinatorKilled(node),
+        What::CoordinatorKilled(node),
+        What::CoordinatorStalled(node),
+        What::AgentKilled(node),
+        What::AgentKilled(node),
+        What::AgentStalled(node),
+        What::JournalLost(node),
+        What::DiskFull(node),
+        What::DiskSlow(node),
+        What::NodeDies(node),
+        What::OneHiccup(node, Hiccup::Health),
+        What::OneHiccup(node, Hiccup::Ready),
+        What::OneHiccup(node, Hiccup::Hangs),
+        What::OneHiccup(node, Hiccup::Lies),
+        What::AllHiccup(Hiccup::Health),
+        What::AllHiccup(Hiccup::Ready),
+        What::AllHiccup(Hiccup::Hangs),
+        What::AllHiccup(Hiccup::Lies),
+        What::Crash(node),
+        What::HooksHang(node),
+        What::HooksFail(node),
+        What::HooksLie(node),
+        What::LyingAgent(node),
+        What::LateRow,
+        What::PersonHides(node),
+        What::DatabaseAway,
+        What::DatabaseSlow,
+        What::DatabaseOlder,
+        What::StoreRestored,
+        What::StoreBlank,
+        What::NodeLeaves(node),
+        What::NodeJoins(node),
+        What::Labels(node),
+        What::Garbage(node),
+        What::SecondAgent(node),
+        What::Pause,
+        What::RollBack,
+        What::WrongCommands,
+        What::Cordon(node),
+    ]
+}
+
+fn what(dice: &mut Dice, service: &ServicePlan) -> What {
     let node = usize::try_from(dice.below(40)).unwrap_or(0);
-    let hiccups = [Hiccup::Health, Hiccup::Ready, Hiccup::Hangs, Hiccup::Lies];
-    let hiccup = *dice.pick(&hiccups).unwrap_or(&Hiccup::Ready);
-    match dice.below(38) {
-        0 => What::BadNetwork,
-        1 => What::AgentCut(node),
-        2 => What::CoordinatorCut(node),
-        3 => What::StreamsEnd,
-        4 => What::Compaction,
-        5 | 6 => What::CoordinatorKilled(node),
-        7 => What::CoordinatorStalled(node),
-        8 | 9 => What::AgentKilled(node),
-        10 => What::AgentStalled(node),
-        11 => What::JournalLost(node),
-        12 => What::DiskFull(node),
-        13 => What::DiskSlow(node),
-        14 => What::NodeDies(node),
-        15 => What::OneHiccup(node, hiccup),
-        16 => What::AllHiccup(hiccup),
-        17 => What::Crash(node),
-        18 => What::HooksHang(node),
-        19 => What::HooksFail(node),
-        20 => What::PersonHides(node),
-        21 => What::DatabaseAway,
-        22 => What::Garbage(node),
-        23 => What::SecondAgent(node),
-        24 => What::Pause,
-        26 => What::DatabaseOlder,
-        27 => What::StoreRestored,
-        28 => What::NodeLeaves(node),
-        29 | 30 => What::NodeJoins(node),
-        31 => What::Labels(node),
-        32 | 33 => What::LateRow,
-        34 | 35 => What::LyingAgent(node),
-        36 => What::HooksLie(node),
-        25 => {
-            if dice.percent(50) {
-                What::RollBack
-            } else {
-                What::WrongCommands
-            }
+    let can_happen = |what: &&What| match what {
+        What::DatabaseAway | What::DatabaseSlow | What::DatabaseOlder | What::LateRow => {
+            service.schema.is_some()
         }
-        _ => What::Cordon(node),
-    }
+        What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
+        _ => true,
+    };
+    let all = kinds(node);
+    let possible: Vec<&What> = all.iter().filter(can_happen).collect();
+    dice.pick(&possible).map_or(What::Compaction, |what| (*what).clone())
 }

@@ -339,6 +339,23 @@ impl Ground {
         Ok(())
     }
 
+    /// An agent removes a file: a disable-file that a person put is not its to touch.
+    pub fn removed_by_agent(&self, node: usize, path: &Path) {
+        let now = self.now();
+        let mut state = self.state();
+        let Some(service) = self.names.services.iter().find(|service| *path == disable_file(service)) else {
+            return;
+        };
+        let file = state.disks[node].files.get(path);
+        if file.is_some_and(|file| !file.starts_with(BY_AGENT)) {
+            let text = format!(
+                "the agent of {} removed a person's disable-file of {service}",
+                self.names.nodes[node]
+            );
+            state.facts.breach(now, 6, text);
+        }
+    }
+
     /// Removes a file of a node.
     pub fn remove(&self, node: usize, path: &Path) -> std::io::Result<()> {
         let gone = self.state().disks[node].files.remove(path);

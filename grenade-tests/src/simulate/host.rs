@@ -207,6 +207,7 @@ impl Host for Node {
         if self.gate.is_dead() {
             return Err(io::ErrorKind::Interrupted.into());
         }
+        self.ground.removed_by_agent(self.node, path);
         self.ground.remove(self.node, path)
     }
 

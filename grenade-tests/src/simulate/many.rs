@@ -1,10 +1,13 @@
 //! Many schedules, one after the other on each core, and what they came to.
 
 use super::child::{self, Became, Play};
+use super::coverage::{Counted, gaps};
+use super::database;
 use super::draw;
 use super::judge::Breach;
 use super::run::{Outcome, run};
 use super::scenario::Scenario;
+use super::seeded;
 use super::shrink::{Kind, shrink};
 use clap::Parser;
 use std::collections::BTreeMap;
@@ -24,16 +27,16 @@ use std::time::{Duration, Instant};
 pub struct Arguments {
     /// How many schedules to run; seeds are counted up from --seed
     #[arg(long, default_value_t = 100)]
-    schedules: u64,
+    pub(super) schedules: u64,
     /// First seed
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Processes at a time; default: as many as there are cores
     #[arg(long)]
-    jobs: Option<usize>,
+    pub(super) jobs: Option<usize>,
     /// No further schedule begins after so many seconds
     #[arg(long, value_name = "SECONDS")]
-    within: Option<u64>,
+    pub(super) within: Option<u64>,
     /// Tell what happens in the schedule of --seed, line by line
     #[arg(long)]
     story: bool,
@@ -44,6 +47,13 @@ pub struct Arguments {
     /// scenario to this file, and tell its story
     #[arg(long, value_name = "FILE")]
     shrink: Option<PathBuf>,
+    /// Switch this guard of the product off (a build with --features mutants), and stop at the first schedule that breaks
+    /// a rule and breaks none with every guard in place; exit 1 where there is none
+    #[arg(long, value_name = "GUARD", conflicts_with_all = ["story", "replay", "shrink", "scenario"])]
+    pub(super) without: Option<String>,
+    /// Draw no other kinds of mishaps than these
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub(super) only_mishaps: Vec<String>,
     /// Print the scenario of --seed as JSON, for --replay, and run nothing
     #[arg(long)]
     scenario: bool,
@@ -76,7 +86,10 @@ pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
             Ok(ExitCode::SUCCESS)
         }),
         Some(file) => smallest(&arguments, file),
-        None => all(&arguments),
+        None => match &arguments.without {
+            Some(guard) => seeded::search(&arguments, guard),
+            None => all(&arguments),
+        },
     };
     done.unwrap_or_else(|error| {
         eprintln!("tidegate-simulate: {error:#}");
@@ -86,14 +99,9 @@ pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
 
 fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
     match &arguments.replay {
-        None => Ok(draw::scenario(arguments.seed)),
+        None => draw::scenario_with(arguments.seed, &arguments.only_mishaps),
         Some(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
     }
-}
-
-/// How long a statement takes: some 20 ms, so that each phase of a schema lasts for long enough to be disturbed.
-fn statement() -> Duration {
-    Duration::from_millis(rand::random_range(1..=40))
 }
 
 /// One schedule, here: the current directory is its own.
@@ -112,7 +120,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
         // Where that is not allowed it is slower, and the same.
         let _ = rustix::thread::sched_setaffinity(None, &only);
     }
-    tidegate_migrations::held::hold_the_runtime(statement);
+    tidegate_migrations::held::hold_the_runtime(database::statement);
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
         (fix.chance)(scenario.seed);
@@ -151,7 +159,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                     let seed = arguments.seed + n;
                     let play = match &arguments.replay {
                         Some(path) => Play::File(path),
-                        None => Play::Seed(seed),
+                        None => Play::Seed(seed, &arguments.only_mishaps),
                     };
                     let core = (jobs == cores).then_some(job);
                     let became = child::run(play, arguments.story, core);
@@ -171,7 +179,8 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !arguments.story {
         tally.print(began.elapsed(), jobs.min(cores));
     }
-    Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
+    let is_good = tally.failed.is_empty() && tally.gaps().is_empty();
+    Ok(ExitCode::from(u8::from(!is_good)))
 }
 
 /// Makes what fails as small as it still fails in the same way.
@@ -225,7 +234,7 @@ fn size(scenario: &Scenario) -> String {
     )
 }
 
-fn told(breach: &Breach) -> String {
+pub(super) fn told(breach: &Breach) -> String {
     format!("{}.{:03} rule {}: {}", breach.at / 1000, breach.at % 1000, breach.rule, breach.what)
 }
 
@@ -237,6 +246,8 @@ struct Tally {
     reached: BTreeMap<String, u64>,
     ended: BTreeMap<String, u64>,
     fired: BTreeMap<(String, String), u64>,
+    /// Schedules that reached contract or rolled-back.
+    far: u64,
     simulated_ms: u64,
     revisions: u64,
 }
@@ -267,9 +278,15 @@ impl Tally {
             let how = how.split(':').next().unwrap_or(how);
             *self.ended.entry(how.to_owned()).or_default() += 1;
         }
+        let is_far = |phase: &String| phase == "contract" || phase == "rolled-back";
+        self.far += u64::from(outcome.reached.iter().any(is_far));
         outcome.fired.into_iter().for_each(|fired| *self.fired.entry(fired).or_default() += 1);
         self.simulated_ms += outcome.simulated_ms;
         self.revisions += outcome.revisions as u64;
+    }
+
+    fn gaps(&self) -> Vec<String> {
+        gaps(Counted { done: self.done, fired: &self.fired, reached: &self.reached, far: self.far })
     }
 
     fn print(&self, took: Duration, cores: usize) {
@@ -298,6 +315,7 @@ impl Tally {
             }
             println!();
         }
+        self.gaps().iter().for_each(|gap| println!("too little happened: {gap}"));
         match self.failed.is_empty() {
             true => println!("no rule was broken"),
             false => {

@@ -1,6 +1,7 @@
 //! How each mishap begins and how it ends.
 
-use super::chain::{Chain, within};
+use super::chain::{place_of, within};
+use super::database::set_slow;
 use super::gate::Passage;
 use super::ground::disable_file;
 use super::line::Weather;
@@ -41,6 +42,8 @@ pub enum Undo {
     Show(At),
     /// The database is back.
     Database(usize),
+    /// Databases are as fast as before.
+    Fast,
     /// The database that an older copy took the place of is back.
     Newest(usize),
     /// The second agent ends.
@@ -51,17 +54,16 @@ pub enum Undo {
     Uncordon(usize),
 }
 
-/// Lets a mishap happen; says what ends it.
+/// Lets a mishap happen to a service, in the upgrade of this id; says what ends it.
 pub async fn begin(
     world: &mut World,
-    chains: &[Chain],
+    id: Option<String>,
     service: usize,
     what: &What,
     lasts: u64,
 ) -> Vec<Undo> {
     let nodes = world.scenario.services[service].nodes.clone();
     let node = |n: usize| nodes[n % nodes.len()];
-    let id = chains[service].current.as_ref().map(|current| current.id.clone());
     let until = world.ground.now() + lasts;
     world.ground.tell(format!("mishap: {what:?} for {lasts} ms"));
     match what {
@@ -141,7 +143,7 @@ pub async fn begin(
             vec![Undo::Boot(n)]
         }
         What::NodeJoins(n) => {
-            joins(world, &chains[service], *n);
+            joins(world, id.as_deref(), *n);
             Vec::new()
         }
         What::Labels(n) => {
@@ -190,6 +192,10 @@ pub async fn begin(
             }
             vec![Undo::Database(schema)]
         }
+        What::DatabaseSlow => {
+            set_slow(true);
+            vec![Undo::Fast]
+        }
         What::DatabaseOlder => {
             let Some(schema) = world.scenario.owned_schema(service) else { return Vec::new() };
             let done = world.databases[schema].put_copy_back(world.ground.now());
@@ -228,7 +234,9 @@ pub async fn begin(
             vec![Undo::Impostor(node(*n))]
         }
         What::LateRow => {
-            tamper::late_row(world, &chains[service]).await;
+            if let Some(id) = id {
+                tamper::late_row(world, &id).await;
+            }
             Vec::new()
         }
         What::Pause => {
@@ -277,7 +285,12 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             world.start_agent(*n);
         }
         Undo::Liar(n) => tamper::rebuilt(world, *n).await,
-        Undo::Garbage(key) => tamper::remove(world, key).await,
+        Undo::Garbage(key) => {
+            // A store that was put in its place has a good one: nobody removes that.
+            if !tamper::is_readable(world, key).await {
+                tamper::remove(world, key).await;
+            }
+        }
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {
             let mut state = world.ground.state();
@@ -293,6 +306,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
                 world.ground.tell(format!("the database could not be put back: {error}"));
             }
         }
+        Undo::Fast => set_slow(false),
         Undo::Newest(n) => {
             if let Err(error) = world.databases[*n].put_newest_back(world.ground.now()) {
                 world.ground.tell(format!("the newest database could not be put back: {error}"));
@@ -317,12 +331,14 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
 }
 
 /// A node that was not there comes, with the services that are meant for it.
-fn joins(world: &mut World, chain: &Chain, n: usize) {
+fn joins(world: &mut World, id: Option<&str>, n: usize) {
     let late: std::collections::BTreeSet<usize> =
         world.scenario.services.iter().flat_map(|service| service.late.iter().copied()).collect();
     let coming: Vec<usize> = late.into_iter().filter(|node| world.agents[*node].is_none()).collect();
     let Some(node) = coming.get(n % coming.len().max(1)).copied() else { return };
-    let upgrading = chain.current.as_ref().map(|current| world.scenario.upgrades[current.plan].clone());
+    // Before it is started, nobody has an image of what it goes to.
+    let id = id.filter(|id| world.ground.state().facts.phases.contains_key(*id));
+    let upgrading = id.and_then(place_of).and_then(|place| world.scenario.upgrades.get(place)).cloned();
     // Every other one was made from an image that is new already.
     let version = upgrading.as_ref().map_or(1, |plan| plan.from + u32::try_from(n % 2).unwrap_or(0));
     for service in 0..world.scenario.services.len() {
@@ -348,6 +364,7 @@ fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
 /// Puts another store in the place of the one that is there.
 async fn another_store(world: &mut World, store: Embedded) {
     world.place.replace(store);
+    world.store_lost = true;
     // What was removed since the copy was made is removed once more.
     for key in &world.garbage {
         tamper::remove(world, key).await;

@@ -10,8 +10,8 @@ use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,
     ExplainUpgradeRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
-    ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, StartUpgradeRequest,
-    UncordonNodeRequest,
+    ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, SetWindowRequest,
+    StartUpgradeRequest, UncordonNodeRequest,
 };
 
 /// A person.
@@ -34,6 +34,8 @@ pub enum Command {
     Decommission(String),
     /// `fleet uncordon NODE`.
     Uncordon(String),
+    /// `fleet window SERVICE --floor VERSION --ceiling VERSION`.
+    Window(String, u32, u32),
     /// `fleet reconcile`.
     Reconcile,
     /// `schema expand --from VERSION --to VERSION`, then `schema migrate` of the same.
@@ -59,6 +61,10 @@ pub fn understood(text: &str) -> Command {
         Some(["tidegate", "fleet", "decommission"]) => Command::Decommission(own(3)),
         Some(["tidegate", "fleet", "uncordon"]) => Command::Uncordon(own(3)),
         Some(["tidegate", "fleet", "reconcile"]) => Command::Reconcile,
+        Some(["tidegate", "fleet", "window"]) => match (own(5).parse(), own(7).parse()) {
+            (Ok(floor), Ok(ceiling)) => Command::Window(own(3), floor, ceiling),
+            _ => Command::Other(text.to_owned()),
+        },
         Some(["tidegate", "schema", "expand"]) => match (own(4).parse(), own(6).parse()) {
             (Ok(from), Ok(to)) => Command::Schema(from, to),
             _ => Command::Other(text.to_owned()),
@@ -138,6 +144,10 @@ impl<'a> Person<'a> {
                     ..Default::default()
                 };
                 operation::decommission(room, &seat, asked).await
+            }
+            Command::Window(service, floor, ceiling) => {
+                let asked = SetWindowRequest { service, floor, ceiling, why, who };
+                operation::set_window(room, &seat, asked).await
             }
             Command::Reconcile => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),

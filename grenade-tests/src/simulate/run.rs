@@ -22,6 +22,8 @@ const CLIENTS: u64 = 20;
 /// How often the store is backed up, in steps.
 const SNAPSHOT: u64 = 48;
 
+const PREFLIGHT: &str = "preflight";
+
 /// No world lasts longer, in milliseconds.
 const LONGEST: u64 = 6_000_000;
 
@@ -108,9 +110,10 @@ impl Run {
             }
             self.let_things_happen().await?;
             for n in 0..self.chains.len() {
+                self.before_the_start(n).await;
                 self.chains[n].step(&mut self.world).await;
             }
-            if backs_up && step.is_multiple_of(SNAPSHOT) {
+            if backs_up && step % SNAPSHOT == 1 {
                 self.world.keep_store();
             }
             if step.is_multiple_of(CLIENTS) {
@@ -122,6 +125,23 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Preflight is over in an instant: what happens in it happens as the upgrade is started.
+    async fn before_the_start(&mut self, service: usize) {
+        let Some((plan, id)) = self.chains[service].starts_now(self.world.ground.now()) else { return };
+        let is_due = |mishap: &mut Mishap| mishap.upgrade == plan && mishap.phase == PREFLIGHT;
+        let due: Vec<Mishap> = self.waiting.extract_if(.., is_due).collect();
+        for mishap in due {
+            self.happens(service, PREFLIGHT.to_owned(), Some(id.clone()), &mishap).await;
+        }
+    }
+
+    async fn happens(&mut self, service: usize, phase: String, id: Option<String>, mishap: &Mishap) {
+        self.fired.push((mishap.what.kind(), phase));
+        let undo = mishap::begin(&mut self.world, id, service, &mishap.what, mishap.lasts).await;
+        let ends = self.world.ground.now() + mishap.lasts;
+        self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
     }
 
     /// What is due begins, and what is over ends.
@@ -147,11 +167,8 @@ impl Run {
             });
         }
         for (service, phase, mishap) in due {
-            self.fired.push((mishap.what.kind(), phase));
-            let undo =
-                mishap::begin(&mut self.world, &self.chains, service, &mishap.what, mishap.lasts).await;
-            let ends = self.world.ground.now() + mishap.lasts;
-            self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
+            let id = self.chains[service].current.as_ref().map(|current| current.id.clone());
+            self.happens(service, phase, id, &mishap).await;
         }
         let now = self.world.ground.now();
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
@@ -171,6 +188,9 @@ impl Run {
                 continue;
             }
             let now = self.world.ground.now();
+            if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
+                self.world.ground.state().facts.breach(now, 0, text);
+            }
             let versions: BTreeSet<u32> = {
                 let state = self.world.ground.state();
                 let liars = &state.facts.liars;

@@ -216,6 +216,8 @@ pub enum What {
     PersonHides(usize),
     /// The database cannot be opened.
     DatabaseAway,
+    /// Statements of coordinators take long.
+    DatabaseSlow,
     /// The database is replaced by a copy that was made before the upgrade began.
     DatabaseOlder,
     /// The store is replaced by a copy that was made a while ago.

@@ -172,11 +172,13 @@ impl Slot {
             || self.alive(now).is_some_and(|run| run.is.says.is_some())
     }
 
-    /// Requests that it works on.
+    /// Requests that it works on. Those that a balancer sends come and go: that there is none for a moment does not say that
+    /// no more will come.
     pub fn in_flight(&self, now: u64) -> u32 {
         let Some(run) = self.listens(now) else { return 0 };
+        let sent = self.server.up && (now / 400) % 3 != 0;
         // Requests of a former process ended with it.
         let lingers = run.since < self.server.down_at && now < self.server.down_at + self.lingers;
-        u32::from(self.server.up || lingers)
+        u32::from(sent || lingers)
     }
 }

@@ -1,7 +1,7 @@
 //! What is written beside the product: into the store by an agent that is not itself, into the database by a program that
 //! nobody knows of.
 
-use super::chain::Chain;
+use super::chain::place_of;
 use super::world::World;
 use crate::trace::LIE;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
@@ -20,6 +20,13 @@ pub async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> 
     Some(key)
 }
 
+/// Whether what is there now can be read.
+pub async fn is_readable(world: &World, key: &Key) -> bool {
+    let Ok(mut client) = world.place.store().client().await else { return false };
+    let found = client.get(Prefix::default().key(key), None).await;
+    found.is_ok_and(|found| found.kvs().first().is_some_and(|kv| Value::decode(key, kv.value()).is_ok()))
+}
+
 /// Its agent is itself again, and what it wrote is gone.
 pub async fn remove(world: &World, key: &Key) {
     let Ok(mut client) = world.place.store().client().await else { return };
@@ -28,13 +35,12 @@ pub async fn remove(world: &World, key: &Key) {
 }
 
 /// A program of the former version writes once more, where the form that it knows is still there.
-pub async fn late_row(world: &mut World, chain: &Chain) {
-    let Some(current) = &chain.current else { return };
-    let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
+pub async fn late_row(world: &mut World, id: &str) {
+    let phase = world.ground.state().facts.phases.get(id).map(|(phase, _)| *phase);
+    let Some(plan) = place_of(id).map(|place| &world.scenario.upgrades[place]) else { return };
     if matches!(phase, Some(PhaseName::Contract | PhaseName::Completed) | None) {
         return;
     }
-    let plan = &world.scenario.upgrades[current.plan];
     let Some(schema) = world.scenario.owned_schema(plan.service) else { return };
     let database = &mut world.databases[schema];
     if !database.is_away() {

@@ -38,6 +38,8 @@ pub struct World {
     pub garbage: Vec<tidegate_proto::Key>,
     /// The store as it was a while ago.
     pub snapshot: Option<Embedded>,
+    /// Another store took the place of the one that there was.
+    pub store_lost: bool,
     /// The history of stores that were replaced was good up to then.
     pub former: Vec<crate::trace::Broken>,
     /// Nodes whose agents lie now.
@@ -126,6 +128,7 @@ impl World {
             dice: Dice::of(scenario.seed, "processes"),
             garbage: Vec::new(),
             snapshot: None,
+            store_lost: false,
             former: Vec::new(),
             liars: BTreeSet::new(),
             given_up: BTreeSet::new(),

@@ -45,6 +45,7 @@ pub(super) fn judge(before: &Seen, revision: &Revision, after: &Seen) -> Vec<Bro
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();
+    judge.reports();
     judge.capacity();
     judge.one_upgrade_a_service();
     for (id, upgrade) in &after.upgrades {
@@ -63,7 +64,7 @@ impl Judge<'_> {
     /// What coordinators write is written under a leadership, and names it.
     fn only_a_leader_writes(&mut self) {
         let leader = self.before.leader.as_ref();
-        for Written { key, put } in &self.revision.writes {
+        for Written { key, put, .. } in &self.revision.writes {
             if matches!(key, Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_)) {
                 continue;
             }
@@ -84,7 +85,7 @@ impl Judge<'_> {
 
     /// Events are appended, and what was admitted stays in the inventory.
     fn nothing_is_forgotten(&mut self) {
-        for Written { key, put } in &self.revision.writes {
+        for Written { key, put, .. } in &self.revision.writes {
             match (key, put) {
                 (Key::Event(..) | Key::Term(_), Some(put)) => {
                     let fresh = put.created == self.revision.number;
@@ -99,7 +100,7 @@ impl Judge<'_> {
     }
 
     fn admitted_within_the_window(&mut self) {
-        for Written { key, put } in &self.revision.writes {
+        for Written { key, put, .. } in &self.revision.writes {
             let (Key::Inventory(service, _), Some(Value::Inventory(inventory))) =
                 (key, put.as_ref().map(|put| &put.value))
             else {
@@ -112,9 +113,40 @@ impl Judge<'_> {
         }
     }
 
+    /// What a report says was admitted since the one before it lapsed, and what an agent has told once it does not forget:
+    /// it stands in its journal, unless that is lost as a whole.
+    fn reports(&mut self) {
+        for Written { key, put, .. } in &self.revision.writes {
+            let (Key::Report(service, node), Some(Value::Report(report))) =
+                (key, put.as_ref().map(|put| &put.value))
+            else {
+                continue;
+            };
+            let Some(before) = self.before.instances.get(&(service.clone(), node.clone())) else { continue };
+            let (report, lapsed) = (&report.body, before.lapsed);
+            let returns = before.report.is_none() && report.version.is_some();
+            self.holds(3, !returns || report.admission.0 > lapsed, || {
+                format!(
+                    "{key} is back after it lapsed at {lapsed}, on the former admission {}",
+                    report.admission
+                )
+            });
+            let Some(last) = &before.last_report else { continue };
+            let same = report.identity.nonce == last.identity.nonce
+                && report.witness.reconciled == last.witness.reconciled;
+            for (what, was, is) in
+                [("directive", last.generation, report.generation), ("window", last.window, report.window)]
+            {
+                self.holds(1, !same || is >= was || !is.exists(), || {
+                    format!("{key} names {what} {is}, and has named {was} before")
+                });
+            }
+        }
+    }
+
     /// Whoever is taken out leaves as many as must stay, under the budget's key.
     fn capacity(&mut self) {
-        for Written { key, put } in &self.revision.writes {
+        for Written { key, put, .. } in &self.revision.writes {
             let (Key::Directive(service, node), Some(put)) = (key, put) else { continue };
             if matches!(&put.value, Value::Directive(d) if matches!(d.body.disposition, Disposition::Serve { .. }))
             {
@@ -164,6 +196,12 @@ impl Judge<'_> {
                 |w| matches!(&w.key, Key::Event(Subject::Upgrade(of), _) if of == id && w.put.is_some()),
             );
             self.holds(0, told, || format!("{id} went to {} without an event", upgrade.phase));
+            let asked = point(upgrade.phase.name()).filter(|point| upgrade.spec.approvals.contains(point));
+            let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
+            self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
+            let paused = former.is_some_and(|former| former.paused.is_some());
+            let back = upgrade.phase.name() == PhaseName::RollingBack;
+            self.holds(0, !paused || back, || format!("{id} went to {} while it was paused", upgrade.phase));
         }
         let window_moves =
             self.revision.writes.iter().any(|w| w.key == Key::Window(upgrade.spec.service.clone()));
@@ -263,6 +301,19 @@ fn is_beyond(instance: &Instance, version: ServiceVersion, window: i64) -> bool 
         // What ended since it was read for the certificate has no version now, and needs an admission to come back.
         && report.version.is_none_or(|running| running >= version)
         && report.window.0 == window
+}
+
+/// The approval that a phase may ask for.
+fn point(phase: PhaseName) -> Option<ApprovalPoint> {
+    Some(match phase {
+        PhaseName::Stage => ApprovalPoint::Stage,
+        PhaseName::Expand => ApprovalPoint::Expand,
+        PhaseName::Migrate => ApprovalPoint::Migrate,
+        PhaseName::Roll => ApprovalPoint::Roll,
+        PhaseName::Remove => ApprovalPoint::Remove,
+        PhaseName::Contract => ApprovalPoint::Contract,
+        _ => return None,
+    })
 }
 
 /// Whether there is such a move. Every phase is entered once; a roll goes on by one wave.

@@ -11,7 +11,7 @@ use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, NodeId, ServiceName, ServiceVersion, UpgradeId, Value};
 
-use super::{Put, Revision};
+use super::{Put, Revision, Written};
 
 /// A record and the revision that wrote it last.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub(super) struct Instance {
     pub(super) report: Option<At<Report>>,
     /// The last report, also when it is gone.
     pub(super) last_report: Option<Report>,
+    /// The revision at which its last report went, because the lease lapsed.
+    pub(super) lapsed: i64,
     pub(super) inventory: Option<At<Inventory>>,
     pub(super) directive: Option<At<Directive>>,
     pub(super) decommissioned: bool,
@@ -48,7 +50,7 @@ impl Seen {
         for written in &revision.writes {
             match &written.put {
                 Some(put) => self.put(&written.key, put, revision.number),
-                None => self.remove(&written.key),
+                None => self.remove(written, revision.number),
             }
         }
     }
@@ -94,27 +96,36 @@ impl Seen {
         }
     }
 
-    fn remove(&mut self, key: &Key) {
-        match key {
-            Key::Report(service, node) => self.instance(service, node).report = None,
+    fn remove(&mut self, written: &Written, revision: i64) {
+        match &written.key {
+            Key::Report(service, node) => {
+                let instance = self.instance(service, node);
+                // One that was overwritten with nonsense is removed by hand, and its agent's lease stands.
+                if instance.report.take().is_some() && written.gone {
+                    instance.lapsed = revision;
+                }
+            }
             Key::Inventory(service, node) => self.instance(service, node).inventory = None,
             Key::Directive(service, node) => self.instance(service, node).directive = None,
             Key::Window(service) => drop(self.windows.remove(service)),
             Key::Upgrade(id) => drop(self.upgrades.remove(id)),
             Key::Active(service) => drop(self.active.remove(service)),
+            Key::Decommission(service, node) => self.instance(service, node).decommissioned = false,
             Key::Leader => self.leader = None,
             _ => {}
         }
     }
 
-    /// The instances of a service that count: admitted once, not decommissioned.
+    /// The instances of a service that count: admitted once, and not decommissioned or heard of since.
     pub(super) fn fleet<'a>(
         &'a self,
         service: &'a ServiceName,
     ) -> impl Iterator<Item = (&'a NodeId, &'a Instance)> {
         self.instances
             .iter()
-            .filter(move |((of, _), i)| of == service && i.inventory.is_some() && !i.decommissioned)
+            .filter(move |((of, _), i)| {
+                of == service && i.inventory.is_some() && (!i.decommissioned || i.report.is_some())
+            })
             .map(|((_, node), instance)| (node, instance))
     }
 

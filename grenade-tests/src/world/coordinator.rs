@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::world::wait::wait_for_200;
-use crate::world::{Process, Spawn, World, WorldError, port, program};
+use crate::world::{Host, Process, Spawn, World, WorldError, program};
 
 /// How long a coordinator may take to answer.
 const READY: Duration = Duration::from_secs(30);
@@ -29,6 +29,8 @@ pub struct CoordinatorPlan {
     pub env: Vec<(String, String)>,
     /// Arguments beyond these.
     pub args: Vec<String>,
+    /// Where it runs.
+    pub host: Host,
 }
 
 impl CoordinatorPlan {
@@ -37,15 +39,25 @@ impl CoordinatorPlan {
     /// # Errors
     /// When there is no free port.
     pub fn new(name: &str, store: String) -> Result<Self, WorldError> {
+        Self::on(Host::loopback(), name, store)
+    }
+
+    /// The same, on a host. On one that is reached over a network, it is told that this is meant.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub fn on(host: Host, name: &str, store: String) -> Result<Self, WorldError> {
+        let insecure = host.is_remote().then(|| "--insecure".to_owned());
         Ok(Self {
             name: name.to_owned(),
             store,
             store_listen: None,
-            http: port::free()?,
-            grpc: port::free()?,
+            http: host.socket()?,
+            grpc: host.socket()?,
             prefix: None,
             env: Vec::new(),
-            args: Vec::new(),
+            args: insecure.into_iter().collect(),
+            host,
         })
     }
 }
@@ -96,6 +108,7 @@ impl Coordinator {
     /// When it cannot be started.
     pub fn spawn(world: &World, plan: CoordinatorPlan) -> Result<Self, WorldError> {
         let mut spawn = Spawn::new(&plan.name, &program::own("tidegate")?)
+            .on(&plan.host)
             .args(["coordinator", "--store", &plan.store])
             .args(["--http", &plan.http.to_string(), "--grpc", &plan.grpc.to_string()])
             .args(["--token-file", &token_file(world)?.display().to_string()]);

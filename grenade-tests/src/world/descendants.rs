@@ -23,14 +23,20 @@ pub enum Scope {
 
 /// The living descendants of this process, by pid. Zombies that wait for their parent are none.
 pub fn living(scope: &Scope) -> Vec<i32> {
+    let mut found = below(getpid().as_raw_pid());
+    found.retain(|pid| in_scope(*pid, scope));
+    found
+}
+
+/// The living descendants of a process, by pid.
+pub fn below(ancestor: i32) -> Vec<i32> {
     let table = processes();
-    let mine = getpid().as_raw_pid();
     let descends = |pid: i32| {
         let (mut at, mut steps) = (pid, 0);
         while let Some(process) = table.get(&at) {
             at = process.parent;
             steps += 1;
-            if at == mine {
+            if at == ancestor {
                 return true;
             }
             // The table is no snapshot: a pid that was given anew could close a circle.
@@ -42,7 +48,7 @@ pub fn living(scope: &Scope) -> Vec<i32> {
     };
     let mut found: Vec<i32> = table
         .iter()
-        .filter(|(pid, process)| !process.zombie && descends(**pid) && in_scope(**pid, scope))
+        .filter(|(pid, process)| !process.zombie && descends(**pid))
         .map(|(pid, _)| *pid)
         .collect();
     found.sort_unstable();

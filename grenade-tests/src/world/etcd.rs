@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::world::wait::wait_for_200;
-use crate::world::{Process, Spawn, World, WorldError, port, program};
+use crate::world::{Host, Process, Spawn, World, WorldError, program};
 
 /// How long members may take to elect a leader on a busy machine.
 const READY: Duration = Duration::from_secs(30);
@@ -30,12 +30,21 @@ impl Etcd {
         format!("etcd:{}", self.endpoints().join(","))
     }
 
+    /// Starts member `n` again and does not wait for it: without the others it is not healthy.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn_again(&mut self, world: &World, n: usize) -> Result<(), WorldError> {
+        self.members[n].0 = world.spawn(self.spawns[n].clone())?;
+        Ok(())
+    }
+
     /// Starts member `n` again on its own data and address, after it was stopped or killed.
     ///
     /// # Errors
     /// When it cannot be started or does not become healthy.
     pub async fn restart(&mut self, world: &World, n: usize) -> Result<(), WorldError> {
-        self.members[n].0 = world.spawn(self.spawns[n].clone())?;
+        self.spawn_again(world, n)?;
         let address = self.members[n].1;
         wait_for_200("etcd to be healthy again", READY, address, "/health").await.map(|_| ())
     }
@@ -54,16 +63,26 @@ pub async fn start(world: &World, members: usize) -> Result<Etcd, WorldError> {
 /// # Errors
 /// As [`start`].
 pub async fn start_with(world: &World, members: usize, more: &[&str]) -> Result<Etcd, WorldError> {
+    start_on(world, &vec![Host::loopback(); members], more).await
+}
+
+/// The same, with one member on each host.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_on(world: &World, hosts: &[Host], more: &[&str]) -> Result<Etcd, WorldError> {
     let program = program::outside("etcd")?;
     let mut plans = Vec::new();
-    for n in 0..members {
-        plans.push((format!("etcd-{n}"), port::free()?, port::free()?));
+    for (n, host) in hosts.iter().enumerate() {
+        plans.push((format!("etcd-{n}"), host.socket()?, host.socket()?, host));
     }
-    let cluster: Vec<String> = plans.iter().map(|(name, _, peer)| format!("{name}=http://{peer}")).collect();
+    let cluster: Vec<String> =
+        plans.iter().map(|(name, _, peer, _)| format!("{name}=http://{peer}")).collect();
     let (mut started, mut peers, mut spawns) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, client, peer) in &plans {
+    for (name, client, peer, host) in &plans {
         let (client_url, peer_url) = (format!("http://{client}"), format!("http://{peer}"));
         let spawn = Spawn::new(name, &program)
+            .on(host)
             .args(["--name", name, "--data-dir"])
             .arg(world.path(name))
             .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])

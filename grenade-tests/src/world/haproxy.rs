@@ -4,15 +4,30 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE, RunningBalancer, answering};
-use crate::world::{Spawn, World, WorldError, port, program};
+use crate::world::{Host, Process, Spawn, World, WorldError, program};
+
+/// Its configuration, in the world's directory.
+const CONFIG: &str = "haproxy.cfg";
 
 /// Starts HAProxy before `servers` (name and address), and waits until it answers.
 ///
 /// # Errors
 /// When it is not installed, cannot be started or does not answer.
 pub async fn start(world: &World, servers: &[(String, SocketAddr)]) -> Result<RunningBalancer, WorldError> {
-    let (address, stats_socket) = (port::free()?, world.path("haproxy.sock"));
-    let config = world.path("haproxy.cfg");
+    start_on(world, &Host::loopback(), servers).await
+}
+
+/// The same, on a host.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_on(
+    world: &World,
+    host: &Host,
+    servers: &[(String, SocketAddr)],
+) -> Result<RunningBalancer, WorldError> {
+    let (address, stats_socket) = (host.socket()?, world.path("haproxy.sock"));
+    let config = world.path(CONFIG);
     let mut text = format!(
         "global\n    stats socket {socket} mode 600 level operator\n    stats timeout 30s\n\
          defaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    timeout server 60s\n    \
@@ -31,7 +46,14 @@ pub async fn start(world: &World, servers: &[(String, SocketAddr)]) -> Result<Ru
         path: config.clone(),
         source,
     })?;
-    let spawn = Spawn::new("haproxy", &program::outside("haproxy")?).arg("-db").arg("-f").arg(&config);
-    let process = world.spawn(spawn)?;
-    answering(RunningBalancer { process, address, stats_socket }).await
+    answering(RunningBalancer { process: spawn(world, host)?, address, stats_socket }).await
+}
+
+/// Starts it again with its own configuration, after it was stopped or killed, and does not wait for it.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn spawn(world: &World, host: &Host) -> Result<Process, WorldError> {
+    let spawn = Spawn::new("haproxy", &program::outside("haproxy")?).on(host).args(["-db", "-f"]);
+    world.spawn(spawn.arg(world.path(CONFIG)))
 }

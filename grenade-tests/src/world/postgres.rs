@@ -5,13 +5,13 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 use tempfile::TempDir;
 
 use crate::world::wait::wait_for;
-use crate::world::{Process, Spawn, World, WorldError, port, program};
+use crate::world::{Host, Process, Spawn, World, WorldError, descendants, program};
 
 /// How long initdb may take on a busy machine.
 const INIT: Duration = Duration::from_secs(60);
@@ -21,6 +21,36 @@ const READY: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(20);
 /// The password of the one role; the server listens on the loopback address only.
 const PASSWORD: &str = "tide-and-gate";
+
+/// Which addresses may connect beside the loopback ones, where a server runs on a host of its own.
+const NETWORK: &str = "10.0.0.0/8";
+
+/// How a server is run.
+#[derive(Debug, Clone)]
+pub struct ServerPlan {
+    /// Its name in this world.
+    pub name: String,
+    /// Where it runs.
+    pub host: Host,
+    /// Its port; none = a free one.
+    pub port: Option<u16>,
+    /// Settings beside those that every server of a world has, as `name=value`.
+    pub settings: Vec<String>,
+    /// Its environment beside ours.
+    pub env: Vec<(String, String)>,
+}
+
+impl Default for ServerPlan {
+    fn default() -> Self {
+        let name = "postgres".to_owned();
+        Self { name, host: Host::loopback(), port: None, settings: Vec::new(), env: Vec::new() }
+    }
+}
+
+/// The URL of a database of a server of a world that is reached at this address.
+pub fn url_at(address: SocketAddr, database: &str) -> String {
+    format!("postgres://pantry:{PASSWORD}@{address}/{database}")
+}
 
 /// A PostgreSQL server.
 #[derive(Debug)]
@@ -40,7 +70,7 @@ impl Postgres {
 
     /// Any database by name.
     pub fn url_of(&self, database: &str) -> String {
-        format!("postgres://pantry:{PASSWORD}@{}/{database}", self.address)
+        url_at(self.address, database)
     }
 
     /// Where it listens.
@@ -68,6 +98,42 @@ impl Postgres {
         connection.execute(sqlx::raw_sql(statement)).await.map_err(failed)?;
         connection.close().await.map_err(failed)?;
         Ok(self.url_of(name))
+    }
+
+    /// The server and its backends, by pid.
+    pub fn pids(&self) -> Vec<i32> {
+        let Some(server) = self.process.as_ref().and_then(|process| i32::try_from(process.pid()).ok()) else {
+            return Vec::new();
+        };
+        [vec![server], descendants::below(server)].concat()
+    }
+
+    /// Sends a signal to the server and to each of its backends.
+    pub fn signal_all(&self, signal: Signal) {
+        for pid in self.pids().into_iter().filter_map(Pid::from_raw) {
+            // A backend may have ended by itself meanwhile.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// kill -9 of the server and all of its backends, as a power cut would end them.
+    pub fn crash(&mut self) {
+        self.signal_all(Signal::KILL);
+        if let Some(mut process) = self.process.take() {
+            // It is dead for certain; a backend that was forked meanwhile ends by itself without it.
+            let _ = process.crash();
+        }
+    }
+
+    /// Makes a standby the server that takes writes, and waits until it does.
+    ///
+    /// # Errors
+    /// When the server does not answer or is no standby.
+    pub async fn promote(&self) -> Result<(), WorldError> {
+        let failed = |source| WorldError::Database { tried: "promote", source };
+        let mut connection = PgConnection::connect(&self.url_of("postgres")).await.map_err(failed)?;
+        connection.execute("SELECT pg_promote(true, 30)").await.map_err(failed)?;
+        connection.close().await.map_err(failed)
     }
 
     /// Stops it in good order (fast shutdown), as an operator would.
@@ -110,45 +176,113 @@ impl Postgres {
 /// # Errors
 /// When PostgreSQL is not installed, cannot be started or does not answer.
 pub async fn start(world: &World) -> Result<Postgres, WorldError> {
-    let user = unprivileged()?;
-    let home = tempfile::Builder::new()
-        .prefix("tidegate-postgres-")
-        .tempdir()
-        .map_err(|source| WorldError::Files { tried: "make", path: std::env::temp_dir(), source })?;
-    let (data, secret) = (home.path().join("data"), home.path().join("password"));
-    write_owned(&secret, PASSWORD, home.path(), user)?;
-    let as_user = |spawn: Spawn| match user {
-        Some((user, group)) => spawn.user(user, group).dir(home.path()),
-        None => spawn,
-    };
+    start_on(world, &ServerPlan::default()).await
+}
+
+/// The same, by a plan.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, WorldError> {
+    let (home, user) = home()?;
+    let data = home.path().join("data");
+    let secret = home.path().join("password");
     let init = Spawn::new("initdb", &program::postgresql("initdb")?)
         .arg("-D")
         .arg(&data)
         .args(["-U", "pantry", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"])
         .arg(format!("--pwfile={}", secret.display()));
-    let mut init = world.spawn(as_user(init))?;
-    let status = init.wait(INIT).await?;
-    if !status.success() {
-        let (name, tail) = (init.name().to_owned(), init.tail());
-        return Err(WorldError::Ended { name, status: status.to_string(), tail });
+    run(world, owned(init, home.path(), user)).await?;
+    if plan.host.is_remote() {
+        let rules = data.join("pg_hba.conf");
+        let more =
+            format!("\nhost all all {NETWORK} scram-sha-256\nhost replication all {NETWORK} scram-sha-256\n");
+        let old = std::fs::read_to_string(&rules);
+        old.and_then(|old| std::fs::write(&rules, old + &more)).map_err(|source| WorldError::Files {
+            tried: "write",
+            path: rules,
+            source,
+        })?;
     }
-    let address = port::free()?;
-    let spawn = Spawn::new("postgres", &program::postgresql("postgres")?)
-        .arg("-D")
-        .arg(&data)
-        .args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()])
-        .args(["-c", "unix_socket_directories=", "-c", "max_connections=200"])
-        .args(["-c", "max_prepared_transactions=10"]);
-    let spawn = as_user(spawn);
-    let process = Some(world.spawn(spawn.clone())?);
-    let mut postgres = Postgres { process, address, spawn, _home: home };
+    let mut postgres = serve(world, plan, home, user)?;
     postgres.answering().await?;
     postgres.create_database("pantry").await?;
     Ok(postgres)
 }
 
+/// Copies `of` and starts a server that follows it.
+///
+/// # Errors
+/// When the copy cannot be made, or the server cannot be started or does not answer.
+pub async fn start_standby(world: &World, plan: &ServerPlan, of: SocketAddr) -> Result<Postgres, WorldError> {
+    let (home, user) = home()?;
+    let copy = Spawn::new(&format!("{}-copy", plan.name), &program::postgresql("pg_basebackup")?)
+        .on(&plan.host)
+        .args(["-h", &of.ip().to_string(), "-p", &of.port().to_string(), "-U", "pantry"])
+        .args(["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync", "-D"])
+        .arg(home.path().join("data"))
+        .env("PGPASSWORD", PASSWORD);
+    run(world, owned(copy, home.path(), user)).await?;
+    let mut postgres = serve(world, plan, home, user)?;
+    postgres.answering().await?;
+    Ok(postgres)
+}
+
+type User = Option<(u32, u32)>;
+
+/// A directory of the server's own, with the password in a file.
+fn home() -> Result<(TempDir, User), WorldError> {
+    let user = unprivileged()?;
+    let home = tempfile::Builder::new()
+        .prefix("tidegate-postgres-")
+        .tempdir()
+        .map_err(|source| WorldError::Files { tried: "make", path: std::env::temp_dir(), source })?;
+    write_owned(&home.path().join("password"), PASSWORD, home.path(), user)?;
+    Ok((home, user))
+}
+
+fn owned(spawn: Spawn, home: &Path, user: User) -> Spawn {
+    match user {
+        Some((user, group)) => spawn.user(user, group).dir(home),
+        None => spawn,
+    }
+}
+
+async fn run(world: &World, spawn: Spawn) -> Result<(), WorldError> {
+    let mut process = world.spawn(spawn)?;
+    let status = process.wait(INIT).await?;
+    if status.success() {
+        return Ok(());
+    }
+    let (name, tail) = (process.name().to_owned(), process.tail());
+    Err(WorldError::Ended { name, status: status.to_string(), tail })
+}
+
+/// Starts the server on the data in `home`.
+fn serve(world: &World, plan: &ServerPlan, home: TempDir, user: User) -> Result<Postgres, WorldError> {
+    let address = match plan.port {
+        Some(port) => SocketAddr::new(plan.host.ip, port),
+        None => plan.host.socket()?,
+    };
+    let data = home.path().join("data");
+    // On a host of its own it is reached under more than one address.
+    let listen = if plan.host.is_remote() { "*".to_owned() } else { address.ip().to_string() };
+    let spawn = Spawn::new(&plan.name, &program::postgresql("postgres")?)
+        .on(&plan.host)
+        .arg("-D")
+        .arg(&data)
+        .args(["-h", &listen, "-p", &address.port().to_string()])
+        .args(["-c", "unix_socket_directories=", "-c", "max_connections=200"])
+        .args(["-c", "max_prepared_transactions=10"]);
+    let spawn = plan.settings.iter().fold(spawn, |spawn, setting| spawn.args(["-c", setting]));
+    let spawn = plan.env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
+    let spawn = owned(spawn, home.path(), user);
+    let process = Some(world.spawn(spawn.clone())?);
+    Ok(Postgres { process, address, spawn, _home: home })
+}
+
 /// Whom to run as: nobody else if we are not root; else `postgres`, else `nobody`.
-fn unprivileged() -> Result<Option<(u32, u32)>, WorldError> {
+fn unprivileged() -> Result<User, WorldError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
@@ -172,7 +306,7 @@ fn unprivileged() -> Result<Option<(u32, u32)>, WorldError> {
     find("postgres").or_else(|| find("nobody")).map(Some).ok_or(WorldError::NoUser)
 }
 
-fn write_owned(path: &Path, text: &str, home: &Path, user: Option<(u32, u32)>) -> Result<(), WorldError> {
+fn write_owned(path: &Path, text: &str, home: &Path, user: User) -> Result<(), WorldError> {
     let failed = |source| WorldError::Files { tried: "write", path: path.to_owned(), source };
     std::fs::write(path, text).map_err(failed)?;
     if let Some((user, group)) = user {

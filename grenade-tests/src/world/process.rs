@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::world::WorldError;
 use crate::world::wait::wait_for;
+use crate::world::{Host, WorldError, program};
 
 /// How much of a log is quoted in an error, in bytes.
 const TAIL: usize = 1500;
@@ -24,6 +24,7 @@ pub struct Spawn {
     env: Vec<(OsString, OsString)>,
     user: Option<(u32, u32)>,
     dir: Option<PathBuf>,
+    namespace: Option<PathBuf>,
 }
 
 impl Spawn {
@@ -36,6 +37,7 @@ impl Spawn {
             env: Vec::new(),
             user: None,
             dir: None,
+            namespace: None,
         }
     }
 
@@ -62,6 +64,31 @@ impl Spawn {
         self
     }
 
+    /// The host that it runs on.
+    pub fn on(mut self, host: &Host) -> Self {
+        self.namespace.clone_from(&host.namespace);
+        self
+    }
+
+    /// The program as it is started: in another network namespace, `nsenter` becomes the program, so that its pid is the
+    /// program's.
+    fn command(&self) -> Result<Command, WorldError> {
+        let Some(namespace) = &self.namespace else {
+            let mut command = Command::new(&self.program);
+            if let Some((user, group)) = self.user {
+                command.uid(user).gid(group);
+            }
+            return Ok(command);
+        };
+        let mut command = Command::new(program::outside("nsenter")?);
+        command.arg(format!("--net={}", namespace.display()));
+        if let Some((user, group)) = self.user {
+            command.arg(format!("--setuid={user}")).arg(format!("--setgid={group}"));
+        }
+        command.arg("--").arg(&self.program);
+        Ok(command)
+    }
+
     /// The directory that it starts in.
     pub fn dir(mut self, dir: &Path) -> Self {
         self.dir = Some(dir.to_owned());
@@ -85,7 +112,7 @@ impl Process {
         let failed = |source| WorldError::Process { tried: "start", name: spawn.name.clone(), source };
         let out = File::options().create(true).append(true).open(&log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
-        let mut command = Command::new(&spawn.program);
+        let mut command = spawn.command()?;
         command
             .args(&spawn.args)
             // An error is a sentence; where it came from is asked of a panic only.
@@ -95,9 +122,6 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
-        if let Some((user, group)) = spawn.user {
-            command.uid(user).gid(group);
-        }
         if let Some(dir) = &spawn.dir {
             command.current_dir(dir);
         }

@@ -6,6 +6,7 @@ mod balancer;
 mod demo;
 mod end_to_end;
 mod load;
+mod nemesis;
 mod pantry;
 mod real_etcd;
 mod real_haproxy;

@@ -41,7 +41,8 @@ impl<'a> Record<'a> {
 
     /// Whether a row is this owner's.
     pub fn is_of(&self, entry: &Entry, owner: &Owner) -> bool {
-        owner.owns(entry) || mutant::is("undo-takes-what-is-not-ours")
+        let takes_any = mutant::is("undo-takes-what-is-not-ours") || mutant::is("undo-has-no-lower-bound");
+        owner.owns(entry) || takes_any
     }
 
     /// Whether something of expand was begun that an undo can take back.

@@ -79,7 +79,8 @@ impl Run<'_, '_> {
         migration: &Migration,
         record: &Record<'_>,
     ) -> Result<bool, Error> {
-        if phase != Phase::Migrate || record.begun(Phase::Contract) {
+        let is_final = mutant::is("done-fill-is-never-opened-again");
+        if phase != Phase::Migrate || record.begun(Phase::Contract) || is_final {
             return Ok(false);
         }
         match self.verify(migration).await {

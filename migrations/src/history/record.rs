@@ -3,6 +3,7 @@
 use super::{change, owner_column, read};
 use crate::database::{Session, Value};
 use crate::error::Error;
+use crate::mutant;
 use crate::term::Term;
 use crate::unit::Phase;
 
@@ -161,6 +162,7 @@ pub(crate) async fn undo_entries(
     let sql = "UPDATE tidegate_history SET state = 'undone' \
                WHERE migration = $1 AND phase = $2 AND step = $3 AND state <> 'undone'";
     let live = entries(session).await?.into_iter().filter(|e| e.migration == migration);
+    let live = live.filter(|e| e.phase == Phase::Undo || !mutant::is("undone-steps-stay-recorded"));
     for entry in live.filter(|e| !stay.contains(&(e.phase, e.step))) {
         change(session, sql, &[migration.into(), entry.phase.as_str().into(), entry.step.into()]).await?;
     }

@@ -3,6 +3,7 @@
 
 use crate::database::{Session, Value};
 use crate::error::Error;
+use crate::mutant;
 use crate::unit::{Refresh, Sync};
 
 pub(super) fn create(base: &str, sync: &Sync) -> String {
@@ -25,7 +26,10 @@ pub(super) fn create(base: &str, sync: &Sync) -> String {
             base,
             "2_down",
             &format!("UPDATE OF {new} ON {table}"),
-            &format!("NEW.{new} IS NOT NULL AND NEW.{new} IS NOT OLD.{new}"),
+            &match mutant::is("updates-are-not-carried-down") {
+                true => "0".to_owned(),
+                false => format!("NEW.{new} IS NOT NULL AND NEW.{new} IS NOT OLD.{new}"),
+            },
             // What only says again what the old column says (a fill, a carry) is not carried down.
             &format!("{set_old} AND {new} IS NOT ({up})"),
         ),

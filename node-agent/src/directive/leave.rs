@@ -114,6 +114,7 @@ impl Place<'_> {
         };
         let settled = match drain.evidence {
             Evidence::Haproxy => Duration::ZERO,
+            Evidence::Settle if mutant::is("settle-time-is-not-waited-for") => Duration::ZERO,
             Evidence::Settle => Duration::from(drain.settle).max(self.service.fall_time()),
         };
         if unavailable < settled {
@@ -155,9 +156,10 @@ impl Place<'_> {
 
     pub(super) fn drained(&self) -> Act {
         match self.disposition() {
-            _ if self.seen.file == DisableFile::Absent => Act::Hide,
-            // It is asked again whether it may serve: what was seen is no longer so.
-            _ if self.seen.url == Url::Good => Act::Enter(Phase::Draining),
+            // It was shown meanwhile, or answers as if it were: what was seen is no longer so.
+            _ if self.seen.file == DisableFile::Absent || self.seen.url == Url::Good => {
+                Act::Enter(Phase::Draining)
+            }
             Some(Disposition::Replace { .. } | Disposition::Stop) if !self.has_driver() => {
                 let reason =
                     "this agent's configuration has no driver for the service: it only watches and drains";

@@ -6,6 +6,7 @@ use super::fault::Faults;
 use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
 use std::time::Duration;
+use tidegate_proto::mutant;
 use tidegate_proto::record::report::Heard;
 use tokio::time::Instant;
 
@@ -292,7 +293,7 @@ fn idle(seen: &Seen) -> bool {
         _ => None,
     };
     match (seen.in_flight, sessions) {
-        _ if seen.alive == Alive::No => true,
+        _ if seen.alive == Alive::No || mutant::is("work-in-flight-is-not-awaited") => true,
         (InFlight::Refused, Some(0)) => seen.nothing_listens(),
         (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
         (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,

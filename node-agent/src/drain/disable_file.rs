@@ -7,7 +7,7 @@ use crate::small;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_proto::{Generation, NodeId};
+use tidegate_proto::{Generation, NodeId, mutant};
 
 /// The largest file that can be the agent's own, in bytes.
 const MAX_OWN: usize = 512;
@@ -78,6 +78,9 @@ impl Hand {
     }
 
     fn is_own(&self, bytes: &[u8]) -> bool {
+        if mutant::is("persons-file-is-taken-for-its-own") {
+            return true;
+        }
         let Ok(text) = std::str::from_utf8(bytes) else { return false };
         let generation = text.split_once("generation ").and_then(|(_, rest)| rest.split_once(','));
         generation.is_some_and(|(number, _)| number.parse::<u64>().is_ok() && text == self.content(number))

@@ -11,7 +11,7 @@ use crate::directive::seen::{Alive, Seen};
 use crate::host;
 use crate::journal::{Admitted, Refusal};
 use crate::link::Chain;
-use tidegate_proto::{ReleaseTag, ServiceVersion};
+use tidegate_proto::{ReleaseTag, ServiceVersion, mutant};
 use tokio::time::Instant;
 
 /// Why nothing was admitted.
@@ -88,7 +88,7 @@ impl Instance {
                     self.journal.shown_unjudged = true;
                     self.note();
                 }
-                self.save().await?;
+                self.save_first().await?;
                 let shown = self.hand.take_away();
                 Ok(self.touched("remove", shown))
             }
@@ -138,10 +138,12 @@ impl Instance {
 
     /// The file is made beside its place while the journal is written, and shows when both are on the disk.
     async fn hide(&mut self) -> Result<bool, Fatal> {
-        self.begin_save().await?;
+        if !mutant::is("journal-is-written-after-the-act") {
+            self.begin_save().await?;
+        }
         let (hand, generation) = (self.hand.clone(), self.journal.generation());
         let made = host::briefly(|| hand.make(generation));
-        self.save().await?;
+        self.save_first().await?;
         let put = made.and_then(|made| host::briefly(|| hand.put(made)));
         Ok(self.touched("put", put))
     }
@@ -299,7 +301,7 @@ impl Instance {
 
     async fn stop(&mut self) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
-        self.save().await?;
+        self.save_first().await?;
         let running = self.journal.release.as_ref().map(|tag| Target {
             tag: tag.clone(),
             version: self.journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
@@ -345,7 +347,7 @@ impl Instance {
 
     async fn start(&mut self, target: Target) -> Result<bool, Fatal> {
         let Some(driver) = self.driver.clone() else { return Ok(false) };
-        self.save().await?;
+        self.save_first().await?;
         match driver.start(&target).await {
             Ok((digest, process)) => {
                 tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,

@@ -6,7 +6,7 @@ use crate::directive::accept::{self, Reading};
 use crate::directive::phase::Phase;
 use crate::directive::seen::{Hook, Probed, Seen, Staging};
 use crate::link::inputs::Inputs;
-use tidegate_proto::Revision;
+use tidegate_proto::{Revision, mutant};
 use tokio::time::Instant;
 
 /// The store is not the one that was obeyed so far.
@@ -86,7 +86,7 @@ impl Instance {
         self.see_to_releases().await?;
         let word = self.seen_inputs.reconciliation.as_ref();
         seen.reconciled = accept::reconciled(&self.journal, &self.service.name, &self.id.node, word);
-        seen.readmit = self.must_readmit(&self.seen_inputs);
+        seen.readmit = self.must_readmit(&self.seen_inputs, self.lease_epoch());
         seen.staging = self.stager.state(&self.journal);
         seen.hook = self.start_hook();
         self.raise_alarm(seen);
@@ -131,15 +131,16 @@ impl Instance {
 
     /// The running version is admitted anew when the agent begins, after its lease was lost, and when somebody else
     /// (`admit` on the command line) has written the inventory since.
-    fn must_readmit(&self, inputs: &Inputs) -> bool {
-        let epoch = self.link.lease().map(|leased| leased.epoch);
+    pub(super) fn must_readmit(&self, inputs: &Inputs, epoch: Option<u64>) -> bool {
         let under = self.admitted_under;
-        under.is_none() || under != epoch || inputs.inventory > self.journal.admission()
+        let is_another = under != epoch && !mutant::is("new-lease-needs-no-admission");
+        under.is_none() || is_another || inputs.inventory > self.journal.admission()
     }
 
     /// Asked only where the answer matters: it reads files.
     fn start_hook(&self) -> Hook {
         match (&self.journal.phase, &self.driver) {
+            _ if mutant::is("begun-hook-is-forgotten") => Hook::NotBegun,
             (Phase::Starting { .. } | Phase::Stopped, Some(driver)) => driver.start_hook(),
             _ => Hook::NotBegun,
         }

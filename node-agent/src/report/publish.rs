@@ -2,7 +2,7 @@
 //! absent or bears this agent's own identity: a second holder is refused.
 
 use crate::admit::{self, NotAdmitted};
-use crate::link::{Leased, Link};
+use crate::link::Leased;
 use crate::report::linger::Lingering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,12 +71,19 @@ impl Publisher {
 
     /// Begins to write `report` if that is due and nothing is being written: after `pause`, in which a newer one may
     /// take its place.
-    pub fn begin(&mut self, link: &Link, own: &Identity, report: Report, now: Instant, pause: Duration) {
+    pub fn begin(
+        &mut self,
+        store: Store,
+        leased: Leased,
+        own: &Identity,
+        report: Report,
+        now: Instant,
+        pause: Duration,
+    ) {
         let Some(report) = self.take_the_place(report, pause) else { return };
         if self.again_at.is_some_and(|at| now < at) {
             return;
         }
-        let (Some(store), Some(leased)) = (link.store(), link.lease()) else { return };
         let Some(mut published) = self.rests.take() else { return };
         if !published.is_due(&report, leased.epoch, now) || leased.lease.state() == LeaseState::Lost {
             self.rests = Some(published);

@@ -75,6 +75,8 @@ pub(super) struct Index {
     pub(super) domains_out: Tally<Arc<str>>,
     pub(super) unlabelled_out: Groups<()>,
     pub(super) faulty: Groups<()>,
+    /// Those that report although a tombstone is still there.
+    pub(super) returned: Groups<()>,
 }
 
 /// Where an instance stands in each index: computed from the instance alone, compared to move it between groups.
@@ -95,6 +97,7 @@ pub(super) struct Facets {
     misdirected: bool,
     domain: Option<Arc<str>>,
     faulty: bool,
+    returned: bool,
 }
 
 /// What is present on a node, by the report alone.
@@ -175,6 +178,7 @@ impl Facets {
             misdirected,
             domain,
             faulty: instance.fault().is_some(),
+            returned: instance.has_returned(),
         }
     }
 
@@ -295,6 +299,8 @@ impl Index {
         self.unlabelled_out.shift(place, was, now);
         let (was, now) = given(|f| f.faulty);
         self.faulty.shift(place, was, now);
+        let (was, now) = given(|f| f.returned);
+        self.returned.shift(place, was, now);
         self.domains_out.shift(before.and_then(Facets::domain_out), after.and_then(Facets::domain_out));
         self.domains_away.shift(before.and_then(Facets::domain_away), after.and_then(Facets::domain_away));
         self.domains_unwell

@@ -104,6 +104,11 @@ impl Instance {
         gone && word.admission == admission && self.unreadable.is_empty()
     }
 
+    /// Whether it reports although a person's word says that it is gone: that word is void for good.
+    pub fn has_returned(&self) -> bool {
+        self.decommission.is_some() && self.report.is_some() && !self.is_decommissioned()
+    }
+
     /// What is known of its version.
     pub fn known(&self) -> Known {
         if !self.unreadable.is_empty() {

@@ -2,7 +2,7 @@
 //! was kept while records changed, so a turn costs what has changed, not what there is.
 
 use super::Stored;
-use super::group::Groups;
+use super::group::{Groups, Tally};
 use super::index::{Facets, Index, NO_DOMAIN, Standing, View};
 use super::instance::{Instance, Known};
 use super::place::{Moved, Place, Places};
@@ -307,15 +307,19 @@ impl ServiceFleet {
     /// In how many failure domains something is not healthy in rotation, by the label that the active upgrade names. Each
     /// without the label is one of its own.
     pub fn domains_unwell(&self) -> usize {
-        let domains = &self.index.domains_unwell;
-        let unlabelled = domains.of(&Arc::from(NO_DOMAIN));
-        domains.keys().count() - usize::from(unlabelled > 0) + unlabelled
+        domains_in(&self.index.domains_unwell)
     }
 
     /// How many get no requests: out of rotation by evidence, by a person or by an order; on their way in or out; or
     /// silent.
     pub fn away(&self) -> usize {
         self.index.away
+    }
+
+    /// In how many failure domains something gets no requests, by the label that the active upgrade names. Each without the
+    /// label is one of its own.
+    pub fn count_of_domains_away(&self) -> usize {
+        domains_in(&self.index.domains_away)
     }
 
     /// The failure domains of which something gets no requests, by the label that the active upgrade names; under
@@ -419,6 +423,11 @@ impl ServiceFleet {
         those(self, &self.index.faulty, ..)
     }
 
+    /// Those that report although they were decommissioned: the tombstone is void, and still there.
+    pub fn returned(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
+        those(self, &self.index.returned, ..)
+    }
+
     /// The failure domains of which something is out, by the label that the active upgrade names; under `NO_DOMAIN`
     /// those without it.
     pub fn domains_out(&self) -> impl Iterator<Item = &str> {
@@ -429,6 +438,12 @@ impl ServiceFleet {
     pub fn unlabelled_out(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
         those(self, &self.index.unlabelled_out, ..)
     }
+}
+
+/// Each without the label may be in any domain: it counts as one of its own.
+fn domains_in(domains: &Tally<Arc<str>>) -> usize {
+    let unlabelled = domains.of(&Arc::from(NO_DOMAIN));
+    domains.keys().count() - usize::from(unlabelled > 0) + unlabelled
 }
 
 fn those<'a, K: Ord + Copy>(

@@ -12,6 +12,7 @@ mod reconciled;
 pub(super) mod release;
 mod remove;
 mod retreat;
+pub(super) mod returned;
 mod roll;
 mod schema;
 mod shared;
@@ -26,7 +27,7 @@ use crate::upgrade::way_back;
 pub(super) use retreat::turn_back;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
-use tidegate_proto::record::upgrade::{Phase, Retreat};
+use tidegate_proto::record::upgrade::{Pause, Phase, Retreat};
 use tidegate_proto::{Key, mutant};
 
 /// Decides the next step.
@@ -34,7 +35,8 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     if unreadable(draft) {
         return;
     }
-    if let Some(pause) = &draft.upgrade.paused {
+    let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
+    if let Some(pause) = draft.upgrade.paused.as_ref().filter(heeded) {
         let (who, why) = (pause.who.clone(), pause.why.clone());
         let way_back = way_back(draft.fleet, draft.upgrade, &why).is_ok();
         draft.wait(Reason::Paused { who, why, way_back });
@@ -129,8 +131,9 @@ fn acknowledged(draft: &mut Draft<'_>) -> bool {
 fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> bool {
     let Some(service) = draft.service() else { return false };
     let name = || service.name().clone();
-    let mut waits =
-        draft.wait_for_any(service.silent().sample(), |nodes| Reason::Silent { service: name(), nodes });
+    let silent = service.silent().sample();
+    let mut waits = draft.wait_for_any(silent, |nodes| Reason::Silent { service: name(), nodes })
+        && !mutant::is("silent-instance-is-passed-over");
     waits |= draft
         .wait_for_any(service.unknown().sample(), |nodes| Reason::VersionUnknown { service: name(), nodes });
     waits |= draft.wait_for_any(service.below(version).sample(), |nodes| Reason::Behind {

@@ -225,16 +225,12 @@ impl Budget {
 impl Reach {
     fn of(fleet: &ServiceFleet, one_domain: bool) -> Self {
         let away = fleet.away();
-        let mut domains = fleet.domains_away();
-        let domain = domains.next().map(str::to_owned);
-        // Those without the label may be in any domain: beside them nothing else goes.
-        let unlabelled = domain.as_deref() == Some(NO_DOMAIN);
-        let others = domains.count();
+        let domain = fleet.domains_away().next().map(str::to_owned);
         Self {
             inside: fleet.in_rotation(),
             possibly: fleet.len() - away,
             away,
-            domains: usize::from(domain.is_some()) + others + usize::from(unlabelled),
+            domains: fleet.count_of_domains_away(),
             domain: domain.filter(|_| one_domain),
             overdue: false,
         }

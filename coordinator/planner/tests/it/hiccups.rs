@@ -188,6 +188,35 @@ fn rollback_that_capacity_holds_for_too_long_takes_unhealthy_ones_out_one_at_a_t
     assert_eq!(world.really_in_service(), 3);
 }
 
+/// HAProxy is started again while an upgrade is rolled back that has moved nobody.
+#[test]
+fn rollback_leaves_instances_that_a_balancer_does_not_confirm() {
+    let mut world = World::at_version_1(4);
+    let change = json!({"max_unavailable": 2, "min_in_service": 2, "approvals": ["roll"]});
+    world.start(spec(change)).unwrap();
+    world.run();
+    roll_back(&mut world);
+    let unconfirmed = |world: &mut World, rotation: Rotation| {
+        for n in nodes(world) {
+            world.agents.get_mut(&n).unwrap().report.rotation = rotation;
+            world.publish(&n);
+        }
+    };
+    for _ in 0..20 {
+        unconfirmed(&mut world, Rotation::Returning);
+        world.turn();
+        for n in 0..4 {
+            let ordered = disposition(&world, n);
+            assert!(matches!(ordered, None | Some(Disposition::Serve { .. })), "n{n}: {ordered:?}");
+        }
+        world.agents_step();
+    }
+    assert!(matches!(world.phase(), Phase::RollingBack { .. }), "{:?}", world.phase());
+    unconfirmed(&mut world, Rotation::In);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}
+
 #[derive(Debug, Clone)]
 enum Happening {
     Turn,

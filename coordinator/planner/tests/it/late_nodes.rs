@@ -82,6 +82,25 @@ fn a_later_admission_voids_the_tombstone() {
     assert_eq!(fleet.service(&service()).unwrap().spread().silent, 1);
 }
 
+/// A word that a person gave once does not cover a later silence.
+#[test]
+fn decommissioned_one_that_reported_again_is_silent_later() {
+    let mut world = World::at_version_1(2);
+    world.fall_silent(1);
+    let id = InstanceId::new(service(), node(1));
+    let commit =
+        ask::decommission(world.store.fleet(), &world.moment(), &id, Default::default(), &asker("gone"))
+            .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    world.publish(&node(1));
+    world.run();
+    world.fall_silent(1);
+    let fleet = world.store.fleet().service(&service()).unwrap();
+    assert_eq!((fleet.len(), fleet.spread().silent), (2, 1));
+}
+
 #[test]
 fn one_that_joins_below_during_the_roll_is_rolled_with_the_last_wave() {
     let mut world = World::at_version_1(4);

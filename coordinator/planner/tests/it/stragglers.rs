@@ -76,6 +76,24 @@ fn one_that_joins_after_the_last_wave_with_nothing_to_start_is_moved() {
     }
 }
 
+/// Labels come with an admission: the one that joined has none, and is drained as the only one that is out.
+#[test]
+fn one_without_a_label_that_is_drained_with_nothing_to_start_is_moved() {
+    let mut world = World::at_version_1(3);
+    world
+        .start(spec(json!({"strategy": "immediate", "failure_domain": "zone", "min_in_service": 2})))
+        .unwrap();
+    world.until_roll();
+    world.join(4, 1);
+    let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    (report.step, report.rotation, report.health) = (Step::Starting, Rotation::Unknown, Health::Unhealthy);
+    world.agents.get_mut(&node(4)).unwrap().ill_at = Some(1);
+    world.publish(&node(4));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
 #[test]
 fn new_one_that_answers_its_version_late_is_moved_after_the_way_back() {
     let mut world = World::at_version_1(3);

@@ -1,7 +1,7 @@
 //! A commit in the store's terms.
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
-use tidegate_proto::{Commit, Key, Precondition, Prefix, Revision, Write, key::Kind};
+use tidegate_proto::{Commit, Key, Precondition, Prefix, Revision, Write, key::Kind, mutant};
 
 /// How many bytes of a request each operation costs beside its key and record, at most.
 const FRAME_BYTES: usize = 64;
@@ -148,7 +148,11 @@ impl Sent {
 
 /// The kinds that live under the lease of whoever writes them.
 fn is_leased(key: &Key) -> bool {
-    matches!(key.kind(), Kind::Report | Kind::Leader)
+    match key.kind() {
+        Kind::Report => true,
+        Kind::Leader => !mutant::is("leader-key-is-not-leased"),
+        _ => false,
+    }
 }
 
 fn demanded(commit: &Commit, key: &Key) -> Option<Revision> {

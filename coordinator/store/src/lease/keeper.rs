@@ -7,6 +7,7 @@ use crate::store::{CALL_TIMEOUT, Store};
 use etcd_client::{Error as ClientError, LeaseKeepAliveStream, LeaseKeeper};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tidegate_proto::mutant;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -108,6 +109,7 @@ impl Keeper {
         loop {
             self.rest(wait).await;
             match self.beat(&mut stream).await {
+                Beat::Gone if mutant::is("lease-that-is-gone-counts-as-held") => {}
                 Beat::Confirmed => {
                     retry.reset();
                     wait = self.ttl / 3;
@@ -118,7 +120,9 @@ impl Keeper {
                 }
                 Beat::Broken(error) => {
                     tracing::debug!(lease = self.id, %error, "a keep-alive brought no answer");
-                    stream = None;
+                    if !mutant::is("broken-keep-alive-stream-is-kept") {
+                        stream = None;
+                    }
                     if error::meaning(&error) == Meaning::Authentication {
                         self.store.renew_token().await;
                     }

@@ -9,7 +9,7 @@ use crate::scope::Range;
 use crate::store::{self, Store};
 use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
 use std::time::Duration;
-use tidegate_proto::Revision;
+use tidegate_proto::{Revision, mutant};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -255,7 +255,7 @@ fn options(place: usize, range: &Range, next: Revision) -> WatchOptions {
     // No fragments: each message has whole revisions, so each revision can be told at once.
     WatchOptions::new()
         .with_range(range.end())
-        .with_start_revision(next.0)
+        .with_start_revision(if mutant::is("watch-begins-at-the-present") { 0 } else { next.0 })
         .with_watch_id(id)
         .with_progress_notify()
 }

@@ -4,7 +4,7 @@ use super::{Change, Seen};
 use crate::entry;
 use crate::scope::Range;
 use etcd_client::{Event, EventType};
-use tidegate_proto::{Prefix, Revision};
+use tidegate_proto::{Prefix, Revision, mutant};
 
 /// How far a watch has come.
 pub(super) struct Position {
@@ -48,7 +48,8 @@ impl Position {
     /// The history is the one that the mark is of: it is followed from there on.
     pub(super) fn go_on_from_mark(&mut self) {
         if let (Some(mark), [(_, next)]) = (&self.mark, &mut self.watched[..]) {
-            *next = Revision(mark.at.0 + 1);
+            let late = i64::from(mutant::is("watch-resumes-one-revision-late"));
+            *next = Revision(mark.at.0 + 1 + late);
         }
     }
 

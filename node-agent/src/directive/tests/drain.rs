@@ -233,3 +233,13 @@ fn instance_without_a_balancer_is_out_only_after_its_settle_time() {
     story.ordered(order(9, Disposition::Drain)).hidden().gone();
     assert_eq!(rotation(&story), Rotation::Out);
 }
+
+#[test]
+fn drained_instance_whose_file_was_removed_drains_again() {
+    let mut story = Story::serving();
+    story.ordered(order(9, Disposition::Drain)).hidden();
+    story.enter(Phase::Drained { forced: false });
+    story.ordered(order(10, replace(2)));
+    story.seen.file = DisableFile::Absent;
+    assert_eq!(story.act(), Act::Enter(Phase::Draining), "balancers may send requests again");
+}

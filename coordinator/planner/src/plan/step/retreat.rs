@@ -94,7 +94,8 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         let (serving, back) = (all_serving(draft), all_at(draft, former.release.version));
         if serving && back {
             let from = draft.spec().from;
-            let extra = nobody_joined(draft, draft.window(Commit::new(), from, from));
+            let ceiling = if mutant::is("ceiling-is-not-lowered") { draft.spec().to } else { from };
+            let extra = nobody_joined(draft, draft.window(Commit::new(), from, ceiling));
             let because = "every instance was seen back on the old version, in rotation";
             draft.advance(Move::Retreated, extra, |_| (), because);
         }

@@ -7,7 +7,7 @@ use crate::fleet::{Exposure, Instance, Known, ServiceFleet, Standing};
 use crate::reason::{Causes, Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Step;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::{NodeId, Release, mutant};
 
 /// Who is moved where.
@@ -243,8 +243,12 @@ fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, insta
     let course = if instance.is_drained() { Course::Drained } else { Course::Draining };
     match course {
         Course::Drained if instance.maintained => found.recall.push(Order::serve(instance)),
+        Course::Drained if mutant::is("drained-is-stopped-without-recheck") => {
+            found.replace.push(Order::replace(instance, walk.target.clone()))
+        }
         _ if instance.runs_healthily() => found.withdrawable.push((instance, course)),
-        Course::Drained if budget.bears_unhealthy() => {
+        // One that was never admitted has never served: to stop it costs nothing.
+        Course::Drained if budget.bears_unhealthy() || instance.inventory.is_none() => {
             found.replace.push(Order::replace(instance, walk.target.clone()))
         }
         Course::Drained => found.held.push(instance),
@@ -259,6 +263,16 @@ fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
     adrift.chain(held).filter(|instance| (walk.may_begin)(instance)).take(super::super::draft::BATCH)
 }
 
+/// Whether it serves, healthy, at the target version, and only its rotation is not confirmed: a balancer that cannot be
+/// asked is no reason to move it again.
+fn has_arrived(instance: &Instance, walk: &Walk<'_>) -> bool {
+    let unconfirmed =
+        |report: &Report| report.health == Health::Healthy && report.rotation == Rotation::Returning;
+    instance.report.as_ref().is_some_and(|report| unconfirmed(report))
+        && instance.claims_to_serve()
+        && instance.known() == Known::At(walk.target.version)
+}
+
 /// Takes from the unhealthy ones and then from the candidates what the budget allows; tells whether it held back all
 /// that could go.
 fn begin<'a>(
@@ -271,7 +285,8 @@ fn begin<'a>(
     const MOST: usize = super::super::draft::BATCH;
     let mut orders = Vec::new();
     let mut held = false;
-    for instance in unhealthy.filter(|i| !i.is_coming() && (walk.may_begin)(i)) {
+    let unhealthy = unhealthy.filter(|i| !i.is_coming() && !has_arrived(i, walk));
+    for instance in unhealthy.filter(|i| (walk.may_begin)(i)) {
         if orders.len() == MOST || held && budget.is_spent_for_unhealthy() {
             break;
         }

@@ -1,0 +1,45 @@
+//! What people do where the store was lost with the upgrade that it held.
+
+use super::chain::within;
+use super::operator::{Person, understood};
+use super::world::World;
+use std::collections::BTreeSet;
+
+/// What comes of a start that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// It is tried again.
+    Again,
+    /// Every instance runs what it goes to.
+    Done,
+    /// Some instances run what it leaves and some what it goes to: nothing that is documented leads on from there.
+    Between,
+}
+
+/// Does what the refusal names, and says how it goes on.
+pub async fn refused(world: &World, service: usize, to: u32, why: &str) -> Refused {
+    if !world.store_lost {
+        return Refused::Again;
+    }
+    let running: BTreeSet<u32> = {
+        let (now, state) = (world.ground.now(), world.ground.state());
+        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
+        of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
+    };
+    match (running.len(), running.contains(&to)) {
+        (1, true) => Refused::Done,
+        (2.., true) => Refused::Between,
+        _ => {
+            set_window(world, why).await;
+            Refused::Again
+        }
+    }
+}
+
+/// Sets the window as the refusal says: `tidegate fleet window …`.
+async fn set_window(world: &World, why: &str) {
+    let named = why.split('`').find(|part| part.starts_with("tidegate fleet window"));
+    let Some(command) = named.map(understood) else { return };
+    let done = within(Person::new(&world.coordinators).act(&command)).await;
+    world.ground.tell(format!("{command:?}: {done:?}"));
+}

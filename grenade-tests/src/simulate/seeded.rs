@@ -1,0 +1,90 @@
+//! A seeded bug: schedules are played without one guard of the product until one of them breaks a rule that it keeps with
+//! every guard in place.
+
+use super::child::{self, Became, Guards, Play};
+use super::many::{Arguments, told};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Where the product's sources lie: a panic in one of them is a fault of the product.
+const PRODUCT: [&str; 4] = ["proto/", "coordinator/", "migrations/", "node-agent/"];
+
+/// The first schedule that caught it.
+struct Caught {
+    place: u64,
+    what: String,
+}
+
+/// Searches for a schedule that catches the bug, and prints one line: caught or not, the seed, how many schedules that
+/// took, what was broken; between tabs.
+///
+/// # Errors
+/// Where this build has no guards that can be switched off.
+pub fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        cfg!(feature = "mutants"),
+        "guards can be switched off only in a build with --features mutants"
+    );
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = arguments.jobs.unwrap_or(cores).max(1);
+    let (began, next) = (Instant::now(), AtomicU64::new(0));
+    let caught: Mutex<Option<Caught>> = Mutex::default();
+    let held = || caught.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::SeqCst);
+                    let late = arguments.within.is_some_and(|most| began.elapsed().as_secs() >= most);
+                    // Seeds before the one that caught it are played to their end: the first of all counts.
+                    let later = held().as_ref().is_some_and(|caught| caught.place < place);
+                    if place >= arguments.schedules || late || later {
+                        return;
+                    }
+                    let Some(what) = broken_without(arguments, guard, arguments.seed + place) else {
+                        continue;
+                    };
+                    let mut caught = held();
+                    if caught.as_ref().is_none_or(|caught| place < caught.place) {
+                        *caught = Some(Caught { place, what });
+                    }
+                }
+            });
+        }
+    });
+    let tried = next.load(Ordering::SeqCst).min(arguments.schedules);
+    Ok(match held().take() {
+        Some(Caught { place, what }) => {
+            println!("caught\t{}\t{}\t{what}", arguments.seed + place, place + 1);
+            ExitCode::SUCCESS
+        }
+        None => {
+            println!("not caught\t-\t{tried}\t{:.0} s", began.elapsed().as_secs_f64());
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// What a schedule breaks without the guard, where it breaks nothing with all of them.
+fn broken_without(arguments: &Arguments, guard: &str, seed: u64) -> Option<String> {
+    let play = Play::Seed(seed, &arguments.only_mishaps);
+    let broken = broken(child::run_with(Guards::Without(guard), play, false, None))?;
+    match child::run_with(Guards::All, play, false, None) {
+        Became::Over(outcome) if outcome.breaches.is_empty() => Some(broken),
+        _ => None,
+    }
+}
+
+/// What the product broke. A schedule that hangs, or in which the simulation itself broke, shows nothing.
+fn broken(became: Became) -> Option<String> {
+    match became {
+        Became::Over(outcome) => outcome.breaches.first().map(told),
+        Became::Broke(why) => {
+            let panicked = why.split("panicked at ").nth(1)?;
+            let first = panicked.lines().next().unwrap_or_default();
+            PRODUCT.iter().any(|room| first.starts_with(room)).then(|| format!("a panic at {first}"))
+        }
+    }
+}
