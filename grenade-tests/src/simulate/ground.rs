@@ -317,6 +317,8 @@ impl Ground {
                     facts.taken_out(now, at, slots, &name);
                 }
             }
+            // What ended by itself was not taken out by the agent that hides it until it may come back.
+            (false, false) if matches!((&out, &cause), (Some((_, Cause::Misfortune(_))), Cause::Order)) => {}
             (false, false) if out.as_ref().is_none_or(|(_, was)| *was != cause) => {
                 slot.out = Some((now, cause));
             }
