@@ -96,16 +96,16 @@ fn is_of_liar(world: &World, instance: &str) -> bool {
 pub async fn reconciled(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
         let lies = |instance: &str| is_of_liar(world, instance);
-        let stands_still = |instance: &str| runs_nothing(world, instance);
+        let stands_still = |instance: &str| answers_nothing(world, instance);
         let done = within(Person::new(&world.coordinators).reconcile(lies, stands_still)).await;
         world.ground.tell(format!("reconcile: {done:?}"));
     }
 }
 
-fn runs_nothing(world: &World, instance: &str) -> bool {
+fn answers_nothing(world: &World, instance: &str) -> bool {
     let names = world.ground.names();
     let Some((service, node)) = instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
     let (now, state) = (world.ground.now(), world.ground.state());
-    state.slots.get(&at).is_none_or(|slot| slot.alive(now).is_none())
+    state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none())
 }

@@ -176,7 +176,7 @@ impl Slot {
     /// no more will come.
     pub fn in_flight(&self, now: u64) -> u32 {
         let Some(run) = self.listens(now) else { return 0 };
-        let sent = self.server.up && (now / 400) % 3 != 0;
+        let sent = self.server.up && !(now / 400).is_multiple_of(3);
         // Requests of a former process ended with it.
         let lingers = run.since < self.server.down_at && now < self.server.down_at + self.lingers;
         u32::from(sent || lingers)
