@@ -176,6 +176,7 @@ impl<'a> Person<'a> {
         let unknown = refused.map(|running| running.instance.clone());
         asked.disregard.extend(unknown.filter(|instance| lies(instance) || stands_still(instance)));
         asked.disregard.dedup();
+        asked.include.retain(|instance| !asked.disregard.contains(instance));
         let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;
         let asked = ReconcileStoreRequest {
