@@ -213,7 +213,12 @@ impl Engine {
 
     /// Who is connected. Only looks.
     pub async fn sessions(&self) -> Result<Sessions, Error> {
-        sessions::list(&self.url).await
+        if let Some(unknown) = sessions::unknown(self.url.dialect()) {
+            return Ok(unknown);
+        }
+        let mut session = self.look().await?;
+        let answer = sessions::ask(&mut session).await;
+        self.looked(session, answer).await
     }
 
     /// Who is connected to another endpoint of the same database, such as a standby. Only looks.

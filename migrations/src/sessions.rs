@@ -80,19 +80,25 @@ impl SessionTag {
 
 /// Asks on a session of its own.
 pub(crate) async fn list(url: &DatabaseUrl) -> Result<Sessions, Error> {
-    if url.dialect() == Dialect::Sqlite {
-        let reason = "sqlite keeps no list of the programs that have its file open".to_owned();
-        return Ok(Sessions::CannotTell { reason });
+    if let Some(unknown) = unknown(url.dialect()) {
+        return Ok(unknown);
     }
     let mut session = Session::connect(url, "tidegate/sessions", &CancellationToken::new())
         .await
         .map_err(|f| Error::of(f, "connect"))?;
     let answer = ask(&mut session).await;
     session.close().await;
-    answer.map(Sessions::Listed)
+    answer
 }
 
-async fn ask(session: &mut Session) -> Result<Vec<SessionFact>, Error> {
+/// Why a kind of database lists no sessions; none where it does.
+pub(crate) fn unknown(dialect: Dialect) -> Option<Sessions> {
+    let reason = || "sqlite keeps no list of the programs that have its file open".to_owned();
+    (dialect == Dialect::Sqlite).then(|| Sessions::CannotTell { reason: reason() })
+}
+
+/// All but the session that asks.
+pub(crate) async fn ask(session: &mut Session) -> Result<Sessions, Error> {
     // Without rights on another role's session its backend_type reads as null: counted as a client. An apply process
     // has no name of its own: its subscription's is told.
     let sql = "SELECT coalesce(nullif(a.application_name, ''), s.subname, ''), a.pid::bigint, a.state, \
@@ -104,7 +110,7 @@ async fn ask(session: &mut Session) -> Result<Vec<SessionFact>, Error> {
                UNION ALL SELECT gid, NULL, 'prepared', 'prepared', owner::text, NULL FROM pg_prepared_xacts \
                WHERE database = current_database() ORDER BY 1, 2";
     let rows = session.read(sql, &[]).await.map_err(|f| Error::of(f, sql))?;
-    Ok(rows.iter().map(|row| fact(row)).collect())
+    Ok(Sessions::Listed(rows.iter().map(|row| fact(row)).collect()))
 }
 
 fn fact(row: &[Value]) -> SessionFact {
