@@ -1,5 +1,5 @@
 //! A watch that goes on: over lost connections it resumes where it was, after a compaction it lists anew, and a
-//! store that fell back behind what was seen is told as such, also where its revisions have caught up since.
+//! store that fell back behind what was seen is reported as `Restored`, also where its revisions have caught up since.
 //!
 //! # What is guaranteed
 //! * The first item is `Listed` (`Lost` before it while the store is away). Each `Listed` replaces all before it.
@@ -8,7 +8,7 @@
 //! * Where all are narrow (`Key`, `Within`), there is a watch of the store for each, over one stream, so that an
 //!   agent is not sent the whole fleet. Then the changes of each scope come in order, none is lost and none comes
 //!   twice; but what one transaction changed in two scopes comes as two `Changed` of the same revision, and a scope may
-//!   be a little ahead of another. After a lost connection they are listed anew, which is cheap.
+//!   be a little ahead of another. After a lost connection they are listed again, which is cheap.
 //! * A reader that is slow slows the store's stream down; it loses nothing.
 
 mod session;

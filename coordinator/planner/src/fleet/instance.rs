@@ -109,6 +109,13 @@ impl Instance {
         self.decommission.is_some() && self.report.is_some() && !self.is_decommissioned()
     }
 
+    /// Whether it was never admitted and its agent knows of no release that ran there. After a store was lost the agent's
+    /// journal still knows the release.
+    pub fn has_never_served(&self) -> bool {
+        let knows_none = self.report.as_ref().is_some_and(|report| report.release.is_none());
+        knows_none && self.inventory.is_none() && self.unreadable.is_empty()
+    }
+
     /// What is known of its version.
     pub fn known(&self) -> Known {
         if !self.unreadable.is_empty() {

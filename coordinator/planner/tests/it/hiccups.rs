@@ -188,7 +188,7 @@ fn rollback_that_capacity_holds_for_too_long_takes_unhealthy_ones_out_one_at_a_t
     assert_eq!(world.really_in_service(), 3);
 }
 
-/// HAProxy is started again while an upgrade is rolled back that has moved nobody.
+/// HAProxy is restarted while an upgrade that has moved no instance is rolled back.
 #[test]
 fn rollback_leaves_instances_that_a_balancer_does_not_confirm() {
     let mut world = World::at_version_1(4);

@@ -109,7 +109,7 @@ impl Watcher {
         }
     }
 
-    /// Where to go on from: what was told last, where this is still the store that told it; else from a list.
+    /// Finds where to resume: after the last reported event, if this is still the store that reported it; else from a list.
     async fn find_place(&mut self) -> Result<(), End> {
         let attempt = "see how far the store is";
         if self.resumable {

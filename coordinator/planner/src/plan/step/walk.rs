@@ -247,8 +247,8 @@ fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, insta
             found.replace.push(Order::replace(instance, walk.target.clone()))
         }
         _ if instance.runs_healthily() => found.withdrawable.push((instance, course)),
-        // One that was never admitted has never served: to stop it costs nothing.
-        Course::Drained if budget.bears_unhealthy() || instance.inventory.is_none() => {
+        // One that has never served costs nothing when it is stopped.
+        Course::Drained if budget.bears_unhealthy() || instance.has_never_served() => {
             found.replace.push(Order::replace(instance, walk.target.clone()))
         }
         Course::Drained => found.held.push(instance),

@@ -187,7 +187,7 @@ pub(crate) async fn a_line_that_hangs_is_noticed(world: &World) {
     watched.until(|seen| matches!(seen, Seen::Lost { .. })).await;
     proxy.set(Line::Open);
     proxy.cut();
-    // Nothing was told before by which the store is known again.
+    // No event was reported before the break, so nothing shows that the store is the same: it is listed again.
     watched.until(|seen| matches!(seen, Seen::Listed(snapshot) if snapshot.revision >= made)).await;
 }
 
