@@ -220,6 +220,7 @@ impl Chain {
                 world.ground.tell(format!("{} is not known any more", current.id));
                 world.ground.state().facts.phases.remove(&current.id);
                 world.ground.state().facts.paused.remove(&current.id);
+                self.current = None;
                 self.begin(world).await;
                 if let Some(again) = &mut self.current {
                     again.since = current.since;

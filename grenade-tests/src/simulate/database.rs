@@ -368,7 +368,11 @@ fn migration(plan: &SchemaPlan, n: usize, shares: &[&str]) -> String {
         generation.old_reads
     );
     let (old, new) = (column(plan, from), format!("a{version}"));
-    let stays = if generation.irreversible { ", irreversible = true" } else { "" };
+    // What is irreversible stays after a rollback: there is nothing to undo.
+    let undo =
+        format!("[undo]\nsteps = [{{ drop_column = {{ table = \"items\", column = \"b{version}\" }} }}]\n");
+    let (stays, undo) =
+        if generation.irreversible { (", irreversible = true", String::new()) } else { ("", undo) };
     head + &match generation.change {
         Change::Rename => format!(
             "[expand]\nsteps = [\n  {{ add_column = {{ table = \"items\", column = \"{new}\", type = \"text\" }} }},\n  \
@@ -384,8 +388,7 @@ fn migration(plan: &SchemaPlan, n: usize, shares: &[&str]) -> String {
             "[expand]\nsteps = [{{ add_column = {{ table = \"items\", column = \"b{version}\", type = \"text\" }}{stays} }}]\n\
              [migrate]\nrequires = {requires}\nsteps = [{{ backfill = {{ table = \"items\", key = \"id\", where = \
              \"b{version} IS NULL\", batch_ms = 5, set = {{ b{version} = \"'b'\" }} }} }}]\nverify = \"SELECT count(*) FROM \
-             items WHERE b{version} IS NULL\"\n[undo]\nsteps = [{{ drop_column = {{ table = \"items\", column = \
-             \"b{version}\" }} }}]\n"
+             items WHERE b{version} IS NULL\"\n{undo}"
         ),
     }
 }
