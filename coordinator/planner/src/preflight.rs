@@ -1,9 +1,11 @@
 //! Preflight: every check, all findings, each blocking or warning; the whole roll against capacity and domains, so
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
+mod cut_off;
 mod former;
 mod schema;
 
+pub(crate) use cut_off::is_cut_off;
 pub(crate) use schema::lowest;
 
 use crate::contracted;
@@ -61,7 +63,11 @@ pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> V
         return found;
     };
     found.extend(versions(service, spec));
-    found.extend(hop(service, spec));
+    if is_cut_off(service, spec) {
+        found.extend(cut_off::findings(service, spec));
+    } else {
+        found.extend(hop(service, spec));
+    }
     let forbidden = contracted::forbids(fleet, &spec.service, spec.from);
     found.extend(
         forbidden.map(|forbidden| blocker(format!("`from` ({}) may not run: {forbidden}", spec.from))),
@@ -86,7 +92,10 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     any(service.silent().sample(), "no report from (bring it back, or decommission it)");
     any(service.unknown().sample(), "the version that runs is not known on");
     any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));
-    any(service.above(spec.from).sample(), &format!("above `from` ({}) on", spec.from));
+    match is_cut_off(service, spec) {
+        true => any(service.above(spec.to).sample(), &format!("above `to` ({}) on", spec.to)),
+        false => any(service.above(spec.from).sample(), &above(service, spec)),
+    }
     let (maintained, broken): (Vec<_>, Vec<_>) =
         service.instances().filter(|i| !i.is_in_service()).partition(|i| i.maintained);
     any(
@@ -102,6 +111,20 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         )));
     }
     found
+}
+
+/// Where the instances above `from` run `to`, says how an upgrade goes on that was cut off.
+fn above(service: &ServiceFleet, spec: &Spec) -> String {
+    let (name, from, to) = (service.name(), spec.from, spec.to);
+    let is_cut_off = service.above(to).count == 0 && service.below(from).count == 0;
+    let goes_on = match is_cut_off && service.window().is_none_or(|window| window.is_open()) {
+        true => format!(
+            " (where an upgrade to {to} was cut off: `tidegate fleet window {name} --floor {from} --ceiling {to} --why …`, \
+             then start it again)"
+        ),
+        false => String::new(),
+    };
+    format!("above `from` ({from}){goes_on} on")
 }
 
 /// One hop: no N → N+1 before (N-1) → N has completed.
@@ -167,7 +190,9 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
             checks.map_or_else(|| "6 s by default".to_owned(), |longest| longest.to_string())
         )));
     }
-    match former_release(service, spec.from) {
+    match former_release(service, spec) {
+        // What `cut_off` finds.
+        Err(_) if is_cut_off(service, spec) && service.below(spec.to).count == 0 => {}
         Ok(release) => {
             let no_way_back = lacking(&|i| {
                 i.report.as_ref().is_some_and(|r| !r.abilities.artifacts.contains(&release.tag))
@@ -231,11 +256,13 @@ fn domains(service: &ServiceFleet, spec: &Spec) -> Option<Finding> {
 /// What a rollback returns to; none while a finding blocks.
 pub fn former(fleet: &Fleet, spec: &Spec) -> Option<Former> {
     let service = fleet.service(&spec.service)?;
-    let release = former_release(service, spec.from).ok()?;
+    let release = former_release(service, spec).ok()?;
     let window = service.window();
+    // Before an upgrade that was cut off began, only the old version was admitted.
+    let ceiling = |w: &Window| if is_cut_off(service, spec) { spec.from } else { w.ceiling };
     Some(Former {
         release,
-        window: window.map(|w| (w.floor, w.ceiling)),
+        window: window.map(|w| (w.floor, ceiling(w))),
         window_set_by: window.map(|w| w.set_by.clone()),
     })
 }

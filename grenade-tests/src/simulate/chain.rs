@@ -153,9 +153,6 @@ impl Chain {
                         world.wanted.insert(place);
                         self.left.retain(|left| *left != place);
                     }
-                    Refused::Between => {
-                        self.give_up(world, place, "lost with its store".to_owned());
-                    }
                     Refused::Again if self.refusals >= STARTS => {
                         self.give_up(world, place, format!("refused: {why}"));
                     }

@@ -3,7 +3,6 @@
 use super::chain::within;
 use super::operator::{Person, understood};
 use super::world::World;
-use std::collections::BTreeSet;
 
 /// What comes of a start that was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,8 +11,6 @@ pub enum Refused {
     Again,
     /// Every instance runs what it goes to.
     Done,
-    /// Some instances run what it leaves and some what it goes to: nothing that is documented leads on from there.
-    Between,
 }
 
 /// Does what the refusal names, and says how it goes on.
@@ -21,18 +18,12 @@ pub async fn refused(world: &World, service: usize, to: u32, why: &str) -> Refus
     if !world.store_lost {
         return Refused::Again;
     }
-    let running: BTreeSet<u32> = {
-        let (now, state) = (world.ground.now(), world.ground.state());
-        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
-        of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).collect()
-    };
-    match (running.len(), running.contains(&to)) {
-        (1, true) => Refused::Done,
-        (2.., true) => Refused::Between,
-        _ => {
-            set_window(world, why).await;
-            Refused::Again
-        }
+    set_window(world, why).await;
+    let (now, state) = (world.ground.now(), world.ground.state());
+    let mut running = state.slots.iter().filter(|((of, _), _)| *of == service);
+    match running.all(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == to)) {
+        true => Refused::Done,
+        false => Refused::Again,
     }
 }
 

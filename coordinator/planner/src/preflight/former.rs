@@ -1,15 +1,19 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
-use crate::fleet::{Instance, ServiceFleet};
+use super::is_cut_off;
+use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::reason::Sample;
 use std::collections::BTreeMap;
-use tidegate_proto::{Digest, NodeId, Release, ReleaseTag, ServiceVersion};
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Digest, NodeId, Release, ReleaseTag};
 
-/// The one release that the instances run, or why there is none to return to.
-pub(super) fn former_release(service: &ServiceFleet, version: ServiceVersion) -> Result<Release, String> {
+/// The one release that the instances at `from` run, or why there is none to return to.
+pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, String> {
+    let version = spec.from;
+    let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
     let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
     let (mut unnamed, mut unpinned) = (Vec::new(), Vec::new());
-    for instance in service.instances() {
+    for instance in service.instances().filter(|instance| !is_done(instance)) {
         let Some(report) = &instance.report else { continue };
         match (&report.release, report.release_digest) {
             (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),

@@ -6,6 +6,7 @@
 mod budget;
 mod certificate;
 mod contracted;
+mod cut_off;
 mod database;
 mod deadlines;
 mod exceptions;

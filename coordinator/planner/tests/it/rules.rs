@@ -94,8 +94,18 @@ fn a_hop_does_not_begin_before_the_one_before_it_has_ended() {
     let set_by: UpgradeId = "u0".parse().unwrap();
     let (floor, ceiling) = (crate::sim::release(1).version, crate::sim::release(2).version);
     world.store.put(Key::Window(service()), Window { floor, ceiling, set_by, contracted: None });
-    let refused = ask::start(world.store.fleet(), &world.moment(), request("u1")).unwrap_err();
+    for n in (0..3).map(node) {
+        world.return_with(&n, 2);
+        let artifacts = &mut world.agents.get_mut(&n).unwrap().report.abilities.artifacts;
+        artifacts.push(crate::sim::release(3).tag);
+        world.publish(&n);
+    }
+    let mut next = request("u1");
+    (next.spec.from, next.spec.to) = (ceiling, crate::sim::release(3).version);
+    next.spec.release.tag = crate::sim::release(3).tag;
+    let refused = ask::start(world.store.fleet(), &world.moment(), next).unwrap_err();
     assert!(refused.message.contains("has not completed"), "{refused}");
+    assert!(!refused.message.contains(';'), "nothing else is in its way: {refused}");
 }
 
 #[test]

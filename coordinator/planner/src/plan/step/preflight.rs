@@ -1,12 +1,14 @@
-//! Preflight: every finding is listed; without a blocker the window becomes [from, from] and staging begins.
+//! Preflight: every finding is listed; without a blocker the window becomes [from, from] and staging begins. Where the hop
+//! was cut off, the window stays at [from, to]: some instances run `to`.
 
 use super::super::Draft;
 use super::bind::bound;
 use super::enter::approved;
-use crate::preflight::{findings, former};
+use crate::preflight::{findings, former, is_cut_off};
 use crate::reason::Reason;
 use crate::upgrade::phase::Move;
-use tidegate_proto::commit::Commit;
+use tidegate_proto::Key;
+use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::spec::ApprovalPoint;
 
 pub(super) fn preflight(draft: &mut Draft<'_>) {
@@ -19,6 +21,13 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
         return;
     }
     let Some(former) = former(fleet, spec) else { return };
-    let extra = draft.window(Commit::new(), spec.from, spec.from);
+    let cut_off = draft.service().filter(|service| is_cut_off(service, spec));
+    let extra = match cut_off {
+        Some(service) => {
+            let window = Key::Window(spec.service.clone());
+            Commit::new().when(Precondition::At(window, service.window_at()))
+        }
+        None => draft.window(Commit::new(), spec.from, spec.from),
+    };
     draft.advance(Move::Cleared, extra, move |body| body.former = Some(former), "preflight found no blocker");
 }

@@ -1,0 +1,98 @@
+//! A store that was lost in the middle of a roll: reconciled, the same upgrade is started again and goes on.
+
+use crate::reconcile::{apply, blank_in_mid_roll, version, window};
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask;
+use tidegate_planner::ask::reconcile::Choices;
+use tidegate_proto::Key;
+use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::window::Window;
+
+fn reconciled() -> World {
+    let mut world = blank_in_mid_roll();
+    apply(&mut world, &Choices::default()).unwrap();
+    for n in world.agents.keys().cloned().collect::<Vec<_>>() {
+        let agent = world.agents.get_mut(&n).unwrap();
+        agent.report.version = agent.report.probed.take();
+        assert!(world.admit(&n), "{n} serves and is refused");
+    }
+    world.agents_step();
+    world
+}
+
+fn findings(world: &World) -> String {
+    let found =
+        tidegate_planner::preflight::findings(world.store.fleet(), &spec(json!({"min_in_service": 3})), None);
+    found.into_iter().map(|finding| format!("{} {}\n", finding.blocks, finding.what)).collect()
+}
+
+#[test]
+fn upgrade_cut_off_by_a_lost_store_is_started_again_and_completes() {
+    let mut world = reconciled();
+    assert_eq!(window(&world), Some((1, 2)));
+    assert!(
+        findings(&world).contains("false pantry-api: 3 of 4 instances run pantry-2"),
+        "{}",
+        findings(&world)
+    );
+    world.start(spec(json!({"min_in_service": 3}))).unwrap();
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    assert_eq!(window(&world), Some((1, 2)), "three instances run version 2");
+    world.min_seen_in_service = usize::MAX;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!((world.versions(), window(&world)), (vec![2; 4], Some((2, 2))));
+    assert!(world.min_seen_in_service >= 3, "{}", world.min_seen_in_service);
+}
+
+#[test]
+fn upgrade_that_goes_on_can_be_rolled_back_before_its_roll() {
+    let mut world = reconciled();
+    world.start(spec(json!({"min_in_service": 3, "approvals": ["roll"]}))).unwrap();
+    world.until("it stages", |world| world.phase() == Phase::Stage);
+    let asker = ask::Asker { who: "op".into(), why: "back".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!((world.versions(), window(&world)), (vec![1; 4], Some((1, 1))));
+}
+
+#[test]
+fn start_with_another_release_than_the_one_that_was_cut_off_is_refused() {
+    let world = reconciled();
+    let other = json!({"release": {"tag": "pantry-2b", "sha256": "0".repeat(64)}});
+    let found = tidegate_planner::preflight::findings(world.store.fleet(), &spec(other), None);
+    let blocks = |words: &str| found.iter().any(|finding| finding.blocks && finding.what.contains(words));
+    assert!(blocks("not running the release pantry-2b, on"), "{found:?}");
+}
+
+#[test]
+fn hop_with_every_instance_at_its_end_is_ended_by_its_window() {
+    let mut world = World::at_version_1(2);
+    let set_by = "reconciliation".parse().unwrap();
+    let between = Window { floor: version(1), ceiling: version(2), set_by, contracted: None };
+    world.store.put(Key::Window(service()), between);
+    for n in [node(0), node(1)] {
+        world.return_with(&n, 2);
+    }
+    world.agents_step();
+    let found = findings(&world);
+    assert!(found.contains("true every instance of pantry-api runs `to` (2) already"), "{found}");
+    assert!(found.contains("`tidegate fleet window pantry-api --floor 2 --ceiling 2 --why …`"), "{found}");
+    assert!(!found.contains("which release runs"), "{found}");
+}
+
+#[test]
+fn instances_ahead_without_a_window_are_named_with_the_way_on() {
+    let mut world = World::at_version_1(2);
+    world.return_with(&node(0), 2);
+    world.agents_step();
+    let found = findings(&world);
+    assert!(
+        found.contains("`tidegate fleet window pantry-api --floor 1 --ceiling 2 --why …`, then start"),
+        "{found}"
+    );
+}
