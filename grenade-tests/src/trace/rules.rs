@@ -124,7 +124,9 @@ impl Judge<'_> {
             };
             let Some(before) = self.before.instances.get(&(service.clone(), node.clone())) else { continue };
             let (report, lapsed) = (&report.body, before.lapsed);
-            let returns = before.report.is_none() && report.version.is_some();
+            // One that names no admission counts for nothing until it does.
+            let counts = report.version.is_some() && report.admission.exists();
+            let returns = before.report.is_none() && counts;
             self.holds(3, !returns || report.admission.0 > lapsed, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",
