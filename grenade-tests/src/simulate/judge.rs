@@ -9,6 +9,9 @@ use tidegate_proto::record::upgrade::PhaseName;
 /// noticed, and a change of leaders.
 const OLD: u64 = 15_000;
 
+/// No stop lasts longer, in milliseconds.
+const STOP_LASTS: u64 = 5_000;
+
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Breach {
@@ -52,6 +55,8 @@ pub struct Facts {
     pub paused: BTreeMap<String, bool>,
     /// Nodes whose agents lied: what runs there is known to nobody, and what they cost is theirs.
     pub liars: BTreeSet<usize>,
+    /// When a person let an instance in again that they had kept out.
+    pub shown: BTreeMap<At, u64>,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }
@@ -124,11 +129,18 @@ impl Facts {
         }
     }
 
+    /// A person let an instance in again.
+    pub fn shown_by_hand(&mut self, now: u64, at: At) {
+        self.shown.insert(at, now);
+    }
+
     /// An agent stopped a service that still worked on something, or that the balancer still sent requests to.
     pub fn stopped_at_work(&mut self, now: u64, at: At, hidden_at: Option<u64>, exposed: bool, name: &str) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
-        if exposed || !late {
+        // A stop that had begun is not taken back where a person lets the instance in again.
+        let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);
+        if (exposed || !late) && !shown {
             let how = if exposed { "it was in rotation" } else { "requests were in flight" };
             self.breach(now, 6, format!("{name} was stopped while {how}, {hidden_at:?} hidden"));
         }

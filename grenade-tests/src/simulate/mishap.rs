@@ -297,7 +297,10 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         Undo::Show(at) => {
             let file = disable_file(&world.ground.names().services[at.0]);
             // It is gone where somebody else removed it.
-            let _ = world.ground.remove(at.1, &file);
+            if world.ground.remove(at.1, &file).is_ok() {
+                let now = world.ground.now();
+                world.ground.state().facts.shown_by_hand(now, *at);
+            }
         }
         Undo::Database(n) => {
             if let Err(error) = world.databases[*n].set_away(false) {
@@ -306,7 +309,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         }
         Undo::Fast => set_slow(false),
         Undo::Newest(n) => {
-            if let Err(error) = world.databases[*n].put_newest_back(world.ground.now()) {
+            if let Err(error) = world.databases[*n].put_newest_back(world.ground.now()).await {
                 world.ground.tell(format!("the newest database could not be put back: {error}"));
             }
         }
