@@ -9,6 +9,9 @@ use tidegate_proto::record::upgrade::PhaseName;
 /// noticed, and a change of leaders.
 const OLD: u64 = 15_000;
 
+/// So long it takes at most until a coordinator hears of a change, in milliseconds.
+const LAG: u64 = 2_000;
+
 /// No stop lasts longer, in milliseconds.
 const STOP_LASTS: u64 = 5_000;
 
@@ -80,13 +83,20 @@ impl Facts {
             return;
         }
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);
+        if self.shown.get(&at).is_some_and(|shown| ordered_at < shown + LAG && now < shown + OLD) {
+            // It was ordered while a person kept it out, or before anybody could hear that they no longer do.
+            return;
+        }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
             // Nobody could know that what said another version served requests.
             return;
         }
         let of_it =
             || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.liars.contains(node));
-        let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order)))).count() as u64;
+        // One that says another version than it is, is refused by that.
+        let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
+        let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order))) && !lied(s));
+        let by_order = by_order.count() as u64;
         let known = |since: u64| since + OLD < ordered_at;
         let by_itself = of_it()
             .filter(|(_, s)| matches!(&s.out, Some((since, Cause::Misfortune(_))) if known(*since)))

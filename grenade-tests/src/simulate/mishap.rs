@@ -315,6 +315,11 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         }
         Undo::Impostor(n) => {
             world.impostors[*n].take().into_iter().for_each(super::agent::Agent::kill);
+            // To the right agent, what the other hid is kept out by a person.
+            for service in world.services_on(*n) {
+                let file = disable_file(&world.ground.names().services[service]);
+                world.ground.remove_of(*n, &file, super::agent::IMPOSTOR);
+            }
         }
         Undo::Resume(id) => {
             let done = within(Person::new(&world.coordinators).act(&Command::Resume(id.clone()))).await;
@@ -324,8 +329,9 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             let name = world.ground.names().nodes[*n].clone();
             let done = within(Person::new(&world.coordinators).act(&Command::Uncordon(name))).await;
             world.ground.tell(format!("uncordon: {done:?}"));
-            // Where nobody leads at the moment, the person tries again.
-            return Ok(!matches!(&done, Err(why) if why.contains("no coordinator") || why == "no answer"));
+            let is_uncordoned = matches!(&done, Err(why) if why.contains("is not cordoned"));
+            // Whatever came in between, the person tries again.
+            return Ok(done.is_ok() || is_uncordoned);
         }
     }
     Ok(true)
@@ -364,6 +370,9 @@ fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
 
 /// Puts another store in the place of the one that is there.
 async fn another_store(world: &mut World, store: Embedded) {
+    if let Err(error) = world.auditor.catch_up(&world.place.store()).await {
+        world.ground.tell(format!("the former store cannot be followed: {error}"));
+    }
     world.place.replace(store);
     world.store_lost = true;
     // What was removed since the copy was made is removed once more.
