@@ -6,7 +6,7 @@ use super::gate::Passage;
 use super::ground::disable_file;
 use super::line::Weather;
 use super::operator::{Command, Person};
-use super::scenario::What;
+use super::scenario::{ReleasePlan, UpgradePlan, What};
 use super::slot::{At, Hiccup};
 use super::tamper;
 use super::world::World;
@@ -346,8 +346,13 @@ fn joins(world: &mut World, id: Option<&str>, n: usize) {
     // Before it is started, nobody has an image of what it goes to.
     let id = id.filter(|id| world.ground.state().facts.phases.contains_key(*id));
     let upgrading = id.and_then(place_of).and_then(|place| world.scenario.upgrades.get(place)).cloned();
-    // Every other one was made from an image that is new already.
-    let version = upgrading.as_ref().map_or(1, |plan| plan.from + u32::try_from(n % 2).unwrap_or(0));
+    // Every other one was made from an image that is new already. What such an image is that says the former version, and
+    // that no upgrade put there, nobody can find out.
+    let image = |plan: &UpgradePlan| match plan.release {
+        ReleasePlan::Lies => plan.from,
+        _ => plan.from + u32::try_from(n % 2).unwrap_or(0),
+    };
+    let version = upgrading.as_ref().map_or(1, image);
     for service in 0..world.scenario.services.len() {
         if !world.scenario.services[service].late.contains(&node) {
             continue;

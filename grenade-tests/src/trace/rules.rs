@@ -4,7 +4,6 @@ use std::fmt;
 
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
@@ -131,9 +130,10 @@ impl Judge<'_> {
             };
             let Some(before) = self.before.instances.get(&(service.clone(), node.clone())) else { continue };
             let (report, lapsed) = (&report.body, before.lapsed);
-            // One that names no admission counts for nothing until it does, and one that is refused serves nothing.
-            let refused = matches!(report.step, Step::Refused { .. });
-            let counts = report.version.is_some() && report.admission.exists() && !refused;
+            // One that names no admission counts for nothing until it does, and one that says another version than the
+            // admitted one was refused: it counts at the lower of the two.
+            let says = |version| before.inventory.as_ref().is_some_and(|known| known.body.version == version);
+            let counts = report.version.is_some_and(says) && report.admission.exists();
             let returns = before.report.is_none() && counts;
             let since = before.reported;
             let is_anew = |(of, at): &(NodeId, i64)| of == node && since <= *at && *at <= lapsed;
