@@ -76,6 +76,8 @@ pub struct Outcome {
 #[derive(Debug, Clone)]
 pub struct Engine {
     url: DatabaseUrl,
+    /// The schema that verbs work on; none = whichever the database holds, and a new one where it holds none.
+    schema: Option<SchemaId>,
     /// The session that looked last. Looks come in groups of four or five, and a session costs more than most of them.
     idle: Arc<Mutex<Option<Idle>>>,
 }
@@ -101,10 +103,20 @@ impl Engine {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Authentication`].
     pub async fn connect(url: &DatabaseUrl) -> Result<Engine, Error> {
-        let engine = Engine { url: url.clone(), idle: Arc::default() };
+        let engine = Engine { url: url.clone(), schema: None, idle: Arc::default() };
         let mut session = engine.look().await?;
         let answer = session.read("SELECT 1", &[]).await.map_err(|f| Error::of(f, "SELECT 1"));
         engine.looked(session, answer).await.map(|_| engine)
+    }
+
+    /// The same, for this schema alone: what changes a database is refused where that holds another schema, or none, as
+    /// one does that took the place of the right one since it was looked at.
+    pub fn of_schema(self, schema: SchemaId) -> Self {
+        Self { schema: Some(schema), ..self }
+    }
+
+    pub(crate) fn schema(&self) -> Option<&SchemaId> {
+        self.schema.as_ref()
     }
 
     /// Where it works.
@@ -131,11 +143,10 @@ impl Engine {
     /// Raises the term, and makes history and schema id when they are missing: a leader's first act.
     ///
     /// # Errors
-    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`].
+    /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`], [`Error::OtherSchema`].
     pub async fn claim(&self, term: &Term) -> Result<SchemaId, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
-        let (leader, stored) =
-            Leader::take(&self.url, term, &Teller(&watch), &CancellationToken::new()).await?;
+        let (leader, stored) = Leader::take(self, term, &Teller(&watch), &CancellationToken::new()).await?;
         leader.session.close().await;
         Ok(SchemaId(stored.schema_id))
     }
@@ -202,7 +213,7 @@ impl Engine {
         cancel: &CancellationToken,
     ) -> Result<Vec<Adopted>, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
-        let (mut leader, _) = Leader::take(&self.url, term, &Teller(&watch), cancel).await?;
+        let (mut leader, _) = Leader::take(self, term, &Teller(&watch), cancel).await?;
         let answer = adopt::mark(&mut leader, set, adoption).await;
         if answer.is_err() {
             leader.session.rollback().await;
@@ -289,7 +300,7 @@ impl Engine {
         cancel: &CancellationToken,
         contract: Option<(&ContractProof, &Recheck<'_>)>,
     ) -> Result<Outcome, Error> {
-        let (mut leader, _) = Leader::take(&self.url, term, &Teller(watch), cancel).await?;
+        let (mut leader, _) = Leader::take(self, term, &Teller(watch), cancel).await?;
         let mut run = phase::Run {
             leader: &mut leader,
             teller: Teller(watch),

@@ -1,6 +1,7 @@
 //! What can go wrong, told apart by what the caller should do next.
 
 use crate::database::{Failure, Kind};
+use crate::engine::SchemaId;
 use crate::term::Term;
 use crate::unit::{LoadError, Phase};
 use std::fmt;
@@ -60,6 +61,17 @@ pub enum Error {
         ours: Term,
         /// The database's term.
         stored: Term,
+    },
+    /// The database took the place of the one that was looked at.
+    #[error(
+        "another database: it holds {}, and schema {expected} was asked for; nothing was changed in it",
+        .found.as_ref().map_or_else(|| "no schema".to_owned(), |found| format!("schema {found}"))
+    )]
+    OtherSchema {
+        /// The schema that the engine was made for.
+        expected: SchemaId,
+        /// What is there.
+        found: Option<SchemaId>,
     },
     /// Another session changes this schema, at our term or a higher one. Trying again later helps.
     #[error("the schema's lock is busy{}", .holder.as_ref().map(|h| format!(": held by {h}")).unwrap_or_default())]

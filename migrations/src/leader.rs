@@ -4,6 +4,7 @@
 use crate::blocker::{self, Lookout};
 use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
+use crate::engine::{Engine, SchemaId};
 use crate::error::{Error, Holder};
 use crate::history::{self, Stored};
 use crate::ladder::{LOCK_LIMIT, Ladder};
@@ -45,11 +46,12 @@ pub(crate) struct Leader {
 impl Leader {
     /// Connects, takes the lock, makes the tables when they are missing, and raises the term.
     pub async fn take(
-        url: &DatabaseUrl,
+        engine: &Engine,
         term: &Term,
         teller: &Teller<'_>,
         cancel: &CancellationToken,
     ) -> Result<(Leader, Stored), Error> {
+        let url = engine.url();
         let session =
             Session::connect(url, &term.session_name(), cancel).await.map_err(|f| Error::of(f, "connect"))?;
         let mut leader = Leader {
@@ -65,7 +67,7 @@ impl Leader {
         }
         let mut ladder = Ladder::new(cancel);
         loop {
-            let tried = leader.raise().await;
+            let tried = leader.raise(engine.schema()).await;
             match tried {
                 Ok(stored) => {
                     teller.waiting(None);
@@ -158,14 +160,21 @@ impl Leader {
         Ok(())
     }
 
-    async fn raise(&mut self) -> Result<Stored, Error> {
+    async fn raise(&mut self, schema: Option<&SchemaId>) -> Result<Stored, Error> {
         self.open().await?;
         if !history::present(&mut self.session).await? {
+            if let Some(expected) = schema {
+                return Err(Error::OtherSchema { expected: expected.clone(), found: None });
+            }
             let id = uuid::Uuid::new_v4().to_string();
             history::create(&mut self.session, &id).await?;
         }
         history::complete(&mut self.session).await?;
         let stored = history::stored_locked(&mut self.session).await?;
+        if let Some(expected) = schema.filter(|expected| expected.0 != stored.schema_id) {
+            let found = Some(SchemaId(stored.schema_id));
+            return Err(Error::OtherSchema { expected: expected.clone(), found });
+        }
         compare(&self.term, &stored.term)?;
         if stored.term.revision < self.term.revision {
             history::raise(&mut self.session, &self.term).await?;

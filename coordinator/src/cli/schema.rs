@@ -339,6 +339,7 @@ fn failed(error: Error) -> Failure {
         Error::Authentication { .. }
         | Error::LowerTerm { .. }
         | Error::RestoredStore { .. }
+        | Error::OtherSchema { .. }
         | Error::LockBusy { .. }
         | Error::Drift { .. }
         | Error::Order { .. }

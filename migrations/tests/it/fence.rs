@@ -1,10 +1,10 @@
 //! The term: who may change a schema, and who is told that he may not.
 
-on_both! { a_lower_term_changes_nothing, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing }
+on_both! { a_lower_term_changes_nothing, another_schema_than_the_one_asked_for_is_not_changed, the_same_revision_with_another_id_is_a_restored_store, looking_changes_nothing }
 
 mod story {
     use crate::support::*;
-    use tidegate_migrations::{Error, PhaseState, Term};
+    use tidegate_migrations::{Error, PhaseState, SchemaId, Term};
 
     pub async fn a_lower_term_changes_nothing(database: Database) {
         let database = database.seeded(10).await;
@@ -27,6 +27,27 @@ mod story {
             id,
             "the schema's id does not change with its leaders"
         );
+    }
+
+    pub async fn another_schema_than_the_one_asked_for_is_not_changed(database: Database) {
+        let database = database.seeded(10).await;
+        let (set, mut client) = (sample(), database.client().await);
+        let (watch, cancel) = (watcher(), patient());
+        let engine = database.engine().await.of_schema(SchemaId("of-the-upgrade".into()));
+        let error = engine.expand(&set, &term(7), &watch, &cancel).await.unwrap_err();
+        assert!(matches!(&error, Error::OtherSchema { found: None, .. }) && !error.retryable(), "{error}");
+        assert!(client.try_run("SELECT 1 FROM tidegate_schema").await.is_err(), "no table was made");
+
+        let there = database.engine().await.claim(&term(7)).await.unwrap();
+        for error in [
+            engine.expand(&set, &term(9), &watch, &cancel).await.unwrap_err(),
+            engine.undo(&set, &term(9), &watch, &cancel).await.unwrap_err(),
+        ] {
+            assert!(matches!(&error, Error::OtherSchema { found: Some(id), .. } if *id == there), "{error}");
+        }
+        let identity = engine.identity().await.unwrap();
+        assert_eq!((identity.id, identity.term), (Some(there), Some(term(7))));
+        assert!(client.try_run("SELECT visibility FROM images").await.is_err());
     }
 
     pub async fn the_same_revision_with_another_id_is_a_restored_store(database: Database) {

@@ -4,9 +4,10 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_proto::InstanceId;
+use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::waves::PAGE_MEMBERS;
+use tidegate_proto::{Commit, InstanceId, Key};
 
 fn asker(why: &str) -> Asker {
     Asker { who: "op".into(), why: why.into(), accepts: Default::default() }
@@ -156,4 +157,45 @@ fn who_is_drawn_anew_is_in_no_page_of_before() {
     assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
     assert_eq!(world.upgrade().unwrap().waves.as_ref().unwrap().sizes, [1, 1, PAGE_MEMBERS as u32 - 2]);
     assert_eq!(world.store.fleet().wave_pages(&upgrade_id()).count(), 1);
+}
+
+/// One instance, all of the budget, in the first wave; and one that came with version 2 and failed there, in a later one.
+fn with_a_failed_newcomer() -> World {
+    let mut world = World::at_version_1(2);
+    world.start(spec(json!({"min_in_service": 0, "max_unavailable": 1}))).unwrap();
+    world.until_roll();
+    let drawn = |n: usize| {
+        let fleet = world.store.fleet();
+        fleet.service(&service()).unwrap().get(&node(n)).unwrap().wave
+    };
+    let later = [0, 1].into_iter().find(|n| drawn(*n) == Some(1)).unwrap();
+    world.return_with(&node(later), 2);
+    let agent = world.agents.get_mut(&node(later)).unwrap();
+    agent.report.step = Step::Failed { at: "verifying".into(), reason: "not healthy within 30 s".into() };
+    (agent.report.rotation, agent.report.health) = (Rotation::Out, Health::Unhealthy);
+    world.publish(&node(later));
+    world
+}
+
+#[test]
+fn failed_instance_at_the_new_version_is_replaced_before_its_wave() {
+    let mut world = with_a_failed_newcomer();
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.versions(), [2, 2]);
+}
+
+#[test]
+fn instance_that_never_served_is_replaced_before_its_wave() {
+    let mut world = with_a_failed_newcomer();
+    let later =
+        [0, 1].map(node).into_iter().find(|n| world.agents[n].report.rotation == Rotation::Out).unwrap();
+    assert!(world.store.commit(&Commit::new().delete(Key::Inventory(service(), later.clone()))));
+    let report = &mut world.agents.get_mut(&later).unwrap().report;
+    (report.version, report.release, report.release_digest) = (None, None, None);
+    (report.step, report.health, report.rotation) = (Step::Starting, Health::Unknown, Rotation::Unknown);
+    world.publish(&later);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+    assert_eq!(world.versions(), [2, 2]);
 }

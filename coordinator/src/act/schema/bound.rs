@@ -5,7 +5,9 @@ use crate::room::Room;
 use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
 use tidegate_migrations::held::held;
-use tidegate_migrations::{DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, Sessions};
+use tidegate_migrations::{
+    DatabaseUrl, Engine, MigrationSet, MigrationStatus, Owner, PhaseState, SchemaId, Sessions,
+};
 use tidegate_planner::SchemaFacts;
 use tidegate_proto::name::NotAName;
 use tidegate_proto::record::upgrade::SchemaBinding;
@@ -134,6 +136,10 @@ impl Bound {
         let DatabaseSource::FromEnv(variable) = &schema.database;
         let away = |source| Unbound::Away { variable: variable.clone(), source };
         let engine = Engine::connect(&url).await.map_err(away)?;
+        let engine = match binding {
+            Some(binding) => engine.of_schema(SchemaId(binding.id.to_string())),
+            None => engine,
+        };
         Ok(Self { engine, set, digest, variable: variable.clone(), endpoints: endpoints(schema)? })
     }
 

@@ -143,8 +143,7 @@ pub(super) fn walk<'a>(
         if under_way.moving() > 0 {
             budget.set_overdue(false);
         }
-        let unhealthy = walk.service.each_standing(Standing::Unhealthy, walk.up_to);
-        let unhealthy = under_way.unhealthy.iter().copied().chain(unhealthy);
+        let unhealthy = under_way.unhealthy.iter().copied().chain(exposed(walk, Standing::Unhealthy));
         let label = draft.spec().failure_domain.clone();
         let (begin, held) = begin(walk, &mut budget, label.as_deref(), unhealthy, candidates);
         draft.order_out(&begin, &walk.releases, "drain", "the budget allows it");
@@ -233,7 +232,7 @@ fn is_former(instance: &Instance, walk: &Walk<'_>) -> bool {
 /// One that is told to drain: what follows depends on its health now, and on capacity now.
 fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, instance: &'a Instance) {
     // Drained before its wave, because its version was changed in rotation.
-    if instance.wave.is_some_and(|wave| wave > walk.up_to) {
+    if instance.wave.is_some_and(|wave| wave > walk.up_to) && !needs_no_wave(instance, walk) {
         let admitted = instance.runs_admitted(walk.service.window());
         return match admitted && instance.runs_healthily() {
             true => found.recall.push(Order::serve(instance)),
@@ -258,9 +257,24 @@ fn drained<'a>(found: &mut UnderWay<'a>, walk: &Walk<'a>, budget: &Budget, insta
 
 /// Those that get no requests, through no order of ours: replacing them costs no budget.
 fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
-    let adrift = walk.service.each_standing(Standing::Adrift, walk.up_to);
+    let adrift = exposed(walk, Standing::Adrift);
     let held = walk.service.each_standing(Standing::Held, walk.up_to);
     adrift.chain(held).filter(|instance| (walk.may_begin)(instance)).take(super::super::draft::BATCH)
+}
+
+/// Those that stand so in the exposed waves, and those that need no wave.
+fn exposed<'a>(walk: &Walk<'a>, standing: Standing) -> impl Iterator<Item = &'a Instance> {
+    let (service, up_to) = (walk.service, walk.up_to);
+    let is_later =
+        move |instance: &Instance| service.standing_of(&instance.node).is_some_and(|(_, wave)| wave > up_to);
+    let later = service.each_standing(standing, u32::MAX).filter(move |instance| is_later(instance));
+    service.each_standing(standing, up_to).chain(later.filter(|instance| needs_no_wave(instance, walk)))
+}
+
+/// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:
+/// if it waited for its wave, and that wave for the budget, neither would come.
+fn needs_no_wave(instance: &Instance, walk: &Walk<'_>) -> bool {
+    instance.known() == Known::At(walk.target.version) || instance.has_never_served()
 }
 
 /// Whether it serves, healthy, at the target version, and only its rotation is not confirmed: a balancer that cannot be
