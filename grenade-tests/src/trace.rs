@@ -1,10 +1,13 @@
 //! The whole history of a store, revision by revision, and whether any rule was broken in it.
 //!
 //! Nothing of the planner is asked: what must hold is said here once more, in fewer words, from the records alone.
-//! `seen` puts the records of one revision together, `rules` judges each step from one revision to the next, `tally`
-//! counts what was done how often.
+//! `seen` puts the records of one revision together, `rules` and `releases` judge each step from one revision to the next,
+//! `live` judges what depends on time, `tally` counts what was done how often, `lie` falsifies a history.
 
+pub mod lie;
+pub mod live;
 mod needless;
+mod releases;
 mod rules;
 mod seen;
 mod tally;
@@ -159,6 +162,11 @@ impl Trace {
             _ => self.revisions.push(Revision { number: at, writes: vec![written] }),
         }
         Ok(())
+    }
+
+    /// What stands at its end, to be judged further as it is written.
+    pub fn live(&self) -> live::Live {
+        live::Live::after(self)
     }
 
     /// Every breach of a rule; none in a history that is good.

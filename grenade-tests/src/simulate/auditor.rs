@@ -1,15 +1,17 @@
 //! Follows every key's history as it is written, over a line of its own that nothing disturbs.
 
+use super::ends;
 use super::ground::Ground;
-use super::judge::Facts;
-use super::slot::{At, Slot};
+use super::heard::Heard;
+use super::slot::At;
+use crate::trace::lie::Lie;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, Prefix, Value};
 use tokio::task::JoinHandle;
 
@@ -41,6 +43,7 @@ impl Auditor {
         let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
         trace.revisions.retain(|revision| revision.number <= made);
+        ground.state().facts.heard = Heard::default();
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&ground, written, None));
         }
@@ -58,9 +61,11 @@ impl Auditor {
         Ok(Self { trace, follows })
     }
 
-    /// Every breach of a rule in the history.
-    pub fn breaches(&self) -> Vec<crate::trace::Broken> {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).breaches()
+    /// Every breach of a rule in the history, with a lie in it where one is to be told.
+    pub fn breaches(&self, lie: Option<Lie>) -> Vec<crate::trace::Broken> {
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        lie.and_then(|lie| lie.tell(&mut trace));
+        trace.breaches()
     }
 
     /// Waits until everything is followed that was written so far.
@@ -106,6 +111,7 @@ impl Drop for Auditor {
 async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, after: i64) {
     let prefix = Prefix::default();
     let options = WatchOptions::new().with_prefix().with_start_revision(after + 1).with_fragment();
+    let mut live = trace.lock().unwrap_or_else(PoisonError::into_inner).live();
     let Ok(mut stream) = client.watch(prefix.all(), Some(options)).await else { return };
     while let Ok(Some(message)) = stream.message().await {
         let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +125,12 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, af
                 drop(trace.take_in(&prefix, kv, true));
             }
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
-                notice(&ground, written, Some(kv.mod_revision()));
+                let (now, number) = (ground.now(), kv.mod_revision());
+                let known = ground.state().facts.known_after(now);
+                if let Some(broken) = live.take_in(number, written, now, known) {
+                    ground.state().facts.breach(now, broken.rule, broken.what);
+                }
+                notice(&ground, written, Some(number));
             }
         }
     }
@@ -145,6 +156,9 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             line = Some(format!("directive of {service}/{node}: {}", directive.body.disposition.word()));
             if let Some(at) = at {
                 state.facts.directed.insert(at, now);
+                if directive.body.disposition == Disposition::Drain && revision.is_some() {
+                    ends::drains(&mut state.facts, ground.names(), at, directive.body.upgrade.as_str(), now);
+                }
             }
         }
         (Key::Upgrade(id), Some(Value::Upgrade(upgrade))) => {
@@ -157,9 +171,14 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
                 facts.reached.insert(phase);
                 ground.changed().notify_one();
                 line = Some(format!("{id}: {phase:?}"));
-                if phase == PhaseName::Contract && revision.is_some() {
-                    contracts(ground, facts, slots, &upgrade.body, now);
+                if revision.is_some() {
+                    ends::judge(facts, slots, ground.names(), &upgrade.body, now);
                 }
+            }
+            if let Phase::Roll { wave } = upgrade.body.phase
+                && facts.waves.get(id.as_str()).is_none_or(|(was, _)| *was != wave)
+            {
+                facts.waves.insert(id.to_string(), (wave, now));
             }
             if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
                 line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
@@ -171,28 +190,28 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
                 _ => "nobody leads".to_owned(),
             });
         }
-        (Key::Report(service, node), None) => line = Some(format!("{service}/{node} falls silent")),
+        (Key::Report(service, node), value) => {
+            let at = place(ground, service.as_str(), node.as_str());
+            match (at, value) {
+                (Some(at), Some(_)) => state.facts.heard.reported(at),
+                (Some(at), None) => state.facts.heard.lost(at, now, !written.gone),
+                (None, _) => {}
+            }
+            line = value.is_none().then(|| format!("{service}/{node} falls silent"));
+        }
+        (Key::Inventory(service, node), Some(_)) => {
+            place(ground, service.as_str(), node.as_str())
+                .into_iter()
+                .for_each(|at| state.facts.heard.admitted(at));
+        }
+        (Key::Decommission(service, node), Some(_)) => {
+            let at = place(ground, service.as_str(), node.as_str());
+            at.into_iter().for_each(|at| state.facts.heard.decommissioned(at));
+        }
         _ => {}
     }
     if let (Some(line), Some(revision)) = (line, revision) {
         state.story.tell(now, &format!("[{revision}] {line}"));
-    }
-}
-
-/// Nothing old runs when contract begins, nor can what runs be older than what was said: of the service itself and of each
-/// that shares the schema.
-fn contracts(ground: &Ground, facts: &mut Facts, slots: &BTreeMap<At, Slot>, upgrade: &Upgrade, now: u64) {
-    let shared = upgrade.spec.schema.iter().flat_map(|schema| &schema.shared_with);
-    for (service, needs) in std::iter::once((&upgrade.spec.service, &upgrade.spec.to)).chain(shared) {
-        let Some(service) = ground.names().service(service.as_str()) else { continue };
-        for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-            if facts.liars.contains(&at.1) {
-                continue;
-            }
-            let Some(run) = slot.alive(now).filter(|run| run.is.version < needs.get()) else { continue };
-            let name = ground.names().instance(*at);
-            facts.breach(now, 1, format!("contract began while {name} ran version {}", run.is.version));
-        }
     }
 }
 

@@ -34,7 +34,8 @@ fn url(schema: usize) -> Result<DatabaseUrl, String> {
     url.parse().map_err(|error| format!("{}: {error}", variable(schema)))
 }
 
-/// States of every schema that the generations which were contracted before Tidegate came are there.
+/// Brings every schema to where it is before the first upgrade: what was contracted before Tidegate came is adopted, or a
+/// person runs it now.
 ///
 /// # Errors
 /// What the engine says.
@@ -43,14 +44,21 @@ pub async fn adopt_all(scenario: &Scenario, migrations: &Path) -> anyhow::Result
         let to = u32::try_from(schema.contracted + 1)?;
         let all = MigrationSet::load(&migrations.join(schema_name(n)))?;
         let engine = Engine::connect(&url(n).map_err(anyhow::Error::msg)?).await?;
+        let (own, cancel) = (all.between(1, to), CancellationToken::new());
+        let term = Term { revision: 1, id: "by-hand".to_owned() };
+        if schema.by_hand {
+            let teller = watch::Sender::new(PhaseProgress::default());
+            engine.expand(&own, &term, &teller, &cancel).await?;
+            engine.migrate(&own, &term, &teller, &cancel).await?;
+            continue;
+        }
         let said = Adoption {
             expand_only: false,
             keep_old: false,
             who: "operator".to_owned(),
             why: "it was there before".to_owned(),
         };
-        let term = Term { revision: 1, id: "by-hand".to_owned() };
-        engine.adopt(&all.between(1, to), &term, &said, &CancellationToken::new()).await?;
+        engine.adopt(&own, &term, &said, &cancel).await?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use super::advice::{advised, is_of_another_database, reconciled, restored};
 use super::before::{all_filled, as_before};
+use super::falsehood::{Deed, Falsehood};
 use super::lost::{self, Refused};
 use super::operator::{Command, Person, understood};
 use super::sharing::{self, Turn};
@@ -184,7 +185,10 @@ impl Chain {
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
         let explained = Person::new(&world.coordinators).explain(&current.id);
-        if let Ok(explained) = explained {
+        if let Ok(mut explained) = explained {
+            if world.scenario.falsify == Some(Falsehood::Done(Deed::ReasonsAreLost)) {
+                explained.reasons.clear();
+            }
             let silent = explained.reasons.is_empty() && explained.trouble.is_none();
             let moved_at = world.ground.state().facts.phases.get(&current.id).map_or(now, |(_, at)| *at);
             current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };

@@ -3,8 +3,11 @@
 use super::dice::Dice;
 use super::gate::{Gate, Passage};
 use super::line::{Line, Place};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidegate_coordinator::record::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
@@ -19,6 +22,49 @@ use tokio_util::sync::CancellationToken;
 
 /// How long a leadership lasts without a sign of life.
 pub const TTL: Duration = Duration::from_secs(3);
+
+/// Whose a session of a leader with a database is. There is one world in a process.
+static LED: Mutex<Led> = Mutex::new(Led { started: Vec::new(), sessions: BTreeMap::new() });
+
+struct Led {
+    /// Every coordinator that was started, with what it knows of its own leadership.
+    started: Vec<(Gate, watch::Receiver<Option<Arc<Seat>>>)>,
+    /// By the name of the session, which bears the term.
+    sessions: BTreeMap<String, Gate>,
+}
+
+fn held(led: &Mutex<Led>) -> std::sync::MutexGuard<'_, Led> {
+    led.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Led {
+    /// The gate of the coordinator whose session this is: its first statement comes while it leads.
+    fn gate(&mut self, session: &str) -> Option<Gate> {
+        if let Some(gate) = self.sessions.get(session) {
+            return Some(gate.clone());
+        }
+        let number: i64 = session.strip_prefix("tidegate/")?.strip_suffix("/schema")?.parse().ok()?;
+        // A reconciled store counts on from the revisions of the former one.
+        let of = self.started.iter().filter_map(|(gate, seat)| {
+            let revision = seat.borrow().as_ref().map(|seat| seat.leading.revision.0)?;
+            (revision <= number).then(|| (revision, gate.clone()))
+        });
+        let gate = of.max_by_key(|(revision, _)| *revision)?.1;
+        self.sessions.insert(session.to_owned(), gate.clone());
+        Some(gate)
+    }
+}
+
+/// Waits as long as the coordinator is stopped whose session this is. What was killed has sent what it had to send.
+pub fn goes_on(session: &str) -> BoxFuture<'static, ()> {
+    let gate = held(&LED).gate(session);
+    async move {
+        if let Some(gate) = gate {
+            gate.thaws().await;
+        }
+    }
+    .boxed()
+}
 
 /// One coordinator, as a process.
 pub struct Coordinator {
@@ -59,6 +105,7 @@ impl Coordinator {
             static_settings: Arc::default(),
             releases: Arc::default(),
         };
+        held(&LED).started.push((gate.clone(), room.seat.clone()));
         let cancel = CancellationToken::new();
         let loops = [
             tokio::spawn(mirror.follow(store, cancel.clone())),
@@ -77,6 +124,11 @@ impl Coordinator {
         self.gate.set(Passage::Dead);
         self.cancel.cancel();
         self.loops[0].abort();
+    }
+
+    /// Its loop ends, as it would where the product broke.
+    pub fn end_by_itself(&self) {
+        self.loops[1].abort();
     }
 
     /// Whether one of its loops broke: a fault of the product.

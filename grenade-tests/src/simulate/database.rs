@@ -3,6 +3,7 @@
 //! A row holds one value for good. Version `v` knows it under the name and in the form of its generation: each renaming
 //! puts another sign behind it. So a version that reads the wrong column, or a row that was filled wrongly, is seen.
 
+mod falsified;
 mod history;
 
 use super::scenario::{Change, SchemaPlan};
@@ -105,7 +106,7 @@ impl Database {
             older: false,
             replaced_at: None,
         };
-        let first = u32::try_from(plan.contracted + 1)?;
+        let first = if plan.by_hand { 1 } else { u32::try_from(plan.contracted + 1)? };
         let mut columns = format!("id TEXT PRIMARY KEY, {} TEXT", column(plan, first));
         for n in added(plan, first) {
             let _ = write!(columns, ", b{n} TEXT");
@@ -251,6 +252,17 @@ impl Database {
             form.push(format!("items.{name} {}", kind.unwrap_or_default()));
         }
         Ok(form)
+    }
+
+    /// Whether the columns are there that a version uses.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn has_form(&mut self, version: u32) -> Asked<bool> {
+        let added = added(&self.plan, version).into_iter().map(|n| format!("b{n}"));
+        let used: Vec<String> = added.chain([column(&self.plan, version)]).collect();
+        let form = self.form().await?;
+        Ok(used.iter().all(|column| form.contains(&format!("items.{column} TEXT"))))
     }
 
     /// Puts the file away, so that nobody can open it, or back.

@@ -24,7 +24,8 @@ pub fn scenario(seed: u64) -> Scenario {
     let zones =
         (0..nodes + spare).map(|node| ["a", "b", "c"][usize::try_from(node % 3).unwrap_or(0)].to_owned());
     let mut zones: Vec<String> = zones.collect();
-    let schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
+    let mut schemas: Vec<SchemaPlan> = (0..dice.within(1, 2)).map(|_| schema(&mut dice)).collect();
+    made_by_hand(&mut Dice::of(seed, "baseline"), &mut schemas);
     let count = match dice.below(20) {
         0..=14 => 1,
         15..=18 => 2,
@@ -59,7 +60,7 @@ pub fn scenario(seed: u64) -> Scenario {
         services[0].late.push(zones.len());
         zones.push("b".to_owned());
     }
-    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps }
+    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps, falsify: None }
 }
 
 /// The same with no other kinds of mishaps than these; none = all.
@@ -90,7 +91,20 @@ fn schema(dice: &mut Dice) -> SchemaPlan {
     });
     let generations: Vec<Generation> = generations.collect();
     let contracted = if dice.percent(25) { dice.below(generations.len() as u64) } else { 0 };
-    SchemaPlan { generations, rows: dice.within(0, 40), contracted: usize::try_from(contracted).unwrap_or(0) }
+    let contracted = usize::try_from(contracted).unwrap_or(0);
+    SchemaPlan { generations, rows: dice.within(0, 40), contracted, by_hand: false }
+}
+
+/// Half of what was there before Tidegate's first upgrade was made by hand.
+fn made_by_hand(dice: &mut Dice, schemas: &mut [SchemaPlan]) {
+    for schema in schemas.iter_mut().filter(|schema| schema.contracted > 0) {
+        if dice.percent(50) {
+            schema.by_hand = true;
+            for generation in &mut schema.generations[..schema.contracted] {
+                (generation.change, generation.irreversible) = (Change::Add, false);
+            }
+        }
+    }
 }
 
 fn service(dice: &mut Dice, place: usize, (nodes, spare): (u64, u64), schema: Option<usize>) -> ServicePlan {

@@ -41,6 +41,13 @@ impl Gate {
         *self.0.borrow() == Passage::Dead
     }
 
+    /// Waits as long as the process is stopped.
+    pub async fn thaws(&self) {
+        let mut passage = self.0.subscribe();
+        // One that is gone is not stopped.
+        let _ = passage.wait_for(|now| *now != Passage::Stalled).await;
+    }
+
     /// Waits until the process goes on: for ever, where it was killed.
     pub async fn passes(&self) {
         if *self.0.borrow() == Passage::Open {

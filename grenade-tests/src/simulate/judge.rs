@@ -1,13 +1,14 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
+use super::heard::Heard;
 use super::slot::{At, Cause, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::upgrade::PhaseName;
 
 /// How old what the coordinator sees of an instance may be, in milliseconds: the longest lease, the time until its end is
 /// noticed, and a change of leaders.
-const OLD: u64 = 15_000;
+pub const OLD: u64 = 15_000;
 
 /// So long it takes at most until a coordinator hears of a change, in milliseconds.
 const LAG: u64 = 2_000;
@@ -41,6 +42,8 @@ pub struct ServiceFacts {
     pub windows: Vec<(u64, u32, u32)>,
     /// The lowest version that can serve with what was contracted, by the windows.
     pub contracted: u32,
+    /// Since when its database lacks the form of the upgrade under way.
+    pub lacks_since: Option<u64>,
 }
 
 /// What is known.
@@ -56,15 +59,29 @@ pub struct Facts {
     pub reached: BTreeSet<PhaseName>,
     /// Whether an upgrade is paused.
     pub paused: BTreeMap<String, bool>,
+    /// The wave of each roll, and since when.
+    pub waves: BTreeMap<String, (u32, u64)>,
+    /// What the store says of each instance.
+    pub heard: Heard,
     /// Nodes whose agents lied: what runs there is known to nobody, and what they cost is theirs.
     pub liars: BTreeSet<usize>,
     /// When a person let an instance in again that they had kept out.
     pub shown: BTreeMap<At, u64>,
+    /// Until when whoever leads may learn late of what the store holds, in milliseconds.
+    pub disturbed_until: u64,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }
 
+/// What stands in the store is known after so many milliseconds to a coordinator that nothing disturbs.
+const KNOWN: u64 = 1_000;
+
 impl Facts {
+    /// After how long whoever leads knows what the store holds.
+    pub fn known_after(&self, now: u64) -> u64 {
+        if now < self.disturbed_until { OLD } else { KNOWN }
+    }
+
     /// Notes what was broken.
     pub fn breach(&mut self, at: u64, rule: u8, what: String) {
         // Once is enough.

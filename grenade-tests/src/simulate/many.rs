@@ -1,9 +1,11 @@
 //! Many schedules, one after the other on each core, and what they came to.
 
 use super::child::{self, Became, Play};
+use super::coordinator;
 use super::coverage::{Counted, gaps};
 use super::database;
 use super::draw;
+use super::falsehood::judge_the_judge;
 use super::judge::Breach;
 use super::run::{Outcome, run};
 use super::scenario::Scenario;
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tidegate_migrations::held::{Simulated, hold_the_runtime};
 
 /// Runs random worlds in simulated time: real coordinators, agents, store and migrations; random services, upgrades, faults
 /// and commands; judged from outside. The same seed gives the same run.
@@ -54,6 +57,9 @@ pub struct Arguments {
     /// Draw no other kinds of mishaps than these
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub(super) only_mishaps: Vec<String>,
+    /// Falsify small worlds in every way that is known, and look whether the judge finds each out; exit 1 where it does not
+    #[arg(long)]
+    judge_the_judge: bool,
     /// Print the scenario of --seed as JSON, for --replay, and run nothing
     #[arg(long)]
     scenario: bool,
@@ -81,6 +87,7 @@ pub struct Fix {
 pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
     let done = match &arguments.shrink {
         _ if arguments.one => one(&arguments, fix),
+        _ if arguments.judge_the_judge => judge_the_judge(jobs(&arguments)),
         _ if arguments.scenario => drawn(&arguments).and_then(|scenario| {
             println!("{}", serde_json::to_string_pretty(&scenario)?);
             Ok(ExitCode::SUCCESS)
@@ -120,7 +127,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
         // Where that is not allowed it is slower, and the same.
         let _ = rustix::thread::sched_setaffinity(None, &only);
     }
-    tidegate_migrations::held::hold_the_runtime(database::statement);
+    hold_the_runtime(Simulated { takes: database::statement, goes_on: coordinator::goes_on });
     // A thread of its own: tables that were made before have other keys.
     let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
         (fix.chance)(scenario.seed);
@@ -138,10 +145,18 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// How many processes run at a time.
+pub(super) fn jobs(arguments: &Arguments) -> usize {
+    arguments.jobs.unwrap_or_else(cores).max(1)
+}
+
 fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let schedules = if arguments.story || arguments.replay.is_some() { 1 } else { arguments.schedules };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = arguments.jobs.unwrap_or(cores).max(1);
+    let (jobs, cores) = (jobs(arguments), cores());
     let began = Instant::now();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let tally = Mutex::new(Tally::default());
@@ -185,8 +200,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Makes what fails as small as it still fails in the same way.
 fn smallest(arguments: &Arguments, file: &Path) -> anyhow::Result<ExitCode> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = arguments.jobs.unwrap_or(cores).max(1);
+    let jobs = jobs(arguments);
     let scenario = drawn(arguments)?;
     let Some(kind) = first_breach(&scenario)?.as_ref().map(Kind::of) else {
         anyhow::bail!("nothing to make smaller: this schedule breaks no rule");

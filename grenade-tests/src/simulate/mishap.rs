@@ -4,6 +4,7 @@ use super::chain::{place_of, within};
 use super::database::set_slow;
 use super::gate::Passage;
 use super::ground::disable_file;
+use super::judge::OLD;
 use super::line::Weather;
 use super::operator::{Command, Person};
 use super::scenario::{ReleasePlan, UpgradePlan, What};
@@ -66,6 +67,10 @@ pub async fn begin(
     let node = |n: usize| nodes[n % nodes.len()];
     let until = world.ground.now() + lasts;
     world.ground.tell(format!("mishap: {what:?} for {lasts} ms"));
+    if what.disturbs_coordinators() {
+        let facts = &mut world.ground.state().facts;
+        facts.disturbed_until = facts.disturbed_until.max(until + OLD);
+    }
     match what {
         What::BadNetwork => {
             let weather = Weather { lost_requests: 5, lost_answers: 5, late: 30, late_ms: 1500 };

@@ -1,6 +1,7 @@
 //! Runs one scenario to its end in simulated time.
 
 use super::chain::{Chain, MISFORTUNE};
+use super::falsehood::Plan;
 use super::ground::Ground;
 use super::judge::Breach;
 use super::mishap::{self, Undo};
@@ -60,6 +61,7 @@ struct Run {
     waiting: Vec<Mishap>,
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
+    falsehood: Plan,
 }
 
 /// Runs it; its files lie in `directory`.
@@ -70,14 +72,15 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let (seed, waiting) = (scenario.seed, scenario.mishaps.clone());
     let world = World::make(scenario, directory, keeps).await?;
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
-    let mut run = Run { world, chains, waiting, pending: Vec::new(), fired: Vec::new() };
+    let falsehood = Plan::of(&world.scenario);
+    let mut run = Run { world, chains, waiting, pending: Vec::new(), fired: Vec::new(), falsehood };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.ground.clone()));
     let played = run.play().await;
     checks.abort();
     played?;
     let world = &run.world;
-    for broken in world.former.iter().cloned().chain(world.auditor.breaches()) {
+    for broken in world.former.iter().cloned().chain(world.auditor.breaches(run.falsehood.lie())) {
         let what = format!("revision {}: {}", broken.at, broken.what);
         world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
     }
@@ -136,6 +139,9 @@ impl Run {
                 self.clients().await;
             }
             self.look_at_processes();
+            if self.falsehood.is_found(&self.world) {
+                break;
+            }
             if self.chains.iter().all(Chain::is_over) && self.pending.is_empty() {
                 break;
             }
@@ -186,6 +192,12 @@ impl Run {
             let id = self.chains[service].current.as_ref().map(|current| current.id.clone());
             self.happens(service, phase, id, &mishap).await;
         }
+        for chain in &self.chains {
+            let Some(id) = chain.current.as_ref().map(|current| &current.id) else { continue };
+            let phase = self.world.ground.state().facts.phases.get(id).copied();
+            let Some(phase) = phase else { continue };
+            self.falsehood.step(&mut self.world, id, phase).await;
+        }
         let now = self.world.ground.now();
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
         for (_, undo) in over {
@@ -207,6 +219,7 @@ impl Run {
             if let Some(text) = self.world.databases[schema].written_by_the_deposed().await {
                 self.world.ground.state().facts.breach(now, 0, text);
             }
+            self.look_at_form(service, schema).await;
             let versions: BTreeSet<u32> = {
                 let state = self.world.ground.state();
                 let liars = &state.facts.liars;
@@ -237,12 +250,26 @@ impl Run {
         }
     }
 
+    /// Whether the database has the form that the upgrade under way gave it.
+    async fn look_at_form(&mut self, service: usize, schema: usize) {
+        let plan = self.chains[service].current.as_ref().map(|current| current.plan);
+        let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
+            return;
+        };
+        let (to, now) = (self.world.scenario.upgrades[plan].from + 1, self.world.ground.now());
+        let Ok(has) = self.world.databases[schema].has_form(to).await else { return };
+        let facts = &mut self.world.ground.state().facts.services[service];
+        facts.lacks_since = if has { None } else { facts.lacks_since.or(Some(now)) };
+    }
+
     fn look_at_processes(&mut self) {
         let now = self.world.ground.now();
         for one in self.world.coordinators.iter().flatten() {
             if one.is_broken() {
                 let text = "a coordinator's loop ended by itself".to_owned();
-                self.world.ground.state().facts.breach(now, 0, text);
+                // Where a record cannot be read, that is no excuse: it harms nothing but its own gates.
+                let rule = if self.world.garbage.is_empty() { 0 } else { 11 };
+                self.world.ground.state().facts.breach(now, rule, text);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a seed means: the world, what people do in it, and what goes wrong. Plain data, so that a failing one can be kept,
 //! made smaller and played again.
 
+use super::falsehood::Falsehood;
 use super::slot::Hiccup;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct Scenario {
     pub upgrades: Vec<UpgradePlan>,
     /// What goes wrong, and what people do at a wrong moment.
     pub mishaps: Vec<Mishap>,
+    /// What is made false, so that the judge is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub falsify: Option<Falsehood>,
 }
 
 /// One service.
@@ -59,6 +63,10 @@ pub struct SchemaPlan {
     /// How many of the generations were contracted before Tidegate came, and are adopted.
     #[serde(default)]
     pub contracted: usize,
+    /// Those were run by a person with `tidegate schema expand` and `migrate`, and are not adopted: so that nothing has
+    /// contracted them. Only where there is nothing to contract.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
 }
 
 impl Scenario {
@@ -241,6 +249,22 @@ pub enum What {
 }
 
 impl What {
+    /// Whether coordinators may learn of something late by it.
+    pub fn disturbs_coordinators(&self) -> bool {
+        matches!(
+            self,
+            Self::BadNetwork
+                | Self::CoordinatorCut(_)
+                | Self::CoordinatorKilled(_)
+                | Self::CoordinatorStalled(_)
+                | Self::StreamsEnd
+                | Self::Compaction
+                | Self::StoreRestored
+                | Self::StoreBlank
+                | Self::Garbage(_)
+        )
+    }
+
     /// The word for its kind.
     pub fn kind(&self) -> String {
         let text = format!("{self:?}");

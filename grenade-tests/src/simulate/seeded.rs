@@ -2,7 +2,7 @@
 //! every guard in place.
 
 use super::child::{self, Became, Guards, Play};
-use super::many::{Arguments, told};
+use super::many::{Arguments, jobs, told};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,8 +27,7 @@ pub fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitCode> {
         cfg!(feature = "mutants"),
         "guards can be switched off only in a build with --features mutants"
     );
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = arguments.jobs.unwrap_or(cores).max(1);
+    let jobs = jobs(arguments);
     let (began, next) = (Instant::now(), AtomicU64::new(0));
     let caught: Mutex<Option<Caught>> = Mutex::default();
     let held = || caught.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

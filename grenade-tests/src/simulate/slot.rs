@@ -132,6 +132,16 @@ impl Slot {
         self.running.as_ref().filter(|run| run.is.crashes_after.is_none_or(|after| now < run.since + after))
     }
 
+    /// The version that runs.
+    pub fn version(&self) -> Option<u32> {
+        self.running.as_ref().map(|run| run.is.version)
+    }
+
+    /// Whether an order took it out of rotation.
+    pub fn is_out_by_order(&self) -> bool {
+        matches!(self.out, Some((_, Cause::Order)))
+    }
+
     fn has(&self, hiccup: Hiccup, now: u64) -> bool {
         self.hiccups.get(&hiccup).is_some_and(|until| now < *until)
     }

@@ -161,7 +161,7 @@ impl World {
     /// # Errors
     /// None in practice.
     pub async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
-        self.former.extend(self.auditor.breaches());
+        self.former.extend(self.auditor.breaches(None));
         self.auditor = self.auditor.follow_copy(&self.place.store(), self.ground.clone()).await?;
         Ok(())
     }

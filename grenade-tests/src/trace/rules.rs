@@ -10,10 +10,10 @@ use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, Key, NodeId, ServiceVersion, UpgradeId, Value};
 
 use super::seen::{Instance, Seen};
-use super::{LIE, Revision, Written};
+use super::{LIE, Revision, Written, releases};
 
 /// Who sets a window when a restored store is reconciled.
-const RECONCILIATION: &str = "reconciliation";
+pub(super) const RECONCILIATION: &str = "reconciliation";
 
 /// A rule that a revision broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,10 +33,10 @@ impl fmt::Display for Broken {
 }
 
 /// One step from `before` to `after`.
-struct Judge<'a> {
-    before: &'a Seen,
-    revision: &'a Revision,
-    after: &'a Seen,
+pub(super) struct Judge<'a> {
+    pub(super) before: &'a Seen,
+    pub(super) revision: &'a Revision,
+    pub(super) after: &'a Seen,
     restarts: &'a [(NodeId, i64)],
     broken: Vec<Broken>,
 }
@@ -54,6 +54,7 @@ pub(super) fn judge(
     judge.reports();
     judge.capacity();
     judge.one_upgrade_a_service();
+    releases::judge(&mut judge);
     for (id, upgrade) in &after.upgrades {
         judge.upgrade(id, upgrade);
     }
@@ -61,7 +62,7 @@ pub(super) fn judge(
 }
 
 impl Judge<'_> {
-    fn holds(&mut self, rule: u8, holds: bool, what: impl FnOnce() -> String) {
+    pub(super) fn holds(&mut self, rule: u8, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.broken.push(Broken { at: self.revision.number, rule, what: what() });
         }

@@ -6,10 +6,15 @@ use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::leader::Leader;
+use tidegate_proto::record::need::Need;
+use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
-use tidegate_proto::{Key, NodeId, ServiceName, ServiceVersion, UpgradeId, Value};
+use tidegate_proto::{
+    Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
+};
 
 use super::{Put, Revision, Written};
 
@@ -43,6 +48,9 @@ pub(super) struct Seen {
     pub(super) upgrades: BTreeMap<UpgradeId, Upgrade>,
     pub(super) active: BTreeMap<ServiceName, UpgradeId>,
     pub(super) certificates: BTreeMap<UpgradeId, BTreeMap<u32, CertificatePage>>,
+    pub(super) streams: BTreeMap<StreamName, Stream>,
+    pub(super) releases: BTreeMap<StreamName, BTreeMap<ReleaseRevision, ComputeRelease>>,
+    pub(super) needs: BTreeMap<ServiceName, Need>,
     /// The revision that made the leader's key is its fence.
     pub(super) leader: Option<At<Leader>>,
 }
@@ -92,6 +100,13 @@ impl Seen {
             (Key::Certificate(id, page), Value::Certificate(text)) => {
                 self.certificates.entry(id.clone()).or_default().insert(*page, text.body);
             }
+            (Key::Stream(name), Value::Stream(stream)) => {
+                self.streams.insert(name.clone(), stream.body);
+            }
+            (Key::Release(stream, number), Value::Release(release)) => {
+                self.releases.entry(stream.clone()).or_default().insert(*number, release.body);
+            }
+            (Key::Need(service), Value::Need(need)) => drop(self.needs.insert(service.clone(), need.body)),
             (Key::Leader, Value::Leader(leader)) => {
                 self.leader = Some(At { revision: put.created, body: leader.body });
             }
@@ -114,6 +129,8 @@ impl Seen {
             Key::Upgrade(id) => drop(self.upgrades.remove(id)),
             Key::Active(service) => drop(self.active.remove(service)),
             Key::Decommission(service, node) => self.instance(service, node).decommissioned = false,
+            Key::Stream(name) => drop(self.streams.remove(name)),
+            Key::Need(service) => drop(self.needs.remove(service)),
             Key::Leader => self.leader = None,
             _ => {}
         }
@@ -153,6 +170,19 @@ impl Instance {
             && report.health == Health::Healthy
             && report.step == Step::Serving;
         serves && self.version().is_some() && !self.is_ordered_out(report)
+    }
+
+    /// In rotation, and not ordered out, whatever version it runs.
+    pub(super) fn may_get_requests(&self) -> bool {
+        let out = |report: &Report| matches!(report.rotation, Rotation::Out | Rotation::Maintenance);
+        let report = self.report.as_ref().map(|report| &report.body);
+        report.is_some_and(|report| !out(report) && !self.is_ordered_out(report))
+    }
+
+    /// In rotation by evidence, healthy, and not ordered out, whatever version it runs.
+    pub(super) fn is_well(&self) -> bool {
+        let well = |report: &Report| report.rotation == Rotation::In && report.health == Health::Healthy;
+        self.may_get_requests() && self.report.as_ref().is_some_and(|report| well(&report.body))
     }
 
     fn is_ordered_out(&self, report: &Report) -> bool {

@@ -45,6 +45,17 @@ fn simulated_regressions_break_no_rule() {
 }
 
 #[test]
+fn falsified_runs_are_found_out_by_their_rule() {
+    let done = simulate(&["--judge-the-judge"]);
+    let said = text(&done);
+    assert!(done.status.success(), "{said}");
+    for rule in 0..=12 {
+        let of_it = |line: &&str| line.split_whitespace().take(2).eq(["ok", rule.to_string().as_str()]);
+        assert!(said.lines().any(|line| of_it(&line)), "nothing was falsified against rule {rule}:\n{said}");
+    }
+}
+
+#[test]
 fn simulated_seed_gives_the_same_run_also_under_load() {
     let run = |jobs: &str| {
         let done = simulate(&["--schedules", "8", "--seed", "5000", "--digests", "--jobs", jobs]);

@@ -2,7 +2,7 @@
 
 use super::url::Target;
 use super::{DatabaseUrl, Dialect, Failure, Kind, postgres, sqlite};
-use crate::held::held;
+use crate::held::{goes_on, held};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,8 @@ enum Connection {
 /// A dedicated connection.
 pub(crate) struct Session {
     connection: Connection,
+    /// Under which it is connected.
+    name: String,
     cancel: CancellationToken,
     /// A statement was left unanswered: nothing more is said on it.
     left: bool,
@@ -78,7 +80,7 @@ impl Session {
         let connection = answer.unwrap_or_else(|_| {
             Err(Failure::new(Kind::Unreachable, format!("no answer in {} s", CONNECT_LIMIT.as_secs())))
         })?;
-        Ok(Session { connection, cancel: cancel.clone(), left: false })
+        Ok(Session { connection, name: name.to_owned(), cancel: cancel.clone(), left: false })
     }
 
     pub fn dialect(&self) -> Dialect {
@@ -91,6 +93,7 @@ impl Session {
     /// Runs statements without parameters, several if need be; inside a transaction if one is open.
     pub async fn run(&mut self, sql: &str) -> Result<(), Failure> {
         let cancel = self.cancel.clone();
+        goes_on(&self.name).await;
         let answer = async {
             match &mut self.connection {
                 Connection::Postgres(c) => postgres::run(c, sql).await,
@@ -103,6 +106,7 @@ impl Session {
     /// Runs one statement with parameters `$1`…; answers how many rows it changed.
     pub async fn change(&mut self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
         let cancel = self.cancel.clone();
+        goes_on(&self.name).await;
         let answer = async {
             match &mut self.connection {
                 Connection::Postgres(c) => postgres::change(c, sql, values).await,
@@ -115,6 +119,7 @@ impl Session {
     /// Runs one query with parameters `$1`…; answers its rows.
     pub async fn read(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, Failure> {
         let cancel = self.cancel.clone();
+        goes_on(&self.name).await;
         let answer = async {
             match &mut self.connection {
                 Connection::Postgres(c) => postgres::read(c, sql, values).await,

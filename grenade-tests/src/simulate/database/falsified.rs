@@ -1,0 +1,50 @@
+//! What is done to a database beside every program, so that the judge is judged.
+
+use super::{Asked, Database, column};
+
+impl Database {
+    /// The engine's history gets a row of a term that is lower than the one that is obeyed.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn deposed_writes(&mut self) -> Asked<()> {
+        // The judge has seen what was there.
+        let _ = self.written_by_the_deposed().await;
+        self.run("UPDATE tidegate_history SET term_revision = 1, state = 'done', cursor = '1' WHERE seq = (SELECT max(seq) FROM tidegate_history)").await
+    }
+
+    /// A row is gone.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn lose_row(&mut self) -> Asked<()> {
+        self.run("DELETE FROM items WHERE id = (SELECT min(id) FROM items)").await
+    }
+
+    /// A row holds another value than was written.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn fill_wrongly(&mut self) -> Asked<()> {
+        let column = column(&self.plan, 2);
+        self.run(&format!("UPDATE items SET {column} = 'wrong+' WHERE id = (SELECT min(id) FROM items)"))
+            .await
+    }
+
+    /// The column is gone in which a version finds its values.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn lose_column(&mut self, version: u32) -> Asked<()> {
+        let column = column(&self.plan, version);
+        self.run(&format!("ALTER TABLE items RENAME COLUMN {column} TO lost")).await
+    }
+
+    /// A table is there that nobody knows.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn leave_table(&mut self) -> Asked<()> {
+        self.run("CREATE TABLE items_left (id TEXT)").await
+    }
+}

@@ -1,0 +1,82 @@
+//! What the store says of each instance: whether it reports, as far as version gates go.
+
+use super::slot::At;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who is silent since when.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// Those that were admitted, and not decommissioned since.
+    admitted: BTreeSet<At>,
+    silent: BTreeMap<At, Silence>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Silence {
+    since: u64,
+    /// There is a report, and nobody can read it.
+    is_unreadable: bool,
+}
+
+impl Heard {
+    /// An instance reported, and can be read.
+    pub fn reported(&mut self, at: At) {
+        self.silent.remove(&at);
+    }
+
+    /// Its report is gone, or cannot be read.
+    pub fn lost(&mut self, at: At, now: u64, is_unreadable: bool) {
+        let silence = self.silent.entry(at).or_insert(Silence { since: now, is_unreadable });
+        silence.is_unreadable = is_unreadable;
+    }
+
+    /// It was admitted.
+    pub fn admitted(&mut self, at: At) {
+        self.admitted.insert(at);
+    }
+
+    /// A person gave it up.
+    pub fn decommissioned(&mut self, at: At) {
+        self.admitted.remove(&at);
+    }
+
+    /// Whether it counts: it was admitted once, and was not given up.
+    pub fn counts(&self, at: At) -> bool {
+        self.admitted.contains(&at)
+    }
+
+    /// Those of a service that count and have not been heard since `then`, each with the rule that a version gate breaks
+    /// which opens all the same.
+    pub fn silent_since(&self, service: usize, then: u64) -> Vec<(At, u8)> {
+        let of = self.silent.iter().filter(|(at, silence)| at.0 == service && silence.since < then);
+        let counted = of.filter(|(at, _)| self.counts(**at));
+        counted.map(|(at, silence)| (*at, if silence.is_unreadable { 11 } else { 3 })).collect()
+    }
+
+    /// Falsifies what was heard: an instance has been silent since the beginning.
+    pub fn falsify(&mut self, at: At, is_unreadable: bool) {
+        self.silent.insert(at, Silence { since: 0, is_unreadable });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_counts_until_a_report_or_a_decommission() {
+        let mut heard = Heard::default();
+        heard.lost((0, 1), 5, false);
+        assert_eq!(heard.silent_since(0, 10), [], "it was never admitted");
+        heard.admitted((0, 1));
+        assert_eq!(heard.silent_since(0, 5), [], "it fell silent only then");
+        assert_eq!(heard.silent_since(0, 10), [((0, 1), 3)]);
+        heard.lost((0, 1), 8, true);
+        assert_eq!(heard.silent_since(0, 6), [((0, 1), 11)], "silent since 5, unreadable by now");
+        heard.decommissioned((0, 1));
+        assert_eq!(heard.silent_since(0, 10), []);
+        heard.admitted((0, 1));
+        heard.reported((0, 1));
+        assert_eq!(heard.silent_since(0, 10), []);
+    }
+}

@@ -1,0 +1,94 @@
+//! Capacity between a drain and the stop (rule 4), judged as a history is written: what was known when an order was given
+//! depends on how long it had been in the store.
+
+use std::collections::BTreeMap;
+
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Health;
+use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::{Key, NodeId, ServiceName, Value};
+
+use super::rules::Broken;
+use super::seen::{Instance, Seen};
+use super::{Revision, Trace, Written};
+
+/// The records as they stand, and since when too few are in rotation.
+#[derive(Debug, Default)]
+pub struct Live {
+    seen: Seen,
+    few: BTreeMap<ServiceName, Few>,
+}
+
+/// Since when fewer are in rotation than must stay, in milliseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Few {
+    /// Healthy ones.
+    well: Option<u64>,
+    /// Healthy or not.
+    possibly: Option<u64>,
+}
+
+impl Live {
+    /// What stands at the end of a history.
+    pub(super) fn after(trace: &Trace) -> Self {
+        let mut live = Self::default();
+        trace.revisions.iter().for_each(|revision| live.seen.take_in(revision));
+        live
+    }
+
+    /// Takes in one key as it is written at a time; what stands in the store for `known` milliseconds is known to whoever
+    /// leads.
+    pub fn take_in(&mut self, number: i64, written: &Written, now: u64, known: u64) -> Option<Broken> {
+        let broken = self.stopped_without_capacity(number, written, now.saturating_sub(known));
+        self.seen.take_in(&Revision { number, writes: vec![written.clone()] });
+        let service = match &written.key {
+            Key::Report(service, _) | Key::Directive(service, _) | Key::Active(service) => Some(service),
+            _ => None,
+        };
+        if let Some(service) = service {
+            self.count(service, now);
+        }
+        broken
+    }
+
+    fn count(&mut self, service: &ServiceName, now: u64) {
+        let whole = self.seen.fleet(service).count();
+        let active = self.seen.active.get(service).and_then(|id| self.seen.upgrades.get(id));
+        let least = active.map_or(0, |upgrade| upgrade.spec.min_in_service.rounded_up(whole));
+        let count = |is: fn(&Instance) -> bool| self.seen.fleet(service).filter(|(_, i)| is(i)).count();
+        let (well, possibly) = (count(Instance::is_well), count(Instance::may_get_requests));
+        let few = self.few.entry(service.clone()).or_default();
+        few.well = if well < least { few.well.or(Some(now)) } else { None };
+        few.possibly = if possibly < least { few.possibly.or(Some(now)) } else { None };
+    }
+
+    /// One that was drained is told to stop although too few have been in rotation since before `then`: it is put back where
+    /// it is healthy, and waits where it is not.
+    fn stopped_without_capacity(&self, at: i64, written: &Written, then: u64) -> Option<Broken> {
+        let (Key::Directive(service, node), Some(Value::Directive(directive))) =
+            (&written.key, written.put.as_ref().map(|put| &put.value))
+        else {
+            return None;
+        };
+        if !matches!(directive.body.disposition, Disposition::Replace { .. } | Disposition::Stop) {
+            return None;
+        }
+        let (instance, few) = (self.drained(service, node)?, self.few.get(service)?);
+        let healthy = instance.report.as_ref()?.body.health == Health::Healthy;
+        let since = if healthy { few.well } else { few.possibly };
+        let since = since.filter(|since| *since < then)?;
+        let what = format!(
+            "{service}/{node} was drained and is stopped, and too few have been in rotation since {since} ms"
+        );
+        Some(Broken { at, rule: 4, what })
+    }
+
+    /// An instance that is told to drain and has served; in a rollback one that cannot serve may be stopped all the same.
+    fn drained(&self, service: &ServiceName, node: &NodeId) -> Option<&Instance> {
+        let id = self.seen.active.get(service)?;
+        let back = self.seen.upgrades.get(id)?.phase.name() == PhaseName::RollingBack;
+        let instance = self.seen.instances.get(&(service.clone(), node.clone()))?;
+        let told = instance.directive.as_ref().is_some_and(|d| d.body.disposition == Disposition::Drain);
+        (told && !back && instance.inventory.is_some()).then_some(instance)
+    }
+}
