@@ -7,6 +7,7 @@
 mod needless;
 mod rules;
 mod seen;
+mod streams;
 mod tally;
 
 use std::time::Duration;
@@ -160,7 +161,7 @@ impl Trace {
 
     /// Every breach of a rule; none in a history that is good.
     pub fn breaches(&self) -> Vec<Broken> {
-        let mut broken = Vec::new();
+        let mut broken = streams::judge(&self.revisions);
         let mut before = seen::Seen::default();
         for revision in &self.revisions {
             let mut after = before.clone();

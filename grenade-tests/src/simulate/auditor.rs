@@ -3,9 +3,10 @@
 use super::ground::Ground;
 use super::judge::Facts;
 use super::slot::{At, Slot};
+use super::stream_facts::noticed;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
@@ -57,6 +58,17 @@ impl Auditor {
     /// Every breach of a rule in the history.
     pub fn breaches(&self) -> Vec<crate::trace::Broken> {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).breaches()
+    }
+
+    /// The names of everybody who is in the history of events.
+    pub fn names(&self) -> BTreeSet<String> {
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
+        let of = written.filter_map(|written| match &written.put.as_ref()?.value {
+            Value::Event(event) => Some(event.body.who.clone()),
+            _ => None,
+        });
+        of.collect()
     }
 
     /// How many revisions wrote something.
@@ -132,6 +144,9 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
                 line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
             }
+        }
+        (Key::Stream(name), Some(Value::Stream(stream))) => {
+            noticed(ground, &mut state, name.as_str(), &stream.body, revision);
         }
         (Key::Leader, value) => {
             line = Some(match value {

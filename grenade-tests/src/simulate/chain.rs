@@ -195,6 +195,9 @@ impl Chain {
             if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
                 world.wanted.insert(current.plan);
             }
+            if explained.reasons.iter().any(|reason| reason.kind == "needed") {
+                world.withdraw = true;
+            }
             self.turn_back_for_others(world, &current).await;
             if last {
                 let reasons: Vec<String> = explained.reasons.iter().map(|r| r.what.clone()).collect();

@@ -2,6 +2,7 @@
 //! is asked.
 
 use super::slot::{At, Cause, Slot};
+use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::upgrade::PhaseName;
 
@@ -52,6 +53,8 @@ pub struct Facts {
     pub paused: BTreeMap<String, bool>,
     /// Nodes whose agents lied: what runs there is known to nobody, and what they cost is theirs.
     pub liars: BTreeSet<usize>,
+    /// Release streams.
+    pub streams: StreamFacts,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }

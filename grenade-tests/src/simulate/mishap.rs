@@ -6,6 +6,7 @@ use super::gate::Passage;
 use super::ground::disable_file;
 use super::line::Weather;
 use super::operator::{Command, Person};
+use super::persons;
 use super::scenario::What;
 use super::slot::{At, Hiccup};
 use super::tamper;
@@ -52,6 +53,13 @@ pub enum Undo {
     Resume(String),
     /// A person lets a node back.
     Uncordon(usize),
+}
+
+impl Undo {
+    /// Whether it ends what a person did: everything else goes on undisturbed meanwhile.
+    pub fn is_a_persons(&self) -> bool {
+        matches!(self, Self::Resume(_) | Self::Uncordon(_) | Self::Show(_))
+    }
 }
 
 /// Lets a mishap happen to a service, in the upgrade of this id; says what ends it.
@@ -260,6 +268,8 @@ pub async fn begin(
             world.ground.tell(format!("cordon {name}: {done:?}"));
             vec![Undo::Uncordon(node(*n))]
         }
+        What::Person => persons::begin(world, id, service, 1, lasts),
+        What::TwoPersons => persons::begin(world, id, service, 2, lasts),
     }
 }
 
@@ -363,6 +373,7 @@ fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
 async fn another_store(world: &mut World, store: Embedded) {
     world.place.replace(store);
     world.store_lost = true;
+    world.ground.state().facts.streams.lost = true;
     // What was removed since the copy was made is removed once more.
     for key in &world.garbage {
         tamper::remove(world, key).await;

@@ -4,6 +4,7 @@ use super::chain::{Chain, MISFORTUNE};
 use super::judge::Breach;
 use super::mishap::{self, Undo};
 use super::scenario::{Generation, Mishap, Scenario, What};
+use super::stream::StreamPeople;
 use super::tamper;
 use super::world::World;
 use std::collections::BTreeSet;
@@ -53,6 +54,7 @@ pub struct Outcome {
 struct Run {
     world: World,
     chains: Vec<Chain>,
+    stream: Option<StreamPeople>,
     waiting: Vec<Mishap>,
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
@@ -66,9 +68,13 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let (seed, waiting) = (scenario.seed, scenario.mishaps.clone());
     let world = World::make(scenario, directory, keeps).await?;
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
-    let mut run = Run { world, chains, waiting, pending: Vec::new(), fired: Vec::new() };
+    let stream = StreamPeople::of(&world);
+    let mut run = Run { world, chains, stream, waiting, pending: Vec::new(), fired: Vec::new() };
     run.play().await?;
     let world = &run.world;
+    for text in world.persons.refused_but_done(&world.auditor.names()) {
+        world.ground.state().facts.breach(world.ground.now(), 0, text);
+    }
     for broken in world.former.iter().cloned().chain(world.auditor.breaches()) {
         let what = format!("revision {}: {}", broken.at, broken.what);
         world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
@@ -120,7 +126,12 @@ impl Run {
                 self.clients().await;
             }
             self.look_at_processes();
-            if self.chains.iter().all(Chain::is_over) && self.pending.is_empty() {
+            self.world.persons.look().await;
+            let rests = self.chains.iter().all(Chain::is_over) && self.pending.is_empty();
+            if let Some(stream) = &mut self.stream {
+                stream.step(&mut self.world, rests).await;
+            }
+            if rests && self.stream.as_ref().is_none_or(|stream| stream.over) {
                 break;
             }
         }
@@ -171,6 +182,9 @@ impl Run {
             self.happens(service, phase, id, &mishap).await;
         }
         let now = self.world.ground.now();
+        if self.pending.iter().any(|(_, undo)| !undo.is_a_persons()) {
+            self.world.persons.disturbed(now);
+        }
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
         for (_, undo) in over {
             if !mishap::end(&mut self.world, &undo).await? {

@@ -2,6 +2,7 @@
 //! made smaller and played again.
 
 use super::slot::Hiccup;
+use super::stream_plan::StreamPlan;
 use serde::{Deserialize, Serialize};
 
 /// Everything that is drawn.
@@ -21,6 +22,9 @@ pub struct Scenario {
     pub upgrades: Vec<UpgradePlan>,
     /// What goes wrong, and what people do at a wrong moment.
     pub mishaps: Vec<Mishap>,
+    /// Compute releases on top of one of the services.
+    #[serde(default)]
+    pub stream: Option<StreamPlan>,
 }
 
 /// One service.
@@ -238,6 +242,10 @@ pub enum What {
     WrongCommands,
     /// A person takes a node out by hand, and lets it back at the end.
     Cordon(usize),
+    /// A person asks for one thing after the other, with arguments that are right, nearly right and wrong.
+    Person,
+    /// Two people do so at once.
+    TwoPersons,
 }
 
 impl What {

@@ -65,7 +65,10 @@ impl Judge<'_> {
     fn only_a_leader_writes(&mut self) {
         let leader = self.before.leader.as_ref();
         for Written { key, put, .. } in &self.revision.writes {
-            if matches!(key, Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_)) {
+            if matches!(
+                key,
+                Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_) | Key::TaskResult(..)
+            ) {
                 continue;
             }
             self.holds(0, leader.is_some(), || format!("{key} was written while nobody led"));
