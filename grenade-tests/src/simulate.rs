@@ -28,6 +28,7 @@ pub mod many;
 mod mishap;
 mod operator;
 mod persons;
+mod promise;
 mod request;
 mod run;
 pub mod scenario;
@@ -42,6 +43,7 @@ mod stream_deeds;
 mod stream_facts;
 pub mod stream_plan;
 mod tamper;
+mod verbs;
 mod world;
 
 pub use judge::Breach;

@@ -1,6 +1,7 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
+use super::scenario::UpgradePlan;
 use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,15 @@ pub struct ServiceFacts {
     pub windows: Vec<(u64, u32, u32)>,
     /// The lowest version that can serve with what was contracted, by the windows.
     pub contracted: u32,
+}
+
+impl ServiceFacts {
+    /// An upgrade begins.
+    pub fn begins(&mut self, plan: &UpgradePlan) {
+        self.min_in_service = plan.min_in_service;
+        self.drain_deadline = plan.drain_deadline;
+        self.upgrading = true;
+    }
 }
 
 /// What is known.

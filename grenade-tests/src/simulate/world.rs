@@ -53,6 +53,8 @@ pub struct World {
     pub left: BTreeSet<usize>,
     /// Storage goes back below what a release needs: its people withdraw it.
     pub withdraw: bool,
+    /// The next upgrade is started by two people at once, after a dry run.
+    pub started_twice: bool,
     /// People who ask for something beside those who follow the upgrades.
     pub persons: Persons,
     /// Chance for whatever is started.
@@ -140,6 +142,7 @@ impl World {
             wanted: BTreeSet::new(),
             left: BTreeSet::new(),
             withdraw: false,
+            started_twice: false,
             persons: Persons::default(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
             impostors: (0..scenario.zones.len()).map(|_| None).collect(),
