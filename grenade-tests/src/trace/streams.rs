@@ -139,9 +139,9 @@ impl Seen {
         (service, need): (&ServiceName, ServiceVersion),
         found: &mut Vec<(u8, String)>,
     ) {
-        let floor = self.windows.get(service).map(|window| window.floor);
-        if floor.is_none_or(|floor| floor < need) {
-            let floor = floor.map_or_else(|| "none".to_owned(), |floor| floor.to_string());
+        // Every version is at or above the lowest.
+        let floor = self.windows.get(service).map_or(ServiceVersion::ABSENT, |window| window.floor);
+        if floor < need {
             let text = format!("revision {revision} of {name} needs {service} {need}, its floor is {floor}");
             found.push((8, text));
         }
