@@ -207,7 +207,11 @@ impl Judge<'_> {
             let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
             self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
             let paused = former.is_some_and(|former| former.paused.is_some());
-            let back = upgrade.phase.name() == PhaseName::RollingBack;
+            // A rollback out of preflight has nothing to go back from; only a person may ask for it then.
+            let back = match upgrade.phase.name() {
+                PhaseName::Failed => self.revision.writes.iter().any(is_a_persons_word),
+                name => name == PhaseName::RollingBack,
+            };
             self.holds(0, !paused || back, || format!("{id} went to {} while it was paused", upgrade.phase));
         }
         let window_moves =
@@ -294,6 +298,12 @@ impl Judge<'_> {
             format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))
         });
     }
+}
+
+/// Whether an event of a person was written: coordinators write under a name of their own.
+fn is_a_persons_word(written: &Written) -> bool {
+    let value = written.put.as_ref().map(|put| &put.value);
+    matches!(value, Some(Value::Event(event)) if event.body.who != "coordinator")
 }
 
 /// What an instance said last: at least this version, admitted, and the window of this revision acknowledged. A report
