@@ -1,6 +1,6 @@
 # The two commands of this project are `make demo` and `make test`; the rest serves those who change it.
 
-.PHONY: help demo test test-long simulate nemesis bench rules deps fmt
+.PHONY: help demo test test-long simulate coverage nemesis bench rules deps fmt
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +19,9 @@ test-long: ## The longer forms: every crash point, more random cases
 simulate: ## Random worlds in simulated time, judged from outside; ARGS='--schedules 1000 --seed 1' (release build)
 	@cargo build --quiet --release --bin tidegate-simulate
 	@target/release/tidegate-simulate $(ARGS)
+
+coverage: ## Lines of steps, acts, decisions and migrations that no simulated schedule reaches; ARGS as for simulate
+	@tools/coverage $(ARGS)
 
 nemesis: ## Faults on real processes, judged from outside; ARGS='--minutes 20 --seed 1', ARGS=--help
 	@tools/deps servers

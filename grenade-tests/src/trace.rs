@@ -15,7 +15,7 @@ use std::time::Duration;
 use etcd_client::{Client, EventType, KeyValue, WatchOptions};
 use thiserror::Error;
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::{Key, Prefix, Value};
+use tidegate_proto::{Key, NodeId, Prefix, Value};
 
 pub use rules::Broken;
 pub use tally::{Deeds, Tally};
@@ -31,6 +31,9 @@ pub const LIE: Timestamp = Timestamp(7);
 pub struct Trace {
     /// Every revision that wrote something, in order.
     pub revisions: Vec<Revision>,
+    /// Agents that were started again, by their node, each after a revision: what the one before it had said goes with its
+    /// lease, and the new one was admitted under its own.
+    pub restarts: Vec<(NodeId, i64)>,
 }
 
 /// One transaction of the history, or the end of a lease.
@@ -166,7 +169,7 @@ impl Trace {
         for revision in &self.revisions {
             let mut after = before.clone();
             after.take_in(revision);
-            broken.extend(rules::judge(&before, revision, &after));
+            broken.extend(rules::judge(&before, revision, &after, &self.restarts));
             before = after;
         }
         broken

@@ -85,7 +85,7 @@ pub struct Admitted {
     pub version: ServiceVersion,
     /// Its release, where it is known.
     pub release: Option<ReleaseTag>,
-    /// The mod_revision of the inventory record.
+    /// The mod_revision of the inventory record; 0 since the store was reconciled, until it is admitted there.
     pub revision: Revision,
 }
 
@@ -199,6 +199,10 @@ impl Journal {
     pub fn reconcile(&mut self, at: Revision) {
         if let Some(order) = &mut self.order {
             order.generation = at;
+        }
+        if let Some(admitted) = &mut self.admitted {
+            // Its record was the former store's.
+            admitted.revision = Revision::ABSENT;
         }
         self.window = None;
         self.refusal = None;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::{Former, SchemaBinding};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{Spec, Strategy};
-use tidegate_proto::{ServiceName, ServiceVersion, mutant};
+use tidegate_proto::{NodeId, ServiceName, ServiceVersion, mutant};
 
 /// One thing that preflight found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -90,7 +90,9 @@ fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         }
     };
     any(service.silent().sample(), "no report from (bring it back, or decommission it)");
-    any(service.unknown().sample(), "the version that runs is not known on");
+    let left = former::leftovers(service, spec);
+    let is_left = |node: &NodeId| left.iter().any(|instance| instance.node == *node);
+    any(service.unknown().sample_but(is_left, left.len()), "the version that runs is not known on");
     any(service.below(spec.from).sample(), &format!("below `from` ({}) on", spec.from));
     match is_cut_off(service, spec) {
         true => any(service.above(spec.to).sample(), &format!("above `to` ({}) on", spec.to)),

@@ -81,7 +81,7 @@ pub async fn restored(world: &mut World, current: &Current) {
     let Some(schema) = schema else { return };
     if done.is_ok() {
         world.databases[schema].stays_older();
-    } else if let Err(error) = world.databases[schema].put_newest_back(world.ground.now()) {
+    } else if let Err(error) = world.databases[schema].put_newest_back(world.ground.now()).await {
         world.ground.tell(format!("the right one is not found: {error}"));
     }
 }

@@ -25,6 +25,9 @@ use tokio_util::sync::CancellationToken;
 /// How long a supervisor waits before it starts an agent that ended again.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// The nonce of a second agent with a name of another.
+pub const IMPOSTOR: &str = "impostor";
+
 /// The agent of one node, as a process.
 pub struct Agent {
     /// What stands between it and everything else.

@@ -8,10 +8,14 @@ use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
 use tidegate_proto::{Key, Prefix, Value};
 use tokio::task::JoinHandle;
+
+/// How often it is looked whether everything is followed.
+const CATCHES_UP: u32 = 20;
 
 /// The history of one store.
 pub struct Auditor {
@@ -69,6 +73,34 @@ impl Auditor {
             _ => None,
         });
         of.collect()
+    }
+
+    /// Waits until everything is followed that was written so far.
+    ///
+    /// # Errors
+    /// None in practice: the store is reached in process.
+    pub async fn catch_up(&self, store: &Embedded) -> Result<(), etcd_client::Error> {
+        let now = store.client().await?.get("revision", None).await?;
+        let written = now.header().map_or(0, etcd_client::ResponseHeader::revision);
+        let last = || {
+            let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+            trace.revisions.last().map_or(0, |revision| revision.number)
+        };
+        // The last revision may have written nothing that is followed.
+        for _ in 0..CATCHES_UP {
+            if last() >= written {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// The agent of a node is started again.
+    pub fn note_restart(&self, node: &str) {
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = trace.revisions.last().map_or(0, |revision| revision.number);
+        trace.restarts.extend(node.parse().ok().map(|node| (node, at)));
     }
 
     /// How many revisions wrote something.

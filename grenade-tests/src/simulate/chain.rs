@@ -272,7 +272,13 @@ impl Chain {
         if over == "completed" {
             all_filled(world, &current).await;
         }
-        if let Some(schema) = world.scenario.owned_schema(service) {
+        // What shares the schema may go on to need what an older copy lacks.
+        let to = world.scenario.upgrades[current.plan].from + 1;
+        let sharing = world.scenario.sharing(service);
+        let is_needed = sharing.into_iter().any(|other| world.ground.highest(other) >= to);
+        if let Some(schema) = world.scenario.owned_schema(service)
+            && (over == "completed" || !is_needed)
+        {
             world.databases[schema].older = false;
         }
         if over == "completed" {

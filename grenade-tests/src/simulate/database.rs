@@ -310,16 +310,20 @@ impl Database {
         self.newest = None;
     }
 
-    /// Puts the file back that the copy took the place of: somebody found it.
+    /// Puts the file back that the copy took the place of: somebody found it. Where the copy went on meanwhile, it is the
+    /// older one.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn put_newest_back(&mut self, now: u64) -> std::io::Result<()> {
+    pub async fn put_newest_back(&mut self, now: u64) -> std::io::Result<()> {
         let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else { return Ok(()) };
+        let copy = self.form().await.unwrap_or_default();
         self.connection = None;
         std::fs::rename(self.path.with_extension("newest"), &self.path)?;
         self.history = History::default();
-        (self.rows, self.older, self.replaced_at) = (rows, false, Some(now));
+        (self.rows, self.replaced_at) = (rows, Some(now));
+        let found = self.form().await.unwrap_or_default();
+        self.older = copy.iter().any(|what| !found.contains(what));
         Ok(())
     }
 

@@ -165,6 +165,14 @@ impl Ground {
         of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).min().unwrap_or(1)
     }
 
+    /// The highest version of a service that runs anywhere.
+    pub fn highest(&self, service: usize) -> u32 {
+        let now = self.now();
+        let state = self.state();
+        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
+        of.filter_map(|(_, slot)| slot.alive(now)).map(|run| run.is.version).max().unwrap_or(1)
+    }
+
     /// A release behaves from its next start on as it should.
     pub fn mend(&self, tag: &str) {
         self.tell(format!("{tag} is mended"));
@@ -365,6 +373,15 @@ impl Ground {
         let gone = self.state().disks[node].files.remove(path);
         self.look_at_node(node);
         gone.map(drop).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+
+    /// Removes a file of a node where it names this agent.
+    pub fn remove_of(&self, node: usize, path: &Path, nonce: &str) {
+        let names = |file: &Vec<u8>| file.windows(nonce.len()).any(|part| part == nonce.as_bytes());
+        let is_of = self.state().disks[node].files.get(path).is_some_and(names);
+        if is_of && let Err(error) = self.remove(node, path) {
+            self.tell(format!("{} stays: {error}", path.display()));
+        }
     }
 
     fn look_at_node(&self, node: usize) {

@@ -11,6 +11,12 @@ use tidegate_proto::record::upgrade::PhaseName;
 /// noticed, and a change of leaders.
 const OLD: u64 = 15_000;
 
+/// So long it takes at most until a coordinator hears of a change, in milliseconds.
+const LAG: u64 = 2_000;
+
+/// No stop lasts longer, in milliseconds.
+const STOP_LASTS: u64 = 5_000;
+
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Breach {
@@ -65,6 +71,8 @@ pub struct Facts {
     pub liars: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
+    /// When a person let an instance in again that they had kept out.
+    pub shown: BTreeMap<At, u64>,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }
@@ -88,13 +96,20 @@ impl Facts {
             return;
         }
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);
+        if self.shown.get(&at).is_some_and(|shown| ordered_at < shown + LAG && now < shown + OLD) {
+            // It was ordered while a person kept it out, or before anybody could hear that they no longer do.
+            return;
+        }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
             // Nobody could know that what said another version served requests.
             return;
         }
         let of_it =
             || slots.iter().filter(|((service, node), _)| *service == at.0 && !self.liars.contains(node));
-        let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order)))).count() as u64;
+        // One that says another version than it is, is refused by that.
+        let lied = |s: &Slot| s.lied_since(ordered_at.saturating_sub(OLD), now);
+        let by_order = of_it().filter(|(_, s)| matches!(&s.out, Some((_, Cause::Order))) && !lied(s));
+        let by_order = by_order.count() as u64;
         let known = |since: u64| since + OLD < ordered_at;
         let by_itself = of_it()
             .filter(|(_, s)| matches!(&s.out, Some((since, Cause::Misfortune(_))) if known(*since)))
@@ -137,11 +152,18 @@ impl Facts {
         }
     }
 
+    /// A person let an instance in again.
+    pub fn shown_by_hand(&mut self, now: u64, at: At) {
+        self.shown.insert(at, now);
+    }
+
     /// An agent stopped a service that still worked on something, or that the balancer still sent requests to.
     pub fn stopped_at_work(&mut self, now: u64, at: At, hidden_at: Option<u64>, exposed: bool, name: &str) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
-        if exposed || !late {
+        // A stop that had begun is not taken back where a person lets the instance in again.
+        let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);
+        if (exposed || !late) && !shown {
             let how = if exposed { "it was in rotation" } else { "requests were in flight" };
             self.breach(now, 6, format!("{name} was stopped while {how}, {hidden_at:?} hidden"));
         }

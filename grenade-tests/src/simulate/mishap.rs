@@ -7,7 +7,7 @@ use super::ground::disable_file;
 use super::line::Weather;
 use super::operator::{Command, Person};
 use super::persons;
-use super::scenario::What;
+use super::scenario::{ReleasePlan, UpgradePlan, What};
 use super::slot::{At, Hiccup};
 use super::tamper;
 use super::world::World;
@@ -307,7 +307,10 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         Undo::Show(at) => {
             let file = disable_file(&world.ground.names().services[at.0]);
             // It is gone where somebody else removed it.
-            let _ = world.ground.remove(at.1, &file);
+            if world.ground.remove(at.1, &file).is_ok() {
+                let now = world.ground.now();
+                world.ground.state().facts.shown_by_hand(now, *at);
+            }
         }
         Undo::Database(n) => {
             if let Err(error) = world.databases[*n].set_away(false) {
@@ -316,12 +319,17 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
         }
         Undo::Fast => set_slow(false),
         Undo::Newest(n) => {
-            if let Err(error) = world.databases[*n].put_newest_back(world.ground.now()) {
+            if let Err(error) = world.databases[*n].put_newest_back(world.ground.now()).await {
                 world.ground.tell(format!("the newest database could not be put back: {error}"));
             }
         }
         Undo::Impostor(n) => {
             world.impostors[*n].take().into_iter().for_each(super::agent::Agent::kill);
+            // To the right agent, what the other hid is kept out by a person.
+            for service in world.services_on(*n) {
+                let file = disable_file(&world.ground.names().services[service]);
+                world.ground.remove_of(*n, &file, super::agent::IMPOSTOR);
+            }
         }
         Undo::Resume(id) => {
             let done = within(Person::new(&world.coordinators).act(&Command::Resume(id.clone()))).await;
@@ -331,8 +339,9 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             let name = world.ground.names().nodes[*n].clone();
             let done = within(Person::new(&world.coordinators).act(&Command::Uncordon(name))).await;
             world.ground.tell(format!("uncordon: {done:?}"));
-            // Where nobody leads at the moment, the person tries again.
-            return Ok(!matches!(&done, Err(why) if why.contains("no coordinator") || why == "no answer"));
+            let is_uncordoned = matches!(&done, Err(why) if why.contains("is not cordoned"));
+            // Whatever came in between, the person tries again.
+            return Ok(done.is_ok() || is_uncordoned);
         }
     }
     Ok(true)
@@ -347,8 +356,13 @@ fn joins(world: &mut World, id: Option<&str>, n: usize) {
     // Before it is started, nobody has an image of what it goes to.
     let id = id.filter(|id| world.ground.state().facts.phases.contains_key(*id));
     let upgrading = id.and_then(place_of).and_then(|place| world.scenario.upgrades.get(place)).cloned();
-    // Every other one was made from an image that is new already.
-    let version = upgrading.as_ref().map_or(1, |plan| plan.from + u32::try_from(n % 2).unwrap_or(0));
+    // Every other one was made from an image that is new already. What such an image is that says the former version, and
+    // that no upgrade put there, nobody can find out.
+    let image = |plan: &UpgradePlan| match plan.release {
+        ReleasePlan::Lies => plan.from,
+        _ => plan.from + u32::try_from(n % 2).unwrap_or(0),
+    };
+    let version = upgrading.as_ref().map_or(1, image);
     for service in 0..world.scenario.services.len() {
         if !world.scenario.services[service].late.contains(&node) {
             continue;
@@ -371,6 +385,9 @@ fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
 
 /// Puts another store in the place of the one that is there.
 async fn another_store(world: &mut World, store: Embedded) {
+    if let Err(error) = world.auditor.catch_up(&world.place.store()).await {
+        world.ground.tell(format!("the former store cannot be followed: {error}"));
+    }
     world.place.replace(store);
     world.store_lost = true;
     world.ground.state().facts.streams.lost = true;

@@ -1,6 +1,7 @@
 //! Runs one scenario to its end in simulated time.
 
 use super::chain::{Chain, MISFORTUNE};
+use super::ground::Ground;
 use super::judge::Breach;
 use super::mishap::{self, Undo};
 use super::scenario::{Generation, Mishap, Scenario, What};
@@ -16,8 +17,11 @@ use tokio::time::Instant;
 /// Between two looks of the world at itself.
 const STEP: Duration = Duration::from_millis(250);
 
-/// The balancers' checks, and what clients do, in steps.
-const CHECK: u64 = 4;
+/// Between two checks of the balancers.
+const CHECK: Duration = Duration::from_secs(1);
+
+/// What lying agents and clients do, in steps.
+const LIES: u64 = 4;
 const CLIENTS: u64 = 20;
 
 /// How often the store is backed up, in steps.
@@ -70,7 +74,11 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
     let stream = StreamPeople::of(&world);
     let mut run = Run { world, chains, stream, waiting, pending: Vec::new(), fired: Vec::new() };
-    run.play().await?;
+    // Balancers check also while a person waits for an answer.
+    let checks = tokio::spawn(check(run.world.ground.clone()));
+    let played = run.play().await;
+    checks.abort();
+    played?;
     let world = &run.world;
     for text in world.persons.refused_but_done(&world.auditor.names()) {
         world.ground.state().facts.breach(world.ground.now(), 0, text);
@@ -95,6 +103,15 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     })
 }
 
+async fn check(ground: Ground) {
+    let mut next = Instant::now();
+    loop {
+        next += CHECK;
+        tokio::time::sleep_until(next).await;
+        ground.tick();
+    }
+}
+
 impl Run {
     async fn play(&mut self) -> anyhow::Result<()> {
         let (mut step, mut next) = (0u64, Instant::now() + STEP);
@@ -110,8 +127,7 @@ impl Run {
                 () = tokio::time::sleep_until(next) => next += STEP,
             }
             step += 1;
-            if step.is_multiple_of(CHECK) {
-                self.world.ground.tick();
+            if step.is_multiple_of(LIES) {
                 tamper::lie(&mut self.world).await;
             }
             self.let_things_happen().await?;

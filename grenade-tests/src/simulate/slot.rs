@@ -155,7 +155,7 @@ impl Slot {
 
     /// What the health URL says where there is no disable-file.
     pub fn is_healthy(&self, now: u64) -> bool {
-        self.listens(now).is_some() && !self.has(Hiccup::Health, now)
+        self.listens(now).is_some() && !self.has(Hiccup::Health, now) && !self.hangs(now)
     }
 
     /// What it says of its version.

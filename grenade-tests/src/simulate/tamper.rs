@@ -108,6 +108,7 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64)
 /// The machine of an agent that lied is built anew: what it wrote is gone, its services are as they were.
 pub async fn rebuilt(world: &mut World, node: usize) {
     world.liars.remove(&node);
+    world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
     for service in world.services_on(node) {
         let names = world.ground.names();
         let parsed = (names.services[service].parse().ok(), names.nodes[node].parse().ok());

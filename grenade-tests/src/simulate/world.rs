@@ -1,6 +1,6 @@
 //! A whole simulated world: everything of a scenario, put up.
 
-use super::agent::Agent;
+use super::agent::{Agent, IMPOSTOR};
 use super::auditor::Auditor;
 use super::by_hand;
 use super::coordinator::Coordinator;
@@ -238,6 +238,7 @@ impl World {
     pub fn start_agent(&mut self, node: usize) {
         if self.agents[node].is_none() {
             let nonce = format!("nonce-{node}");
+            self.auditor.note_restart(&self.ground.names().nodes[node]);
             let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
             self.agents[node] = Some(Agent::start(scenario, ground, place, node, &nonce, &mut self.dice));
         }
@@ -248,7 +249,7 @@ impl World {
         if self.impostors[node].is_none() {
             let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
             self.impostors[node] =
-                Some(Agent::start(scenario, ground, place, node, "impostor", &mut self.dice));
+                Some(Agent::start(scenario, ground, place, node, IMPOSTOR, &mut self.dice));
         }
     }
 

@@ -7,7 +7,7 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Digest, Key, ServiceVersion, UpgradeId, Value};
+use tidegate_proto::{Digest, Key, NodeId, ServiceVersion, UpgradeId, Value};
 
 use super::seen::{Instance, Seen};
 use super::{LIE, Revision, Written};
@@ -37,11 +37,17 @@ struct Judge<'a> {
     before: &'a Seen,
     revision: &'a Revision,
     after: &'a Seen,
+    restarts: &'a [(NodeId, i64)],
     broken: Vec<Broken>,
 }
 
-pub(super) fn judge(before: &Seen, revision: &Revision, after: &Seen) -> Vec<Broken> {
-    let mut judge = Judge { before, revision, after, broken: Vec::new() };
+pub(super) fn judge(
+    before: &Seen,
+    revision: &Revision,
+    after: &Seen,
+    restarts: &[(NodeId, i64)],
+) -> Vec<Broken> {
+    let mut judge = Judge { before, revision, after, restarts, broken: Vec::new() };
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();
@@ -127,10 +133,15 @@ impl Judge<'_> {
             };
             let Some(before) = self.before.instances.get(&(service.clone(), node.clone())) else { continue };
             let (report, lapsed) = (&report.body, before.lapsed);
-            // One that names no admission counts for nothing until it does.
-            let counts = report.version.is_some() && report.admission.exists();
+            // One that names no admission counts for nothing until it does, and one that says another version than the
+            // admitted one was refused: it counts at the lower of the two.
+            let says = |version| before.inventory.as_ref().is_some_and(|known| known.body.version == version);
+            let counts = report.version.is_some_and(says) && report.admission.exists();
             let returns = before.report.is_none() && counts;
-            self.holds(3, !returns || report.admission.0 > lapsed, || {
+            let since = before.reported;
+            let is_anew = |(of, at): &(NodeId, i64)| of == node && since <= *at && *at <= lapsed;
+            let admitted = report.admission.0 > lapsed || self.restarts.iter().any(is_anew);
+            self.holds(3, !returns || admitted, || {
                 format!(
                     "{key} is back after it lapsed at {lapsed}, on the former admission {}",
                     report.admission

@@ -26,6 +26,8 @@ pub(super) struct Instance {
     pub(super) report: Option<At<Report>>,
     /// The last report, also when it is gone.
     pub(super) last_report: Option<Report>,
+    /// The revision of its last report, also when it is gone.
+    pub(super) reported: i64,
     /// The revision at which its last report went, because the lease lapsed.
     pub(super) lapsed: i64,
     pub(super) inventory: Option<At<Inventory>>,
@@ -64,6 +66,7 @@ impl Seen {
             (Key::Report(service, node), Value::Report(report)) => {
                 let instance = self.instance(service, node);
                 instance.last_report = Some(report.body.clone());
+                instance.reported = revision;
                 // Who reports again was not gone.
                 instance.decommissioned = false;
                 instance.report = Some(At { revision, body: report.body });

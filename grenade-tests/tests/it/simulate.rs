@@ -32,6 +32,18 @@ fn simulated_worlds_break_no_rule() {
     }
 }
 
+/// Scenarios in which a fault was found once, made as small as they go.
+#[test]
+fn simulated_regressions_break_no_rule() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
+    let files: Vec<_> = std::fs::read_dir(kept).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let done = simulate(&["--replay", file.to_str().unwrap(), "--story"]);
+        assert!(done.status.success(), "{}:\n{}", file.display(), text(&done));
+    }
+}
+
 #[test]
 fn simulated_seed_gives_the_same_run_also_under_load() {
     let run = |jobs: &str| {

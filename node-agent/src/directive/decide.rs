@@ -296,7 +296,8 @@ impl Place<'_> {
                 };
                 let answers = self.seen.last_answers();
                 let reason = format!("{found} within {} s of its start; {answers}", deadline.as_secs_f64());
-                Act::Enter(Phase::failed("verifying", reason, !self.never_left_rotation()))
+                let stays = self.never_left_rotation() || healthy.is_some() && self.is_let_back();
+                Act::Enter(Phase::failed("verifying", reason, !stays))
             }
             _ => Act::Wait,
         }
@@ -306,6 +307,12 @@ impl Place<'_> {
     fn never_left_rotation(&self) -> bool {
         let taken_out = !matches!(self.disposition(), None | Some(Disposition::Serve { returning: false }));
         self.seen.file == DisableFile::Absent && !taken_out
+    }
+
+    /// Whether it was let back with the release that it served with, and is shown: one that answers as healthy serves, and
+    /// whoever takes it out asks for capacity.
+    fn is_let_back(&self) -> bool {
+        self.seen.file == DisableFile::Absent && matches!(self.disposition(), Some(Disposition::Serve { .. }))
     }
 
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.

@@ -1,5 +1,5 @@
-//! What is refused is kept out of rotation by its agent alone, but for one case: an instance that is in rotation already
-//! and whose version changed there. How many others serve is known to the coordinator only, so it stays until the
+//! What is refused is kept out of rotation by its agent alone, but for two cases of an instance that is in rotation already:
+//! its version changed there, or the store was reconciled and its window does not admit what serves. How many others serve is known to the coordinator only, so it stays until the
 //! coordinator drains it, as long as no contracted schema is in its way.
 
 use super::phase::Phase;
@@ -10,7 +10,9 @@ use tidegate_proto::mutant;
 /// it never left rotation, as far as balancers can tell.
 pub fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: bool) -> bool {
     let changed_there = match &journal.phase {
-        Phase::Serving => journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version),
+        Phase::Serving => {
+            journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version || !a.revision.exists())
+        }
         Phase::Refused { stays, .. } => stays.as_deref() == Some(boot),
         _ => false,
     };

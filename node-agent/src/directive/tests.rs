@@ -379,6 +379,23 @@ fn flapping_readiness_health_url_or_balancer_is_never_verified() {
 }
 
 #[test]
+fn instance_that_is_let_back_is_hidden_at_its_deadline_only_where_it_is_unhealthy() {
+    for ready in [true, false] {
+        let mut story = shown(true);
+        story.ordered(order(10, Disposition::Serve { returning: true }));
+        story.enter(Phase::Verifying);
+        for second in 1..300 {
+            story.seen.ready = second % 6 != 0;
+            story.pass(1);
+        }
+        story.seen.ready = ready;
+        story.pass(1);
+        let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+        assert_eq!(hidden, !ready, "how many others serve is not known to it");
+    }
+}
+
+#[test]
 fn short_dip_alone_does_not_begin_the_healthy_time_anew() {
     let mut story = shown(true);
     story.pass(5);

@@ -2,18 +2,19 @@
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
 use crate::certificate::{SESSIONS, accepted};
-use crate::fleet::{Contradiction, Fleet, ServiceFleet, Stored};
+use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
 use crate::reason::Reason;
 use crate::upgrade::way_back;
+use crate::wave;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::report::{Health, Report};
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade, Word};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, NodeId, Revision, UpgradeId};
+use tidegate_proto::{Key, NodeId, Revision, ServiceName, UpgradeId};
 
 fn word(moment: &Moment, asker: &Asker) -> Word {
     Word { who: asker.who.clone(), why: asker.why.clone(), accepts: asker.accepts.clone(), at: moment.wall }
@@ -198,6 +199,11 @@ pub fn retry(
     demand_orders(id, stored)?;
     let key = Key::Directive(service.clone(), node.clone());
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
+    let commit =
+        match failed.filter(|i| i.is_in_service() && directive.is_some_and(|d| d.disposition.takes_out())) {
+            Some(serving) => taken_out(fleet, moment, stored, serving, commit)?,
+            None => commit,
+        };
     Ok(match directive {
         Some(directive) => {
             let body = told_anew(moment, directive, false);
@@ -250,15 +256,46 @@ pub fn retry_stopped(
         // Its drain has failed, and it was let back since: what answers nobody is drained again.
         false => {
             body.disposition = Disposition::Drain;
-            let budget = Budget { term: moment.leader.term.clone(), taken: 1 };
-            let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
-            commit
-                .when(Precondition::At(Key::Maintenance(node.clone()), Revision::ABSENT))
-                .when(Precondition::At(Key::Budget(service.clone()), at))
-                .put(Key::Budget(service.clone()), budget)
+            under_budget(fleet, moment, (service, node), commit)
         }
     };
     Ok(commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body)))
+}
+
+/// One that serves is taken out once more only where the budget has room for it.
+fn taken_out(
+    fleet: &Fleet,
+    moment: &Moment,
+    stored: &Stored<Upgrade>,
+    serving: &Instance,
+    commit: Commit,
+) -> Result<Commit, Refusal> {
+    let (spec, node) = (&stored.spec, &serving.node);
+    let Some(service) = fleet.service(&spec.service) else { return Ok(commit) };
+    let mut room = wave::budget::Budget::of(service, spec);
+    if !room.take(serving, spec.failure_domain.as_deref()) {
+        let (service, why) = (&spec.service, room.reason());
+        return refuse(
+            RefusalKind::State,
+            format!("cannot retry {service}/{node}: it serves, and to take it out now leaves too few: {why}"),
+        );
+    }
+    Ok(under_budget(fleet, moment, (&spec.service, node), commit))
+}
+
+/// One instance more is out, as far as the budget's key tells and no person keeps it out.
+fn under_budget(
+    fleet: &Fleet,
+    moment: &Moment,
+    (service, node): (&ServiceName, &NodeId),
+    commit: Commit,
+) -> Commit {
+    let budget = Budget { term: moment.leader.term.clone(), taken: 1 };
+    let at = fleet.service(service).map_or(Revision::ABSENT, ServiceFleet::budget_at);
+    commit
+        .when(Precondition::At(Key::Maintenance(node.clone()), Revision::ABSENT))
+        .when(Precondition::At(Key::Budget(service.clone()), at))
+        .put(Key::Budget(service.clone()), budget)
 }
 
 /// The same directive, of the leader who writes it: one of a former term that is newer than the next term's first word

@@ -3,7 +3,8 @@
 use super::is_cut_off;
 use crate::fleet::{Instance, Known, ServiceFleet};
 use crate::reason::Sample;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Digest, NodeId, Release, ReleaseTag};
 
@@ -13,7 +14,9 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
     let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
     let (mut unnamed, mut unpinned) = (Vec::new(), Vec::new());
-    for instance in service.instances().filter(|instance| !is_done(instance)) {
+    let left = leftovers(service, spec);
+    let is_left = |instance: &Instance| left.iter().any(|other| other.node == instance.node);
+    for instance in service.instances().filter(|instance| !is_done(instance) && !is_left(instance)) {
         let Some(report) = &instance.report else { continue };
         match (&report.release, report.release_digest) {
             (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
@@ -47,6 +50,34 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
             releases.join(", ")
         )),
     }
+}
+
+/// Instances that another release was put on, which has never become ready there, so that its version is not known: what an
+/// upgrade leaves that ended, or was cut off, between stop and start. They serve nothing, and the roll replaces them.
+pub(super) fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
+    let at_from = service.instances().filter(|instance| instance.known() == Known::At(spec.from));
+    let former: BTreeSet<&ReleaseTag> = at_from.filter_map(release).collect();
+    let serves_nothing = |instance: &Instance| {
+        let report = instance.report.as_ref();
+        let serves = |r: &Report| r.health == Health::Healthy || r.rotation == Rotation::In;
+        // One that was refused says what it runs.
+        let says = |r: &Report| r.probed.is_some() || matches!(r.step, Step::Refused { .. });
+        report.is_some_and(|r| !serves(r) && !says(r))
+    };
+    let is_left = |instance: &&Instance| {
+        instance.known() == Known::Unknown
+            && instance.unreadable.is_empty()
+            && serves_nothing(instance)
+            && release(instance).is_some_and(|tag| !former.contains(tag))
+    };
+    match former.is_empty() {
+        true => Vec::new(),
+        false => service.unknown().each.filter(is_left).collect(),
+    }
+}
+
+fn release(instance: &Instance) -> Option<&ReleaseTag> {
+    instance.report.as_ref()?.release.as_ref()
 }
 
 /// What its agent found when it staged the running release; where it has not said so, what may be missing.

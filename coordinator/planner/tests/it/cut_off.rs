@@ -6,6 +6,7 @@ use serde_json::json;
 use tidegate_planner::ask;
 use tidegate_planner::ask::reconcile::Choices;
 use tidegate_proto::Key;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 
@@ -23,7 +24,7 @@ fn reconciled() -> World {
 
 fn findings(world: &World) -> String {
     let found =
-        tidegate_planner::preflight::findings(world.store.fleet(), &spec(json!({"min_in_service": 3})), None);
+        tidegate_planner::preflight::findings(world.store.fleet(), &spec(json!({"min_in_service": 1})), None);
     found.into_iter().map(|finding| format!("{} {}\n", finding.blocks, finding.what)).collect()
 }
 
@@ -95,4 +96,45 @@ fn instances_ahead_without_a_window_are_named_with_the_way_on() {
         found.contains("`tidegate fleet window pantry-api --floor 1 --ceiling 2 --why …`, then start"),
         "{found}"
     );
+}
+
+/// One of three was given another release, which never became ready there.
+fn with_a_leftover(world: &mut World) {
+    world.return_with(&node(2), 2);
+    let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
+    (report.version, report.release) = (None, Some("pantry-2-broken".parse().unwrap()));
+    report.step = Step::Failed { at: "verifying".into(), reason: "not healthy within 30 s".into() };
+    (report.rotation, report.health) = (Rotation::Out, Health::Unhealthy);
+    world.publish(&node(2));
+}
+
+#[test]
+fn release_that_never_became_ready_before_is_replaced_by_the_next() {
+    let mut world = World::at_version_1(3);
+    with_a_leftover(&mut world);
+    world.start(spec(json!({"min_in_service": 1, "max_unavailable": 1}))).unwrap();
+    world.run();
+    assert_eq!((world.phase(), world.versions()), (Phase::Completed, vec![2; 3]));
+}
+
+#[test]
+fn unknown_version_that_serves_or_was_refused_blocks_a_start() {
+    let change = |change: &dyn Fn(&mut Report)| {
+        let mut world = World::at_version_1(3);
+        with_a_leftover(&mut world);
+        change(&mut world.agents.get_mut(&node(2)).unwrap().report);
+        world.publish(&node(2));
+        findings(&world)
+    };
+    assert!(!change(&|_| ()).contains("true "), "{}", change(&|_| ()));
+    let blocked = [
+        change(&|report| report.rotation = Rotation::In),
+        change(&|report| report.health = Health::Healthy),
+        change(&|report| report.probed = Some(version(3))),
+        change(&|report| report.step = Step::Refused { reason: "outside".into() }),
+        change(&|report| report.release = Some("pantry-1.0.0".parse().unwrap())),
+    ];
+    for found in blocked {
+        assert!(found.contains("true pantry-api: the version that runs is not known on: n2"), "{found}");
+    }
 }

@@ -6,7 +6,7 @@ use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{NodeId, ServiceVersion};
+use tidegate_proto::{Key, NodeId, ServiceVersion, Write};
 
 /// Three waves of two, of which the first has passed; the nodes of the first.
 fn in_the_second_wave(change: serde_json::Value) -> (World, Vec<NodeId>) {
@@ -242,4 +242,26 @@ fn genuine_failure_beside_a_drain_that_changes_nothing_still_counts() {
         "{:?}",
         world.phase()
     );
+}
+
+#[test]
+fn retry_of_one_that_serves_with_a_fault_is_within_the_budget() {
+    let (mut world, first) = in_the_second_wave(json!({"min_in_service": 3, "max_unavailable": 4}));
+    // It is well now, and its agent still says what was wrong with it.
+    fails(&mut world, &first[0], true, true);
+    let report = &mut world.agents.get_mut(&first[0]).unwrap().report;
+    (report.health, report.rotation) = (Health::Healthy, Rotation::In);
+    world.publish(&first[0]);
+    let asker = Asker { who: "op".into(), why: "again".into(), accepts: Default::default() };
+    let retry =
+        |world: &World| ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &first[0], &asker);
+    let commit = retry(&world).unwrap();
+    let of_budget = |write: &Write| matches!(write, Write::Put(Key::Budget(_), _));
+    assert!(commit.writes.iter().any(of_budget), "another decision about the capacity must not cross it");
+
+    let other = old_ones(&world)[0].clone();
+    world.agents.get_mut(&other).unwrap().report.rotation = Rotation::Out;
+    world.publish(&other);
+    let refused = retry(&world).unwrap_err();
+    assert!(refused.message.contains("leaves too few"), "{refused}");
 }

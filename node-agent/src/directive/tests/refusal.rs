@@ -1,4 +1,5 @@
-//! A version that changes in rotation stays there until it is drained; nothing else that is refused does.
+//! What is refused leaves rotation at once, but for a version that changes there and for a window that a person
+//! reconciled: those stay until they are drained.
 
 use super::story::{Story, order, release, version};
 use crate::config::address::AbsolutePath;
@@ -50,6 +51,16 @@ fn refused_without_a_change_of_version_does_not_stay() {
         story.enter(phase.clone());
         assert!(!stays(&story.journal, BOOT, &refusal(true), true), "{phase:?}");
     }
+}
+
+#[test]
+fn version_that_serves_stays_where_a_reconciled_window_refuses_it() {
+    let mut story = put_back();
+    story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(48) });
+    story.journal.reconcile(Revision(4));
+    assert!(stays(&story.journal, BOOT, &refusal(true), true), "how many others serve is not known to it");
+    assert!(!stays(&story.journal, BOOT, &refusal(true), false), "it comes into rotation");
+    assert!(!stays(&story.journal, BOOT, &refusal(false), true), "below what was contracted");
 }
 
 /// Refused, and still in rotation.

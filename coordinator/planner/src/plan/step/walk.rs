@@ -8,7 +8,7 @@ use crate::reason::{Causes, Reason, Sample};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
-use tidegate_proto::{NodeId, Release, mutant};
+use tidegate_proto::{NodeId, Release, ReleaseTag, mutant};
 
 /// Who is moved where.
 pub(super) struct Walk<'a> {
@@ -274,7 +274,17 @@ fn exposed<'a>(walk: &Walk<'a>, standing: Standing) -> impl Iterator<Item = &'a 
 /// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:
 /// if it waited for its wave, and that wave for the budget, neither would come.
 fn needs_no_wave(instance: &Instance, walk: &Walk<'_>) -> bool {
-    instance.known() == Known::At(walk.target.version) || instance.has_never_served()
+    let is_former = |tag: &ReleaseTag| {
+        walk.releases.iter().any(|release| release.tag == *tag && release.tag != walk.target.tag)
+    };
+    match instance.known() {
+        Known::At(version) => version == walk.target.version,
+        Known::Unknown => {
+            let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
+            instance.has_never_served() || release.is_some_and(|tag| !is_former(tag))
+        }
+        Known::Silent => false,
+    }
 }
 
 /// Whether it serves, healthy, at the target version, and only its rotation is not confirmed: a balancer that cannot be
