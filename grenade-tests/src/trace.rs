@@ -10,6 +10,7 @@ mod needless;
 mod releases;
 mod rules;
 mod seen;
+mod streams;
 mod tally;
 
 use std::time::Duration;
@@ -171,7 +172,7 @@ impl Trace {
 
     /// Every breach of a rule; none in a history that is good.
     pub fn breaches(&self) -> Vec<Broken> {
-        let mut broken = Vec::new();
+        let mut broken = streams::judge(&self.revisions);
         let mut before = seen::Seen::default();
         for revision in &self.revisions {
             let mut after = before.clone();

@@ -37,7 +37,7 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
         followers.spawn(follower.run(link.clone(), cancel.clone()));
     }
     // Also where no hook is defined: then what is ordered here is refused, with a word.
-    let worker = Worker::open(&node, &held.identity)?;
+    let worker = Worker::open(&host, &node, &held.identity)?;
     followers.spawn(worker.run(link.clone(), cancel.clone()));
     if node.services.is_empty() {
         if node.metadata.is_empty() && node.hooks.is_empty() {

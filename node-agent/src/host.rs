@@ -18,15 +18,17 @@ use crate::journal::Started;
 use crate::replace::artifact::NotStaged;
 use crate::replace::command::{Done, NotRun};
 use crate::replace::process::ProcessError;
+use crate::task::run::Stand;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::StatusCode;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::{Digest, ReleaseTag};
+use tidegate_proto::{Digest, ReleaseTag, TaskId};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
@@ -49,6 +51,9 @@ pub trait Host: Debug + Send + Sync {
 
     /// The process of the service whose directory is `home`.
     fn process(&self, home: &Path, spec: Process, log: PathBuf) -> Arc<dyn ServiceProcess>;
+
+    /// The hooks of tasks, run below `home`.
+    fn task_runs(&self, home: &Path) -> Arc<dyn TaskRuns>;
 
     /// Copies the artifact of a release into its directory, unless it is there already; its digest. Blocks.
     fn stage(
@@ -133,6 +138,27 @@ pub trait ServiceProcess: Debug + Send + Sync {
 
     /// Stops whatever of it runs, and returns when nothing does.
     fn stop<'a>(&'a self, started: Option<&'a Started>) -> BoxFuture<'a, Result<(), ProcessError>>;
+}
+
+/// The hooks of tasks of a node. A run goes on when the agent ends, and is found again.
+pub trait TaskRuns: Debug + Send + Sync {
+    /// How the run of a task stands that was journalled in the boot of the machine called `boot`.
+    fn look(&self, id: &TaskId, boot: &str) -> Stand;
+
+    /// Begins to run `argv` for a task, with `env` added to the agent's own environment, for at most `limit`.
+    fn start(
+        &self,
+        id: &TaskId,
+        argv: &[String],
+        env: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<()>;
+
+    /// Forgets a run.
+    fn forget(&self, id: &TaskId);
+
+    /// Forgets what an agent left behind that was ended before it had.
+    fn forget_all_but(&self, active: Option<&TaskId>);
 }
 
 /// A file that is whole and not yet in its place. Dropped, it never was.

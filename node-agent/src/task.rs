@@ -13,15 +13,17 @@
 //! * One runs at a time. It outlives the agent: its own runner waits for it, and keeps how it ended.
 //! * A claim that another agent made is left alone.
 
-mod ledger;
+pub mod ledger;
 pub mod run;
 
 use crate::config::settings::Node;
 use crate::config::task_hook::{OURS, TaskHook};
+use crate::host::{Host, TaskRuns};
 use crate::link::{Chain, Link};
 use ledger::{Active, Ledger, LedgerError, LedgerFile, Stage, Told};
-use run::{Runs, Stand};
+use run::Stand;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
@@ -76,7 +78,7 @@ pub struct Worker {
     hooks: BTreeMap<HookName, TaskHook>,
     file: LedgerFile,
     ledger: Ledger,
-    runs: Runs,
+    runs: Arc<dyn TaskRuns>,
     wanted: BTreeMap<TaskId, Ordered>,
     /// Those of `wanted` that are not for this agent any more.
     left: BTreeSet<TaskId>,
@@ -90,12 +92,12 @@ impl Worker {
     ///
     /// # Errors
     /// [`LedgerError`], where that cannot be read: then nobody knows what ran.
-    pub fn open(node: &Node, identity: &Identity) -> Result<Self, LedgerError> {
+    pub fn open(host: &Arc<dyn Host>, node: &Node, identity: &Identity) -> Result<Self, LedgerError> {
         // No service has a name that begins so.
         let home = node.state_dir.join(".tasks");
-        let mut file = LedgerFile::within(&home)?;
+        let mut file = LedgerFile::within(host, &home)?;
         let ledger = file.read()?;
-        let runs = Runs::within(&home);
+        let runs = host.task_runs(&home);
         runs.forget_all_but(ledger.active.as_ref().map(|active| &active.id));
         Ok(Self {
             node: node.name.clone(),

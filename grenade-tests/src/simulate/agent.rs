@@ -4,8 +4,10 @@ use super::dice::Dice;
 use super::gate::{Gate, Passage};
 use super::ground::{Ground, disable_file};
 use super::host::Node;
+use super::images::{DROP, PULL};
 use super::line::{Line, Place};
 use super::scenario::{Scenario, ServicePlan};
+use futures::FutureExt;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use tidegate_agent::config;
 use tidegate_agent::host::Host;
 use tidegate_agent::instance::Instance;
 use tidegate_agent::link::Link;
+use tidegate_agent::task::Worker;
 use tidegate_proto::record::report::Identity;
 use tidegate_store::Store;
 use tokio::task::JoinHandle;
@@ -115,6 +118,13 @@ async fn once_through(
             Err(error) => return error.to_string(),
         }
     }
+    // Where no hook is defined nothing is ordered, and worlds without a stream stay as they were.
+    if !node.hooks.is_empty() {
+        match Worker::open(host, &node, identity) {
+            Ok(worker) => drop(loops.spawn(worker.run(link, cancel.clone()).map(Ok))),
+            Err(error) => return error.to_string(),
+        }
+    }
     match loops.join_next().await {
         Some(Ok(Err(fatal))) => fatal.to_string(),
         Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
@@ -132,6 +142,10 @@ fn configuration(scenario: &Scenario, ground: &Ground, node: usize) -> String {
          lease_ttl = \"{lease}s\"\n[store]\nendpoints = [\"http://127.0.0.1:1\"]\n",
         scenario.zones[node]
     );
+    for (hook, verb) in [(PULL, "pull"), (DROP, "drop")].into_iter().filter(|_| scenario.stream.is_some()) {
+        // Writing to a string does not fail.
+        let _ = write!(text, "[hook.{hook}]\nargv = [\"{verb}\", \"{{tag}}\"]\ntimeout = \"10s\"\n");
+    }
     for service in here {
         // Writing to a string does not fail.
         let _ = write!(text, "{}", one(service, ground, name));

@@ -4,9 +4,11 @@ use super::ends;
 use super::ground::Ground;
 use super::heard::Heard;
 use super::slot::At;
+use super::stream_facts::noticed;
 use crate::trace::lie::Lie;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidegate_embedded_etcd::Embedded;
@@ -66,6 +68,17 @@ impl Auditor {
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
         lie.and_then(|lie| lie.tell(&mut trace));
         trace.breaches()
+    }
+
+    /// The names of everybody who is in the history of events.
+    pub fn names(&self) -> BTreeSet<String> {
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
+        let of = written.filter_map(|written| match &written.put.as_ref()?.value {
+            Value::Event(event) => Some(event.body.who.clone()),
+            _ => None,
+        });
+        of.collect()
     }
 
     /// Waits until everything is followed that was written so far.
@@ -183,6 +196,9 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
             if facts.paused.insert(id.to_string(), paused) != Some(paused) && (paused || !changed) {
                 line = Some(format!("{id}: {}", if paused { "paused" } else { "not paused" }));
             }
+        }
+        (Key::Stream(name), Some(Value::Stream(stream))) => {
+            noticed(ground, &mut state, name.as_str(), &stream.body, revision);
         }
         (Key::Leader, value) => {
             line = Some(match value {

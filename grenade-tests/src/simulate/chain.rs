@@ -6,6 +6,7 @@ use super::before::{all_filled, as_before};
 use super::falsehood::{Deed, Falsehood};
 use super::lost::{self, Refused};
 use super::operator::{Command, Person, understood};
+use super::promise;
 use super::sharing::{self, Turn};
 use super::spec::spec;
 use super::world::World;
@@ -126,15 +127,15 @@ impl Chain {
         }
         let (id, mended) = (sharing::id(place, self.failed), self.failed > 0);
         let spec = spec(world, &plan, mended);
-        let started = within(Person::new(&world.coordinators).start(&id, &spec)).await;
+        let started = match std::mem::take(&mut world.started_twice) {
+            true => within(promise::start_twice(world, &id, &spec)).await,
+            false => within(Person::new(&world.coordinators).start(&id, &spec)).await,
+        };
         let now = world.ground.now();
         match started {
             Ok(_) => {
                 world.ground.tell(format!("{id} is started"));
-                let facts = &mut world.ground.state().facts.services[plan.service];
-                facts.min_in_service = plan.min_in_service;
-                facts.drain_deadline = plan.drain_deadline;
-                facts.upgrading = true;
+                world.ground.state().facts.services[plan.service].begins(&plan);
                 self.refusals = 0;
                 self.current = Some(Current::new(place, id, now, form, mended));
             }
@@ -144,6 +145,7 @@ impl Chain {
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
+                    world.ground.state().facts.services[plan.service].begins(&plan);
                     self.current = Some(Current::new(place, id, now, form, mended));
                     return;
                 }
@@ -198,6 +200,9 @@ impl Chain {
             reconciled(world, explained.trouble.as_deref().unwrap_or_default()).await;
             if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
                 world.wanted.insert(current.plan);
+            }
+            if explained.reasons.iter().any(|reason| reason.kind == "needed") {
+                world.withdraw = true;
             }
             self.turn_back_for_others(world, &current).await;
             if last {

@@ -5,6 +5,7 @@ use super::scenario::{
     Change, Generation, Mishap, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::slot::Hiccup;
+use super::stream_plan;
 use serde_json::json;
 
 /// The phases in which something can happen.
@@ -54,13 +55,15 @@ pub fn scenario(seed: u64) -> Scenario {
         }
     }
     let coordinators = if dice.percent(40) { 2 } else { 1 };
-    let mishaps = mishaps(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
+    let mut mishaps = mishaps(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
+    mishaps.extend(persons(&mut Dice::of(seed, "persons"), &upgrades, &services));
     let joins = mishaps.iter().any(|mishap| matches!(mishap.what, What::NodeJoins(_)));
     if joins && services.iter().all(|service| service.late.is_empty()) {
         services[0].late.push(zones.len());
         zones.push("b".to_owned());
     }
-    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps, falsify: None }
+    let stream = stream_plan::draw(&mut Dice::of(seed, "streams"), &services);
+    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps, stream, falsify: None }
 }
 
 /// The same with no other kinds of mishaps than these; none = all.
@@ -229,6 +232,34 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     mishaps
 }
 
+/// People who ask for all sorts of things, in about a third of the worlds.
+fn persons(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
+    let count = if dice.percent(35) { dice.within(1, 3) } else { 0 };
+    let mut mishaps = Vec::new();
+    for _ in 0..count {
+        let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
+        let phases: &[&str] = match services[upgrades[upgrade].service].schema {
+            Some(_) => &PHASES,
+            None => &WITHOUT_SCHEMA,
+        };
+        let phase = *dice.pick(phases).unwrap_or(&"roll");
+        if phase == "rolling-back" && dice.percent(70) {
+            let (phase, after) = ("roll".to_owned(), dice.below(6_000));
+            mishaps.push(Mishap { upgrade, phase, after, lasts: 200, what: What::RollBack });
+        }
+        let after = if phase == "roll" { dice.below(8_000) } else { 0 };
+        let what = if dice.percent(50) { What::Person } else { What::TwoPersons };
+        mishaps.push(Mishap {
+            upgrade,
+            phase: phase.to_owned(),
+            after,
+            lasts: dice.within(500, 15_000),
+            what,
+        });
+    }
+    mishaps
+}
+
 /// Every kind of mishap, at a node; those twice that are twice as likely.
 pub fn kinds(node: usize) -> Vec<What> {
     vec![
@@ -277,6 +308,8 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::RollBack,
         What::WrongCommands,
         What::Cordon(node),
+        What::Person,
+        What::TwoPersons,
     ]
 }
 
@@ -287,6 +320,8 @@ fn what(dice: &mut Dice, service: &ServicePlan) -> What {
             service.schema.is_some()
         }
         What::HooksHang(_) | What::HooksFail(_) | What::HooksLie(_) => service.hooks,
+        // Drawn from dice of their own.
+        What::Person | What::TwoPersons => false,
         _ => true,
     };
     let all = kinds(node);

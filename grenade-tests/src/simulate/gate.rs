@@ -36,6 +36,11 @@ impl Gate {
         });
     }
 
+    /// Whether the process goes on.
+    pub fn is_open(&self) -> bool {
+        *self.0.borrow() == Passage::Open
+    }
+
     /// Whether the process was killed.
     pub fn is_dead(&self) -> bool {
         *self.0.borrow() == Passage::Dead

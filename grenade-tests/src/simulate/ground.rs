@@ -1,6 +1,7 @@
 //! The simulated world below the agents: nodes with their disks, services with their processes, a balancer before each
 //! service. Everything that changes is told to the judge in the instant in which it changes.
 
+use super::images::Images;
 use super::judge::Facts;
 use super::slot::{At, Behaviour, Cause, HookRun, Running, Slot};
 use super::story::Story;
@@ -28,6 +29,8 @@ pub struct Disk {
     pub full: bool,
     /// How long a write takes, in milliseconds.
     pub slow_ms: u64,
+    /// Its images of compute releases.
+    pub images: Images,
 }
 
 /// What there is.
@@ -225,6 +228,7 @@ impl Ground {
     /// A node loses its power: nothing of it is left.
     pub fn loses_power(&self, at: At) {
         self.tell(format!("{} loses its power", self.names.instance(at)));
+        self.state().disks[at.1].images.lose_power();
         self.change(at, |slot, _| {
             slot.running = None;
             let begun = std::mem::take(&mut slot.hooks).into_keys();

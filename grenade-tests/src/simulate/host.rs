@@ -3,6 +3,7 @@
 use super::dice::Dice;
 use super::gate::Gate;
 use super::ground::Ground;
+use super::images;
 use super::slot::{At, Running, Slot};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -17,7 +18,7 @@ use tidegate_agent::config::settings::{Artifact, Process};
 use tidegate_agent::directive::phase::Target;
 use tidegate_agent::directive::seen::{Alive, Hook};
 use tidegate_agent::fetch::NoAnswer;
-use tidegate_agent::host::{HookSet, Hooks, Host, Made, ServiceProcess};
+use tidegate_agent::host::{HookSet, Hooks, Host, Made, ServiceProcess, TaskRuns};
 use tidegate_agent::journal::Started;
 use tidegate_agent::replace::artifact::NotStaged;
 use tidegate_agent::replace::command::{Done, NotRun};
@@ -159,6 +160,11 @@ impl Host for Node {
 
     fn process(&self, home: &Path, _spec: Process, _log: PathBuf) -> Arc<dyn ServiceProcess> {
         Arc::new(OwnProcess { node: self.clone(), at: self.at(home) })
+    }
+
+    fn task_runs(&self, _home: &Path) -> Arc<dyn TaskRuns> {
+        let (ground, gate) = (self.ground.clone(), self.gate.clone());
+        Arc::new(images::Hooks::new(ground, self.node, gate, Arc::clone(&self.dice)))
     }
 
     fn stage(

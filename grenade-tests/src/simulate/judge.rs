@@ -2,7 +2,9 @@
 //! is asked.
 
 use super::heard::Heard;
+use super::scenario::UpgradePlan;
 use super::slot::{At, Cause, Slot};
+use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::upgrade::PhaseName;
 
@@ -46,6 +48,15 @@ pub struct ServiceFacts {
     pub lacks_since: Option<u64>,
 }
 
+impl ServiceFacts {
+    /// An upgrade begins.
+    pub fn begins(&mut self, plan: &UpgradePlan) {
+        self.min_in_service = plan.min_in_service;
+        self.drain_deadline = plan.drain_deadline;
+        self.upgrading = true;
+    }
+}
+
 /// What is known.
 #[derive(Debug, Default)]
 pub struct Facts {
@@ -65,6 +76,8 @@ pub struct Facts {
     pub heard: Heard,
     /// Nodes whose agents lied: what runs there is known to nobody, and what they cost is theirs.
     pub liars: BTreeSet<usize>,
+    /// Release streams.
+    pub streams: StreamFacts,
     /// When a person let an instance in again that they had kept out.
     pub shown: BTreeMap<At, u64>,
     /// Until when whoever leads may learn late of what the store holds, in milliseconds.

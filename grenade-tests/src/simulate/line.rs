@@ -117,6 +117,11 @@ impl Line {
         });
     }
 
+    /// Whether it is cut.
+    pub fn is_cut(&self) -> bool {
+        self.state.borrow().cut
+    }
+
     /// Ends every stream, as a member that loses its leader does.
     pub fn reset(&self) {
         self.state.send_modify(|state| state.resets += 1);

@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tidegate_migrations::held::{Simulated, hold_the_runtime};
 
+/// The stack of a schedule in bytes: without optimisation, a future that holds many others needs more than the 2 MiB of a thread.
+const STACK: usize = 32 << 20;
+
 /// Runs random worlds in simulated time: real coordinators, agents, store and migrations; random services, upgrades, faults
 /// and commands; judged from outside. The same seed gives the same run.
 ///
@@ -129,7 +132,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     }
     hold_the_runtime(Simulated { takes: database::statement, goes_on: coordinator::goes_on });
     // A thread of its own: tables that were made before have other keys.
-    let played = std::thread::spawn(move || -> anyhow::Result<Outcome> {
+    let play = move || -> anyhow::Result<Outcome> {
         (fix.chance)(scenario.seed);
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
@@ -137,7 +140,8 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
             (fix.clock)();
             run(scenario, Path::new("."), story).await
         })
-    });
+    };
+    let played = std::thread::Builder::new().stack_size(STACK).spawn(play)?;
     let outcome = played.join().map_err(|_| anyhow::anyhow!("it broke"))??;
     println!("{}", serde_json::to_string(&outcome)?);
     // What is left of the world ends with the process.

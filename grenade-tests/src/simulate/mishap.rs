@@ -7,6 +7,7 @@ use super::ground::disable_file;
 use super::judge::OLD;
 use super::line::Weather;
 use super::operator::{Command, Person};
+use super::persons;
 use super::scenario::{ReleasePlan, UpgradePlan, What};
 use super::slot::{At, Hiccup};
 use super::tamper;
@@ -53,6 +54,13 @@ pub enum Undo {
     Resume(String),
     /// A person lets a node back.
     Uncordon(usize),
+}
+
+impl Undo {
+    /// Whether it ends what a person did: everything else goes on undisturbed meanwhile.
+    pub fn is_a_persons(&self) -> bool {
+        matches!(self, Self::Resume(_) | Self::Uncordon(_) | Self::Show(_))
+    }
 }
 
 /// Lets a mishap happen to a service, in the upgrade of this id; says what ends it.
@@ -265,6 +273,8 @@ pub async fn begin(
             world.ground.tell(format!("cordon {name}: {done:?}"));
             vec![Undo::Uncordon(node(*n))]
         }
+        What::Person => persons::begin(world, id, service, 1, lasts),
+        What::TwoPersons => persons::begin(world, id, service, 2, lasts),
     }
 }
 
@@ -385,6 +395,7 @@ async fn another_store(world: &mut World, store: Embedded) {
     }
     world.place.replace(store);
     world.store_lost = true;
+    world.ground.state().facts.streams.lost = true;
     // What was removed since the copy was made is removed once more.
     for key in &world.garbage {
         tamper::remove(world, key).await;

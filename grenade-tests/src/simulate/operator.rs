@@ -89,7 +89,11 @@ impl<'a> Person<'a> {
         Self { coordinators }
     }
 
-    fn leader(&self) -> Result<(&Room, Arc<Seat>), String> {
+    /// The coordinator that leads, with its leadership.
+    ///
+    /// # Errors
+    /// None leads.
+    pub fn leader(&self) -> Result<(&'a Room, Arc<Seat>), String> {
         let mut living = self.coordinators.iter().flatten();
         let found = living.find_map(|one| Some((&one.room, one.leads()?)));
         found.ok_or_else(|| "no coordinator leads".to_owned())

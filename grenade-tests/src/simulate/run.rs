@@ -6,6 +6,7 @@ use super::ground::Ground;
 use super::judge::Breach;
 use super::mishap::{self, Undo};
 use super::scenario::{Generation, Mishap, Scenario, What};
+use super::stream::StreamPeople;
 use super::tamper;
 use super::world::World;
 use std::collections::BTreeSet;
@@ -58,6 +59,7 @@ pub struct Outcome {
 struct Run {
     world: World,
     chains: Vec<Chain>,
+    stream: Option<StreamPeople>,
     waiting: Vec<Mishap>,
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
@@ -73,13 +75,17 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let world = World::make(scenario, directory, keeps).await?;
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
     let falsehood = Plan::of(&world.scenario);
-    let mut run = Run { world, chains, waiting, pending: Vec::new(), fired: Vec::new(), falsehood };
+    let stream = StreamPeople::of(&world);
+    let mut run = Run { world, chains, stream, waiting, pending: Vec::new(), fired: Vec::new(), falsehood };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.ground.clone()));
     let played = run.play().await;
     checks.abort();
     played?;
     let world = &run.world;
+    for text in world.persons.refused_but_done(&world.auditor.names()) {
+        world.ground.state().facts.breach(world.ground.now(), 0, text);
+    }
     for broken in world.former.iter().cloned().chain(world.auditor.breaches(run.falsehood.lie())) {
         let what = format!("revision {}: {}", broken.at, broken.what);
         world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
@@ -142,7 +148,12 @@ impl Run {
             if self.falsehood.is_found(&self.world) {
                 break;
             }
-            if self.chains.iter().all(Chain::is_over) && self.pending.is_empty() {
+            self.world.persons.look().await;
+            let rests = self.chains.iter().all(Chain::is_over) && self.pending.is_empty();
+            if let Some(stream) = &mut self.stream {
+                stream.step(&mut self.world, rests).await;
+            }
+            if rests && self.stream.as_ref().is_none_or(|stream| stream.over) {
                 break;
             }
         }
@@ -199,6 +210,9 @@ impl Run {
             self.falsehood.step(&mut self.world, id, phase).await;
         }
         let now = self.world.ground.now();
+        if self.pending.iter().any(|(_, undo)| !undo.is_a_persons()) {
+            self.world.persons.disturbed(now);
+        }
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
         for (_, undo) in over {
             if !mishap::end(&mut self.world, &undo).await? {

@@ -3,6 +3,7 @@
 
 use super::falsehood::Falsehood;
 use super::slot::Hiccup;
+use super::stream_plan::StreamPlan;
 use serde::{Deserialize, Serialize};
 
 /// Everything that is drawn.
@@ -25,6 +26,9 @@ pub struct Scenario {
     /// What is made false, so that the judge is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub falsify: Option<Falsehood>,
+    /// Compute releases on top of one of the services.
+    #[serde(default)]
+    pub stream: Option<StreamPlan>,
 }
 
 /// One service.
@@ -246,6 +250,10 @@ pub enum What {
     WrongCommands,
     /// A person takes a node out by hand, and lets it back at the end.
     Cordon(usize),
+    /// A person asks for one thing after the other, with arguments that are right, nearly right and wrong.
+    Person,
+    /// Two people do so at once.
+    TwoPersons,
 }
 
 impl What {

@@ -9,6 +9,7 @@ use super::dice::Dice;
 use super::ground::{Ground, Names};
 use super::judge::{Facts, ServiceFacts};
 use super::line::Place;
+use super::persons::Persons;
 use super::scenario::{ReleasePlan, Scenario};
 use super::slot::{Behaviour, Server};
 use super::story::Story;
@@ -50,6 +51,12 @@ pub struct World {
     pub wanted: BTreeSet<usize>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
+    /// Storage goes back below what a release needs: its people withdraw it.
+    pub withdraw: bool,
+    /// The next upgrade is started by two people at once, after a dry run.
+    pub started_twice: bool,
+    /// People who ask for something beside those who follow the upgrades.
+    pub persons: Persons,
     /// Chance for whatever is started.
     pub dice: Dice,
     directory: PathBuf,
@@ -134,6 +141,9 @@ impl World {
             given_up: BTreeSet::new(),
             wanted: BTreeSet::new(),
             left: BTreeSet::new(),
+            withdraw: false,
+            started_twice: false,
+            persons: Persons::default(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
             impostors: (0..scenario.zones.len()).map(|_| None).collect(),
             coordinators: (0..scenario.coordinators).map(|_| None).collect(),

@@ -72,7 +72,10 @@ impl Judge<'_> {
     fn only_a_leader_writes(&mut self) {
         let leader = self.before.leader.as_ref();
         for Written { key, put, .. } in &self.revision.writes {
-            if matches!(key, Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_)) {
+            if matches!(
+                key,
+                Key::Report(..) | Key::Inventory(..) | Key::Leader | Key::Term(_) | Key::TaskResult(..)
+            ) {
                 continue;
             }
             self.holds(0, leader.is_some(), || format!("{key} was written while nobody led"));
@@ -216,7 +219,11 @@ impl Judge<'_> {
             let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
             self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
             let paused = former.is_some_and(|former| former.paused.is_some());
-            let back = upgrade.phase.name() == PhaseName::RollingBack;
+            // A rollback out of preflight has nothing to go back from; only a person may ask for it then.
+            let back = match upgrade.phase.name() {
+                PhaseName::Failed => self.revision.writes.iter().any(is_a_persons_word),
+                name => name == PhaseName::RollingBack,
+            };
             self.holds(0, !paused || back, || format!("{id} went to {} while it was paused", upgrade.phase));
         }
         let window_moves =
@@ -303,6 +310,12 @@ impl Judge<'_> {
             format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))
         });
     }
+}
+
+/// Whether an event of a person was written: coordinators write under a name of their own.
+fn is_a_persons_word(written: &Written) -> bool {
+    let value = written.put.as_ref().map(|put| &put.value);
+    matches!(value, Some(Value::Event(event)) if event.body.who != "coordinator")
 }
 
 /// What an instance said last: at least this version, admitted, and the window of this revision acknowledged. A report

@@ -1,6 +1,6 @@
 //! The real node: sockets, processes and files of this machine.
 
-use super::{HookSet, Hooks, Host, Made, ServiceProcess};
+use super::{HookSet, Hooks, Host, Made, ServiceProcess, TaskRuns};
 use crate::config::address::{Stats, Url};
 use crate::config::settings::{Artifact, Process};
 use crate::drain::{balancer, in_flight};
@@ -8,6 +8,7 @@ use crate::fetch::{self, NoAnswer};
 use crate::replace::artifact::{self, NotStaged};
 use crate::replace::command::{self, Done, NotRun};
 use crate::replace::{hook, process};
+use crate::task::run::Runs;
 use crate::{durable, small};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -58,6 +59,10 @@ impl Host for Machine {
 
     fn process(&self, home: &Path, spec: Process, log: PathBuf) -> Arc<dyn ServiceProcess> {
         Arc::new(process::ServiceProcess::new(home, spec, log))
+    }
+
+    fn task_runs(&self, home: &Path) -> Arc<dyn TaskRuns> {
+        Arc::new(Runs::within(home))
     }
 
     fn stage(

@@ -2,13 +2,14 @@
 //! ones ended, so that a store that is restored from a backup has none of them run again.
 
 use crate::crash;
-use crate::host::Machine;
+use crate::host::Host;
 use crate::pair::Pair;
 use crate::pair::form::NotRead;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::task::{Outcome, Task, TaskRelease};
 use tidegate_proto::{Revision, TaskId};
@@ -187,10 +188,10 @@ pub struct LedgerFile {
 
 impl LedgerFile {
     /// The one within `home`, which is made where it is missing.
-    pub fn within(home: &Path) -> Result<Self, LedgerError> {
-        let pair = Pair::new(&Machine::shared(), [home.join("journal.a"), home.join("journal.b")]);
+    pub fn within(host: &Arc<dyn Host>, home: &Path) -> Result<Self, LedgerError> {
+        let pair = Pair::new(host, [home.join("journal.a"), home.join("journal.b")]);
         let file = Self { home: home.to_owned(), pair };
-        std::fs::create_dir_all(home).map_err(|e| file.failed("make the directory of", e))?;
+        host.make_directory(home).map_err(|e| file.failed("make the directory of", e))?;
         Ok(file)
     }
 
@@ -224,6 +225,7 @@ impl LedgerFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Machine;
 
     fn task(tag: &str, at: i64) -> Task {
         let release = TaskRelease {
@@ -237,7 +239,7 @@ mod tests {
     #[test]
     fn it_is_read_as_it_was_written_and_the_last_ones_are_remembered() {
         let room = tempfile::tempdir().unwrap();
-        let mut file = LedgerFile::within(room.path()).unwrap();
+        let mut file = LedgerFile::within(&Machine::shared(), room.path()).unwrap();
         let mut ledger = file.read().unwrap();
         assert_eq!(ledger, Ledger::default());
         let id: TaskId = "prewarm-1".parse().unwrap();
@@ -250,7 +252,7 @@ mod tests {
         let stage = Stage::Begun { claim: Revision(9), boot: "b".into() };
         ledger.active = Some(Active { id: id.clone(), task: task("r-9", 9), order: Revision(8), stage });
         file.write(&ledger).unwrap();
-        let read = LedgerFile::within(room.path()).unwrap().read().unwrap();
+        let read = LedgerFile::within(&Machine::shared(), room.path()).unwrap().read().unwrap();
         assert_eq!(read, ledger);
         let why = "x".repeat(SHORT);
         assert_eq!(read.remembers(&id, &task("r-1", 5)), Some(Outcome::Failed { why }));
@@ -263,9 +265,10 @@ mod tests {
     fn a_damaged_or_newer_one_is_refused() {
         for (text, told) in [("{\"schema\":2}", "newer agent"), ("nonsense", "damaged"), ("{}", "damaged")] {
             let room = tempfile::tempdir().unwrap();
-            let mut file = LedgerFile::within(room.path()).unwrap();
+            let mut file = LedgerFile::within(&Machine::shared(), room.path()).unwrap();
             file.pair.write(text.as_bytes()).unwrap();
-            let refused = LedgerFile::within(room.path()).unwrap().read().unwrap_err().to_string();
+            let refused =
+                LedgerFile::within(&Machine::shared(), room.path()).unwrap().read().unwrap_err().to_string();
             assert!(refused.contains(told), "{refused}");
         }
     }

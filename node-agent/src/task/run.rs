@@ -9,6 +9,7 @@
 
 use super::ledger::Told;
 use crate::durable;
+use crate::host::TaskRuns;
 use crate::identity;
 use crate::link::Chain;
 use crate::replace::command::{self, Done};
@@ -61,8 +62,13 @@ impl Runs {
         Self(home.to_owned())
     }
 
-    /// How the run of a task stands that was journalled in the boot of the machine called `boot`.
-    pub fn look(&self, id: &TaskId, boot: &str) -> Stand {
+    fn of(&self, id: &TaskId) -> PathBuf {
+        self.0.join(id.as_str())
+    }
+}
+
+impl TaskRuns for Runs {
+    fn look(&self, id: &TaskId, boot: &str) -> Stand {
         let lock = lock(&self.of(id));
         let rebooted = || Stand::Lost("the machine was booted anew while the hook ran".to_owned());
         let stand = match lock.written() {
@@ -88,8 +94,7 @@ impl Runs {
         }
     }
 
-    /// Begins to run `argv` for a task, with `env` added to the agent's own environment, for at most `limit`.
-    pub fn start(
+    fn start(
         &self,
         id: &TaskId,
         argv: &[String],
@@ -119,22 +124,16 @@ impl Runs {
         Ok(())
     }
 
-    /// Forgets a run.
-    pub fn forget(&self, id: &TaskId) {
+    fn forget(&self, id: &TaskId) {
         forget(&self.of(id));
     }
 
-    /// Forgets what an agent left behind that was ended before it had.
-    pub fn forget_all_but(&self, active: Option<&TaskId>) {
+    fn forget_all_but(&self, active: Option<&TaskId>) {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let directories = entries.filter(|entry| entry.path().is_dir());
         for entry in directories.filter(|entry| active.is_none_or(|id| entry.file_name() != id.as_str())) {
             forget(&entry.path());
         }
-    }
-
-    fn of(&self, id: &TaskId) -> PathBuf {
-        self.0.join(id.as_str())
     }
 }
 

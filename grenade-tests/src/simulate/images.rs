@@ -1,0 +1,143 @@
+//! Images of compute releases on simulated nodes, and the hooks of tasks that pull and drop them.
+
+use super::dice::Dice;
+use super::gate::Gate;
+use super::ground::Ground;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tidegate_agent::host::TaskRuns;
+use tidegate_agent::task::ledger::Told;
+use tidegate_agent::task::run::Stand;
+use tidegate_proto::TaskId;
+use tidegate_proto::record::task::Outcome;
+
+/// The hook that pulls an image, as nodes define it.
+pub const PULL: &str = "pull-image";
+
+/// The hook that drops one.
+pub const DROP: &str = "drop-image";
+
+/// The images of one node.
+#[derive(Debug, Clone, Default)]
+pub struct Images {
+    /// Their tags.
+    pub there: BTreeSet<String>,
+    /// Until when a hook that is begun fails.
+    pub fail_until: u64,
+    runs: BTreeMap<TaskId, Run>,
+}
+
+#[derive(Debug, Clone)]
+enum Run {
+    Runs,
+    Ended(bool),
+    Lost,
+}
+
+impl Images {
+    /// The node lost its power: nobody knows how what ran has ended.
+    pub fn lose_power(&mut self) {
+        self.runs.values_mut().filter(|run| matches!(run, Run::Runs)).for_each(|run| *run = Run::Lost);
+    }
+
+    /// Whether a hook of this task runs.
+    pub fn runs(&self, id: &TaskId) -> bool {
+        matches!(self.runs.get(id), Some(Run::Runs))
+    }
+}
+
+/// The hooks of tasks of one node, as one agent's process sees them.
+#[derive(Debug)]
+pub struct Hooks {
+    ground: Ground,
+    node: usize,
+    gate: Gate,
+    dice: Arc<Mutex<Dice>>,
+}
+
+impl Hooks {
+    /// Those of a node.
+    pub fn new(ground: Ground, node: usize, gate: Gate, dice: Arc<Mutex<Dice>>) -> Self {
+        Self { ground, node, gate, dice }
+    }
+}
+
+impl TaskRuns for Hooks {
+    fn look(&self, id: &TaskId, _boot: &str) -> Stand {
+        let ended = |good| match good {
+            true => Outcome::Succeeded,
+            false => Outcome::Failed { why: "the registry does not answer".to_owned() },
+        };
+        match self.ground.state().disks[self.node].images.runs.get(id) {
+            None => Stand::NotBegun,
+            Some(Run::Runs) => Stand::Runs,
+            Some(Run::Ended(good)) => Stand::Ended(Told::short(ended(*good))),
+            Some(Run::Lost) => Stand::Lost("the machine was booted while the hook ran".to_owned()),
+        }
+    }
+
+    fn start(
+        &self,
+        id: &TaskId,
+        argv: &[String],
+        _env: &BTreeMap<String, String>,
+        _limit: Duration,
+    ) -> io::Result<()> {
+        if self.gate.is_dead() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let [verb, tag] = argv else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let (ground, node, id) = (self.ground.clone(), self.node, id.clone());
+        let fails = {
+            let (now, mut state) = (ground.now(), ground.state());
+            let images = &mut state.disks[node].images;
+            images.runs.insert(id.clone(), Run::Runs);
+            now < images.fail_until
+        };
+        let takes = self.dice.lock().unwrap_or_else(PoisonError::into_inner).within(50, 3_000);
+        let (verb, tag) = (verb.clone(), tag.clone());
+        // It goes on when its agent is killed.
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(takes)).await;
+            ends(&ground, node, &id, (&verb, &tag), fails);
+        });
+        Ok(())
+    }
+
+    fn forget(&self, id: &TaskId) {
+        self.ground.state().disks[self.node].images.runs.remove(id);
+    }
+
+    fn forget_all_but(&self, active: Option<&TaskId>) {
+        let mut state = self.ground.state();
+        let runs = &mut state.disks[self.node].images.runs;
+        runs.retain(|id, run| active == Some(id) || matches!(run, Run::Runs));
+    }
+}
+
+fn ends(ground: &Ground, node: usize, id: &TaskId, (verb, tag): (&str, &str), fails: bool) {
+    let now = ground.now();
+    let name = ground.names().nodes[node].clone();
+    let mut state = ground.state();
+    let images = &mut state.disks[node].images;
+    match images.runs.get_mut(id) {
+        Some(run @ Run::Runs) => *run = Run::Ended(!fails),
+        // The power went, or nobody waits for it any more.
+        _ => return,
+    }
+    let word = if fails { "fails" } else { "is done" };
+    state.story.tell(now, &format!("{name}: {verb} {tag} {word} ({id})"));
+    if fails {
+        return;
+    }
+    let images = &mut state.disks[node].images;
+    match verb {
+        "pull" => drop(images.there.insert(tag.to_owned())),
+        _ => {
+            images.there.remove(tag);
+            state.facts.image_removed(now, &name, tag);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a dry run promises, and what happens then.
+
+use super::line::Place;
+use super::operator::{Answer, Person};
+use super::world::World;
+use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_coordinator::room::Room;
+use tidegate_proto::wire::v1::{StartUpgradeReply, StartUpgradeRequest};
+
+/// The revision of the store, where this coordinator has seen all of it.
+pub async fn seen(place: &Place, room: &Room) -> Option<i64> {
+    let mut client = place.store().client().await.ok()?;
+    let answer = client.get("revision", None).await.ok()?;
+    let revision = answer.header()?.revision();
+    (room.mirror.picture().fleet.revision().0 == revision).then_some(revision)
+}
+
+/// After a dry run two people start the same upgrade at once: one of them does where the dry run said so, with the same
+/// findings and waves.
+pub async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> Answer {
+    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let asked = |who: &str, dry_run| StartUpgradeRequest {
+        spec: spec.to_string(),
+        id: id.to_owned(),
+        who: who.to_owned(),
+        dry_run,
+    };
+    let before = seen(&world.place, room).await;
+    let promised = operation::start(room, &seat, asked("one", true)).await;
+    let between = seen(&world.place, room).await;
+    let (one, other) = tokio::join!(
+        operation::start(room, &seat, asked("one", false)),
+        operation::start(room, &seat, asked("other", false))
+    );
+    let now = world.ground.now();
+    let breach = |rule, text: String| world.ground.state().facts.breach(now, rule, text);
+    if one.is_ok() && other.is_ok() {
+        breach(9, format!("{id} was started by two people"));
+    }
+    let unclear = [&one, &other].iter().any(|done| matches!(done, Err(OperationError::OutcomeUnknown(_))));
+    let done = one.or(other);
+    let first = match &done {
+        Ok(done) => between.is_some_and(|between| done.revision == between + 1),
+        Err(_) => seen(&world.place, room).await == between,
+    };
+    if before.is_some() && before == between && first && !unclear {
+        match (&promised, &done) {
+            (Ok(promised), Ok(done)) if !blocks(promised) => {
+                if (&promised.findings, &promised.waves) != (&done.findings, &done.waves) {
+                    breach(0, format!("the dry run of {id} promised {promised:?}, and it was {done:?}"));
+                }
+            }
+            (_, Ok(_)) => breach(0, format!("{id} was started, its dry run said {promised:?}")),
+            (Ok(promised), Err(why)) if !blocks(promised) => {
+                breach(0, format!("{id} was refused ({why}), its dry run found nothing that blocks"));
+            }
+            (_, Err(_)) => {}
+        }
+    }
+    done.map(|done| done.id).map_err(|error| error.to_string())
+}
+
+pub fn blocks(reply: &StartUpgradeReply) -> bool {
+    reply.findings.iter().any(|finding| finding.blocking)
+}

@@ -1,0 +1,310 @@
+//! The people of a stream of compute releases: they release, go back, pin and promote, follow what `release explain`
+//! advises, and the computes start and tell how they fare.
+
+use super::advice::reconciled;
+use super::chain::within;
+use super::images::{DROP, PULL};
+use super::operator::{Answer, Person};
+use super::stream_deeds::{self, STREAM, do_one, release};
+use super::stream_facts::shown;
+use super::stream_plan::{Deed, StreamPlan, StreamStep};
+use super::world::World;
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_coordinator::operation::release::view::Waits;
+use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::wire::v1::{
+    ApproveReleaseRequest, ConfigureStreamRequest, ExplainReleaseRequest, PromoteReleaseRequest,
+    RetryReleaseRequest, SettleTaskRequest, StartComputeRequest, TellEvidenceRequest, TellRunningRequest,
+    TellSignalRequest,
+};
+
+/// How often they look, in milliseconds.
+const LOOK: u64 = 3_000;
+
+/// So long after everything else is over, no release may wait for what has passed, in milliseconds.
+const PATIENCE: u64 = 300_000;
+
+/// What a release may wait for when all is over: a version of the storage that nobody brings, and what waits before it.
+const MAY_WAIT: [&str; 5] = ["floor", "behind", "no-storage", "rolls-back", "manual"];
+
+/// The people of the stream.
+#[derive(Debug)]
+pub struct StreamPeople {
+    plan: StreamPlan,
+    left: VecDeque<StreamStep>,
+    looked_at: u64,
+    /// Since when nothing else goes on.
+    rests_since: Option<u64>,
+    /// Which revision and tag each compute started with last.
+    started: BTreeMap<String, (u64, String)>,
+    /// What happens and is over.
+    pub over: bool,
+    /// How many releases were asked for.
+    pub made: u64,
+    configured: bool,
+}
+
+/// Who asks.
+pub fn who() -> String {
+    "releaser".to_owned()
+}
+
+impl StreamPeople {
+    /// Those of the world's stream.
+    pub fn of(world: &World) -> Option<Self> {
+        let plan = world.scenario.stream.clone()?;
+        let left = plan.steps.iter().cloned().collect();
+        Some(Self {
+            plan,
+            left,
+            looked_at: 0,
+            rests_since: None,
+            started: BTreeMap::new(),
+            over: false,
+            made: 0,
+            configured: false,
+        })
+    }
+
+    /// What they do now. `rests` says that nothing else goes on.
+    pub async fn step(&mut self, world: &mut World, rests: bool) {
+        let now = world.ground.now();
+        if self.over || now < self.looked_at + LOOK {
+            return;
+        }
+        self.looked_at = now;
+        self.rests_since = rests.then(|| self.rests_since.unwrap_or(now));
+        if rests {
+            // What was drawn for later finds no upgrade any more.
+            self.left.iter_mut().for_each(|step| step.at = step.at.min(now));
+        }
+        self.configure(world).await;
+        if !self.configured {
+            self.tire(world, "nobody could set its settings");
+            return;
+        }
+        if std::mem::take(&mut world.withdraw) {
+            self.withdraw(world).await;
+        }
+        while let Some(step) = self.left.pop_front_if(|step| step.at <= now) {
+            self.deed(world, &step.what).await;
+        }
+        self.computes(world).await;
+        self.follow(world).await;
+    }
+
+    fn tire(&mut self, world: &World, why: &str) {
+        let now = world.ground.now();
+        if self.rests_since.is_some_and(|since| now > since + PATIENCE) {
+            world.ground.state().facts.breach(
+                now,
+                0,
+                format!("stream {STREAM} does not come to rest: {why}"),
+            );
+            self.over = true;
+        }
+    }
+
+    async fn configure(&mut self, world: &World) {
+        let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
+        let known =
+            room.mirror.picture().fleet.stream(&STREAM.parse().expect("a plain word is a name")).is_some();
+        if self.configured && (known || self.made == 0) {
+            return;
+        }
+        let names = world.ground.names();
+        let nodes: Vec<&String> = self.plan.nodes.iter().map(|node| &names.nodes[*node]).collect();
+        let mut settings = json!({
+            "minimum_available": self.plan.kept, "rollback_window": format!("{}ms", self.plan.rollback_window),
+            "approval": if self.plan.approval { "required" } else { "none" },
+        });
+        if !nodes.is_empty() {
+            settings["prewarm"] = json!({"hook": PULL, "nodes": nodes});
+            settings["removal"] = json!({"hook": DROP, "nodes": nodes});
+        }
+        let asked = ConfigureStreamRequest {
+            stream: STREAM.to_owned(),
+            settings: settings.to_string(),
+            who: who(),
+            why: String::new(),
+        };
+        let done = said(operation::release::configure(room, &seat, asked)).await;
+        world.ground.tell(format!("settings of {STREAM}: {done:?}"));
+        self.configured = done.is_ok();
+    }
+
+    async fn deed(&mut self, world: &mut World, deed: &Deed) {
+        if let Deed::HooksFail(node, lasts) = deed {
+            let until = world.ground.now() + lasts;
+            world.ground.state().disks[*node].images.fail_until = until;
+        }
+        self.made += u64::from(matches!(deed, Deed::Create { .. } | Deed::Both(_)));
+        let done = do_one(world, self.plan.on, self.made, deed).await;
+        world.ground.tell(format!("{STREAM}: {deed:?}: {done}"));
+    }
+
+    /// Storage goes back, and computes go before it: another release that needs what storage has, and no pin.
+    async fn withdraw(&mut self, world: &mut World) {
+        for compute in 0..8 {
+            drop(do_one(world, self.plan.on, self.made, &Deed::Unpin(compute)).await);
+        }
+        self.made += 1;
+        let need = world.ground.lowest(self.plan.on);
+        let done = release(world, self.plan.on, self.made, (need, false, false)).await;
+        world.ground.tell(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
+    }
+
+    /// Computes start, say how they fare, and are counted.
+    async fn computes(&mut self, world: &mut World) {
+        let reached =
+            world.coordinators.iter().flatten().filter(|one| one.gate.is_open() && !one.line.is_cut());
+        let rooms: Vec<_> = reached.map(|one| one.room.clone()).collect();
+        let Some(room) = world.dice.pick(&rooms) else { return };
+        let mut told = Vec::new();
+        for n in 0..self.plan.computes {
+            let compute = format!("ep-{n}");
+            let asked = StartComputeRequest { stream: STREAM.to_owned(), compute: compute.clone() };
+            let Ok(start) = operation::release::start(room, &asked) else { continue };
+            let revision = start.revision.get();
+            shown(&world.ground, STREAM, &compute, revision);
+            if start.because == "canary" {
+                told.push((compute.clone(), revision));
+            }
+            self.started.insert(compute, (revision, start.tag.to_string()));
+        }
+        for (compute, revision) in told {
+            let success = !world.dice.percent(10);
+            drop(tell_signal(world, compute, revision, success).await);
+        }
+        let mut counts = BTreeMap::new();
+        self.started.values().for_each(|(_, tag)| *counts.entry(tag.clone()).or_insert(0) += 1);
+        let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
+        let asked = TellRunningRequest { stream: STREAM.to_owned(), counts, who: who() };
+        drop(said(operation::release::running(room, &seat, asked)).await);
+    }
+
+    /// Does what `release explain` advises.
+    async fn follow(&mut self, world: &mut World) {
+        let waits = match Person::new(&world.coordinators).leader() {
+            Ok((room, seat)) => {
+                let asked = ExplainReleaseRequest { stream: STREAM.to_owned(), revision: 0 };
+                let explained = operation::release::explain(room, &seat, &asked);
+                tokio::time::timeout(std::time::Duration::from_secs(20), explained).await
+            }
+            Err(_) => return,
+        };
+        let waits = match waits {
+            Ok(Ok(waits)) => waits,
+            Ok(Err(OperationError::NotFound(_))) if self.made == 0 => Vec::new(),
+            _ => return self.tire(world, "nobody explains it"),
+        };
+        for wait in &waits {
+            for reason in &wait.reasons {
+                if let Some(command) = &reason.command {
+                    advised(world, wait, &reason.kind, command).await;
+                }
+            }
+        }
+        let moves = |wait: &&Waits| {
+            let open = matches!(wait.status, ReleaseStatus::Pending | ReleaseStatus::Canary);
+            open && !wait.reasons.iter().any(|reason| MAY_WAIT.contains(&reason.kind.as_str()))
+        };
+        match waits.iter().find(moves) {
+            Some(wait) => {
+                let kinds: Vec<&str> = wait.reasons.iter().map(|reason| reason.what.as_str()).collect();
+                self.tire(world, &format!("revision {} is {}: {kinds:?}", wait.revision, wait.status));
+            }
+            None => self.over = self.rests_since.is_some() && self.left.is_empty(),
+        }
+    }
+}
+
+async fn tell_signal(world: &World, compute: String, revision: u64, success: bool) -> Answer {
+    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let asked = TellSignalRequest {
+        stream: STREAM.to_owned(),
+        revision,
+        compute,
+        success,
+        why: "it started".to_owned(),
+        who: who(),
+    };
+    said(operation::release::signal(room, &seat, asked)).await
+}
+
+/// Follows one advice, as a person who knows the world would.
+async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
+    let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let (stream, revision) =
+        (STREAM.to_owned(), words.get(3).and_then(|word| word.parse().ok()).unwrap_or(0));
+    let (who, why) = (who(), "it was advised".to_owned());
+    let done = match words.get(1..3) {
+        Some(["release", "approve"]) => {
+            let asked = ApproveReleaseRequest { stream, revision, who, note: why };
+            said(operation::release::approve(room, &seat, asked)).await
+        }
+        Some(["release", "retry"]) => {
+            said(operation::release::retry(room, &seat, RetryReleaseRequest { stream, revision, who, why }))
+                .await
+        }
+        // Its computes tell; where none of them is within the share, a person decides.
+        Some(["release", "promote"]) if wait.status == ReleaseStatus::Canary || kind == "canary-busy" => {
+            if !world.dice.percent(25) {
+                return;
+            }
+            let asked =
+                PromoteReleaseRequest { stream, revision, who, why, deploy: true, ..Default::default() };
+            said(operation::release::promote(room, &seat, asked)).await
+        }
+        Some(["release", "evidence"]) => {
+            let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).to_owned());
+            let asked = TellEvidenceRequest {
+                compute_tag: word(3),
+                storage_tag: word(4),
+                verdict: "pass".to_owned(),
+                note: why,
+                who,
+            };
+            said(operation::release::evidence(room, &seat, asked)).await
+        }
+        Some(["task", "settle"]) => {
+            let (Some(node), Some(task)) = (words.get(3), words.get(4)) else { return };
+            let Some(outcome) = stream_deeds::truth(world, node, task, wait.tag.as_str()) else { return };
+            let (node, task) = ((*node).to_owned(), (*task).to_owned());
+            let asked = SettleTaskRequest { node, task, outcome: outcome.to_owned(), why, who };
+            said(operation::settle_task(room, &seat, asked)).await
+        }
+        Some(["fleet", "reconcile"]) => {
+            reconciled(world, command).await;
+            return;
+        }
+        _ => return,
+    };
+    world.ground.tell(format!("{kind}: {command}: {done:?}"));
+}
+
+/// What a release request was answered.
+pub async fn said<T: Told>(asked: impl Future<Output = Result<T, OperationError>>) -> Answer {
+    within(async { asked.await.map(T::told).map_err(|error| error.to_string()) }).await
+}
+
+/// An answer in words.
+pub trait Told {
+    /// The words.
+    fn told(self) -> String;
+}
+
+impl Told for tidegate_proto::wire::v1::ReleaseReply {
+    fn told(self) -> String {
+        self.what
+    }
+}
+
+impl Told for tidegate_proto::wire::v1::Done {
+    fn told(self) -> String {
+        self.what
+    }
+}

@@ -1,0 +1,106 @@
+//! What is seen of release streams from outside: which image is where, and which release a compute is shown.
+
+use super::ground::{Ground, State};
+use super::judge::Facts;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
+use tidegate_proto::record::stream::{Head, Stream};
+
+/// The streams, as the auditor sees them.
+#[derive(Debug, Default)]
+pub struct StreamFacts {
+    /// The record of each stream as it stands.
+    pub now: BTreeMap<String, Stream>,
+    /// What each revision that was ever seen is.
+    pub releases: BTreeMap<(String, u64), ComputeRelease>,
+    /// Revisions that a person had go out, whatever was prewarmed.
+    pub promoted: BTreeSet<u64>,
+    /// Another store took the place of the one that ordered what is there: images say nothing any more.
+    pub lost: bool,
+}
+
+fn in_use(status: ReleaseStatus) -> bool {
+    matches!(status, ReleaseStatus::Deployed | ReleaseStatus::Canary | ReleaseStatus::Superseded)
+}
+
+impl Facts {
+    /// An image was removed from a node: nothing that starts or is kept to go back to bears its tag.
+    pub fn image_removed(&mut self, now: u64, node: &str, tag: &str) {
+        if self.streams.lost {
+            return;
+        }
+        let bears = |head: &&Head| head.release.tag.as_str() == tag && in_use(head.release.status);
+        let found = self.streams.now.iter().find_map(|(name, stream)| {
+            let head = stream.heads().find(bears)?;
+            Some(format!("revision {} of {name} is {}", head.release.revision, head.release.status))
+        });
+        if let Some(found) = found {
+            self.breach(now, 7, format!("{node} removed image {tag}, and {found}"));
+        }
+    }
+}
+
+/// A stream's record was written.
+pub fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, at: Option<i64>) {
+    let now = ground.now();
+    for head in stream.heads() {
+        let key = (name.to_owned(), head.release.revision.get());
+        state.facts.streams.releases.insert(key, head.release.clone());
+    }
+    let before = state.facts.streams.now.insert(name.to_owned(), stream.clone());
+    let was = |of: fn(&Stream) -> Option<&Head>| {
+        before.as_ref().and_then(|before| of(before)).map(|head| head.release.revision)
+    };
+    let single: [(&str, fn(&Stream) -> Option<&Head>); 2] =
+        [("deployed", |stream| stream.deployed.as_deref()), ("canary", |stream| stream.canary.as_deref())];
+    for (word, of) in single {
+        let Some(head) = of(stream).filter(|head| was(of) != Some(head.release.revision)) else { continue };
+        let (revision, tag) = (head.release.revision, head.release.tag.as_str());
+        if let Some(at) = at {
+            state.story.tell(now, &format!("[{at}] revision {revision} of {name} ({tag}): {word}"));
+        }
+        if at.is_none() || state.facts.streams.lost || state.facts.streams.promoted.contains(&revision.get())
+        {
+            continue;
+        }
+        // The first is out before hooks are configured, and what was in canary has its image.
+        let nodes = stream.settings.prewarm.iter().flat_map(|errand| &errand.nodes);
+        let lacks = |node: &&tidegate_proto::NodeId| {
+            let place = ground.names().node(node.as_str());
+            place.is_some_and(|place| !state.disks[place].images.there.contains(tag))
+        };
+        if let Some(node) = nodes.into_iter().find(lacks) {
+            let text = format!("revision {revision} of {name} is {word}, and {node} has no image {tag}");
+            state.facts.breach(now, 7, text);
+        }
+    }
+}
+
+/// A compute is shown a release: all that serves of the storage that it needs is new enough.
+pub fn shown(ground: &Ground, name: &str, compute: &str, revision: u64) {
+    let now = ground.now();
+    let mut state = ground.state();
+    if state.facts.streams.lost {
+        return;
+    }
+    let Some(release) = state.facts.streams.releases.get(&(name.to_owned(), revision)).cloned() else {
+        return;
+    };
+    let mut found = None;
+    for (service, need) in &release.requires {
+        let Some(place) = ground.names().service(service.as_str()) else { continue };
+        found = found.or_else(|| {
+            let mut of = state.slots.iter().filter(|((of, _), slot)| *of == place && slot.serves);
+            let old = of.find_map(|(at, slot)| {
+                let run = slot.alive(now).filter(|run| run.is.version < need.get())?;
+                (!state.facts.liars.contains(&at.1)).then(|| (*at, run.is.version))
+            })?;
+            let instance = ground.names().instance(old.0);
+            Some(format!("needs {service} {need}, and {instance} serves version {}", old.1))
+        });
+    }
+    if let Some(found) = found {
+        let text = format!("{compute} is shown revision {revision} of {name}, which {found}");
+        state.facts.breach(now, 8, text);
+    }
+}

@@ -1,0 +1,131 @@
+//! Every verb of the coordinator's operations, asked as doors ask it.
+
+use super::request::Request;
+use tidegate_coordinator::operation::{self, OperationError, metadata};
+use tidegate_coordinator::room::Room;
+use tidegate_coordinator::seat::Seat;
+use tidegate_proto::wire::v1::{
+    ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, ExplainGroupRequest,
+    ExplainUpgradeRequest, FleetSpreadRequest, ListInstancesRequest, ListTasksRequest, ListTokensRequest,
+    ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
+    ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest,
+    SetMetadataRequest, SettleTaskRequest, SkipInstanceRequest, StartUpgradeRequest, TellMetadataRequest,
+    UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeStatusRequest,
+};
+
+/// Asks for what has one answer.
+pub async fn wished(
+    room: &Room,
+    seat: &Seat,
+    who: &str,
+    request: &Request,
+) -> Result<String, OperationError> {
+    let (who, why) = (who.to_owned(), "by hand".to_owned());
+    let done = match request.clone() {
+        Request::Approve(id, phase, accepts) => {
+            let asked = ApproveUpgradeRequest { id, phase, note: String::new(), who, accepts };
+            operation::approve(room, seat, asked).await?
+        }
+        Request::Pause(id) => operation::pause(room, seat, PauseUpgradeRequest { id, why, who }).await?,
+        Request::Resume(id) => operation::resume(room, seat, ResumeUpgradeRequest { id, why, who }).await?,
+        Request::RollBack(id) => {
+            operation::roll_back(room, seat, RollBackUpgradeRequest { id, why, who }).await?
+        }
+        Request::Retry(id, node) => {
+            let asked = RetryInstanceRequest { id, node, why, who, declare_stopped: false };
+            operation::retry(room, seat, asked).await?
+        }
+        Request::Skip(id, node) => {
+            operation::skip(room, seat, SkipInstanceRequest { id, node, why, who }).await?
+        }
+        Request::Cordon(node) => operation::cordon(room, seat, CordonNodeRequest { node, why, who }).await?,
+        Request::Uncordon(node) => {
+            operation::uncordon(room, seat, UncordonNodeRequest { node, why, who }).await?
+        }
+        Request::Settle(node, task) => {
+            let asked = SettleTaskRequest { node, task, outcome: "succeeded".to_owned(), why, who };
+            operation::settle_task(room, seat, asked).await?
+        }
+        other => return of_others(room, seat, (who, why), other).await,
+    };
+    Ok(done.what)
+}
+
+async fn of_others(
+    room: &Room,
+    seat: &Seat,
+    (who, why): (String, String),
+    request: Request,
+) -> Result<String, OperationError> {
+    match request {
+        Request::ReconcileOther => {
+            let asked = PlanReconciliationRequest { who: who.clone(), ..Default::default() };
+            let plan = operation::plan_reconciliation(room, seat, asked).await?;
+            let hash: String = plan.hash.chars().rev().collect();
+            let asked = ReconcileStoreRequest { hash, who, why, ..Default::default() };
+            operation::reconcile(room, seat, asked).await.map(|done| done.what)
+        }
+        Request::Token(name, role) => {
+            let (why, expires) = (why, "1h".to_owned());
+            let asked = CreateTokenRequest {
+                name,
+                role,
+                why: why.clone(),
+                expires,
+                who: who.clone(),
+                ..Default::default()
+            };
+            let made = operation::create_token(room, seat, asked).await?;
+            // What is revoked was made under the same name: a refusal would not tell the two apart.
+            let asked = RevokeTokenRequest { id: made.id, why, who: format!("{who}-revokes") };
+            operation::revoke_token(room, seat, asked)
+                .await
+                .map_or_else(|e| Ok(e.to_string()), |done| Ok(done.what))
+        }
+        Request::SetMetadata(group, body) => {
+            let asked = SetMetadataRequest { group, body, who, why };
+            metadata::set(room, seat, asked).await.map(|done| done.what)
+        }
+        Request::CancelMetadata(group) => {
+            metadata::cancel(room, seat, CancelMetadataRequest { group, who, why })
+                .await
+                .map(|done| done.what)
+        }
+        Request::SignalMetadata(group, instance, generation) => {
+            let asked =
+                TellMetadataRequest { group, instance, generation, success: true, who, ..Default::default() };
+            metadata::tell(room, seat, asked).await.map(|done| done.what)
+        }
+        other => unreachable!("{other:?} is asked elsewhere"),
+    }
+}
+
+/// Asks every question; that each is answered is enough.
+pub async fn look(room: &Room, seat: &Seat, request: &Request) {
+    let (id, service) = match request {
+        Request::Look(id, service) => (id.clone(), service.clone()),
+        Request::Preview(spec) => {
+            let asked = StartUpgradeRequest {
+                spec: spec.to_string(),
+                dry_run: true,
+                who: "person".to_owned(),
+                ..Default::default()
+            };
+            let _ = operation::start(room, seat, asked).await;
+            return;
+        }
+        _ => return,
+    };
+    let _ = operation::status(room, &UpgradeStatusRequest { id: id.clone(), max_instances: 5 }).await;
+    let _ = operation::explain(room, &ExplainUpgradeRequest { id: id.clone() });
+    let _ = operation::history(room, &UpgradeHistoryRequest { id: id.clone() }).await;
+    let _ = operation::certificate(room, &UpgradeCertificateRequest { id }).await;
+    let _ = operation::list(room, &ListUpgradesRequest { service: service.clone(), ..Default::default() });
+    let _ = operation::instances(room, &ListInstancesRequest { service: service.clone(), all: true });
+    let _ = operation::spread(room, &FleetSpreadRequest { service });
+    let _ = operation::tasks(room, &ListTasksRequest::default());
+    drop(operation::tokens(room, &ListTokensRequest { all: true }));
+    drop(operation::leader(room));
+    let _ = operation::fleet_history(room).await;
+    let _ = metadata::explain(room, seat, &ExplainGroupRequest { group: "group".to_owned() });
+}
