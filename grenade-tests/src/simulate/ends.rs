@@ -24,8 +24,10 @@ pub fn judge(facts: &mut Facts, slots: &BTreeMap<At, Slot>, names: &Names, upgra
         }
         _ => Vec::new(),
     };
+    // While a certificate is made, a report may lapse that it has seen: a return needs an admission.
+    let known = if phase == PhaseName::Contract { OLD } else { facts.known_after(now) };
     for (service, needs) in gated {
-        for (at, rule) in facts.heard.silent_since(service, now.saturating_sub(OLD)) {
+        for (at, rule) in facts.heard.silent_since(service, now.saturating_sub(known)) {
             let name = names.instance(at);
             facts.breach(now, rule, format!("{phase:?} began while nothing was known of {name}"));
         }
@@ -72,7 +74,7 @@ fn all_serve(
 ) {
     let then = now.saturating_sub(OLD);
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.liars.contains(&at.1) || !facts.heard.counts(*at) || slot.lied_since(then, now) {
+        if facts.liars.contains(&at.1) || !facts.heard.counts(*at) {
             continue;
         }
         let name = names.instance(*at);

@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// Does what is to be done to the world, once that is possible in this phase of an upgrade.
+    /// Does what is to be done to the world, as soon as that is possible in its phase of its upgrade.
     pub async fn step(&mut self, world: &mut World, id: &str, (phase, since): (PhaseName, u64)) {
         let Some(Falsehood::Done(deed)) = self.falsehood.filter(|_| !self.is_done) else { return };
         if deed.is_due(id, phase) && deed.tell(world, since).await.is_some() {
@@ -97,7 +97,8 @@ impl Plan {
     /// Whether the judge has found out what was done.
     pub fn is_found(&self, world: &World) -> bool {
         let rule = self.falsehood.map(Falsehood::rule);
-        self.is_done && world.ground.state().facts.breaches.iter().any(|breach| Some(breach.rule) == rule)
+        let is_deed = matches!(self.falsehood, Some(Falsehood::Done(_)));
+        is_deed && world.ground.state().facts.breaches.iter().any(|breach| Some(breach.rule) == rule)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is done to a database beside every program, so that the judge is judged.
 
-use super::{Asked, Database, column};
+use super::form::column;
+use super::{Asked, Database};
 
 impl Database {
     /// The engine's history gets a row of a term that is lower than the one that is obeyed.

@@ -136,7 +136,7 @@ impl Deed {
         id == of && phase == when
     }
 
-    /// Does it; none where that is not possible now.
+    /// Does it; none where that is not possible now, or is to be done again.
     pub(super) async fn tell(self, world: &mut World, since: u64) -> Option<()> {
         let now = world.ground.now();
         match self {
@@ -146,10 +146,10 @@ impl Deed {
             Self::RowIsFilledWrongly => world.databases[0].fill_wrongly().await.ok(),
             Self::ColumnIsGone => world.databases[0].lose_column(1).await.ok(),
             Self::TableIsLeft => world.databases[0].leave_table().await.ok(),
-            // Before the wave that begins next.
+            // As long as the roll lasts: the judge looks again and again.
             Self::DatabaseWasOlder => {
                 world.ground.state().facts.services[0].lacks_since = Some(0);
-                Some(())
+                None
             }
             Self::OldProgramAtContract | Self::OldProgramAtTheEnd => {
                 becomes(world, find(world, |slot| slot.serves)?, 1, Some(2));
@@ -172,8 +172,9 @@ impl Deed {
             Self::GateOverSilence | Self::GateOverABadRecord => {
                 let at = find(world, |slot| slot.serves && slot.version() == Some(2))?;
                 let is_bad = self == Self::GateOverABadRecord;
+                // As long as the roll lasts: it reports again.
                 world.ground.state().facts.heard.falsify(at, is_bad);
-                Some(())
+                None
             }
             Self::OneOutTooMany => {
                 find(world, Slot::is_out_by_order)?;
