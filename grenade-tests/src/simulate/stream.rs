@@ -2,9 +2,9 @@
 //! advises, and the computes start and tell how they fare.
 
 use super::advice::reconciled;
-use super::chain::within;
+use super::chain::{place_of, within};
 use super::images::{DROP, PULL};
-use super::operator::{Answer, Person};
+use super::operator::{Answer, Command, Person};
 use super::stream_deeds::{self, STREAM, do_one, release};
 use super::stream_facts::shown;
 use super::stream_plan::{Deed, StreamPlan, StreamStep};
@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate_coordinator::operation::release::view::Waits;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::wire::v1::{
     ApproveReleaseRequest, ConfigureStreamRequest, ExplainReleaseRequest, PromoteReleaseRequest,
     RetryReleaseRequest, SettleTaskRequest, StartComputeRequest, TellEvidenceRequest, TellRunningRequest,
@@ -91,6 +92,9 @@ impl StreamPeople {
         while let Some(step) = self.left.pop_front_if(|step| step.at <= now) {
             self.deed(world, &step.what).await;
         }
+        if self.plan.storage_back {
+            self.take_storage_back(world).await;
+        }
         self.computes(world).await;
         self.follow(world).await;
     }
@@ -143,6 +147,25 @@ impl StreamPeople {
         self.made += u64::from(matches!(deed, Deed::Create { .. } | Deed::Both(_)));
         let done = do_one(world, self.plan.on, self.made, deed).await;
         world.ground.tell(format!("{STREAM}: {deed:?}: {done}"));
+    }
+
+    /// Somebody goes back with the storage, while its new version is needed already.
+    async fn take_storage_back(&mut self, world: &World) {
+        let found = {
+            let state = world.ground.state();
+            let deployed = state.facts.streams.now.get(STREAM).and_then(|stream| stream.deployed.as_deref());
+            let needs = deployed.and_then(|head| head.release.requires.values().max()).map(|need| need.get());
+            let is_it = |id: &&String| {
+                let plan = place_of(id).and_then(|place| world.scenario.upgrades.get(place));
+                plan.is_some_and(|plan| plan.service == self.plan.on && needs == Some(plan.from + 1))
+            };
+            let mut ends = state.facts.phases.iter().filter(|(_, (phase, _))| *phase == PhaseName::Remove);
+            ends.find_map(|(id, _)| is_it(&id).then(|| id.clone()))
+        };
+        let Some(id) = found else { return };
+        self.plan.storage_back = false;
+        let done = within(Person::new(&world.coordinators).act(&Command::RollBack(id))).await;
+        world.ground.tell(format!("storage is taken back below what {STREAM} needs: {done:?}"));
     }
 
     /// Storage goes back, and computes go before it: another release that needs what storage has, and no pin.

@@ -20,6 +20,9 @@ pub struct StreamPlan {
     pub kept: u64,
     /// How long a superseded release is kept, in milliseconds.
     pub rollback_window: u64,
+    /// Whether somebody takes the storage back as soon as a release needs its new version.
+    #[serde(default)]
+    pub storage_back: bool,
     /// What its people do, by time.
     pub steps: Vec<StreamStep>,
 }
@@ -76,9 +79,9 @@ pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
     if dice.percent(30) {
         nodes.clear();
     }
-    let count = dice.within(4, 14);
+    let count = dice.within(5, 18);
     let mut steps: Vec<StreamStep> = (0..count)
-        .map(|_| StreamStep { at: dice.within(6_000, 160_000), what: deed(dice, &nodes) })
+        .map(|_| StreamStep { at: dice.within(2_000, 160_000), what: deed(dice, &nodes) })
         .collect();
     steps.sort_by_key(|step| step.at);
     Some(StreamPlan {
@@ -86,7 +89,8 @@ pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
         computes: dice.within(2, 8),
         nodes,
         approval: dice.percent(15),
-        kept: dice.within(1, 3),
+        kept: if dice.percent(60) { 1 } else { dice.within(2, 3) },
+        storage_back: dice.percent(40),
         rollback_window: if dice.percent(70) { 0 } else { 20_000 },
         steps,
     })
@@ -94,14 +98,14 @@ pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
 
 fn deed(dice: &mut Dice, nodes: &[usize]) -> Deed {
     match dice.below(20) {
-        0..=6 => Deed::Create {
-            ahead: u32::from(dice.percent(50)),
+        0..=5 => Deed::Create {
+            ahead: u32::from(dice.percent(60)),
             canary: dice.percent(35),
             evidence: dice.percent(15),
         },
-        7..=8 => Deed::SameImage,
+        6..=8 => Deed::SameImage,
         9 => Deed::Twice,
-        10..=12 => Deed::RollBack(dice.within(1, 4)),
+        10..=12 => Deed::RollBack(dice.within(1, 5)),
         13 => Deed::Both(dice.within(1, 3)),
         14 => Deed::Promote(dice.percent(50)),
         15..=16 => Deed::Pin(dice.below(8), dice.below(4)),
