@@ -121,8 +121,8 @@ async fn promote(world: &World, deploys: bool) -> Answer {
     let waits = stream.pending.last().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
     // A person's word stands for the prewarm too.
-    if waits.is_some_and(|release| release.status == ReleaseStatus::Pending) {
-        world.ground.state().facts.streams.promoted.insert(revision);
+    if let Some(release) = waits.filter(|release| release.status == ReleaseStatus::Pending) {
+        world.ground.state().facts.streams.promoted.insert(release.tag.to_string());
     }
     let fraction = if deploys { String::new() } else { "0.5".to_owned() };
     let asked = PromoteReleaseRequest {

@@ -13,8 +13,8 @@ pub struct StreamFacts {
     pub now: BTreeMap<String, Stream>,
     /// What each revision that was ever seen is.
     pub releases: BTreeMap<(String, u64), ComputeRelease>,
-    /// Revisions that a person had go out, whatever was prewarmed.
-    pub promoted: BTreeSet<u64>,
+    /// Tags that a person had go out, whatever was prewarmed.
+    pub promoted: BTreeSet<String>,
     /// Another store took the place of the one that ordered what is there: images say nothing any more.
     pub lost: bool,
 }
@@ -59,11 +59,9 @@ pub fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, 
         if let Some(at) = at {
             state.story.tell(now, &format!("[{at}] revision {revision} of {name} ({tag}): {word}"));
         }
-        if at.is_none() || state.facts.streams.lost || state.facts.streams.promoted.contains(&revision.get())
-        {
+        if at.is_none() || state.facts.streams.lost || state.facts.streams.promoted.contains(tag) {
             continue;
         }
-        // The first is out before hooks are configured, and what was in canary has its image.
         let nodes = stream.settings.prewarm.iter().flat_map(|errand| &errand.nodes);
         let lacks = |node: &&tidegate_proto::NodeId| {
             let place = ground.names().node(node.as_str());
