@@ -51,7 +51,8 @@ pub fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, 
     let was = |of: fn(&Stream) -> Option<&Head>| {
         before.as_ref().and_then(|before| of(before)).map(|head| head.release.revision)
     };
-    let single: [(&str, fn(&Stream) -> Option<&Head>); 2] =
+    type Single = fn(&Stream) -> Option<&Head>;
+    let single: [(&str, Single); 2] =
         [("deployed", |stream| stream.deployed.as_deref()), ("canary", |stream| stream.canary.as_deref())];
     for (word, of) in single {
         let Some(head) = of(stream).filter(|head| was(of) != Some(head.release.revision)) else { continue };
@@ -91,7 +92,7 @@ pub fn shown(ground: &Ground, name: &str, compute: &str, revision: u64) {
             let mut of = state.slots.iter().filter(|((of, _), slot)| *of == place && slot.serves);
             let old = of.find_map(|(at, slot)| {
                 let run = slot.alive(now).filter(|run| run.is.version < need.get())?;
-                (!state.facts.liars.contains(&at.1)).then(|| (*at, run.is.version))
+                (!state.facts.liars.contains(&at.1)).then_some((*at, run.is.version))
             })?;
             let instance = ground.names().instance(old.0);
             Some(format!("needs {service} {need}, and {instance} serves version {}", old.1))

@@ -344,8 +344,8 @@ fn upgrade_goes_back(trace: &mut Trace) -> Option<()> {
 /// The lock of the service goes with the last drain.
 fn is_removed_before_the_end(trace: &mut Trace) -> Option<()> {
     let at = trace.revisions.iter().rposition(|revision| revision.writes.iter().any(drains))?;
-    let locks = trace.revisions[..at].iter().flat_map(|revision| &revision.writes);
-    let key = locks.filter(|w| matches!(w.key, Key::Active(_))).last()?.key.clone();
+    let mut locks = trace.revisions[..at].iter().flat_map(|revision| &revision.writes);
+    let key = locks.rfind(|w| matches!(w.key, Key::Active(_)))?.key.clone();
     trace.revisions[at].writes.push(Written { key, put: None, gone: true });
     Some(())
 }

@@ -21,7 +21,7 @@ pub(super) fn judge(judge: &mut Judge<'_>) {
                 is_appended(judge, stream, &release.body, created == revision.number);
             }
             (Key::Stream(stream), Some((Value::Stream(body), _))) => goes_out(judge, stream, &body.body),
-            (Key::Window(service) | Key::Need(service), _) => floor_is_enough(judge, service),
+            (Key::Window(service), _) => floor_is_enough(judge, service),
             _ => {}
         }
     }
@@ -114,13 +114,16 @@ fn storage(seen: &Seen, service: &ServiceName) -> Option<ServiceVersion> {
     }
 }
 
-/// No floor is below what anything that is out needs.
+/// No floor falls below a need that stands. A need may stand before its release is out, and wait for the floor: what is out
+/// is judged in `streams`.
 fn floor_is_enough(judge: &mut Judge<'_>, service: &ServiceName) {
     let highest = judge.after.needs.get(service).and_then(|need| need.highest());
     let (Some((stream, holder)), Some(window)) = (highest, judge.after.windows.get(service)) else { return };
     let window: &Window = &window.body;
     let is_reconciled = window.set_by.as_str() == RECONCILIATION;
-    judge.holds(8, window.floor >= holder.minimum || is_reconciled, || {
+    let former = judge.before.windows.get(service);
+    let falls = former.is_some_and(|former| window.floor < former.body.floor);
+    judge.holds(8, window.floor >= holder.minimum || is_reconciled || !falls, || {
         format!(
             "the floor of {service} is {}, and {} of {stream} needs {}",
             window.floor, holder.tag, holder.minimum

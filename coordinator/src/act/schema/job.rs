@@ -219,7 +219,7 @@ fn differing(found: Digest, binding: &SchemaBinding) -> Option<String> {
 /// The database of an upgrade that was bound to its schema.
 enum Found {
     /// It holds that schema.
-    Schema(Bound),
+    Schema(Box<Bound>),
     /// It holds nothing that Tidegate ever did, so there is nothing to undo; in words.
     Unclaimed(String),
 }
@@ -227,7 +227,7 @@ enum Found {
 /// The schema that the upgrade was bound to when it was started, and no other.
 pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Bound, String> {
     match found(room, id, upgrade).await? {
-        Found::Schema(bound) => Ok(bound),
+        Found::Schema(bound) => Ok(*bound),
         Found::Unclaimed(why) => Err(why),
     }
 }
@@ -242,7 +242,7 @@ async fn found(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Found, 
     }
     let identity = bound.engine.identity().await.map_err(|e| Chain(&e).to_string())?;
     match identity.id {
-        Some(found) if found.0 == binding.id.as_str() => Ok(Found::Schema(bound)),
+        Some(found) if found.0 == binding.id.as_str() => Ok(Found::Schema(Box::new(bound))),
         Some(found) => Err(format!(
             "the database that {} names holds schema {}, and the upgrade was started on {}: it was restored, or the URL names another one",
             bound.variable, found.0, binding.id
