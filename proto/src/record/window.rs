@@ -37,10 +37,9 @@ impl Window {
     }
 
     /// Whether an instance that is in rotation already and came to run `version` may stay there until it is drained,
-    /// although it is not admitted: no contracted schema is in its way. Where nobody knows what was contracted, as after a
-    /// store was reconciled, the floor is the bound.
+    /// although it is not admitted: no contracted schema is in its way.
     pub fn bears(&self, version: ServiceVersion) -> bool {
-        self.admits(version) || self.contracted.unwrap_or(self.floor) <= version
+        self.admits(version) || self.contracted.is_some_and(|contracted| contracted <= version)
     }
 
     /// Whether `version` may be admitted.
