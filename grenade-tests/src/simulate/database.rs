@@ -324,7 +324,7 @@ impl Database {
         self.newest = None;
     }
 
-    /// Puts the file back that the copy took the place of: somebody found it. Where the copy went on meanwhile, it is the
+    /// Puts the file back that the copy replaced. Where the copy went on meanwhile, it is the
     /// older one.
     ///
     /// # Errors

@@ -192,11 +192,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     };
     let mut mishaps = Vec::new();
     for _ in 0..count {
-        let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
-        let phases: &[&str] = match services[upgrades[upgrade].service].schema {
-            Some(_) => &PHASES,
-            None => &WITHOUT_SCHEMA,
-        };
+        let (upgrade, phases) = one_of(dice, upgrades, services);
         // Much of what can go wrong goes wrong while instances move.
         let phase = match dice.below(10) {
             0..=1 => "roll",
@@ -232,16 +228,25 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     mishaps
 }
 
+/// One of the upgrades, and the phases that it has.
+fn one_of(
+    dice: &mut Dice,
+    upgrades: &[UpgradePlan],
+    services: &[ServicePlan],
+) -> (usize, &'static [&'static str]) {
+    let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
+    match services[upgrades[upgrade].service].schema {
+        Some(_) => (upgrade, &PHASES),
+        None => (upgrade, &WITHOUT_SCHEMA),
+    }
+}
+
 /// People who ask for all sorts of things, in about a third of the worlds.
 fn persons(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
     let count = if dice.percent(35) { dice.within(1, 3) } else { 0 };
     let mut mishaps = Vec::new();
     for _ in 0..count {
-        let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
-        let phases: &[&str] = match services[upgrades[upgrade].service].schema {
-            Some(_) => &PHASES,
-            None => &WITHOUT_SCHEMA,
-        };
+        let (upgrade, phases) = one_of(dice, upgrades, services);
         let phase = *dice.pick(phases).unwrap_or(&"roll");
         if phase == "rolling-back" && dice.percent(70) {
             let (phase, after) = ("roll".to_owned(), dice.below(6_000));

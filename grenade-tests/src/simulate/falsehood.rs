@@ -64,7 +64,7 @@ impl Falsehood {
     }
 }
 
-/// The falsehood of a run, as far as it was told.
+/// The falsehood of a run, and how far it was carried out.
 #[derive(Debug, Default)]
 pub struct Plan {
     falsehood: Option<Falsehood>,

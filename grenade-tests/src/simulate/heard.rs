@@ -14,7 +14,7 @@ pub struct Heard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Silence {
     since: u64,
-    /// There is a report, and nobody can read it.
+    /// There is an unreadable report.
     is_unreadable: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Rules 7 and 8 in a history: of each stream one release is deployed, and storage is never older than what is out needs.
+//! Rule 8 in one step of a history: what goes out finds the storage that it needs and writes its need down, and no floor
+//! falls below a need. What holds of streams over a whole history is judged in `streams`.
 
-use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceName, ServiceVersion, StreamName, Value};
@@ -9,71 +9,16 @@ use super::Written;
 use super::rules::{Judge, RECONCILIATION};
 use super::seen::Seen;
 
-/// Judges what a revision wrote of streams, releases, needs and floors.
+/// Judges what a revision wrote of streams and floors.
 pub(super) fn judge(judge: &mut Judge<'_>) {
     let revision = judge.revision;
     for Written { key, put, .. } in &revision.writes {
-        match (key, put.as_ref().map(|put| (&put.value, put.created))) {
-            (Key::Release(stream, number), None) => {
-                judge.holds(7, false, || format!("revision {number} of {stream} was removed"));
-            }
-            (Key::Release(stream, _), Some((Value::Release(release), created))) => {
-                is_appended(judge, stream, &release.body, created == revision.number);
-            }
-            (Key::Stream(stream), Some((Value::Stream(body), _))) => goes_out(judge, stream, &body.body),
+        match (key, put.as_ref().map(|put| &put.value)) {
+            (Key::Stream(stream), Some(Value::Stream(body))) => goes_out(judge, stream, &body.body),
             (Key::Window(service), _) => floor_is_enough(judge, service),
             _ => {}
         }
     }
-    let writes_stream = |stream: &StreamName| {
-        let of_it = |w: &Written| matches!(&w.key, Key::Stream(of) | Key::Release(of, _) if of == stream);
-        revision.writes.iter().any(of_it)
-    };
-    let after = judge.after;
-    for stream in after.streams.keys().filter(|stream| writes_stream(stream)) {
-        one_is_deployed(judge, stream);
-    }
-}
-
-/// Revisions rise, and what a release is never changes.
-fn is_appended(judge: &mut Judge<'_>, stream: &StreamName, release: &ComputeRelease, is_new: bool) {
-    let number = release.revision;
-    let before = judge.before.releases.get(stream);
-    match before.and_then(|releases| releases.get(&number)) {
-        Some(former) => {
-            judge.holds(7, !is_new, || format!("revision {number} of {stream} was given twice"));
-            judge.holds(7, is_same(former, release), || {
-                format!("revision {number} of {stream} was rewritten")
-            });
-        }
-        None => {
-            let newest = before.and_then(|releases| releases.keys().last());
-            judge.holds(7, newest.is_none_or(|newest| *newest < number), || {
-                format!("revision {number} of {stream} came after {newest:?}")
-            });
-        }
-    }
-}
-
-/// Whether two records say the same of a release, but for what became of it.
-fn is_same(one: &ComputeRelease, other: &ComputeRelease) -> bool {
-    let lasting = |r: &ComputeRelease| (r.digest, r.manifest, r.version, r.tag.clone(), r.requires.clone());
-    lasting(one) == lasting(other)
-}
-
-/// Exactly the release is deployed that the stream names, and one is once one was.
-fn one_is_deployed(judge: &mut Judge<'_>, stream: &StreamName) {
-    let named = |seen: &Seen| {
-        seen.streams.get(stream).and_then(|s| s.deployed.as_ref()).map(|head| head.release.revision)
-    };
-    let (was, is) = (named(judge.before), named(judge.after));
-    judge.holds(7, was.is_none() || is.is_some(), || format!("no release of {stream} is deployed any more"));
-    let releases = judge.after.releases.get(stream);
-    let deployed = releases.into_iter().flatten().filter(|(_, r)| r.status == ReleaseStatus::Deployed);
-    let deployed: Vec<_> = deployed.map(|(number, _)| *number).collect();
-    judge.holds(7, deployed == is.into_iter().collect::<Vec<_>>(), || {
-        format!("{stream} names {is:?} as deployed, and {deployed:?} are")
-    });
 }
 
 /// What begins to be used meets storage that is new enough, and its need is written down with it.

@@ -1,6 +1,7 @@
-//! What is refused is kept out of rotation by its agent alone, but for two cases of an instance that is in rotation already:
-//! its version changed there, or the store was reconciled and its window does not admit what serves. How many others serve is known to the coordinator only, so it stays until the
-//! coordinator drains it, as long as no contracted schema is in its way.
+//! What is refused is kept out of rotation by its agent alone, but for two cases of an instance that is in rotation
+//! already: its version changed there, or the store was reconciled and its window does not admit what serves. How many
+//! others serve is known to the coordinator only, so it stays until the coordinator drains it, as long as no contracted
+//! schema is in its way.
 
 use super::phase::Phase;
 use crate::journal::{Journal, Refusal};
@@ -9,13 +10,16 @@ use tidegate_proto::mutant;
 /// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: whether
 /// it never left rotation, as far as balancers can tell.
 pub fn stays(journal: &Journal, boot: &str, refusal: &Refusal, still_in: bool) -> bool {
+    // What was admitted by a former store, and not by this one since.
+    let former = journal.admitted.as_ref().is_some_and(|admitted| !admitted.revision.exists());
     let changed_there = match &journal.phase {
-        Phase::Serving => {
-            journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version || !a.revision.exists())
-        }
+        Phase::Serving => former || journal.admitted.as_ref().is_some_and(|a| a.version != refusal.version),
         Phase::Refused { stays, .. } => stays.as_deref() == Some(boot),
         _ => false,
     };
-    let borne = refusal.bears || mutant::is("contracted-is-not-asked-of-what-serves");
+    // A reconciled window does not say what was contracted: nothing was above the floor that was obeyed.
+    let above_floor = journal.witness.floor.is_none_or(|floor| floor <= refusal.version);
+    let borne =
+        refusal.bears || former && above_floor || mutant::is("contracted-is-not-asked-of-what-serves");
     changed_there && still_in && borne && !mutant::is("changed-version-is-disabled-at-once")
 }

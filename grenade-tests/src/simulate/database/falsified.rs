@@ -41,7 +41,7 @@ impl Database {
         self.run(&format!("ALTER TABLE items RENAME COLUMN {column} TO lost")).await
     }
 
-    /// A table is there that nobody knows.
+    /// There is an unknown table.
     ///
     /// # Errors
     /// What the database says.

@@ -47,9 +47,9 @@ pub enum Deed {
     TableIsLeft,
     /// An instance runs the new version after a rollback.
     NewProgramAfterRollback,
-    /// A version gate opens over a report that nobody can read.
+    /// A version gate opens over an unreadable report.
     GateOverABadRecord,
-    /// The loop of a coordinator ends at a record that nobody can read.
+    /// The loop of a coordinator ends at an unreadable record.
     BadRecordEndsALoop,
     /// An instance that runs the former version says that it is the new one when the upgrade is completed.
     OldProgramAtTheEnd,

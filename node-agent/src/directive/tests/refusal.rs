@@ -57,10 +57,16 @@ fn refused_without_a_change_of_version_does_not_stay() {
 fn version_that_serves_stays_where_a_reconciled_window_refuses_it() {
     let mut story = put_back();
     story.journal.admitted = Some(Admitted { version: version(1), release: None, revision: Revision(48) });
+    story.journal.witness.floor = Some(version(1));
+    assert!(!stays(&story.journal, BOOT, &refusal(false), true), "this store admitted it");
     story.journal.reconcile(Revision(4));
-    assert!(stays(&story.journal, BOOT, &refusal(true), true), "how many others serve is not known to it");
-    assert!(!stays(&story.journal, BOOT, &refusal(true), false), "it comes into rotation");
-    assert!(!stays(&story.journal, BOOT, &refusal(false), true), "below what was contracted");
+    // A reconciled window does not say what was contracted.
+    assert!(stays(&story.journal, BOOT, &refusal(false), true), "how many others serve is not known to it");
+    assert!(!stays(&story.journal, BOOT, &refusal(false), false), "it comes into rotation");
+    story.enter(Phase::Refused { reason: "above the ceiling".to_owned(), stays: Some(BOOT.to_owned()) });
+    assert!(stays(&story.journal, BOOT, &refusal(false), true), "it is asked for again");
+    story.journal.witness.floor = Some(version(2));
+    assert!(!stays(&story.journal, BOOT, &refusal(false), true), "below the floor that was obeyed");
 }
 
 /// Refused, and still in rotation.

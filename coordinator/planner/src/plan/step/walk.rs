@@ -265,10 +265,11 @@ fn already_out<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
 /// Those that stand so in the exposed waves, and those that need no wave.
 fn exposed<'a>(walk: &Walk<'a>, standing: Standing) -> impl Iterator<Item = &'a Instance> {
     let (service, up_to) = (walk.service, walk.up_to);
-    let is_later =
-        move |instance: &Instance| service.standing_of(&instance.node).is_some_and(|(_, wave)| wave > up_to);
-    let later = service.each_standing(standing, u32::MAX).filter(move |instance| is_later(instance));
-    service.each_standing(standing, up_to).chain(later.filter(|instance| needs_no_wave(instance, walk)))
+    let is_exposed = move |instance: &Instance| {
+        let wave = service.standing_of(&instance.node).map(|(_, wave)| wave);
+        wave.is_none_or(|wave| wave <= up_to) || needs_no_wave(instance, walk)
+    };
+    service.each_standing(standing, u32::MAX).filter(move |instance| is_exposed(instance))
 }
 
 /// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:
