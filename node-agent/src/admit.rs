@@ -30,6 +30,8 @@ pub struct Candidate<'a> {
     pub identity: &'a Identity,
     /// The admission that the asker holds: where it stands as it was and the report never lapsed, nothing is written.
     pub known: Revision,
+    /// The mod_revision of the window that the asker obeyed last. An older one is a former store's.
+    pub obeyed: Revision,
 }
 
 /// Why a version was not admitted.
@@ -61,6 +63,19 @@ pub enum NotAdmitted {
         key: Key,
         /// What is wrong with it.
         found: String,
+    },
+    /// It was restored from a backup, or is another one.
+    #[error(
+        "the store has the window of {instance} at revision {found}, and revision {obeyed} of it was obeyed: the store was \
+         restored or replaced. Nothing is admitted before a person has reconciled it (`tidegate fleet reconcile`)"
+    )]
+    FellBack {
+        /// The instance.
+        instance: InstanceId,
+        /// What was obeyed.
+        obeyed: Revision,
+        /// What is there; 0 = nothing.
+        found: Revision,
     },
     /// The store did not answer, or others wrote at the same time again and again.
     #[error("the store could not be asked")]
@@ -184,6 +199,11 @@ async fn write(
 }
 
 fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
+    let found = read.get(key).map_or(Revision::ABSENT, |entry| entry.mod_revision);
+    if found < candidate.obeyed && !mutant::is("former-window-is-obeyed") {
+        let (instance, obeyed) = (candidate.instance.clone(), candidate.obeyed);
+        return Err(NotAdmitted::FellBack { instance, obeyed, found });
+    }
     let Some(entry) = read.get(key) else { return Ok(Revision::ABSENT) };
     let window = match &entry.value {
         Ok(Value::Window(record)) => &record.body,
@@ -282,6 +302,7 @@ mod tests {
                 labels: &self.labels,
                 identity: &self.identity,
                 known: Revision::ABSENT,
+                obeyed: Revision::ABSENT,
             }
         }
     }
@@ -308,6 +329,24 @@ mod tests {
             let answer = admit(&store, &n1.asks(n)).await;
             assert_eq!(answer.is_ok(), fits, "version {n}: {answer:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_admitted_or_refused_by_an_older_window_than_the_one_that_was_obeyed() {
+        let store = Store::over(Embedded::in_memory().client().await.unwrap(), Prefix::default());
+        let n1 = Asker::n1();
+        let obeyed = Revision(100);
+        let fell_back = |answer: Result<Revision, NotAdmitted>| match answer {
+            Err(NotAdmitted::FellBack { found, .. }) => found,
+            other => panic!("{other:?}"),
+        };
+        let asks = |n| Candidate { obeyed, ..n1.asks(n) };
+        assert_eq!(fell_back(admit(&store, &asks(2)).await), Revision::ABSENT, "a blank store");
+        let older = set_window(&store, &n1.instance.service, 2, 3).await;
+        for version in [1, 2] {
+            assert_eq!(fell_back(admit(&store, &asks(version)).await), older, "version {version}");
+        }
+        assert!(admit(&store, &Candidate { obeyed: older, ..n1.asks(2) }).await.is_ok());
     }
 
     #[tokio::test]

@@ -229,6 +229,7 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
         labels: &node.labels,
         identity: &identity,
         known: Revision::ABSENT,
+        obeyed: Revision::ABSENT,
     };
     match admit(&store, &candidate).await {
         Ok(revision) => {

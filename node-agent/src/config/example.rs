@@ -61,7 +61,8 @@ stop_timeout = "30s"                # from SIGTERM to SIGKILL
 # remove = ["/usr/local/sbin/drop-pantry", "{tag}"]
 # status = ["/usr/bin/systemctl", "is-active", "--quiet", "pantry"]    # 0: it runs, 1 to 3: it does not; {node} {service}
 # timeout = "60s"
-# Without a status hook it is not known that a started service has ended: it then fails at healthy_deadline.
+# Without a status hook it is not known that a started service has ended: it then fails at healthy_deadline. Where there is
+# one, a stop counts only once it no longer says that the service runs.
 # The stop hook also runs where nothing answers, to make sure that nothing runs: there it must succeed too. A port's
 # connections (in_flight = { tcp_port = ... }) are counted also while a program that is stopping answers nothing.
 

@@ -11,6 +11,7 @@ use crate::directive::seen::{Alive, Seen};
 use crate::host;
 use crate::journal::{Admitted, Refusal};
 use crate::link::Chain;
+use crate::replace::driver::Driver;
 use tidegate_proto::{ReleaseTag, ServiceVersion, mutant};
 use tokio::time::Instant;
 
@@ -178,6 +179,7 @@ impl Instance {
             labels: &self.node.labels,
             identity: &self.identity,
             known: self.known_admission(),
+            obeyed: self.journal.window_revision(),
         };
         let asked = match self.told_of(&candidate) {
             Some(told) => admit::admit_as_told(&store, &candidate, &told).await,
@@ -309,7 +311,7 @@ impl Instance {
         });
         let stopped = driver.stop(running.as_ref(), self.journal.process.as_ref()).await;
         let ended = match stopped {
-            Ok(()) => self.wait_for_end().await,
+            Ok(()) => self.wait_for_end(&driver).await,
             Err(error) => Err(Chain(&error).to_string()),
         };
         match ended {
@@ -324,20 +326,25 @@ impl Instance {
         Ok(true)
     }
 
-    /// What a hook did is told by what answers: the stop is confirmed when nothing does any more.
-    async fn wait_for_end(&mut self) -> Result<(), String> {
+    /// What a hook did is told by what answers: the stop is confirmed when nothing does any more, and the status hook, where
+    /// there is one, does not say that it runs: what never came to listen may have the database open.
+    async fn wait_for_end(&mut self, driver: &Driver) -> Result<(), String> {
         let Some(Configured::Command(hooks)) = self.service.driver.clone() else { return Ok(()) };
         let end = Instant::now() + hooks.timeout;
         loop {
             let look = self.observer.look(&self.journal.phase, Instant::now()).await;
-            if look.alive == Alive::Silent {
+            let answers = look.alive != Alive::Silent;
+            if !answers && !driver.still_runs(self.service.timeout).await {
                 self.looked = Some(look);
                 return Ok(());
             }
             if Instant::now() >= end {
+                let still = match answers {
+                    true => format!("{} still answers", self.service.ready_url),
+                    false => "the status hook still says that the service runs (exit status 0)".to_owned(),
+                };
                 return Err(format!(
-                    "the stop hook ended, and {} still answers {} s later",
-                    self.service.ready_url,
+                    "the stop hook ended, and {still} {} s later",
                     hooks.timeout.as_secs_f64()
                 ));
             }

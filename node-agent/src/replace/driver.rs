@@ -13,7 +13,7 @@ use crate::link::Chain;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::{Digest, NodeId, ReleaseTag};
+use tidegate_proto::{Digest, NodeId, ReleaseTag, mutant};
 
 /// How the code of one service is replaced.
 #[derive(Debug, Clone)]
@@ -221,6 +221,13 @@ impl Driver {
     pub async fn has_ended(&self, limit: Duration) -> bool {
         let done = self.ask_status(limit).await;
         done.is_some_and(|done| done.is_ok_and(|done| matches!(done.code, Some(1..=3))))
+    }
+
+    /// Whether the status hook says that the service runs.
+    pub async fn still_runs(&self, limit: Duration) -> bool {
+        let done = self.ask_status(limit).await;
+        done.is_some_and(|done| done.is_ok_and(|done| done.success))
+            && !mutant::is("status-is-not-asked-of-a-stop")
     }
 
     /// Runs the status hook, where there is one.

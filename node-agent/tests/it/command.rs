@@ -101,6 +101,32 @@ async fn a_stop_hook_that_says_yes_and_does_nothing_is_not_believed() {
     world.store.wait_for_serving(&world, 1, generation).await;
 }
 
+/// What does not answer may be on its way down, or up: nothing is started beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stop_is_not_confirmed_while_the_status_hook_says_that_the_service_runs() {
+    let mut world = World::new().await;
+    let runs = world.path().join("runs");
+    std::fs::write(&runs, "").unwrap();
+    let status = format!("status = [\"test\", \"-e\", {runs:?}]");
+    world.driver = Some(format!("{}\n{status}", hooks(&world, KILL)));
+    started_by_hand(&world, 1).await;
+    let _agent = world.agent();
+    world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
+    let (old, new) = (release(&world, 1), release(&world, 2));
+    let replace = directive(Disposition::Replace { release: new.clone() }, vec![old, new]);
+    world.store.direct(replace.clone()).await;
+    let failed = |step: &Step| matches!(step, Step::Failed { at, .. } if at == "stopping");
+    let report = world.store.wait_for_report(&world, "failed", |r| failed(&r.step)).await;
+    assert!(
+        matches!(&report.step, Step::Failed { reason, .. } if reason.contains("the status hook still says")),
+        "{report:?}"
+    );
+    assert_eq!(world.starts().len(), 1, "a second version was started beside the first");
+    std::fs::remove_file(&runs).unwrap();
+    let generation = world.store.direct(replace).await;
+    world.store.wait_for_serving(&world, 2, generation).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_hook_that_outlives_its_agent_is_waited_for_and_not_run_twice() {
     let mut world = World::new().await;

@@ -46,6 +46,7 @@ async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_ho
                 labels: &labels,
                 identity: &identity,
                 known: Revision::ABSENT,
+                obeyed: Revision::ABSENT,
             };
             match admit(&store, &candidate).await {
                 Ok(revision) => {
