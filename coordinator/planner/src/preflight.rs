@@ -13,6 +13,7 @@ use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
 use crate::reason::{Causes, Sample};
 use former::former_release;
 use std::collections::BTreeMap;
+use tidegate_proto::record::directive::OnDeadline;
 use tidegate_proto::record::upgrade::{Former, SchemaBinding};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{Spec, Strategy};
@@ -62,7 +63,7 @@ pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> V
         )));
         return found;
     };
-    found.extend(versions(service, spec));
+    found.extend(versions(fleet, service, spec));
     if is_cut_off(service, spec) {
         found.extend(cut_off::findings(service, spec));
     } else {
@@ -82,14 +83,20 @@ pub fn findings(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> V
     found
 }
 
-fn versions(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
+fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut any = |sample: Sample, text: &str| {
         if !sample.is_empty() {
             found.push(blocker(format!("{}: {text}: {sample}", service.name())));
         }
     };
-    any(service.silent().sample(), "no report from (bring it back, or decommission it)");
+    let contradict = fleet.contradicting(service.name());
+    any(
+        Sample::counted(contradict.iter()),
+        "counts as silent because it obeyed what this store does not know (`tidegate fleet reconcile`)",
+    );
+    let silent = service.silent().sample_but(|node| contradict.contains(node), contradict.len());
+    any(silent, "no report from (bring it back, or decommission it)");
     let left = former::leftovers(service, spec);
     let is_left = |node: &NodeId| left.iter().any(|instance| instance.node == *node);
     any(service.unknown().sample_but(is_left, left.len()), "the version that runs is not known on");
@@ -180,6 +187,10 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
              shows such an instance as soon as it answers, and hides it again where it is not ready then"
         )));
     }
+    found.extend(blind_drains(
+        &lacking(&|i| i.report.as_ref().is_some_and(|r| r.abilities.counts_nothing)),
+        spec,
+    ));
     let unasked = lacking(&|i| !i.asks_balancers());
     let checks = service.instances().filter_map(|i| i.report.as_ref()?.abilities.settle).max();
     if !unasked.is_empty() {
@@ -195,6 +206,10 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
     match former_release(service, spec) {
         // What `cut_off` finds.
         Err(_) if is_cut_off(service, spec) && service.below(spec.to).count == 0 => {}
+        Ok(release) if release.tag == spec.release.tag => found.push(blocker(format!(
+            "{} runs already, and says version {} where the spec says {}: there is nothing to move to, and nothing to return to",
+            release.tag, spec.from, spec.to
+        ))),
         Ok(release) => {
             let no_way_back = lacking(&|i| {
                 i.report.as_ref().is_some_and(|r| !r.abilities.artifacts.contains(&release.tag))
@@ -209,6 +224,23 @@ fn abilities(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
         Err(why) => found.push(blocker(why)),
     }
     found
+}
+
+/// Where nothing counts requests in flight, no drain ends before its deadline.
+fn blind_drains(nodes: &Sample, spec: &Spec) -> Option<Finding> {
+    if nodes.is_empty() {
+        return None;
+    }
+    let nobody = format!(
+        "nothing counts requests in flight on {nodes} (the agent's configuration names neither `in_flight` nor a balancer), so that each drain there lasts until drain.deadline ({})",
+        spec.drain.deadline
+    );
+    Some(match spec.drain.on_deadline {
+        OnDeadline::Proceed => warning(format!("{nobody} and then goes on")),
+        OnDeadline::Fail => blocker(format!(
+            "{nobody} and then fails: configure one of the two, or set drain.on_deadline to proceed"
+        )),
+    })
 }
 
 /// Whether the roll can begin at all with what the spec leaves to take out.

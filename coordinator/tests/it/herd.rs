@@ -283,6 +283,7 @@ fn report(n: usize, version: i64) -> Report {
             artifacts: vec![self::release(1).tag, self::release(2).tag],
             settle: None,
             ready_by_health: false,
+            counts_nothing: false,
         },
         in_flight: None,
         witness: Witness::default(),

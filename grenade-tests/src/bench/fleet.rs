@@ -86,6 +86,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
             artifacts: vec![release(1).tag, release(2).tag],
             settle: None,
             ready_by_health: false,
+            counts_nothing: false,
         },
         in_flight: None,
         witness: Witness::default(),

@@ -64,6 +64,7 @@ fn abilities(service: &Service) -> Abilities {
         artifacts: service.artifacts.keys().cloned().collect(),
         settle: service.balancers.is_empty().then(|| span(service.fall_time())),
         ready_by_health: readiness::is_judged_by_health_url(service),
+        counts_nothing: service.in_flight.is_none() && service.balancers.is_empty(),
     }
 }
 

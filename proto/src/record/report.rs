@@ -278,6 +278,10 @@ pub struct Abilities {
     /// before the instance is shown. Absent = they differ, or an older agent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready_by_health: bool,
+    /// Nothing tells it how many requests are in flight: it has no counter, and asks no balancer, so that a drain lasts until
+    /// its deadline. Absent = something does, or an older agent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_nothing: bool,
 }
 
 impl Abilities {

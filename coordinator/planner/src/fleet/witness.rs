@@ -8,7 +8,7 @@
 //! node's instances count as silent and out. Where a second node makes the same claim, or a database or a coordinator
 //! contradicts the store as well, nothing acts.
 
-use super::{Fleet, Instance, Stored};
+use super::{Fleet, Instance, Known, Stored};
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -284,6 +284,13 @@ impl Fleet {
         }));
         let count = others + self.witnesses.against.len();
         Some(Reason::Restored { witnesses: said, count })
+    }
+
+    /// The instances of a service that count as silent because they contradict the store.
+    pub(crate) fn contradicting(&self, service: &ServiceName) -> BTreeSet<NodeId> {
+        let of_service = self.contradicted_by().filter(|(of, ..)| *of == service);
+        let silent = of_service.filter(|(_, instance, _)| instance.known() == Known::Silent);
+        silent.map(|(_, instance, _)| instance.node.clone()).collect()
     }
 
     /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.

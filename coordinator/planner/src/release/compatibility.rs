@@ -66,7 +66,7 @@ fn ready(
     };
     let same_window = Precondition::At(key, service.window_at());
     let Some(window) = service.window().filter(|window| !is_only_watched(Some(&window.record.body))) else {
-        return all_at_least(service, minimum).map(|()| {
+        return all_at_least(fleet, service, minimum).map(|()| {
             let inventory =
                 Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision());
             vec![same_window, inventory]
@@ -76,21 +76,23 @@ fn ready(
         return Ok(vec![same_window]);
     }
     let mut reasons = vec![Reason::Floor { service: name.clone(), floor: window.floor, needs: minimum }];
-    reasons.extend(all_at_least(service, minimum).err().unwrap_or_default());
+    reasons.extend(all_at_least(fleet, service, minimum).err().unwrap_or_default());
     Err(reasons)
 }
 
 /// Whether every instance is known to be at the version or above it, and there is one.
-fn all_at_least(service: &ServiceFleet, minimum: ServiceVersion) -> Result<(), Vec<Reason>> {
+fn all_at_least(fleet: &Fleet, service: &ServiceFleet, minimum: ServiceVersion) -> Result<(), Vec<Reason>> {
     let name = || service.name().clone();
-    let mut reasons = Vec::new();
+    let contradict = fleet.contradicting(service.name());
+    let mut reasons: Vec<Reason> = fleet.claims_of_one_node(service.name()).collect();
     let mut any = |nodes: Sample, reason: &dyn Fn(Sample) -> Reason| {
         if !nodes.is_empty() {
             reasons.push(reason(nodes));
         }
     };
     any(service.below(minimum).sample(), &|nodes| Reason::Behind { service: name(), nodes, needs: minimum });
-    any(service.silent().sample(), &|nodes| Reason::Silent { service: name(), nodes });
+    let silent = service.silent().sample_but(|node| contradict.contains(node), contradict.len());
+    any(silent, &|nodes| Reason::Silent { service: name(), nodes });
     any(service.unknown().sample(), &|nodes| Reason::VersionUnknown { service: name(), nodes });
     if service.is_empty() {
         reasons.push(Reason::NoInstances { service: name() });

@@ -36,6 +36,18 @@ fn unknown_release_or_digest_names_the_setting() {
     assert!(what.contains("[service.pantry-api.artifact.\"TAG\"] version = 1"), "{what}");
 }
 
+/// A release that says the former version, in front of a store that knows no better.
+#[test]
+fn release_of_the_spec_is_not_what_a_rollback_returns_to() {
+    let mut world = World::at_version_1(1);
+    let report = &mut world.agents.get_mut(&node(0)).unwrap().report;
+    (report.release, report.release_digest) = (Some(release(2).tag), Some(release(2).sha256));
+    world.publish(&node(0));
+    let found = findings(world.store.fleet(), &spec(json!({"min_in_service": 0})), None);
+    let named = found.iter().find(|finding| finding.what.contains("nothing to return to"));
+    assert!(named.is_some_and(|finding| finding.blocks), "{found:?}");
+}
+
 #[test]
 fn digest_declared_absent_warns_and_a_rollback_returns_to_it() {
     let mut world = World::at_version_1(3);
@@ -64,6 +76,23 @@ fn different_digests_of_one_tag_are_named() {
     world.publish(&node(1));
     let what = only_blocker(&world);
     assert!(what.contains("sha256 absent") && what.contains(&release(1).sha256.to_string()), "{what}");
+}
+
+#[test]
+fn drains_that_nothing_can_end_are_refused_where_their_deadline_fails_them() {
+    let mut world = World::at_version_1(3);
+    let blind = |world: &World, spec| {
+        findings(world.store.fleet(), &spec, None)
+            .into_iter()
+            .find(|finding| finding.what.contains("in flight"))
+            .map(|finding| finding.blocks)
+    };
+    let fails = || spec(json!({"drain": {"on_deadline": "fail"}}));
+    assert_eq!(blind(&world, fails()), None, "an older agent does not say");
+    world.agents.get_mut(&node(1)).unwrap().report.abilities.counts_nothing = true;
+    world.publish(&node(1));
+    assert_eq!(blind(&world, fails()), Some(true));
+    assert_eq!(blind(&world, spec(json!({}))), Some(false), "otherwise it lasts, and ends");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
+use tidegate_planner::preflight;
 use tidegate_planner::{Known, Reason, SchemaFacts, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
@@ -177,6 +178,10 @@ fn claim_of_one_node_stops_nothing_else_and_is_not_applied() {
     assert_eq!(reason, None, "one node's word does not stop the fleet");
     let liar = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
     assert_eq!((liar.known(), liar.is_in_service()), (Known::Silent, false), "it counts as silent and out");
+    let found = preflight::findings(world.store.fleet(), &spec(json!({})), None);
+    let named = found.iter().find(|finding| finding.what.contains("n1")).expect("it is named");
+    assert!(named.blocks && named.what.contains("tidegate fleet reconcile"), "{named:?}");
+    assert!(found.iter().all(|finding| !finding.what.contains("no report")), "it reports: {found:?}");
     let refused = apply(&mut world, &Choices::default()).unwrap_err();
     assert!(refused.message.contains("changes nothing"), "{refused}");
     let refused = apply(&mut world, &include(&[1])).unwrap_err();

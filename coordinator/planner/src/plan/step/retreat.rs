@@ -23,18 +23,25 @@ pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
     if let Err(refused) = way_back(draft.fleet, draft.upgrade, &why) {
         return draft.wait(Reason::NoWayBack { why: refused.to_string() });
     }
-    let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
-    let (service, from) = (&draft.spec().service, draft.spec().from);
-    let lowers = draft.upgrade.former.is_some() && now.is_some_and(|(floor, _)| from < floor);
-    if lowers && let Some(needed) = need::forbids(draft.fleet, service, from) {
+    if let Some(needed) = needed(draft) {
         return draft.wait(needed);
     }
+    let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
+    let from = draft.spec().from;
     // Before preflight was left the window is not this upgrade's, and stays as it is.
     let extra = match (&draft.upgrade.former, now) {
         (Some(_), Some((_, ceiling))) => draft.window(Commit::new(), from, ceiling),
         _ => Commit::new(),
     };
     draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
+}
+
+/// The compute release that needs the floor which turning back would lower.
+pub(super) fn needed(draft: &Draft<'_>) -> Option<Reason> {
+    let floor = draft.service().and_then(|service| service.window()).map(|window| window.floor);
+    let (service, from) = (&draft.spec().service, draft.spec().from);
+    let lowers = draft.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
+    need::forbids(draft.fleet, service, from).filter(|_| lowers)
 }
 
 /// The old release is present again wherever something else runs. Silent ones are waited for later, not here.

@@ -2,7 +2,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::{approved, roll};
-use super::{shared, stragglers};
+use super::{retreat, shared, stragglers};
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
 use crate::upgrade::{migrate_floors, phase::Move, way_back};
@@ -114,7 +114,7 @@ fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
     let Some(job) = lost(draft, facts) else { return false };
     draft.schema(SchemaJob::Look);
     let (from, to) = (draft.spec().from, draft.spec().to);
-    let way_back = way_back(draft.fleet, draft.upgrade, "").is_ok();
+    let way_back = way_back(draft.fleet, draft.upgrade, "").is_ok() && retreat::needed(draft).is_none();
     draft.wait(Reason::SchemaLost { job: job.word().to_owned(), from, to, way_back });
     true
 }

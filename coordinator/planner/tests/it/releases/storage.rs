@@ -1,13 +1,13 @@
 //! Ordering behind storage, in both directions (rule 8).
 
 use super::sea::{asker, commits, stream};
-use crate::sim::{World, node, service, spec, upgrade_id};
+use crate::sim::{Database, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, release};
 use tidegate_planner::{Reason, Sample};
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
 use tidegate_proto::{Key, Revision, ServiceVersion, Value};
 
 fn version(number: i64) -> ServiceVersion {
@@ -101,6 +101,30 @@ fn storage_is_not_rolled_back_below_what_a_release_needs() {
     world.check_releases();
 }
 
+/// A rollback would be refused: the release that needs the storage is of no use without its database.
+#[test]
+fn lost_schema_under_a_release_that_needs_it_is_not_answered_by_a_rollback() {
+    let mut world = World::at_version_1(3);
+    let migrated = json!({"database": {"from_env": "PANTRY"}, "migrations": "pantry"});
+    world.start_with_schema(spec(json!({"schema": migrated})), MigrateOrder::BeforeRoll);
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    let told = |world: &mut World| {
+        world.database = Database::default();
+        let last = world.run();
+        let told = last.waiting[&upgrade_id()].iter().map(|reason| reason.for_people(&upgrade_id()));
+        let lost = told.into_iter().find(|told| told.kind == "schema-lost").expect("the schema is lost");
+        lost.command.unwrap_or_default()
+    };
+    assert!(told(&mut world.clone()).starts_with("tidegate upgrade rollback"));
+    world.create(1, needs_2()).unwrap();
+    while world.deployed() != Some(1) {
+        turn_of_stream(&mut world);
+    }
+    assert_eq!(world.need(), Some(2));
+    let command = told(&mut world);
+    assert!(command.starts_with("tidegate schema expand --from 1 --to 2"), "{command}");
+}
+
 /// The one commit that the stream's turn plans.
 fn commits_of_stream(world: &World) -> tidegate_proto::commit::Commit {
     let touches = |commit: &tidegate_proto::commit::Commit| {
@@ -184,6 +208,17 @@ fn storage_that_is_only_watched_is_compared_by_its_inventory() {
     assert_eq!(world.settle()[&2], [Reason::Silent { service: service(), nodes: silent }]);
     world.create(3, json!({"requires": {"nobody": 1}})).unwrap();
     assert_eq!(world.settle()[&3], [Reason::NoInstances { service: "nobody".parse().unwrap() }]);
+}
+
+#[test]
+fn storage_that_contradicts_the_store_is_named_with_what_it_obeyed() {
+    let mut world = World::at_version_1(2);
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.witness.term = Some("made-up".parse().unwrap());
+    world.publish(&node(1));
+    world.create(1, json!({"requires": {"pantry-api": 1}})).unwrap();
+    let waits = world.settle();
+    assert!(matches!(&waits[&1][..], [Reason::Unsupported { node: n, .. }] if *n == node(1)), "{waits:?}");
 }
 
 #[test]

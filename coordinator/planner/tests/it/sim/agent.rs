@@ -74,6 +74,7 @@ impl World {
                 artifacts: [1, 2, 3].map(|version| super::release(version).tag).into(),
                 settle: None,
                 ready_by_health: false,
+                counts_nothing: false,
             },
             in_flight: None,
             witness: Witness::default(),
