@@ -54,7 +54,7 @@ impl Agent {
         let host: Arc<dyn Host> =
             Arc::new(Node::new(ground.clone(), node, gate.clone(), Dice::of(dice.seed(), "host")));
         let identity = Identity { nonce: nonce.to_owned(), boot: format!("boot-{node}") };
-        let text = configuration(scenario, ground, node);
+        let text = configuration(scenario, ground, node, nonce);
         let supervisor = tokio::spawn(supervise(
             (ground.clone(), node),
             text,
@@ -133,12 +133,14 @@ async fn once_through(
 }
 
 /// The configuration of a node, as its administrator would write it.
-fn configuration(scenario: &Scenario, ground: &Ground, node: usize) -> String {
+fn configuration(scenario: &Scenario, ground: &Ground, node: usize, nonce: &str) -> String {
     let name = &ground.names().nodes[node];
+    // One state directory is of one agent: a lock sees to that.
+    let state = if nonce == IMPOSTOR { "/var/other" } else { "/var/agent" };
     let here: Vec<&ServicePlan> = scenario.services.iter().filter(|s| s.nodes.contains(&node)).collect();
     let lease = here.iter().map(|service| service.lease).min().unwrap_or(3);
     let mut text = format!(
-        "node = \"{name}\"\nlabels = {{ zone = \"{}\" }}\nstate_dir = \"/var/agent\"\nruntime_dir = \"/run/agent\"\n\
+        "node = \"{name}\"\nlabels = {{ zone = \"{}\" }}\nstate_dir = \"{state}\"\nruntime_dir = \"/run/agent\"\n\
          lease_ttl = \"{lease}s\"\n[store]\nendpoints = [\"http://127.0.0.1:1\"]\n",
         scenario.zones[node]
     );

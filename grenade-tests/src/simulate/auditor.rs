@@ -132,15 +132,25 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, af
             let Some(kv) = event.kv() else { continue };
             // What cannot be read was written by a misfortune: as a report it tells as little as none.
             if trace.take_in(&prefix, kv, event.event_type() == EventType::Delete).is_err() {
-                if !matches!(prefix.parse(kv.key()), Some(Ok(Key::Report(..)))) {
-                    continue;
+                match prefix.parse(kv.key()) {
+                    Some(Ok(Key::Report(..))) => drop(trace.take_in(&prefix, kv, true)),
+                    Some(Ok(key)) => {
+                        trace.spoilt.insert(key);
+                        continue;
+                    }
+                    _ => continue,
                 }
-                drop(trace.take_in(&prefix, kv, true));
+            } else if let Some(Ok(key)) = prefix.parse(kv.key())
+                && trace.spoilt.remove(&key)
+            {
+                trace.by_hand.insert(kv.mod_revision());
             }
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
                 let (now, number) = (ground.now(), kv.mod_revision());
                 let known = ground.state().facts.known_after(now);
-                if let Some(broken) = live.take_in(number, written, now, known) {
+                let by_hand = trace.by_hand.contains(&number);
+                let broken = live.take_in(number, written, now, known);
+                if let Some(broken) = broken.filter(|_| !by_hand) {
                     ground.state().facts.breach(now, broken.rule, broken.what);
                 }
                 notice(&ground, written, Some(number));

@@ -4,7 +4,10 @@ use super::chain::Current;
 use super::slot::{At, Slot};
 use super::world::World;
 
-/// Whether the database may be looked at for what the rollback left: another file took its place since the end, or a
+/// A look at a database that is not older holds for the commit that ends a rollback, in milliseconds.
+const LOOK: u64 = 2_000;
+
+/// Whether the database may be looked at for what the rollback left: another file took its place since the last look, or a
 /// service that shares the schema uses the new form, which stays then.
 fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
@@ -17,7 +20,7 @@ fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
     let database = &world.databases[schema];
     let stays = state.slots.iter().any(|(at, slot)| used(at, slot))
         || others.iter().any(|other| state.facts.services[*other].upgrading);
-    !database.is_away() && database.replaced_at.is_none_or(|at| at < ended) && !stays
+    !database.is_away() && database.replaced_at.is_none_or(|at| at + LOOK < ended) && !stays
 }
 
 /// After a rollback everything is as it was before.

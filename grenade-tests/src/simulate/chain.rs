@@ -183,6 +183,9 @@ impl Chain {
             // What shares the schema may be what is waited for.
             world.scenario.sharing(service).into_iter().for_each(|other| world.ground.mend_all(other));
             world.ground.mend_all(service);
+            for other in world.scenario.sharing(service) {
+                world.install_anew(other);
+            }
             current.corrected = true;
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
@@ -202,7 +205,7 @@ impl Chain {
                 world.wanted.insert(current.plan);
             }
             if explained.reasons.iter().any(|reason| reason.kind == "needed") {
-                world.withdraw = true;
+                world.withdraw = Some(world.scenario.upgrades[current.plan].from);
             }
             self.turn_back_for_others(world, &current).await;
             if last {

@@ -12,14 +12,68 @@ use serde_json::json;
 pub const PHASES: [&str; 8] =
     ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
 
+/// Where mishaps are drawn: the phases that are short, or that many upgrades never come to, are there more often.
+const DRAWN: [&str; 32] = [
+    "preflight",
+    "preflight",
+    "stage",
+    "stage",
+    "stage",
+    "expand",
+    "expand",
+    "expand",
+    "expand",
+    "migrate",
+    "migrate",
+    "migrate",
+    "roll",
+    "roll",
+    "roll",
+    "roll",
+    "remove",
+    "remove",
+    "remove",
+    "remove",
+    "remove",
+    "contract",
+    "contract",
+    "contract",
+    "contract",
+    "contract",
+    "contract",
+    "contract",
+    "contract",
+    "rolling-back",
+    "rolling-back",
+    "rolling-back",
+];
+
+/// The same for an upgrade that changes no schema.
+const DRAWN_WITHOUT_SCHEMA: [&str; 14] = [
+    "preflight",
+    "preflight",
+    "stage",
+    "stage",
+    "roll",
+    "roll",
+    "roll",
+    "roll",
+    "remove",
+    "remove",
+    "remove",
+    "rolling-back",
+    "rolling-back",
+    "rolling-back",
+];
+
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut dice = Dice::of(seed, "world");
-    // Small ones find most and cost least; one in twenty-five is large.
-    let nodes = match dice.below(50) {
+    // Small ones find most and cost least; one in a hundred is large.
+    let nodes = match dice.below(100) {
         0 => dice.within(13, 40),
-        1..=6 => dice.within(7, 12),
-        _ => dice.within(1, 6),
+        1..=8 => dice.within(7, 12),
+        _ => dice.within(1, 5),
     };
     let spare = if dice.percent(30) { dice.within(1, 2) } else { 0 };
     let zones =
@@ -177,11 +231,10 @@ fn upgrade(
         release,
         drain_deadline: dice.within(5, 20) * 1000,
         healthy_time: dice.within(1, 4) * 1000,
+        // Where nothing counts requests that is refused.
+        fails_on_deadline: dice.percent(30) && (service.counts || service.asks_balancer),
     }
 }
-
-/// The phases that every upgrade has, in which something can happen; a schema has the others.
-const WITHOUT_SCHEMA: [&str; 5] = ["preflight", "stage", "roll", "remove", "rolling-back"];
 
 fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
     let count = match dice.below(10) {
@@ -193,11 +246,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     let mut mishaps = Vec::new();
     for _ in 0..count {
         let (upgrade, phases) = one_of(dice, upgrades, services);
-        // Much of what can go wrong goes wrong while instances move.
-        let phase = match dice.below(10) {
-            0..=1 => "roll",
-            _ => *dice.pick(phases).unwrap_or(&"roll"),
-        };
+        let phase = *dice.pick(phases).unwrap_or(&"roll");
         let what = what(dice, &services[upgrades[upgrade].service]);
         if phase == "rolling-back" && dice.percent(70) {
             // Most upgrades would not come there.
@@ -236,8 +285,8 @@ fn one_of(
 ) -> (usize, &'static [&'static str]) {
     let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
     match services[upgrades[upgrade].service].schema {
-        Some(_) => (upgrade, &PHASES),
-        None => (upgrade, &WITHOUT_SCHEMA),
+        Some(_) => (upgrade, &DRAWN),
+        None => (upgrade, &DRAWN_WITHOUT_SCHEMA),
     }
 }
 
@@ -287,20 +336,29 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::OneHiccup(node, Hiccup::Ready),
         What::OneHiccup(node, Hiccup::Hangs),
         What::OneHiccup(node, Hiccup::Lies),
+        What::OneHiccup(node, Hiccup::Heedless),
+        What::OneHiccup(node, Hiccup::Works),
         What::AllHiccup(Hiccup::Health),
         What::AllHiccup(Hiccup::Ready),
         What::AllHiccup(Hiccup::Hangs),
         What::AllHiccup(Hiccup::Lies),
+        What::AllHiccup(Hiccup::Heedless),
+        What::AllHiccup(Hiccup::Works),
         What::Crash(node),
         What::HooksHang(node),
+        What::HooksHang(node),
         What::HooksFail(node),
+        What::HooksFail(node),
+        What::HooksLie(node),
         What::HooksLie(node),
         What::LateRow,
         What::LateRow,
         What::LyingAgent(node),
         What::PersonHides(node),
         What::DatabaseAway,
+        What::DatabaseAway,
         What::DatabaseSlow,
+        What::DatabaseOlder,
         What::DatabaseOlder,
         What::StoreRestored,
         What::StoreBlank,
@@ -308,6 +366,7 @@ pub fn kinds(node: usize) -> Vec<What> {
         What::NodeJoins(node),
         What::Labels(node),
         What::Garbage(node),
+        What::Unreadable(node),
         What::SecondAgent(node),
         What::Pause,
         What::RollBack,

@@ -296,7 +296,7 @@ impl Ground {
         let file = state.disks[at.1].files.get(&disable_file(&self.names.services[at.0]));
         let (hidden, by_agent) = (file.is_some(), file.is_some_and(|file| file.starts_with(BY_AGENT)));
         let Some(slot) = state.slots.get_mut(&at) else { return };
-        let serves = slot.is_healthy(now) && !hidden;
+        let serves = slot.is_healthy(now) && !(hidden && slot.heeds(now));
         if by_agent && slot.hidden_at.is_none() {
             slot.hidden_at = Some(now);
         } else if !by_agent {

@@ -82,7 +82,9 @@ impl Node {
         let says = |good: bool| if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         let hidden = state.disks[self.node].files.contains_key(&super::ground::disable_file(service));
         let answer = match what {
-            "health" if hidden => (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE".to_owned()),
+            "health" if hidden && slot.heeds(now) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "DISABLED BY FILE".to_owned())
+            }
             "health" => (says(slot.is_healthy(now)), "health".to_owned()),
             "ready" => (says(slot.is_ready(now)), "ready".to_owned()),
             "version" => match slot.said_version(now) {

@@ -52,7 +52,7 @@ impl ServiceFacts {
     /// An upgrade begins.
     pub fn begins(&mut self, plan: &UpgradePlan) {
         self.min_in_service = plan.min_in_service;
-        self.drain_deadline = plan.drain_deadline;
+        self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
         self.upgrading = true;
     }
 }

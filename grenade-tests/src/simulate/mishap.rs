@@ -34,6 +34,8 @@ pub enum Undo {
     Boot(usize),
     /// What nobody can read is removed.
     Garbage(Key),
+    /// What a record was before it became unreadable is put back.
+    Record(Key, Vec<u8>),
     /// The machine of an agent that lies is built anew.
     Liar(usize),
     /// An agent goes on.
@@ -231,6 +233,10 @@ pub async fn begin(
             world.garbage.extend(key.clone());
             key.map(Undo::Garbage).into_iter().collect()
         }
+        What::Unreadable(n) => {
+            let spoilt = tamper::spoil(world, id.as_deref(), (service, node(*n)), *n).await;
+            spoilt.map(|(key, was)| Undo::Record(key, was)).into_iter().collect()
+        }
         What::LyingAgent(n) => {
             let n = node(*n);
             world.agents[n].take().into_iter().for_each(super::agent::Agent::kill);
@@ -280,7 +286,11 @@ pub async fn begin(
 
 /// Ends one; whether that was possible.
 pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
-    world.ground.tell(format!("it is over: {undo:?}"));
+    let what = match undo {
+        Undo::Record(key, _) => format!("Record({key})"),
+        undo => format!("{undo:?}"),
+    };
+    world.ground.tell(format!("it is over: {what}"));
     match undo {
         Undo::Weather => each_line(world, |line| line.set_weather(Weather::default())),
         Undo::AgentLine(n) => world.agents[*n].iter().for_each(|agent| agent.line.set_cut(false)),
@@ -303,6 +313,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
                 tamper::remove(world, key).await;
             }
         }
+        Undo::Record(key, was) => tamper::put_back(world, key, was).await,
         Undo::Liar(n) => tamper::rebuilt(world, *n).await,
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {
@@ -385,7 +396,12 @@ fn each_line(world: &World, change: impl Fn(&super::line::Line)) {
 }
 
 fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
-    world.ground.change(at, |slot, _| slot.hiccups.insert(hiccup, until));
+    world.ground.change(at, |slot, _| {
+        // Nobody sends requests to what is out of rotation.
+        if hiccup != Hiccup::Works || slot.server.up {
+            slot.hiccups.insert(hiccup, until);
+        }
+    });
 }
 
 /// Puts another store in the place of the one that is there.

@@ -65,6 +65,7 @@ impl Persons {
                 ground: world.ground.clone(),
                 asked: Arc::clone(&persons.asked),
                 name: format!("person-{}", persons.begun),
+                services: world.scenario.upgrades.iter().map(|plan| plan.service).collect(),
             };
             let dice = Dice::of(world.scenario.seed, &desk.name);
             let ends = Duration::from_millis(lasts);
@@ -118,6 +119,7 @@ pub fn begin(world: &mut World, id: Option<String>, service: usize, count: u32, 
         to_decommission: to_decommission.collect(),
         spec: spec(world, &plan, false),
         from: plan.from,
+        nobody_lies: world.liars.is_empty() && world.garbage.is_empty(),
     };
     Persons::begin(world, &known, count, lasts);
     let lets_back = nodes.into_iter().map(Undo::Uncordon);
@@ -149,6 +151,8 @@ struct Desk {
     ground: Ground,
     asked: Arc<Asked>,
     name: String,
+    /// Of which service each upgrade is.
+    services: Vec<usize>,
 }
 
 impl Desk {
@@ -206,6 +210,9 @@ impl Desk {
                 };
                 self.window(room, seat, asked).await
             }
+            Request::DeclareStopped(id, node) if !self.stands_still(id, node) => {
+                Came::Done("it runs: nobody says that it has stopped".to_owned())
+            }
             Request::Decommission(instance) => self.decommission(room, seat, who, instance).await,
             Request::Preview(..) | Request::Look(..) => {
                 look(room, seat, request).await;
@@ -259,6 +266,16 @@ impl Desk {
             self.compare(&who, promised.is_ok(), done.is_ok());
         }
         Came::of(done.map(|done| done.what))
+    }
+
+    /// Whether nothing runs there, and nothing starts it by itself: as a person sees who looks.
+    fn stands_still(&self, id: &str, node: &str) -> bool {
+        let names = self.ground.names();
+        let Some(node) = names.node(node) else { return true };
+        let Some(service) = place_of(id).and_then(|place| self.services.get(place)) else { return true };
+        let (now, state) = (self.ground.now(), self.ground.state());
+        let slot = state.slots.get(&(*service, node));
+        slot.is_none_or(|slot| slot.alive(now).is_none() && !slot.supervised)
     }
 
     fn compare(&self, who: &str, promised: bool, done: bool) {

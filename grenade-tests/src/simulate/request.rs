@@ -20,6 +20,8 @@ pub enum Request {
     RollBack(String),
     /// `upgrade retry ID NODE`.
     Retry(String, String),
+    /// `upgrade retry ID NODE --declare-stopped`, where nothing runs there.
+    DeclareStopped(String, String),
     /// `upgrade skip ID NODE`.
     Skip(String, String),
     /// `fleet cordon NODE`.
@@ -30,8 +32,11 @@ pub enum Request {
     Decommission(String),
     /// `fleet window SERVICE --floor --ceiling`, with and without `--dry-run`.
     Window(String, u32, u32),
-    /// `fleet reconcile`, then `--apply HASH` of another plan.
-    ReconcileOther,
+    /// `fleet reconcile`, then `--apply HASH` of this plan, or of another one.
+    Reconcile {
+        /// Whether it is this plan's.
+        right: bool,
+    },
     /// `token create`, then `token revoke` of it or of another.
     Token(String, String),
     /// `task settle NODE TASK`.
@@ -61,6 +66,8 @@ pub struct Known {
     pub spec: Json,
     /// The version that it leaves.
     pub from: u32,
+    /// Whether every agent says what is so: what one that lies claims is not applied.
+    pub nobody_lies: bool,
 }
 
 const WRONG: [&str; 6] = ["nothing", "u99", "", "Ü 1", "u0/../u1", "-"];
@@ -123,7 +130,8 @@ pub fn request(dice: &mut Dice, known: &Known) -> Request {
         8..=10 => Request::Pause(id(dice, known)),
         11..=13 => Request::Resume(id(dice, known)),
         14 => Request::RollBack(id(dice, known)),
-        15..=17 => Request::Retry(id(dice, known), node(dice, known)),
+        15..=16 => Request::Retry(id(dice, known), node(dice, known)),
+        17 => Request::DeclareStopped(id(dice, known), node(dice, known)),
         18..=19 => Request::Skip(id(dice, known), node(dice, known)),
         20..=21 => Request::Cordon(node(dice, known)),
         22..=23 => Request::Uncordon(node(dice, known)),
@@ -135,7 +143,7 @@ pub fn request(dice: &mut Dice, known: &Known) -> Request {
             let version = |dice: &mut Dice| u32::try_from(dice.below(6)).unwrap_or(1);
             Request::Window(service(dice, known), version(dice), version(dice))
         }
-        29 => Request::ReconcileOther,
+        29 => Request::Reconcile { right: known.nobody_lies && dice.percent(50) },
         30..=31 => {
             let role = *dice.pick(&["operate", "read", "root"]).unwrap_or(&"read");
             Request::Token(

@@ -141,6 +141,9 @@ pub struct UpgradePlan {
     pub drain_deadline: u64,
     /// Healthy for so long, in milliseconds.
     pub healthy_time: u64,
+    /// A drain that has not ended by its deadline is a failure, instead of going on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fails_on_deadline: bool,
 }
 
 /// How a release behaves.
@@ -238,6 +241,8 @@ pub enum What {
     StoreBlank,
     /// An agent writes nonsense under its own keys.
     Garbage(usize),
+    /// A record of the coordinators becomes one that nobody can read, until a person puts back what it was.
+    Unreadable(usize),
     /// A second agent with the name of the first begins.
     SecondAgent(usize),
     /// A program of the version that the upgrade leaves, which nobody knows of, writes a row.
@@ -270,6 +275,7 @@ impl What {
                 | Self::StoreRestored
                 | Self::StoreBlank
                 | Self::Garbage(_)
+                | Self::Unreadable(_)
         )
     }
 

@@ -54,6 +54,10 @@ pub enum Hiccup {
     Hangs,
     /// It says another version.
     Lies,
+    /// The health URL answers 200 although the disable-file is there.
+    Heedless,
+    /// It works on requests that do not end.
+    Works,
 }
 
 /// A hook that runs.
@@ -163,6 +167,11 @@ impl Slot {
             && !self.has(Hiccup::Ready, now)
     }
 
+    /// Whether the health URL heeds the disable-file.
+    pub fn heeds(&self, now: u64) -> bool {
+        !self.has(Hiccup::Heedless, now)
+    }
+
     /// What the health URL says where there is no disable-file.
     pub fn is_healthy(&self, now: u64) -> bool {
         self.listens(now).is_some() && !self.has(Hiccup::Health, now) && !self.hangs(now)
@@ -189,6 +198,7 @@ impl Slot {
         let sent = self.server.up && !(now / 400).is_multiple_of(3);
         // Requests of a former process ended with it.
         let lingers = run.since < self.server.down_at && now < self.server.down_at + self.lingers;
-        u32::from(sent || lingers)
+        let works = self.has(Hiccup::Works, now) && (self.server.up || run.since < self.server.down_at);
+        u32::from(sent || lingers || works)
     }
 }

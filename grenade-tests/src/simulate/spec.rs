@@ -26,7 +26,8 @@ pub fn spec(world: &World, plan: &UpgradePlan, mended: bool) -> serde_json::Valu
         },
         "drain": {
             "evidence": if service.asks_balancer { "haproxy" } else { "settle" },
-            "settle": "3s", "deadline": span(plan.drain_deadline), "on_deadline": "proceed",
+            "settle": "3s", "deadline": span(plan.drain_deadline),
+            "on_deadline": if plan.fails_on_deadline { "fail" } else { "proceed" },
         },
         "failures": {"tolerate": plan.tolerate, "per_wave": plan.tolerate, "then": plan.then},
         "approvals": plan.approvals,

@@ -45,6 +45,8 @@ pub struct StreamPeople {
     /// How many releases were asked for.
     pub made: u64,
     configured: bool,
+    /// Whether nodes that came back too old were built anew.
+    installed: bool,
 }
 
 /// Who asks.
@@ -66,6 +68,7 @@ impl StreamPeople {
             over: false,
             made: 0,
             configured: false,
+            installed: false,
         })
     }
 
@@ -80,14 +83,19 @@ impl StreamPeople {
         if rests {
             // What was drawn for later finds no upgrade any more.
             self.left.iter_mut().for_each(|step| step.at = step.at.min(now));
+            // What its release may wait for is a node that came back too old.
+            if self.rests_since.is_some_and(|since| now > since + PATIENCE / 2) && !self.installed {
+                self.installed = true;
+                world.install_anew(self.plan.on);
+            }
         }
         self.configure(world).await;
         if !self.configured {
             self.tire(world, "nobody could set its settings");
             return;
         }
-        if std::mem::take(&mut world.withdraw) {
-            self.withdraw(world).await;
+        if let Some(need) = world.withdraw.take() {
+            self.withdraw(world, need).await;
         }
         while let Some(step) = self.left.pop_front_if(|step| step.at <= now) {
             self.deed(world, &step.what).await;
@@ -169,12 +177,12 @@ impl StreamPeople {
     }
 
     /// Storage goes back, and computes go before it: another release that needs what storage has, and no pin.
-    async fn withdraw(&mut self, world: &mut World) {
+    async fn withdraw(&mut self, world: &mut World, need: u32) {
         for compute in 0..8 {
             drop(do_one(world, self.plan.on, self.made, &Deed::Unpin(compute)).await);
         }
         self.made += 1;
-        let need = world.ground.lowest(self.plan.on);
+        let need = need.min(world.ground.lowest(self.plan.on));
         let done = release(world, self.plan.on, self.made, (need, false, false)).await;
         world.ground.tell(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
     }

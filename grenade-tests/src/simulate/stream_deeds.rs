@@ -10,7 +10,8 @@ use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::Stream;
 use tidegate_proto::wire::v1::{
     ConfigureStreamRequest, CreateReleaseRequest, PinComputeRequest, PromoteReleaseRequest,
-    RetryReleaseRequest, RollBackReleaseRequest, TellSignalRequest, UnpinComputeRequest,
+    RetryReleaseRequest, RollBackReleaseRequest, TellAvailableRequest, TellSignalRequest,
+    UnpinComputeRequest,
 };
 
 /// The stream.
@@ -89,6 +90,7 @@ pub async fn do_one(world: &mut World, on: usize, number: u64, deed: &Deed) -> S
         Deed::Promote(deploys) => promote(world, *deploys).await,
         Deed::Pin(compute, back) => pin(world, *compute, *back).await,
         Deed::Unpin(compute) => unpin(world, *compute).await,
+        Deed::Available(answers) => available(world, *answers).await,
         Deed::HooksFail(..) => Ok("hooks fail".to_owned()),
         Deed::Wrong(which) => wrong(world, *which).await,
     };
@@ -134,6 +136,15 @@ async fn promote(world: &World, deploys: bool) -> Answer {
         deploy: deploys,
     };
     said(asks::promote(room, &seat, asked)).await
+}
+
+async fn available(world: &World, answers: bool) -> Answer {
+    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let stream = stream(world);
+    let waits = stream.pending.first().or(stream.canary.as_deref()).map(|head| &head.release);
+    let revision = waits.map_or(latest(world), |release| release.revision.get());
+    let asked = TellAvailableRequest { stream: STREAM.to_owned(), revision, answers, who: who() };
+    said(asks::available(room, &seat, asked)).await
 }
 
 async fn pin(world: &World, compute: u64, back: u64) -> Answer {

@@ -62,6 +62,8 @@ pub enum Deed {
     Pin(u64, u64),
     /// A pin is taken back.
     Unpin(u64),
+    /// Whoever starts computes tells whether the release that waits answers.
+    Available(bool),
     /// Hooks that are begun on one node fail for so many milliseconds.
     HooksFail(usize, u64),
     /// Words that make no sense.
@@ -109,6 +111,7 @@ fn deed(dice: &mut Dice, nodes: &[usize]) -> Deed {
         13 => Deed::Both(dice.within(1, 3)),
         14 => Deed::Promote(dice.percent(50)),
         15..=16 => Deed::Pin(dice.below(8), dice.below(4)),
+        17 if dice.percent(50) => Deed::Available(dice.percent(60)),
         17 => Deed::Unpin(dice.below(8)),
         18 => match dice.pick(nodes) {
             Some(node) => Deed::HooksFail(*node, dice.within(2_000, 20_000)),

@@ -8,6 +8,9 @@ use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Key, Prefix, Record, Revision, ServiceVersion, Value};
 
+/// What nobody can read.
+const NONSENSE: &str = "{\"schema\": 1, \"version\": -7";
+
 /// No store counts so far.
 const HUGE: i64 = i64::MAX / 2;
 
@@ -16,8 +19,42 @@ pub async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> 
     let mut client = world.place.store().client().await.ok()?;
     let names = world.ground.names();
     let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
-    client.put(Prefix::default().key(&key), "{\"schema\": 1, \"version\": -7", None).await.ok()?;
+    client.put(Prefix::default().key(&key), NONSENSE, None).await.ok()?;
     Some(key)
+}
+
+/// A record of the coordinators becomes unreadable; which, and what it was.
+pub async fn spoil(
+    world: &World,
+    id: Option<&str>,
+    (service, node): (usize, usize),
+    which: usize,
+) -> Option<(Key, Vec<u8>)> {
+    let mut client = world.place.store().client().await.ok()?;
+    let names = world.ground.names();
+    let (service, node) = (names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
+    let key = match which % 4 {
+        0 => Key::Window(service),
+        1 => Key::Active(service),
+        2 => Key::Directive(service, node),
+        _ => Key::Upgrade(id?.parse().ok()?),
+    };
+    let at = Prefix::default().key(&key);
+    let was = client.get(at.clone(), None).await.ok()?.kvs().first()?.value().to_vec();
+    client.put(at, NONSENSE, None).await.ok()?;
+    world.ground.tell(format!("{key} cannot be read any more"));
+    Some((key, was))
+}
+
+/// A person puts back what a record was, where it is still unreadable.
+pub async fn put_back(world: &World, key: &Key, was: &[u8]) {
+    let Ok(mut client) = world.place.store().client().await else { return };
+    let at = Prefix::default().key(key);
+    let Ok(found) = client.get(at.clone(), None).await else { return };
+    if found.kvs().first().is_some_and(|kv| kv.value() == NONSENSE.as_bytes()) {
+        let done = client.put(at, was, None).await;
+        world.ground.tell(format!("{key} is put back: {}", done.is_ok()));
+    }
 }
 
 /// Its agent is itself again, and what it wrote is gone.

@@ -31,8 +31,9 @@ pub async fn wished(
         Request::RollBack(id) => {
             operation::roll_back(room, seat, RollBackUpgradeRequest { id, why, who }).await?
         }
-        Request::Retry(id, node) => {
-            let asked = RetryInstanceRequest { id, node, why, who, declare_stopped: false };
+        Request::Retry(id, node) | Request::DeclareStopped(id, node) => {
+            let declare_stopped = matches!(request, Request::DeclareStopped(..));
+            let asked = RetryInstanceRequest { id, node, why, who, declare_stopped };
             operation::retry(room, seat, asked).await?
         }
         Request::Skip(id, node) => {
@@ -58,11 +59,17 @@ async fn of_others(
     request: Request,
 ) -> Result<String, OperationError> {
     match request {
-        Request::ReconcileOther => {
-            let asked = PlanReconciliationRequest { who: who.clone(), ..Default::default() };
-            let plan = operation::plan_reconciliation(room, seat, asked).await?;
-            let hash: String = plan.hash.chars().rev().collect();
-            let asked = ReconcileStoreRequest { hash, who, why, ..Default::default() };
+        Request::Reconcile { right } => {
+            let mut asked = PlanReconciliationRequest { who: who.clone(), ..Default::default() };
+            let mut plan = operation::plan_reconciliation(room, seat, asked.clone()).await?;
+            if right {
+                asked.include = plan.witnesses.iter().map(|claim| claim.instance.clone()).collect();
+                plan = operation::plan_reconciliation(room, seat, asked.clone()).await?;
+            } else {
+                plan.hash = plan.hash.chars().rev().collect();
+            }
+            let (hash, include) = (plan.hash, asked.include);
+            let asked = ReconcileStoreRequest { hash, include, who, why, ..Default::default() };
             operation::reconcile(room, seat, asked).await.map(|done| done.what)
         }
         Request::Token(name, role) => {

@@ -11,7 +11,7 @@ use super::judge::{Facts, ServiceFacts};
 use super::line::Place;
 use super::persons::Persons;
 use super::scenario::{ReleasePlan, Scenario};
-use super::slot::{Behaviour, Server};
+use super::slot::{Behaviour, Server, Slot};
 use super::story::Story;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -51,8 +51,8 @@ pub struct World {
     pub wanted: BTreeSet<usize>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
-    /// Storage goes back below what a release needs: its people withdraw it.
-    pub withdraw: bool,
+    /// Storage goes back to this version, below what a release needs: its people withdraw it.
+    pub withdraw: Option<u32>,
     /// The next upgrade is started by two people at once, after a dry run.
     pub started_twice: bool,
     /// People who ask for something beside those who follow the upgrades.
@@ -141,7 +141,7 @@ impl World {
             given_up: BTreeSet::new(),
             wanted: BTreeSet::new(),
             left: BTreeSet::new(),
-            withdraw: false,
+            withdraw: None,
             started_twice: false,
             persons: Persons::default(),
             agents: (0..scenario.zones.len()).map(|_| None).collect(),
@@ -214,6 +214,42 @@ impl World {
         });
         self.ground.state().facts.services[service].instances += 1;
         self.ground.boots((service, node));
+    }
+
+    /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
+    /// with the lowest one that may.
+    pub fn install_anew(&mut self, service: usize) {
+        let now = self.ground.now();
+        let too_old: Vec<(usize, u32)> = {
+            let state = self.ground.state();
+            let facts = &state.facts.services[service];
+            let Some((_, floor, _)) = facts.windows.last().copied().filter(|_| !facts.upgrading) else {
+                return;
+            };
+            let nodes =
+                self.scenario.services[service].nodes.iter().filter(|node| self.agents[**node].is_some());
+            let slots = nodes.filter_map(|node| Some((*node, state.slots.get(&(service, *node))?)));
+            let stands = |slot: &Slot| slot.alive(now).is_none_or(|run| run.is.version < floor);
+            slots.filter(|(_, slot)| stands(slot)).map(|(node, _)| (node, floor)).collect()
+        };
+        let name = self.scenario.services[service].name.clone();
+        for (node, version) in too_old {
+            self.agents[node].take().into_iter().for_each(Agent::kill);
+            let newest = tag(&name, version);
+            self.ground.tell(format!(
+                "{} is built anew with {newest}",
+                self.ground.names().instance((service, node))
+            ));
+            self.ground.loses_power((service, node));
+            let journals = Path::new("/var/agent").join(&name);
+            self.ground.state().disks[node].files.retain(|path, _| !path.starts_with(&journals));
+            self.ground.change((service, node), |slot, _| {
+                slot.staged.insert(newest.clone());
+                (slot.last, slot.came_with) = (Some(newest.clone()), Some(newest));
+            });
+            self.ground.boots((service, node));
+            self.start_agent(node);
+        }
     }
 
     /// Where the migrations of every schema lie.

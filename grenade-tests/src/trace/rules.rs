@@ -15,6 +15,9 @@ use super::{LIE, Revision, Written, releases};
 /// Who sets a window when a restored store is reconciled.
 pub(super) const RECONCILIATION: &str = "reconciliation";
 
+/// Who sets a window by hand.
+const BY_HAND: &str = "operator";
+
 /// A rule that a revision broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
@@ -247,7 +250,8 @@ impl Judge<'_> {
         let is = |floor: ServiceVersion, ceiling: ServiceVersion| {
             stored.is_some_and(|window| window.floor == floor && window.ceiling == ceiling)
         };
-        let is_reconciled = stored.is_some_and(|window| window.set_by.as_str() == RECONCILIATION);
+        let set_by = stored.map(|window| window.set_by.as_str());
+        let is_reconciled = matches!(set_by, Some(RECONCILIATION | BY_HAND));
         let (rule, good) = match &upgrade.phase {
             Phase::Preflight | Phase::Failed { .. } => return,
             Phase::Migrate if late => (1, is(to, to)),

@@ -2,8 +2,10 @@
 
 use std::process::{Command, Output};
 
+/// The long forms are given an optimised build.
 fn simulate(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-simulate"));
+    let given = std::env::var("TIDEGATE_SIMULATE");
+    let mut command = Command::new(given.as_deref().unwrap_or(env!("CARGO_BIN_EXE_tidegate-simulate")));
     command.args(arguments).env_remove("RUST_LOG").output().unwrap()
 }
 

@@ -68,6 +68,7 @@ fn upgrade(from: u32) -> UpgradePlan {
         release: ReleasePlan::Good,
         drain_deadline: 20_000,
         healthy_time: 2_000,
+        fails_on_deadline: false,
     }
 }
 
