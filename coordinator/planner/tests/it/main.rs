@@ -21,6 +21,7 @@ mod model;
 mod operations;
 mod outside;
 mod persons;
+mod presumption;
 mod properties;
 mod reasons;
 mod reconcile;

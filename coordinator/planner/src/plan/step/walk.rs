@@ -125,7 +125,7 @@ pub(super) fn walk<'a>(
     let at_once =
         if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
     for instance in already_out(walk).take(at_once.saturating_sub(moving)) {
-        under_way.replace.push(Order::replace(instance, walk.target.clone()));
+        under_way.replace.push(Order::replace_what_is_out(instance, walk.target.clone()));
     }
     draft.order(
         &under_way.recall,
@@ -208,7 +208,7 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
                 found.unhealthy.push(instance)
             }
             Disposition::Replace { .. } | Disposition::Stop => {
-                found.replace.push(Order::replace(instance, walk.target.clone()))
+                found.replace.push(Order::replace_what_is_out(instance, walk.target.clone()))
             }
             Disposition::Serve { .. } => found.returning.push(node),
         }
