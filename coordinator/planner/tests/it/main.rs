@@ -9,6 +9,7 @@ mod contracted;
 mod cut_off;
 mod database;
 mod deadlines;
+mod domains;
 mod exceptions;
 mod faults;
 mod former;
