@@ -64,10 +64,9 @@ pub async fn asked_of_stream(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Asked, Refusal>,
-) -> Result<Asked, OperationError> {
+) -> Result<(Asked, Revision), OperationError> {
     let _alone = room.releases.lock().await;
-    let granted = settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
-    Ok(granted.0)
+    settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await
 }
 
 /// Grants a wish that rests on what `prepare` reads besides the picture, each time anew; what was wished, and the

@@ -80,7 +80,6 @@ pub async fn running(
             |fleet, moment, past| ask::release::running(fleet, moment, &stream, &counts, past, &asker),
         )
         .await?
-        .0
     };
     let computes: u64 = counts.values().sum();
     reply(room, granted, format!("{computes} computes run {} tags of {stream}", counts.len())).await
