@@ -99,6 +99,7 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
         let wished = asked(room, seat, |fleet, moment| ask(fleet, moment, &prepared))?;
         let Some(commit) = wished.commit() else {
             let seen = room.mirror.picture().fleet.revision();
+            still_leads(room, seat).await?;
             return Ok((wished, seen));
         };
         match room.store.commit(commit).await {
@@ -114,12 +115,7 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
                 // Something else was first: the watch is about to show it.
                 let _ = tokio::time::timeout(Duration::from_millis(500), sight.changed()).await;
             }
-            Err(CommitError::Conflict { .. }) => {
-                return Err(OperationError::Unavailable(
-                    "this coordinator has just lost the leadership; nothing was changed: ask again"
-                        .to_owned(),
-                ));
-            }
+            Err(CommitError::Conflict { .. }) => return Err(deposed()),
             Err(error @ CommitError::Unknown { .. }) => {
                 room.metrics.committed(Outcome::Failed);
                 return Err(OperationError::OutcomeUnknown(format!(
@@ -139,6 +135,25 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
     Err(OperationError::Unavailable(format!(
         "the records concerned changed {ATTEMPTS} times while this was asked; nothing was changed: ask again"
     )))
+}
+
+/// That nothing has to be written rests on what is seen, and another leader may have written since. The store is asked for
+/// the fence, as a commit is: while it holds, all that was written is this leader's, and that was seen.
+async fn still_leads(room: &Room, seat: &Seat) -> Result<(), OperationError> {
+    match room.store.commit(&Commit::new().when(seat.leading.fence())).await {
+        Ok(_) => Ok(()),
+        Err(CommitError::Conflict { .. }) => Err(deposed()),
+        Err(error) => Err(OperationError::Unavailable(format!(
+            "could not ask the store whether this coordinator still leads: {}; nothing was changed",
+            Chain(&error)
+        ))),
+    }
+}
+
+fn deposed() -> OperationError {
+    OperationError::Unavailable(
+        "this coordinator has just lost the leadership; nothing was changed: ask again".to_owned(),
+    )
 }
 
 /// Asks the planner over what is seen, on any store; changes nothing.

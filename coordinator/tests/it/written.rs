@@ -1,12 +1,19 @@
-//! What the answer to a request about a release says after its commit.
+//! What the answer to a request about a release says after its commit, and when nothing had to be committed.
 
 use crate::releases::door;
-use crate::world::store;
+use crate::world::{LIMIT, room, store};
 use axum::http::StatusCode;
 use serde_json::json;
-use tidegate_coordinator::operation;
-use tidegate_proto::wire::v1::PinComputeRequest;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_coordinator::report::Mirror;
+use tidegate_coordinator::seat::Seat;
+use tidegate_embedded_etcd::Embedded;
+use tidegate_proto::wire::v1::{CreateReleaseRequest, PinComputeRequest};
 use tidegate_proto::{Commit, Digest, Key, ReleaseRevision};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 fn manifest() -> serde_json::Value {
     json!({ "pg_settings": {} })
@@ -38,4 +45,27 @@ async fn change_that_cannot_be_read_back_is_answered_as_made() {
     let back = door.post("/rollback", &json!({ "revision": 2 })).await;
     assert_eq!(back.status, StatusCode::CONFLICT, "nothing was changed, so it is an error: {}", back.body);
     coordinator.stop().await;
+}
+
+#[tokio::test]
+async fn deposed_leader_does_not_answer_that_it_is_so_already() {
+    let embedded = Embedded::in_memory();
+    let (mirror, follows) = (Mirror::that_hears_for(Duration::ZERO), CancellationToken::new());
+    let store = store(&embedded).await;
+    tokio::spawn(Arc::clone(&mirror).follow(store.clone(), follows.clone()));
+    let room = room(store.clone(), mirror, watch::channel(None).1, "http://one.invalid:7400");
+    let campaign = store.campaign("t1".parse().unwrap(), "one".into(), LIMIT, CancellationToken::new());
+    let seat = Seat::new(campaign.await.unwrap());
+    let body = json!({ "version": 1, "tag": "release-1", "manifest": manifest() }).to_string();
+    let asked = CreateReleaseRequest { body, who: "ci".into(), ..CreateReleaseRequest::default() };
+    let created = operation::release::create(&room, &seat, asked.clone()).await.unwrap();
+    assert!(created.changed);
+    let again = operation::release::create(&room, &seat, asked.clone()).await.unwrap();
+    assert_eq!((again.changed, again.revision), (false, 1));
+    // From here on it sees nothing more, and another leads.
+    follows.cancel();
+    store.commit(&Commit::new().delete(Key::Leader)).await.unwrap();
+    let answer = operation::release::create(&room, &seat, asked).await;
+    let Err(OperationError::Unavailable(why)) = answer else { panic!("{answer:?}") };
+    assert!(why.contains("lost the leadership"), "{why}");
 }

@@ -36,7 +36,7 @@ pub async fn signal(
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let compute: ComputeId = parse(&asked.compute)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let (granted, _) = wish::settle(
+    let (granted, at) = wish::settle(
         room,
         seat,
         || async { Ok(()) },
@@ -51,6 +51,7 @@ pub async fn signal(
         revision: revision.get(),
         changed: granted.commit.is_some(),
         what: format!("{compute} told of {word} with revision {revision} of {stream}"),
+        store_revision: at.0,
         ..ReleaseReply::default()
     })
 }
