@@ -20,6 +20,7 @@ pub mod decide;
 pub mod fault;
 mod leave;
 pub mod phase;
+pub mod presumption;
 pub mod refusal;
 pub mod seen;
 pub mod standstill;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tidegate_proto::record::directive::Directive;
+use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::reconciliation::Obeyed;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
@@ -31,6 +31,9 @@ pub struct Journal {
     /// The last directive that was accepted.
     #[serde(default)]
     pub order: Option<Order>,
+    /// That directive presumes that the instance is out of rotation, and it was not: it is not carried out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declined: bool,
     /// The last window that was seen; absent where there was none.
     #[serde(default)]
     pub window: Option<Known>,
@@ -156,6 +159,7 @@ impl Default for Journal {
             schema: SCHEMA,
             phase: Phase::Fresh,
             order: None,
+            declined: false,
             window: None,
             admitted: None,
             refusal: None,
@@ -173,6 +177,11 @@ impl Journal {
     /// The generation of the last accepted directive; 0 for none.
     pub fn generation(&self) -> Generation {
         self.order.as_ref().map_or(Revision::ABSENT, |order| order.generation)
+    }
+
+    /// What the accepted directive wants; none where there is none, or it was declined.
+    pub fn disposition(&self) -> Option<&Disposition> {
+        self.order.as_ref().filter(|_| !self.declined).map(|order| &order.directive.disposition)
     }
 
     /// The mod_revision of the last window that was seen; 0 for none.

@@ -158,9 +158,7 @@ impl Stager {
 
     /// How it stands for the release that the accepted directive wants to be started.
     pub fn state(&self, journal: &Journal) -> Staging {
-        let Some(Disposition::Replace { release }) =
-            journal.order.as_ref().map(|order| &order.directive.disposition)
-        else {
+        let Some(Disposition::Replace { release }) = journal.disposition() else {
             return Staging::Ready;
         };
         match self.failures.get(&release.tag) {

@@ -11,7 +11,7 @@ mod conditions;
 mod make;
 
 pub use allowed::{SESSION, accepted, allowed_sessions};
-pub use conditions::{False, check, joined, sessions_flaws, standing_flaws, undo_flaws};
+pub use conditions::{False, check, joined, new_form, sessions_flaws, standing_flaws, undo_flaws};
 pub use make::{DatabaseEvidence, Made, certify, forget};
 
 use serde::{Deserialize, Serialize};

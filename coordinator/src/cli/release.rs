@@ -118,10 +118,10 @@ enum Verb {
         /// Its revision. With --from it may be absent: what is deployed there.
         #[arg(required_unless_present = "from")]
         revision: Option<u64>,
-        /// Of how many starts, such as 0.2.
+        /// Of how many starts, such as 0.2; does not wait for prewarm either.
         #[arg(long, conflicts_with = "from")]
         fraction: Option<f64>,
-        /// To all of them: it is deployed.
+        /// To all of them: it is deployed at once, also where its prewarm has not ended on every node.
         #[arg(long, conflicts_with_all = ["from", "fraction"])]
         deploy: bool,
         /// The region that it was proved in.

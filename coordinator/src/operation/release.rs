@@ -19,6 +19,7 @@ mod start;
 mod streams;
 mod tell;
 pub mod view;
+mod written;
 
 pub use approve::approve;
 pub use configure::configure;
@@ -39,12 +40,10 @@ pub use tell::{available, running, signal};
 
 use super::OperationError;
 use super::body::read as body;
-use crate::room::Room;
 use std::fmt::Display;
 use std::str::FromStr;
-use tidegate_planner::ask::release::Asked;
-use tidegate_proto::wire::v1::ReleaseReply;
 use tidegate_proto::{ReleaseRevision, StreamName};
+use written::reply;
 
 pub use tidegate_proto::compute::DEFAULT_STREAM;
 
@@ -61,26 +60,4 @@ fn revision(number: u64) -> Result<ReleaseRevision, OperationError> {
 /// Reads a name, a tag, a fraction.
 fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {
     text.parse().map_err(|e: T::Err| OperationError::BadInput(e.to_string()))
-}
-
-/// The answer to a wish, with the release that it concerns as it stands now.
-async fn reply(room: &Room, asked: Asked, what: String) -> Result<ReleaseReply, OperationError> {
-    let changed = asked.commit.is_some();
-    let stream = asked.stream.to_string();
-    let store_revision = room.mirror.picture().fleet.revision().0;
-    let Some(revision) = asked.revision else {
-        return Ok(ReleaseReply { stream, changed, what, store_revision, ..ReleaseReply::default() });
-    };
-    let release = read::release(room, &asked.stream, revision).await?;
-    let manifest = read::manifest(room, release.manifest).await?;
-    Ok(ReleaseReply {
-        revision: revision.get(),
-        changed,
-        release: view::text(&view::Release::of(&asked.stream, &release, Some(manifest))),
-        what,
-        digest: release.digest.to_string(),
-        stream,
-        warnings: Vec::new(),
-        store_revision,
-    })
 }

@@ -64,10 +64,9 @@ pub async fn asked_of_stream(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Asked, Refusal>,
-) -> Result<Asked, OperationError> {
+) -> Result<(Asked, Revision), OperationError> {
     let _alone = room.releases.lock().await;
-    let granted = settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await?;
-    Ok(granted.0)
+    settle(room, seat, || async { Ok(()) }, |fleet, moment, ()| ask(fleet, moment)).await
 }
 
 /// Grants a wish that rests on what `prepare` reads besides the picture, each time anew; what was wished, and the
@@ -100,6 +99,7 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
         let wished = asked(room, seat, |fleet, moment| ask(fleet, moment, &prepared))?;
         let Some(commit) = wished.commit() else {
             let seen = room.mirror.picture().fleet.revision();
+            still_leads(room, seat).await?;
             return Ok((wished, seen));
         };
         match room.store.commit(commit).await {
@@ -115,12 +115,7 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
                 // Something else was first: the watch is about to show it.
                 let _ = tokio::time::timeout(Duration::from_millis(500), sight.changed()).await;
             }
-            Err(CommitError::Conflict { .. }) => {
-                return Err(OperationError::Unavailable(
-                    "this coordinator has just lost the leadership; nothing was changed: ask again"
-                        .to_owned(),
-                ));
-            }
+            Err(CommitError::Conflict { .. }) => return Err(deposed()),
             Err(error @ CommitError::Unknown { .. }) => {
                 room.metrics.committed(Outcome::Failed);
                 return Err(OperationError::OutcomeUnknown(format!(
@@ -140,6 +135,25 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
     Err(OperationError::Unavailable(format!(
         "the records concerned changed {ATTEMPTS} times while this was asked; nothing was changed: ask again"
     )))
+}
+
+/// That nothing has to be written rests on what is seen, and another leader may have written since. The store is asked for
+/// the fence, as a commit is: while it holds, all that was written is this leader's, and that was seen.
+async fn still_leads(room: &Room, seat: &Seat) -> Result<(), OperationError> {
+    match room.store.commit(&Commit::new().when(seat.leading.fence())).await {
+        Ok(_) => Ok(()),
+        Err(CommitError::Conflict { .. }) => Err(deposed()),
+        Err(error) => Err(OperationError::Unavailable(format!(
+            "could not ask the store whether this coordinator still leads: {}; nothing was changed",
+            Chain(&error)
+        ))),
+    }
+}
+
+fn deposed() -> OperationError {
+    OperationError::Unavailable(
+        "this coordinator has just lost the leadership; nothing was changed: ask again".to_owned(),
+    )
 }
 
 /// Asks the planner over what is seen, on any store; changes nothing.

@@ -273,6 +273,7 @@ fn report(n: usize, version: i64) -> Report {
         rotation: Rotation::In,
         step: Step::Serving,
         generation: Revision::ABSENT,
+        declined: false,
         window: Revision::ABSENT,
         staged: vec![release.tag],
         stage_failures: BTreeMap::new(),

@@ -27,3 +27,4 @@ mod stored;
 mod traffic;
 mod upgrades;
 mod world;
+mod written;

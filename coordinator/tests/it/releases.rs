@@ -37,15 +37,15 @@ impl Door {
         self.send("GET", &format!("{RELEASES}{path}"), None).await
     }
 
-    async fn post(&self, path: &str, body: &Json) -> Answer {
+    pub async fn post(&self, path: &str, body: &Json) -> Answer {
         self.send("POST", &format!("{RELEASES}{path}"), Some(body.to_string())).await
     }
 
-    async fn put(&self, path: &str, body: &Json) -> Answer {
+    pub async fn put(&self, path: &str, body: &Json) -> Answer {
         self.send("PUT", &format!("/management/api/v2{path}"), Some(body.to_string())).await
     }
 
-    async fn create(&self, version: u64) -> Answer {
+    pub async fn create(&self, version: u64) -> Answer {
         self.post("", &release(version)).await
     }
 
@@ -82,7 +82,7 @@ fn release(version: u64) -> Json {
     json!({ "version": version, "tag": format!("release-{version}"), "manifest": { "pg_settings": {} } })
 }
 
-async fn door() -> (Embedded, Coordinator, Door) {
+pub async fn door() -> (Embedded, Coordinator, Door) {
     let embedded = Embedded::in_memory();
     let coordinator = Coordinator::start(&embedded, "one").await;
     coordinator.leads().await;

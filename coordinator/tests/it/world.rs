@@ -7,6 +7,7 @@ use tidegate_coordinator::operation;
 use tidegate_coordinator::record::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
 use tidegate_coordinator::room::Room;
+use tidegate_coordinator::seat::Seat;
 use tidegate_coordinator::wheel;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::wire::v1::{
@@ -44,17 +45,7 @@ impl Coordinator {
         let (seats, seat) = watch::channel(None);
         let cancel = CancellationToken::new();
         tokio::spawn(Arc::clone(&mirror).follow(store.clone(), cancel.clone()));
-        let room = Room {
-            store,
-            mirror,
-            seat,
-            metrics: Arc::new(Metrics::new()),
-            migrations: None,
-            hindrance: watch::Sender::default(),
-            address: address.into(),
-            static_settings: Arc::default(),
-            releases: Arc::default(),
-        };
+        let room = room(store, mirror, seat, address);
         let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));
         Self { room, cancel, wheel }
     }
@@ -141,6 +132,26 @@ impl Coordinator {
                 panic!("upgrade {id} did not reach {phase} in time; it is {:#?}", self.status(id).await)
             }
         }
+    }
+}
+
+/// What a coordinator at this URL stands in.
+pub fn room(
+    store: Store,
+    mirror: Arc<Mirror>,
+    seat: watch::Receiver<Option<Arc<Seat>>>,
+    address: &str,
+) -> Room {
+    Room {
+        store,
+        mirror,
+        seat,
+        metrics: Arc::new(Metrics::new()),
+        migrations: None,
+        hindrance: watch::Sender::default(),
+        address: address.into(),
+        static_settings: Arc::default(),
+        releases: Arc::default(),
     }
 }
 

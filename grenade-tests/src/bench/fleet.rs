@@ -76,6 +76,7 @@ pub fn report(n: usize, version: i64, admission: Revision) -> Report {
         rotation: Rotation::In,
         step: Step::Serving,
         generation: Revision::ABSENT,
+        declined: false,
         window: Revision::ABSENT,
         staged: vec![release(1).tag, release(2).tag],
         stage_failures: BTreeMap::new(),
@@ -116,6 +117,7 @@ fn directive(disposition: Disposition) -> Directive {
         health: HealthTimes::default(),
         term: term(),
         declared_stopped: false,
+        presumes_out: false,
     }
 }
 

@@ -187,8 +187,10 @@ impl Instance {
 
     fn is_ordered_out(&self, report: &Report) -> bool {
         let Some(directive) = &self.directive else { return false };
+        let declined = report.declined && directive.body.presumes_out;
         let obeyed = report.generation.0 >= directive.revision;
         match &directive.body.disposition {
+            _ if declined && obeyed => false,
             Disposition::Drain | Disposition::Stop => true,
             Disposition::Replace { release } => !(obeyed && self.version() == Some(release.version)),
             Disposition::Serve { returning } => *returning && !obeyed,

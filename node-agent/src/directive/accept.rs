@@ -2,6 +2,7 @@
 //! that a report never shows one without the other.
 
 use super::phase::Phase;
+use super::presumption;
 use super::seen::{Alive, DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
@@ -62,6 +63,7 @@ pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &See
     match &order.directive.disposition {
         // From here on there is no way back before it has ended.
         _ if journal.phase == Phase::Stopping => Phase::Stopping,
+        _ if presumption::fails(order, journal, seen) => presumption::phase_without(journal),
         Disposition::Serve { .. } => serve(service, journal, seen, true_now),
         Disposition::Drain => match journal.phase {
             Phase::Drained { .. } => journal.phase.clone(),

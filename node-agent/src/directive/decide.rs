@@ -26,6 +26,8 @@ pub enum Act {
     Accept(Box<Order>, Phase),
     /// Journal another phase.
     Enter(Phase),
+    /// Journal that the accepted directive is not carried out, and the phase with which the instance goes on.
+    Decline(Phase),
     /// Put the disable-file.
     Hide,
     /// Remove the agent's own disable-file.
@@ -54,6 +56,7 @@ impl Act {
                 | Self::Acknowledge(_)
                 | Self::Accept(..)
                 | Self::Enter(_)
+                | Self::Decline(_)
                 | Self::Hide
                 | Self::Show
                 | Self::BeginStop(_)
@@ -70,7 +73,7 @@ impl Act {
     /// Whether what was seen before it is still so after it: only the journal changes, and nobody is asked anything. After
     /// an acknowledgement the version is probed anew all the same (rule 1).
     pub fn leaves_the_world(&self) -> bool {
-        matches!(self, Self::Accept(..) | Self::Enter(_) | Self::BeginStop(_))
+        matches!(self, Self::Accept(..) | Self::Enter(_) | Self::Decline(_) | Self::BeginStop(_))
     }
 }
 
@@ -140,7 +143,7 @@ fn admission(service: &Service, journal: &Journal, seen: &Seen) -> Option<Act> {
 /// What is to be started when nothing runs.
 pub(super) fn target(service: &Service, journal: &Journal) -> Option<Target> {
     let directive = journal.order.as_ref().map(|order| &order.directive);
-    if let Some(Disposition::Replace { release }) = directive.map(|directive| &directive.disposition) {
+    if let Some(Disposition::Replace { release }) = journal.disposition() {
         return Some(release.into());
     }
     let admitted = journal.admitted.as_ref();
@@ -166,7 +169,7 @@ impl Place<'_> {
     }
 
     pub(super) fn disposition(&self) -> Option<&Disposition> {
-        self.directive().map(|directive| &directive.disposition)
+        self.journal.disposition()
     }
 
     pub(super) fn in_phase_for(&self) -> Duration {

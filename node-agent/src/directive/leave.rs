@@ -26,6 +26,9 @@ enum Lacks {
 
 impl Place<'_> {
     pub(super) fn draining(&self) -> Act {
+        if let Some(declined) = self.declines() {
+            return declined;
+        }
         let drain = self.directive().map(|d| d.drain.clone()).unwrap_or_default();
         let replace = matches!(self.disposition(), Some(Disposition::Replace { .. }));
         match &self.seen.staging {
@@ -155,6 +158,9 @@ impl Place<'_> {
     }
 
     pub(super) fn drained(&self) -> Act {
+        if let Some(declined) = self.declines() {
+            return declined;
+        }
         match self.disposition() {
             // It was shown meanwhile, or answers as if it were: what was seen is no longer so.
             _ if self.seen.file == DisableFile::Absent || self.seen.url == Url::Good => {

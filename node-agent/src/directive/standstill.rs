@@ -61,8 +61,7 @@ fn no_version(service: &Service, probe: &Probed) -> Option<Standstill> {
 }
 
 fn not_started(service: &Service, journal: &Journal, seen: &Seen) -> Option<Standstill> {
-    let directive = journal.order.as_ref().map(|order| &order.directive);
-    if directive.is_some_and(|directive| directive.disposition == Disposition::Stop) {
+    if journal.disposition() == Some(&Disposition::Stop) {
         return None;
     }
     match target(service, journal) {

@@ -4,6 +4,7 @@ mod drain;
 mod initial;
 mod looks;
 mod masked;
+mod presumption;
 mod reconciled;
 mod refusal;
 mod standstill;

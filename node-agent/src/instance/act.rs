@@ -6,6 +6,7 @@ use crate::admit::{self, Candidate, NotAdmitted, Refused, Told};
 use crate::config::settings::Driver as Configured;
 use crate::directive::decide::Act;
 use crate::directive::phase::{Phase, Target};
+use crate::directive::presumption;
 use crate::directive::refusal;
 use crate::directive::seen::{Alive, Seen};
 use crate::host;
@@ -14,6 +15,8 @@ use crate::link::Chain;
 use crate::replace::driver::Driver;
 use tidegate_proto::{ReleaseTag, ServiceVersion, mutant};
 use tokio::time::Instant;
+
+const DECLINED: &str = "directive declined: it presumes that the instance is out of rotation, and it is in";
 
 /// Why nothing was admitted.
 enum Unadmitted {
@@ -50,6 +53,10 @@ impl Instance {
                 tracing::info!(service = %self.service.name, generation = %order.generation,
                     disposition = order.directive.disposition.word(), phase = ?phase, "directive accepted");
                 self.journal.witness.term = Some(order.directive.term.clone());
+                self.journal.declined = presumption::fails(&order, &self.journal, seen);
+                if self.journal.declined {
+                    tracing::warn!(service = %self.service.name, generation = %order.generation, "{DECLINED}");
+                }
                 // The same directive under another generation is a retry.
                 let again = self.journal.order.as_ref().is_some_and(|o| o.directive == order.directive);
                 if again || phase != Phase::Serving {
@@ -69,6 +76,12 @@ impl Instance {
                 {
                     self.journal.release = Some(target.tag.clone());
                 }
+                self.enter(phase);
+                Ok(true)
+            }
+            Act::Decline(phase) => {
+                tracing::warn!(service = %self.service.name, generation = %self.journal.generation(), "{DECLINED}");
+                self.journal.declined = true;
                 self.enter(phase);
                 Ok(true)
             }

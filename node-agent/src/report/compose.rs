@@ -30,8 +30,7 @@ pub fn compose(
         admitted || journal.refusal.as_ref().is_some_and(|r| r.version == *version)
     });
     let release = journal.admitted.as_ref().filter(|a| runs && version == Some(a.version));
-    let disposition = journal.order.as_ref().map(|order| &order.directive.disposition);
-    let replacing = matches!(disposition, Some(Disposition::Replace { .. }));
+    let replacing = matches!(journal.disposition(), Some(Disposition::Replace { .. }));
     Report {
         version,
         probed: probed.filter(|_| version.is_none()),
@@ -42,6 +41,7 @@ pub fn compose(
         rotation: seen.rotation(timers, service),
         step: journal.phase.step(replacing),
         generation: journal.generation(),
+        declined: journal.declined,
         window: journal.window_revision(),
         staged: journal.staged.keys().cloned().collect(),
         stage_failures: stage_failures.clone(),

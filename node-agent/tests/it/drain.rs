@@ -4,7 +4,7 @@ use crate::adopt::standing;
 use crate::world::store::{directive, release};
 use crate::world::{World, wait_for};
 use tidegate_proto::Span;
-use tidegate_proto::record::directive::{Disposition, OnDeadline};
+use tidegate_proto::record::directive::{Directive, Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Report, Rotation, Step};
 
 /// The agent has looked often enough since: what it would conclude, it has concluded.
@@ -68,6 +68,22 @@ async fn refused_then_let_go_then_idle() {
     world.balancer.say("UP", 0);
     world.store.wait_for_serving(&world, 1, generation).await;
     assert_eq!(world.starts().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn serving_instance_declines_a_replacement_without_budget() {
+    let (world, _agent) = standing().await;
+    let wanted = release(&world, 2);
+    let replaced = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted.clone()]);
+    let generation = world.store.direct(Directive { presumes_out: true, ..replaced }).await;
+    let staged = |r: &Report| r.generation == generation && r.staged.contains(&wanted.tag);
+    let report = world.store.wait_for_report(&world, "the release staged", staged).await;
+    assert_eq!((report.declined, report.step, report.rotation), (true, Step::Serving, Rotation::In));
+    assert!(!world.disable_file().exists());
+    let generation = world.store.direct(directive(Disposition::Drain, vec![])).await;
+    let drains = |r: &Report| r.generation == generation && r.step == Step::Draining;
+    let report = world.store.wait_for_report(&world, "draining", drains).await;
+    assert!(!report.declined && world.starts().len() == 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -26,6 +26,11 @@ pub struct Directive {
     /// is none. It confirms no stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declared_stopped: bool,
+    /// Nothing was taken out of the capacity budget for it, because the instance was out of rotation already. An agent that
+    /// finds it in rotation does not take it out, and reports the directive as declined. Absent = it was budgeted, or an
+    /// older coordinator; an older agent obeys in any case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub presumes_out: bool,
 }
 
 impl Body for Directive {

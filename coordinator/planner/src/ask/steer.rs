@@ -199,14 +199,17 @@ pub fn retry(
     demand_orders(id, stored)?;
     let key = Key::Directive(service.clone(), node.clone());
     let commit = taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried"));
-    let commit =
-        match failed.filter(|i| i.is_in_service() && directive.is_some_and(|d| d.disposition.takes_out())) {
-            Some(serving) => taken_out(fleet, moment, stored, serving, commit)?,
-            None => commit,
-        };
+    let serving =
+        failed.filter(|i| i.is_in_service() && directive.is_some_and(|d| d.disposition.takes_out()));
+    let commit = match serving {
+        Some(serving) => taken_out(fleet, moment, stored, serving, commit)?,
+        None => commit,
+    };
     Ok(match directive {
         Some(directive) => {
-            let body = told_anew(moment, directive, false);
+            let mut body = told_anew(moment, directive, false);
+            // What the budget bears may be taken out.
+            body.presumes_out &= serving.is_none();
             commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
         }
         None => commit,

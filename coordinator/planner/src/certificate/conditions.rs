@@ -4,6 +4,7 @@
 use super::allowed::is_acceptable;
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, SESSION, SESSIONS, ServicePart, Session};
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::spec::Spec;
 use tidegate_proto::{NodeId, Revision, ServiceName, ServiceVersion, mutant};
 
 /// A part that is not so, and why.
@@ -267,15 +268,27 @@ fn tag_flaw(required: &BTreeMap<ServiceName, ServiceVersion>, name: &str) -> Opt
     }
 }
 
-/// Every session of a service above the version that stays: undoing expand is contract, mirrored.
-pub fn undo_flaws(service: &ServiceName, stays: ServiceVersion, sessions: &BTreeSet<Session>) -> Vec<False> {
-    let newer = |session: &&Session| {
+/// From which version on each service uses what expand makes: the upgraded one at the version it goes to, each that shares
+/// the schema at the one that may meet the contracted form.
+pub fn new_form(spec: &Spec) -> BTreeMap<ServiceName, ServiceVersion> {
+    let shared = spec.schema.iter().flat_map(|schema| &schema.shared_with);
+    let sharing = shared.filter(|_| !mutant::is("sharing-services-have-no-sessions"));
+    let sharing = sharing.map(|(service, needs)| (service.clone(), *needs));
+    sharing.chain([(spec.service.clone(), spec.to)]).collect()
+}
+
+/// Every session of a service that uses what expand made: undoing expand is contract, mirrored.
+pub fn undo_flaws(
+    new_form: &BTreeMap<ServiceName, ServiceVersion>,
+    sessions: &BTreeSet<Session>,
+) -> Vec<False> {
+    let flaw = |session: &Session| {
         let mut parts = session.name.split('/');
-        let of_service =
-            parts.next().and_then(|name| name.parse().ok()).is_some_and(|name: ServiceName| name == *service);
-        let version = parts.next().and_then(|version| version.parse::<ServiceVersion>().ok());
-        of_service && version.is_some_and(|version| version > stays)
+        let service: ServiceName = parts.next()?.parse().ok()?;
+        let version: ServiceVersion = parts.next()?.parse().ok()?;
+        let from = new_form.get(&service).filter(|from| version >= **from)?;
+        let why = format!("{session} uses what expand made, as {service} does from version {from} on");
+        Some(not("sessions", why))
     };
-    let flaw = |session: &Session| not("sessions", format!("{session} is above version {stays}"));
-    sessions.iter().filter(newer).map(flaw).collect()
+    sessions.iter().filter_map(flaw).collect()
 }

@@ -182,7 +182,7 @@ impl Instance {
     }
 
     fn is_ordered_out(&self) -> bool {
-        let Some(directive) = &self.directive else { return false };
+        let Some(directive) = self.directive.as_ref().filter(|_| !self.has_declined()) else { return false };
         let obeyed = self.has_accepted();
         match &directive.disposition {
             Disposition::Drain | Disposition::Stop => true,
@@ -226,6 +226,13 @@ impl Instance {
             (None, _) => true,
             (Some(_), None) => false,
         }
+    }
+
+    /// Whether its agent does not carry out the last directive, because that presumes an instance out of rotation and it was
+    /// in: it is under no order, and to take it out costs what it costs for any other.
+    pub fn has_declined(&self) -> bool {
+        let presumes = self.directive.as_ref().is_some_and(|directive| directive.presumes_out);
+        presumes && self.has_accepted() && self.report.as_ref().is_some_and(|report| report.declined)
     }
 
     /// The window that it has acknowledged; none where it names one that this store cannot have given before the report.
@@ -329,7 +336,8 @@ impl Instance {
 
     /// Whether its directive takes it out, or lets it back and was not obeyed yet.
     pub fn is_under_order(&self) -> bool {
-        self.directive.as_ref().is_some_and(|d| d.disposition.takes_out()) || self.is_ordered_out()
+        let directive = self.directive.as_ref().filter(|_| !self.has_declined());
+        directive.is_some_and(|d| d.disposition.takes_out()) || self.is_ordered_out()
     }
 
     /// Whether it says that it serves, in the step of its lifecycle, under its last directive.

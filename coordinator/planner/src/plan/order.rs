@@ -12,32 +12,45 @@ use tidegate_proto::{Key, NodeId, Release, Revision, mutant};
 pub(super) struct Order<'a> {
     pub(super) instance: &'a Instance,
     pub(super) disposition: Disposition,
+    /// Nothing is taken out of the budget for it: its agent declines it where the instance is in rotation.
+    pub(super) presumes_out: bool,
 }
 
 impl<'a> Order<'a> {
     pub(super) fn drain(instance: &'a Instance) -> Self {
-        Self { instance, disposition: Disposition::Drain }
+        Self::budgeted(instance, Disposition::Drain)
     }
 
+    /// Of one that was drained, within the budget.
     pub(super) fn replace(instance: &'a Instance, release: Release) -> Self {
-        Self { instance, disposition: Disposition::Replace { release } }
+        Self::budgeted(instance, Disposition::Replace { release })
+    }
+
+    /// Of one that gets no requests as far as is seen, so that it costs no budget.
+    pub(super) fn replace_what_is_out(instance: &'a Instance, release: Release) -> Self {
+        let presumes_out = !mutant::is("free-replacement-presumes-nothing");
+        Self { presumes_out, ..Self::replace(instance, release) }
     }
 
     pub(super) fn serve(instance: &'a Instance) -> Self {
-        Self { instance, disposition: Disposition::Serve { returning: instance.is_still_out_by_order() } }
+        Self::budgeted(instance, Disposition::Serve { returning: instance.is_still_out_by_order() })
     }
 
     /// The same disposition as now; only the releases that should be present change.
     pub(super) fn restate(instance: &'a Instance) -> Self {
-        let stands = instance
-            .directive
-            .as_ref()
-            .filter(|_| instance.is_still_out_by_order())
-            .map(|d| d.disposition.clone());
-        match stands {
-            Some(disposition) if disposition.takes_out() => Self { instance, disposition },
-            _ => Self::serve(instance),
+        let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());
+        match stands.filter(|directive| directive.disposition.takes_out()) {
+            Some(directive) => Self {
+                instance,
+                disposition: directive.disposition.clone(),
+                presumes_out: directive.presumes_out,
+            },
+            None => Self::serve(instance),
         }
+    }
+
+    fn budgeted(instance: &'a Instance, disposition: Disposition) -> Self {
+        Self { instance, disposition, presumes_out: false }
     }
 }
 
@@ -119,6 +132,7 @@ impl Draft<'_> {
             health: spec.health.clone(),
             term: self.moment.leader.term.clone(),
             declared_stopped: false,
+            presumes_out: order.presumes_out,
         };
         let key = Key::Directive(spec.service.clone(), order.instance.node.clone());
         let at = order.instance.directive.as_ref().map_or(Revision::ABSENT, |d| d.at);

@@ -184,9 +184,14 @@ impl Budget {
 
     /// Whether an instance that is drained and still unhealthy may be stopped.
     pub fn bears_unhealthy(&self) -> bool {
+        self.bears_unhealthy_in_any_domain() && !(self.one_domain && self.reach.domains > 1)
+    }
+
+    /// The same, whatever failure domains are out.
+    pub fn bears_unhealthy_in_any_domain(&self) -> bool {
         let reach = &self.reach;
         let holds = reach.possibly >= self.min_in_service && reach.away <= self.max_unavailable;
-        (holds || reach.overdue) && !(self.one_domain && reach.domains > 1)
+        holds || reach.overdue
     }
 
     /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those

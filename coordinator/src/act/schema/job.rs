@@ -9,7 +9,9 @@ use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
 use tidegate_migrations::{ContractProof, Error, Outcome, PhaseProgress, Term};
-use tidegate_planner::certificate::{SESSIONS, allowed_sessions, joined, sessions_flaws, undo_flaws};
+use tidegate_planner::certificate::{
+    SESSIONS, allowed_sessions, joined, new_form, sessions_flaws, undo_flaws,
+};
 use tidegate_planner::{LookedFor, SchemaFacts, SchemaJob};
 use tidegate_proto::record::upgrade::{Phase, PhaseName, SchemaBinding, Upgrade};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
@@ -316,10 +318,11 @@ fn accepts_unknown_sessions(upgrade: &Upgrade) -> bool {
     upgrade.approvals.get(&ApprovalPoint::Contract).is_some_and(|word| word.accepts.contains(SESSIONS))
 }
 
-/// Asked before expand is undone: no session of the new version is left, where the database can tell.
+/// Asked before expand is undone: no session is left of a service that uses what expand made, the upgraded one or another
+/// that shares the schema, where the database can tell.
 async fn nothing_new_works(bound: &Bound, upgrade: &Upgrade) -> Result<(), String> {
     let Ok(sessions) = sessions_of(bound).await? else { return Ok(()) };
-    joined(&undo_flaws(&upgrade.spec.service, upgrade.spec.from, &sessions)).map_or(Ok(()), Err)
+    joined(&undo_flaws(&new_form(&upgrade.spec), &sessions)).map_or(Ok(()), Err)
 }
 
 fn shown(progress: &PhaseProgress) -> String {

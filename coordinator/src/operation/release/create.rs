@@ -36,19 +36,21 @@ pub async fn create(
             ask::release::create(fleet, moment, &base, tag.as_ref(), &request, &asker)
         })
         .await?
-        .0
     };
-    if granted.commit.is_some() {
-        goes_out(room, seat, &granted).await;
+    let asked = &granted.0;
+    if asked.commit.is_some() {
+        goes_out(room, seat, asked).await;
     }
-    let what = match (&granted.revision, granted.commit.is_some()) {
-        (Some(revision), true) => format!("revision {revision} of {} was created", granted.stream),
+    let what = match (&asked.revision, asked.commit.is_some()) {
+        (Some(revision), true) => format!("revision {revision} of {} was created", asked.stream),
         (Some(revision), false) => {
-            format!("revision {revision} of {} is the latest and says the same already", granted.stream)
+            format!("revision {revision} of {} is the latest and says the same already", asked.stream)
         }
         (None, _) => "nothing was created".to_owned(),
     };
-    Ok(ReleaseReply { warnings: warnings(&request), ..reply(room, granted, what).await? })
+    let mut reply = reply(room, granted, what).await?;
+    reply.warnings.extend(warnings(&request));
+    Ok(reply)
 }
 
 /// What is strange about a manifest and is no reason to refuse it: settings that nobody knows.

@@ -19,12 +19,12 @@ pub async fn evidence(
     let storage: ReleaseTag = parse(&asked.storage_tag)?;
     let verdict: Verdict = verdict(&asked.verdict)?;
     let asker = remarking(&asked.who, "note", &asked.note)?;
-    wish::grant(room, seat, |fleet, moment| {
+    let at = wish::grant(room, seat, |fleet, moment| {
         ask::release::evidence(fleet, moment, &compute, &storage, verdict, &asker)
     })
     .await?;
     let what = format!("{compute} with {storage}: {verdict}");
-    Ok(ReleaseReply { changed: true, what, ..ReleaseReply::default() })
+    Ok(ReleaseReply { changed: true, what, store_revision: at.0, ..ReleaseReply::default() })
 }
 
 fn verdict(text: &str) -> Result<Verdict, OperationError> {

@@ -1,7 +1,7 @@
 //! A person goes back to a release that was deployed before.
 
 use super::super::{OperationError, remarking, wish};
-use super::{read, reply, revision, stream_name};
+use super::{read, reply, revision, stream_name, written};
 use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
@@ -25,9 +25,8 @@ pub async fn roll_back(
             ask::release::roll_back(fleet, moment, &stream, target, !asked.no_prewarm, &asker)
         })
         .await?
-        .0
     };
-    let what = what(room, &stream, target, asked.no_prewarm, &granted).await?;
+    let what = what(room, &stream, target, asked.no_prewarm, &granted.0).await?;
     reply(room, granted, what).await
 }
 
@@ -41,7 +40,13 @@ async fn what(
 ) -> Result<String, OperationError> {
     let waits = match granted.revision {
         // It may have failed by now: then it was not deployed either, and `explain` says why.
-        Some(revision) => read::release(room, stream, revision).await?.deployed_at.is_none(),
+        Some(revision) => match (read::release(room, stream, revision).await, &granted.commit) {
+            (Err(error), None) => return Err(error),
+            (read, _) => {
+                let release = read.ok().or_else(|| written::known(room, granted, revision));
+                release.is_some_and(|release| release.deployed_at.is_none())
+            }
+        },
         None => false,
     };
     let until = match no_prewarm {

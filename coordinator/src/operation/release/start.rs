@@ -1,4 +1,6 @@
-//! Which release a compute starts with: answered from memory, by any coordinator.
+//! Which release a compute starts with: answered from memory, by any coordinator, also while the store is away. The answer
+//! may lag behind the last change by the time that a watch takes; whoever made that change through this coordinator was
+//! answered once it was seen here.
 
 use super::super::OperationError;
 use super::{parse, stream_name, view};

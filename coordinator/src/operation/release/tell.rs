@@ -36,7 +36,7 @@ pub async fn signal(
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let compute: ComputeId = parse(&asked.compute)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let (granted, _) = wish::settle(
+    let (granted, at) = wish::settle(
         room,
         seat,
         || async { Ok(()) },
@@ -51,6 +51,7 @@ pub async fn signal(
         revision: revision.get(),
         changed: granted.commit.is_some(),
         what: format!("{compute} told of {word} with revision {revision} of {stream}"),
+        store_revision: at.0,
         ..ReleaseReply::default()
     })
 }
@@ -80,7 +81,6 @@ pub async fn running(
             |fleet, moment, past| ask::release::running(fleet, moment, &stream, &counts, past, &asker),
         )
         .await?
-        .0
     };
     let computes: u64 = counts.values().sum();
     reply(room, granted, format!("{computes} computes run {} tags of {stream}", counts.len())).await

@@ -2,6 +2,7 @@
 
 use super::super::decide::{Act, decide};
 use super::super::phase::Phase;
+use super::super::presumption;
 use super::super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Said, Seen, Staging, Url};
 use super::super::timers::Timers;
 use crate::config::settings::{Driver, Hooks};
@@ -48,8 +49,16 @@ pub(crate) fn order(generation: i64, disposition: Disposition) -> Order {
             health: HealthTimes::default(),
             term: "t1".parse().unwrap(),
             declared_stopped: false,
+            presumes_out: false,
         },
     }
+}
+
+/// A replacement that costs no budget, because the instance is out of rotation.
+pub(crate) fn replace_what_is_out(generation: i64, number: i64) -> Order {
+    let mut order = order(generation, replace(number));
+    order.directive.presumes_out = true;
+    order
 }
 
 pub(crate) fn replace(number: i64) -> Disposition {
@@ -119,6 +128,7 @@ impl Story {
         self.seen.wanted = Some(order);
         match self.act() {
             Act::Accept(order, phase) => {
+                self.journal.declined = presumption::fails(&order, &self.journal, &self.seen);
                 self.journal.order = Some(*order);
                 self.enter(phase);
             }

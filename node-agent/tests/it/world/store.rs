@@ -172,5 +172,6 @@ pub fn directive(disposition: Disposition, releases: Vec<Release>) -> Directive 
         },
         term: "term-1".parse().unwrap(),
         declared_stopped: false,
+        presumes_out: false,
     }
 }

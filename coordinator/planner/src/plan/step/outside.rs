@@ -185,6 +185,7 @@ impl<'a> Place<'a> {
             health: self.spec.map(|spec| spec.health.clone()).unwrap_or_default(),
             term: self.moment.leader.term.clone(),
             declared_stopped: false,
+            presumes_out: false,
         };
         let key = Key::Directive(name.clone(), node.clone());
         let commit = Commit::new()

@@ -23,7 +23,10 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let waits = draft.wait_for_any(nodes, |nodes| Reason::FormerStore { nodes });
     let told = standing.into_iter().filter(|instance| is_told_anew(instance));
     let orders: Vec<Order<'_>> = told
-        .map(|instance| Order { instance, disposition: Disposition::Serve { returning: true } })
+        .map(|instance| Order {
+            disposition: Disposition::Serve { returning: true },
+            ..Order::serve(instance)
+        })
         .collect();
     draft.order(&orders, &releases(draft.upgrade), "tell anew", "the store was reconciled");
     waits

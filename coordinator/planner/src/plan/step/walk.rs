@@ -60,10 +60,14 @@ enum Course {
 impl<'a> UnderWay<'a> {
     /// How many are on their way out or back, and report.
     fn moving(&self) -> usize {
+        self.going() + self.held.len()
+    }
+
+    /// The same without those that are held: they wait, and nothing that costs no budget waits for them.
+    fn going(&self) -> usize {
         self.draining.len()
             + self.replacing.len()
             + self.returning.len()
-            + self.held.len()
             + self.replace.len()
             + self.recall.len()
     }
@@ -106,6 +110,21 @@ impl<'a> UnderWay<'a> {
                 Course::Replacing => self.replacing.push(&instance.node),
             }
         }
+        self.release_one(walk, budget);
+    }
+
+    /// Instances of several failure domains that are drained and unhealthy hold each other, and nothing else ends that.
+    /// They are out already, so the first is replaced without taking anything out; the others wait for it.
+    fn release_one(&mut self, walk: &Walk<'a>, budget: &Budget) {
+        let failed = self.failed.iter().filter(|(instance, _)| instance.exposure() == Exposure::Away).count();
+        let waits = self.going() > 0 || walk.service.away() > self.held.len() + failed;
+        if waits || !budget.bears_unhealthy_in_any_domain() || mutant::is("held-ones-wait-for-each-other") {
+            return;
+        }
+        if let Some(first) = self.held.iter().position(|instance| !instance.runs_healthily()) {
+            let first = self.held.remove(first);
+            self.replace.push(Order::replace(first, walk.target.clone()));
+        }
     }
 }
 
@@ -121,11 +140,12 @@ pub(super) fn walk<'a>(
         budget.set_overdue(true);
     }
     let mut under_way = under_way(walk, &budget);
-    let moving = under_way.moving() + under_way.silent.len();
+    let waiting = if mutant::is("held-ones-wait-for-each-other") { under_way.held.len() } else { 0 };
+    let moving = under_way.going() + waiting + under_way.silent.len();
     let at_once =
         if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
     for instance in already_out(walk).take(at_once.saturating_sub(moving)) {
-        under_way.replace.push(Order::replace(instance, walk.target.clone()));
+        under_way.replace.push(Order::replace_what_is_out(instance, walk.target.clone()));
     }
     draft.order(
         &under_way.recall,
@@ -208,7 +228,7 @@ fn under_way<'a>(walk: &Walk<'a>, budget: &Budget) -> UnderWay<'a> {
                 found.unhealthy.push(instance)
             }
             Disposition::Replace { .. } | Disposition::Stop => {
-                found.replace.push(Order::replace(instance, walk.target.clone()))
+                found.replace.push(Order::replace_what_is_out(instance, walk.target.clone()))
             }
             Disposition::Serve { .. } => found.returning.push(node),
         }

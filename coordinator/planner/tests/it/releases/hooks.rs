@@ -76,6 +76,25 @@ impl World {
 }
 
 #[test]
+fn promoted_release_does_not_wait_for_prewarm() {
+    for (fraction, status) in [(None, ReleaseStatus::Deployed), (Some(0.5), ReleaseStatus::Canary)] {
+        let mut world = warmed();
+        world.create(1, json!({})).unwrap();
+        world.settle();
+        for node in ["n7", "n8"] {
+            world.hook_tells(node, Outcome::Succeeded);
+        }
+        world.settle();
+        world.create(2, json!({})).unwrap();
+        world.settle();
+        assert_eq!((world.deployed(), world.status(2)), (Some(1), ReleaseStatus::Pending));
+        world.promote(2, fraction).unwrap();
+        world.settle();
+        assert_eq!(world.status(2), status);
+    }
+}
+
+#[test]
 fn a_release_goes_out_only_after_every_named_node_was_warmed_up() {
     let mut world = warmed();
     world

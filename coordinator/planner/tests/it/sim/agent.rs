@@ -4,7 +4,7 @@ use super::{World, node, release, service};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::Timestamp;
-use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::{
     Abilities, Health, Identity, NOT_LEFT, Report, Rotation, Step, Witness,
@@ -64,6 +64,7 @@ impl World {
             rotation: Rotation::In,
             step: Step::Serving,
             generation: Revision::ABSENT,
+            declined: false,
             window: Revision::ABSENT,
             staged: vec![release.tag.clone()],
             stage_failures: BTreeMap::new(),
@@ -234,7 +235,9 @@ impl World {
             // One that is older than what was obeyed is refused.
             if at >= self.agents[n].report.generation.0 {
                 self.stage(n, &directive.body.releases);
-                self.obey(n, &directive.body.disposition, at);
+                if !self.declines(n, &directive.body, at) {
+                    self.obey(n, &directive.body.disposition, at);
+                }
             }
         }
         let agent = self.agents.get_mut(n).unwrap();
@@ -269,6 +272,23 @@ impl World {
         let running = agent.release.clone();
         agent.staged.extend(releases.iter().cloned());
         agent.staged.retain(|r| releases.contains(r) || *r == running);
+    }
+
+    /// Whether a directive that presumes it out of rotation found it in rotation, now or before.
+    fn declines(&mut self, n: &NodeId, directive: &Directive, generation: i64) -> bool {
+        let report = &mut self.agents.get_mut(n).unwrap().report;
+        let fresh = report.generation.0 < generation;
+        let begun = matches!(report.step, Step::Draining | Step::Drained { .. });
+        let shown = matches!(report.rotation, Rotation::In | Rotation::Returning | Rotation::Unknown);
+        let declined = directive.presumes_out && shown && (fresh || begun);
+        report.declined = declined || !fresh && report.declined;
+        if declined {
+            report.generation = Revision(generation);
+            report.step = if begun { Step::Verifying } else { report.step.clone() };
+        } else if report.declined && report.step == Step::Verifying {
+            report.step = Step::Serving;
+        }
+        report.declined
     }
 
     fn obey(&mut self, n: &NodeId, disposition: &Disposition, generation: i64) {

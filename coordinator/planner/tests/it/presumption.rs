@@ -1,0 +1,122 @@
+//! What is out of rotation is replaced without budget. It may come back before its agent obeys, and then it is not taken
+//! out beyond capacity.
+
+use crate::sim::{World, node, service, spec, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::report::{Rotation, Step};
+use tidegate_proto::record::upgrade::Phase;
+
+/// Four instances, of which three must stay, in their roll. A person keeps the third out, and it has its order.
+fn replacing_what_a_person_keeps_out() -> World {
+    let mut world = World::at_version_1(4);
+    let change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 3});
+    world.start(spec(change)).unwrap();
+    world.until_roll();
+    set_rotation(&mut world, 2, Rotation::Maintenance);
+    until_ordered(&mut world, 2);
+    world
+}
+
+/// Turns until the third is to be replaced with this version; its agent has not seen that.
+fn until_ordered(world: &mut World, version: u32) {
+    let is_ordered = |world: &World| {
+        let replaced = |d: &Directive| matches!(&d.disposition, Disposition::Replace { release } if release.version.get() == version);
+        directive(world, 2).filter(replaced).is_some_and(|directive| directive.presumes_out)
+    };
+    for _ in 0..100 {
+        world.turn();
+        if is_ordered(world) {
+            return;
+        }
+        world.agents_step();
+    }
+    panic!("it is not ordered: {:?}", directive(world, 2));
+}
+
+fn set_rotation(world: &mut World, n: usize, rotation: Rotation) {
+    let agent = world.agents.get_mut(&node(n)).unwrap();
+    (agent.report.rotation, agent.idle) = (rotation, None);
+    world.publish(&node(n));
+}
+
+fn directive(world: &World, n: usize) -> Option<Directive> {
+    let instance = world.store.fleet().service(&service())?.get(&node(n))?;
+    instance.directive.as_ref().map(|stored| stored.record.body.clone())
+}
+
+/// The person lets it in; another one fails, so that all others must stay; how many are in service then, at least.
+fn comes_back_beside_a_failure(world: &mut World) -> usize {
+    set_rotation(world, 2, Rotation::In);
+    world.set_unready(&node(0), true);
+    world.min_seen_in_service = usize::MAX;
+    world.run();
+    world.min_seen_in_service
+}
+
+#[test]
+fn instance_that_came_back_is_not_replaced_without_budget() {
+    let mut world = replacing_what_a_person_keeps_out();
+    assert_eq!(comes_back_beside_a_failure(&mut world), 3, "three serve, and three must");
+    assert_eq!(world.versions()[2], 1);
+    world.set_unready(&node(0), false);
+    world.run();
+    assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 3));
+}
+
+#[test]
+fn instance_that_came_back_while_draining_is_not_replaced_without_budget() {
+    for steps in 1..3 {
+        let mut world = replacing_what_a_person_keeps_out();
+        for _ in 0..steps {
+            world.act(&node(2));
+        }
+        let step = world.agents[&node(2)].report.step.clone();
+        assert!(matches!(step, Step::Draining | Step::Drained { .. }), "{step:?}");
+        set_rotation(&mut world, 2, Rotation::In);
+        world.agent_step(&node(2));
+        assert_eq!(comes_back_beside_a_failure(&mut world), 3, "{step:?}");
+        world.set_unready(&node(0), false);
+        world.run();
+        assert_eq!((world.phase(), world.min_seen_in_service), (Phase::Completed, 3), "{step:?}");
+    }
+}
+
+#[test]
+fn declined_replacement_is_planned_again_within_the_budget() {
+    let mut world = replacing_what_a_person_keeps_out();
+    set_rotation(&mut world, 2, Rotation::In);
+    world.agent_step(&node(2));
+    let instance = world.store.fleet().service(&service()).unwrap().get(&node(2)).unwrap().clone();
+    assert!(instance.has_declined() && instance.is_in_service() && !instance.is_under_order());
+    world.until("it is drained", |world| {
+        directive(world, 2).is_some_and(|d| d.disposition == Disposition::Drain && !d.presumes_out)
+    });
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn instance_that_is_out_again_after_it_declined_is_replaced() {
+    let mut world = replacing_what_a_person_keeps_out();
+    set_rotation(&mut world, 2, Rotation::In);
+    world.agent_step(&node(2));
+    set_rotation(&mut world, 2, Rotation::Maintenance);
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
+#[test]
+fn order_on_the_way_back_presumes_what_the_former_one_did() {
+    let mut world = replacing_what_a_person_keeps_out();
+    let asker = Asker { who: "op".into(), why: "wrong".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    until_ordered(&mut world, 1);
+    assert_eq!(comes_back_beside_a_failure(&mut world), 3);
+    world.set_unready(&node(0), false);
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+}

@@ -1,0 +1,41 @@
+//! What a directive presumes, asked again before it is carried out: that the instance is out of rotation already. Nothing
+//! was taken out of the capacity budget for it, so it takes nothing out of rotation.
+//!
+//! # Invariants
+//! * Where the instance is found in rotation before its stop has begun, the directive is declined: the instance goes on as
+//!   if it had been told nothing, and the report says so under the directive's generation.
+//! * A directive that was declined stays declined. The coordinator writes another one.
+
+use super::decide::{Act, Place};
+use super::phase::Phase;
+use super::seen::{DisableFile, Seen};
+use crate::journal::{Journal, Order};
+use tidegate_proto::mutant;
+
+/// Whether a directive that is read now presumes that the instance is out of rotation, and it is not.
+pub fn fails(order: &Order, journal: &Journal, seen: &Seen) -> bool {
+    let begun = journal.phase == Phase::Stopping;
+    let presumed = order.directive.presumes_out && !mutant::is("presumption-is-not-asked");
+    presumed && !begun && is_shown(journal, seen)
+}
+
+/// Whether it runs, and no disable-file keeps requests away.
+fn is_shown(journal: &Journal, seen: &Seen) -> bool {
+    seen.file == DisableFile::Absent && !seen.nothing_runs(&journal.phase)
+}
+
+/// The phase with which an instance goes on that does not carry out its directive.
+pub fn phase_without(journal: &Journal) -> Phase {
+    match &journal.phase {
+        Phase::Draining | Phase::Drained { .. } | Phase::Failed { hidden: false, .. } => Phase::Verifying,
+        phase => phase.clone(),
+    }
+}
+
+impl Place<'_> {
+    /// Declines the directive that is being carried out, where the instance came into rotation meanwhile.
+    pub(super) fn declines(&self) -> Option<Act> {
+        let order = self.journal.order.as_ref().filter(|_| !self.journal.declined)?;
+        fails(order, self.journal, self.seen).then(|| Act::Decline(phase_without(self.journal)))
+    }
+}

@@ -1,0 +1,118 @@
+//! Replacements that cost no budget, because the instance is out of rotation: it may have come back.
+
+use super::super::decide::Act;
+use super::super::phase::{Phase, Target};
+use super::super::seen::{Alive, DisableFile, Url};
+use super::story::{Story, order, release, replace, replace_what_is_out};
+use tidegate_proto::record::directive::Disposition;
+
+/// Out of rotation by a person's disable-file.
+fn kept_out() -> Story {
+    let mut story = Story::serving();
+    story.hidden();
+    story.seen.file = DisableFile::Foreign;
+    story.pass(0);
+    story.enter(Phase::Verifying);
+    story
+}
+
+/// The person lets it back in.
+fn shown(story: &mut Story) -> &mut Story {
+    story.seen.file = DisableFile::Absent;
+    story.seen.url = Url::Good;
+    story.pass(0)
+}
+
+#[test]
+fn instance_in_rotation_declines_what_presumes_it_out() {
+    let mut story = Story::serving();
+    story.ordered(replace_what_is_out(9, 2));
+    assert!(story.journal.declined);
+    assert_eq!(story.journal.phase, Phase::Serving);
+    assert_eq!(story.act(), Act::Wait, "it goes on serving");
+    assert_eq!(story.journal.generation().0, 9, "and reports that under this generation");
+    // Out again later: only another directive takes it on.
+    story.hidden();
+    story.seen.file = DisableFile::Foreign;
+    story.pass(0);
+    assert_eq!(story.act(), Act::Enter(Phase::Verifying));
+    story.enter(Phase::Verifying);
+    story.pass(3000);
+    assert_eq!(story.act(), Act::Wait, "its version is not that of the release that it declined");
+    story.ordered(replace_what_is_out(10, 2));
+    assert_eq!((story.journal.declined, &story.journal.phase), (false, &Phase::Draining));
+}
+
+#[test]
+fn instance_that_comes_back_before_its_stop_declines() {
+    for phase in [Phase::Draining, Phase::Drained { forced: false }] {
+        let mut story = kept_out();
+        story.ordered(replace_what_is_out(9, 2));
+        assert_eq!((story.journal.declined, &story.journal.phase), (false, &Phase::Draining));
+        story.enter(phase.clone());
+        shown(&mut story);
+        assert_eq!(story.act(), Act::Decline(Phase::Verifying), "{phase:?}");
+        story.journal.declined = true;
+        story.enter(Phase::Verifying);
+        for _ in 0..20 {
+            story.pass(1);
+        }
+        assert_eq!(story.act(), Act::Enter(Phase::Serving), "{phase:?}");
+        // What the budget bears is obeyed.
+        story.enter(Phase::Serving);
+        story.ordered(order(10, Disposition::Drain));
+        assert_eq!((story.journal.declined, story.act()), (false, Act::Hide), "{phase:?}");
+    }
+}
+
+#[test]
+fn instance_that_is_out_is_replaced_without_budget() {
+    let mut story = kept_out();
+    story.ordered(replace_what_is_out(9, 2));
+    story.enter(Phase::Drained { forced: false });
+    assert_eq!(story.act(), Act::BeginStop(Some(Target::from(&release(2)))));
+    let mut own = Story::serving();
+    own.hidden();
+    own.enter(Phase::failed("verifying", "not healthy", true));
+    own.ordered(replace_what_is_out(9, 2));
+    assert_eq!((own.journal.declined, &own.journal.phase), (false, &Phase::Draining));
+    let mut ended = Story::serving();
+    ended.gone();
+    ended.ordered(replace_what_is_out(9, 2));
+    assert_eq!((ended.journal.declined, &ended.journal.phase), (false, &Phase::Stopped), "nobody is served");
+}
+
+#[test]
+fn unhealthy_instance_in_rotation_declines_what_presumes_it_out() {
+    for alive in [Alive::Yes, Alive::Silent, Alive::Unknown] {
+        let mut story = Story::serving().by_hooks();
+        story.silent();
+        story.seen.alive = alive;
+        story.enter(Phase::failed("staging", "no artifact", false));
+        story.ordered(replace_what_is_out(9, 2));
+        assert_eq!((story.journal.declined, &story.journal.phase), (true, &Phase::Verifying), "{alive:?}");
+        assert_eq!(story.act(), Act::Wait, "{alive:?}: it may be answered again at once");
+    }
+}
+
+#[test]
+fn stop_that_has_begun_is_not_declined() {
+    let mut story = kept_out();
+    story.ordered(replace_what_is_out(9, 2));
+    story.enter(Phase::Stopping);
+    shown(&mut story);
+    assert_eq!(story.act(), Act::Stop);
+    story.ordered(replace_what_is_out(10, 3));
+    assert_eq!((story.journal.declined, &story.journal.phase), (false, &Phase::Stopping));
+}
+
+#[test]
+fn replacement_within_the_budget_takes_out_what_came_back() {
+    let mut story = kept_out();
+    story.ordered(order(9, replace(2)));
+    story.enter(Phase::Drained { forced: false });
+    shown(&mut story);
+    assert_eq!(story.act(), Act::Enter(Phase::Draining));
+    story.enter(Phase::Draining);
+    assert_eq!(story.act(), Act::Hide);
+}
