@@ -14,11 +14,19 @@ pub(super) struct Order<'a> {
     pub(super) disposition: Disposition,
     /// Nothing is taken out of the budget for it: its agent declines it where the instance is in rotation.
     pub(super) presumes_out: bool,
+    /// It is told because of what it reported: another report beats it.
+    pub(super) as_reported: bool,
 }
 
 impl<'a> Order<'a> {
     pub(super) fn drain(instance: &'a Instance) -> Self {
         Self::budgeted(instance, Disposition::Drain)
+    }
+
+    /// Of one that reports that it is not in service. Once it is, it is one of those that must stay.
+    pub(super) fn drain_unhealthy(instance: &'a Instance) -> Self {
+        let as_reported = !mutant::is("report-is-not-compared");
+        Self { as_reported, ..Self::drain(instance) }
     }
 
     /// Of one that was drained, within the budget.
@@ -44,13 +52,14 @@ impl<'a> Order<'a> {
                 instance,
                 disposition: directive.disposition.clone(),
                 presumes_out: directive.presumes_out,
+                as_reported: false,
             },
             None => Self::serve(instance),
         }
     }
 
     fn budgeted(instance: &'a Instance, disposition: Disposition) -> Self {
-        Self { instance, disposition, presumes_out: false }
+        Self { instance, disposition, presumes_out: false, as_reported: false }
     }
 }
 
@@ -103,6 +112,11 @@ impl Draft<'_> {
         for order in batch {
             commit = commit
                 .when(Precondition::At(Key::Maintenance(order.instance.node.clone()), Revision::ABSENT));
+        }
+        for instance in batch.iter().filter(|order| order.as_reported).map(|order| order.instance) {
+            let key = Key::Report(service.clone(), instance.node.clone());
+            let at = instance.report.as_ref().map_or(Revision::ABSENT, |report| report.at);
+            commit = commit.when(Precondition::At(key, at));
         }
         let taken = Budget { term: self.moment.leader.term.clone(), taken: batch.len() as u32 };
         if !mutant::is("budget-is-not-compared") {

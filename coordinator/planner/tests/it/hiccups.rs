@@ -4,12 +4,13 @@
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use proptest::prelude::*;
 use serde_json::json;
-use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::{Action, Reason, plan};
+use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{Key, NodeId, Value};
+use tidegate_proto::{Key, NodeId, Value, Write};
 
 fn rolling(nodes: usize, change: serde_json::Value) -> World {
     let mut world = World::at_version_1(nodes);
@@ -36,6 +37,20 @@ fn disposition(world: &World, n: usize) -> Option<Disposition> {
         Some((Value::Directive(record), _, _)) => Some(record.body.disposition.clone()),
         _ => None,
     }
+}
+
+fn asker() -> Asker {
+    Asker { who: "op".into(), why: "why".into(), accepts: Default::default() }
+}
+
+/// What the next turn would commit.
+fn commits(world: &World) -> Vec<Commit> {
+    let actions = plan(world.store.fleet(), &world.moment()).actions.into_iter();
+    let commit = |action| match action {
+        Action::Commit(planned) => Some(planned.commit),
+        _ => None,
+    };
+    actions.filter_map(commit).collect()
 }
 
 fn four_of_which_three_must_stay() -> World {
@@ -71,6 +86,54 @@ fn unhealthy_in_rotation_is_drained_before_it_is_replaced() {
     }
     let words: Vec<&str> = seen.iter().flatten().map(Disposition::word).collect();
     assert_eq!(words, ["drain", "replace"]);
+}
+
+/// It recovers between the turn and the commit: then it is one of those that must stay.
+#[test]
+fn drain_of_an_unhealthy_one_is_beaten_by_its_next_report() {
+    let mut world = four_of_which_three_must_stay();
+    world.set_unready(&node(2), true);
+    let is_drained = |write: &Write| {
+        matches!(write, Write::Put(Key::Directive(_, n), Value::Directive(d))
+            if *n == node(2) && d.body.disposition == Disposition::Drain)
+    };
+    let drains = |world: &World| {
+        let all = commits(world).into_iter();
+        all.filter(|commit| commit.writes.iter().any(is_drained)).collect::<Vec<_>>()
+    };
+    world.until("its drain is planned", |world| !drains(world).is_empty());
+    let planned = drains(&world);
+    world.set_unready(&node(2), false);
+    assert!(planned.iter().all(|commit| !world.store.commit(commit)), "it was drained, and serves");
+}
+
+/// They failed, and run what the rollback leads to: nothing is drained for that.
+#[test]
+fn recovered_ones_at_the_former_version_are_told_to_serve() {
+    let mut world = four_of_which_three_must_stay();
+    world.until("one is new", |world| world.versions().contains(&2));
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let failed = Step::Failed { at: "verifying".to_owned(), reason: "not healthy within 30 s".to_owned() };
+    let former: Vec<NodeId> =
+        nodes(&world).into_iter().filter(|n| world.agents[n].release == release(1)).collect();
+    let stands: Vec<&NodeId> =
+        former.iter().filter(|n| world.agents[*n].report.step == Step::Serving).collect();
+    for n in stands.iter().copied() {
+        world.agents.get_mut(n).unwrap().report.step = failed.clone();
+        world.publish(n);
+    }
+    let stands: Vec<NodeId> = stands.into_iter().cloned().collect();
+    for _ in 0..20 {
+        world.turn();
+        for n in &stands {
+            assert_eq!(world.agents[n].report.rotation, Rotation::In, "{n} was taken out");
+        }
+        world.agents_step();
+    }
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
 }
 
 /// An instance that is taken out because it is unhealthy, before it has stopped.

@@ -21,10 +21,8 @@ fn replacing_what_a_person_keeps_out() -> World {
 
 /// Turns until the third is to be replaced with this version; its agent has not seen that.
 fn until_ordered(world: &mut World, version: u32) {
-    let is_ordered = |world: &World| {
-        let replaced = |d: &Directive| matches!(&d.disposition, Disposition::Replace { release } if release.version.get() == version);
-        directive(world, 2).filter(replaced).is_some_and(|directive| directive.presumes_out)
-    };
+    let of_version = |d: &Directive| matches!(&d.disposition, Disposition::Replace { release } if release.version.get() == version);
+    let is_ordered = |world: &World| directive(world, 2).as_ref().is_some_and(of_version);
     for _ in 0..100 {
         world.turn();
         if is_ordered(world) {
@@ -46,11 +44,13 @@ fn directive(world: &World, n: usize) -> Option<Directive> {
     instance.directive.as_ref().map(|stored| stored.record.body.clone())
 }
 
-/// The person lets it in; another one fails, so that all others must stay; how many are in service then, at least.
+/// The person lets it in and another one fails, so that all others must stay; its agent reads the order then. How many are
+/// in service from there on, at least.
 fn comes_back_beside_a_failure(world: &mut World) -> usize {
     set_rotation(world, 2, Rotation::In);
     world.set_unready(&node(0), true);
     world.min_seen_in_service = usize::MAX;
+    world.agent_step(&node(2));
     world.run();
     world.min_seen_in_service
 }
@@ -74,8 +74,6 @@ fn instance_that_came_back_while_draining_is_not_replaced_without_budget() {
         }
         let step = world.agents[&node(2)].report.step.clone();
         assert!(matches!(step, Step::Draining | Step::Drained { .. }), "{step:?}");
-        set_rotation(&mut world, 2, Rotation::In);
-        world.agent_step(&node(2));
         assert_eq!(comes_back_beside_a_failure(&mut world), 3, "{step:?}");
         world.set_unready(&node(0), false);
         world.run();

@@ -140,6 +140,7 @@ pub(super) fn walk<'a>(
         budget.set_overdue(true);
     }
     let mut under_way = under_way(walk, &budget);
+    under_way.recall.extend(recovered(walk).map(Order::serve));
     let waiting = if mutant::is("held-ones-wait-for-each-other") { under_way.held.len() } else { 0 };
     let moving = under_way.going() + waiting + under_way.silent.len();
     let at_once =
@@ -292,6 +293,14 @@ fn exposed<'a>(walk: &Walk<'a>, standing: Standing) -> impl Iterator<Item = &'a 
     service.each_standing(standing, u32::MAX).filter(move |instance| is_exposed(instance))
 }
 
+/// Those in rotation that run the target, healthy, and whose agents hold to an earlier failure until they are told to serve:
+/// to drain them would take out what serves.
+fn recovered<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
+    let target = Known::At(walk.target.version);
+    let unhealthy = exposed(walk, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));
+    unhealthy.filter(move |i| i.is_well() && i.known() == target && i.failure().is_some())
+}
+
 /// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:
 /// if it waited for its wave, and that wave for the budget, neither would come.
 fn needs_no_wave(instance: &Instance, walk: &Walk<'_>) -> bool {
@@ -328,15 +337,17 @@ fn begin<'a>(
     candidates: impl Iterator<Item = &'a Instance>,
 ) -> (Vec<Order<'a>>, bool) {
     const MOST: usize = super::super::draft::BATCH;
+    // Each compares a report as well: so many leave room for the others in one transaction.
+    const MOST_UNHEALTHY: usize = MOST / 3;
     let mut orders = Vec::new();
     let mut held = false;
     let unhealthy = unhealthy.filter(|i| !i.is_coming() && !has_arrived(i, walk));
     for instance in unhealthy.filter(|i| (walk.may_begin)(i)) {
-        if orders.len() == MOST || held && budget.is_spent_for_unhealthy() {
+        if orders.len() == MOST_UNHEALTHY || held && budget.is_spent_for_unhealthy() {
             break;
         }
         match budget.take_unhealthy(instance, label) {
-            true => orders.push(Order::drain(instance)),
+            true => orders.push(Order::drain_unhealthy(instance)),
             false => held = true,
         }
     }

@@ -303,6 +303,7 @@ impl World {
         // What is ill once it is in rotation was well before.
         let ready = !self.agents[n].unready;
         let admitted = self.admits(i64::from(running.version.get()));
+        let broken = self.agents[n].broken_at == Some(i64::from(running.version.get()));
         let mut go = |step: Step, rotation: Rotation, health: Health| {
             let agent = self.agents.get_mut(n).unwrap();
             (agent.report.step, agent.report.rotation, agent.report.health) = (step, rotation, health);
@@ -322,6 +323,10 @@ impl World {
             }
             (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" || at == NOT_LEFT => {
                 go(Step::Verifying, Rotation::Returning, health)
+            }
+            // What runs is verified anew, where it is; what is broken fails again.
+            (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "verifying" && !broken => {
+                go(Step::Verifying, rotation, health)
             }
             (Disposition::Serve { .. }, Step::Draining | Step::Drained { .. }) => {
                 go(Step::Verifying, Rotation::Returning, health)
