@@ -314,7 +314,7 @@ impl Ground {
         let version = slot.alive(now).map(|run| run.is.version);
         match (was, serves) {
             (false, true) => {
-                slot.out = None;
+                (slot.out, slot.came_at) = (None, now);
                 let name = self.names.instance(at);
                 state.story.tell(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
                 state.facts.came_in(now, at, version.unwrap_or(0), &name);

@@ -38,6 +38,8 @@ pub struct ServiceFacts {
     pub min_in_service: u64,
     /// How long a drain may last.
     pub drain_deadline: u64,
+    /// Healthy for so long, an instance that came in is verified.
+    pub healthy_time: u64,
     /// Whether an upgrade of it is under way.
     pub upgrading: bool,
     /// Floors and ceilings that were committed, each with its time.
@@ -53,6 +55,7 @@ impl ServiceFacts {
     pub fn begins(&mut self, plan: &UpgradePlan) {
         self.min_in_service = plan.min_in_service;
         self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
+        self.healthy_time = plan.healthy_time;
         self.upgrading = true;
     }
 }
@@ -115,6 +118,11 @@ impl Facts {
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);
         if self.shown.get(&at).is_some_and(|shown| ordered_at < shown + LAG && now < shown + OLD) {
             // It was ordered while a person kept it out, or before anybody could hear that they no longer do.
+            return;
+        }
+        let verified_at = |slot: &Slot| slot.came_at + service.healthy_time + OLD;
+        if slots.get(&at).is_some_and(|slot| slot.came_at > ordered_at && now < verified_at(slot)) {
+            // Its agent takes back by itself what it showed, and what was not verified since.
             return;
         }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {

@@ -124,6 +124,8 @@ pub struct Slot {
     pub serves: bool,
     /// Since when it does not, and why.
     pub out: Option<(u64, Cause)>,
+    /// When the health URL began to answer 200 last.
+    pub came_at: u64,
     /// When the agent's disable-file appeared last.
     pub hidden_at: Option<u64>,
     /// How often the agent hid it while it served.

@@ -5,6 +5,7 @@ use super::advice::reconciled;
 use super::chain::{place_of, within};
 use super::images::{DROP, PULL};
 use super::operator::{Answer, Command, Person};
+use super::scenario::What;
 use super::stream_deeds::{self, STREAM, do_one, release};
 use super::stream_facts::shown;
 use super::stream_plan::{Deed, StreamPlan, StreamStep};
@@ -238,9 +239,13 @@ impl StreamPeople {
                 }
             }
         }
+        // What came back to an upgrade that was over may hold to its last directive for good.
+        let left = world.scenario.mishaps.iter().any(|mishap| matches!(mishap.what, What::NodeLeaves(_)));
         let moves = |wait: &&Waits| {
             let open = matches!(wait.status, ReleaseStatus::Pending | ReleaseStatus::Canary);
-            open && !wait.reasons.iter().any(|reason| MAY_WAIT.contains(&reason.kind.as_str()))
+            open && !wait.reasons.iter().any(|reason| {
+                MAY_WAIT.contains(&reason.kind.as_str()) || left && reason.kind == "version-unknown"
+            })
         };
         match waits.iter().find(moves) {
             Some(wait) => {

@@ -5,7 +5,6 @@ use std::fmt;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
-use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, Key, NodeId, ServiceVersion, UpgradeId, Value};
 
@@ -14,6 +13,9 @@ use super::{LIE, Revision, Written, releases};
 
 /// Who sets a window when a restored store is reconciled.
 pub(super) const RECONCILIATION: &str = "reconciliation";
+
+/// Who sets the floor that compute releases need.
+const BY_RELEASES: &str = "compute-releases";
 
 /// Who sets a window by hand.
 const BY_HAND: &str = "operator";
@@ -266,7 +268,8 @@ impl Judge<'_> {
             Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
             Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {
                 Some((floor, ceiling)) => (10, is(floor, ceiling)),
-                None => (10, stored.is_none_or(Window::is_open)),
+                // A release that went out meanwhile has a floor of its own.
+                None => (10, stored.is_none_or(|window| window.is_open() || set_by == Some(BY_RELEASES))),
             },
         };
         self.holds(rule, good, || format!("{id} is in {}, the window is {stored:?}", upgrade.phase));

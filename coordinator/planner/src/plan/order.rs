@@ -44,6 +44,11 @@ impl<'a> Order<'a> {
         Self::budgeted(instance, Disposition::Serve { returning: instance.is_still_out_by_order() })
     }
 
+    /// Of one that holds to a failure that is over.
+    pub(super) fn serve_again(instance: &'a Instance) -> Self {
+        Self::budgeted(instance, Disposition::Serve { returning: true })
+    }
+
     /// The same disposition as now; only the releases that should be present change.
     pub(super) fn restate(instance: &'a Instance) -> Self {
         let stands = instance.directive.as_ref().filter(|_| instance.is_still_out_by_order());

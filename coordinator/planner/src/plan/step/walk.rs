@@ -140,7 +140,7 @@ pub(super) fn walk<'a>(
         budget.set_overdue(true);
     }
     let mut under_way = under_way(walk, &budget);
-    under_way.recall.extend(recovered(walk).map(Order::serve));
+    under_way.recall.extend(recovered(walk).map(Order::serve_again));
     let waiting = if mutant::is("held-ones-wait-for-each-other") { under_way.held.len() } else { 0 };
     let moving = under_way.going() + waiting + under_way.silent.len();
     let at_once =
@@ -294,11 +294,17 @@ fn exposed<'a>(walk: &Walk<'a>, standing: Standing) -> impl Iterator<Item = &'a 
 }
 
 /// Those in rotation that run the target, healthy, and whose agents hold to an earlier failure until they are told to serve:
-/// to drain them would take out what serves.
+/// to drain them would take out what serves. Told once: one that fails again waits for a person.
 fn recovered<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
     let target = Known::At(walk.target.version);
     let unhealthy = exposed(walk, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));
-    unhealthy.filter(move |i| i.is_well() && i.known() == target && i.failure().is_some())
+    let is_told = |i: &Instance| {
+        i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Serve { returning: true })
+    };
+    let failed =
+        |i: &Instance| i.report.as_ref().is_some_and(|report| matches!(report.step, Step::Failed { .. }));
+    unhealthy
+        .filter(move |i| i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_told(i))
 }
 
 /// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:
