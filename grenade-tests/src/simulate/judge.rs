@@ -38,8 +38,6 @@ pub struct ServiceFacts {
     pub min_in_service: u64,
     /// How long a drain may last.
     pub drain_deadline: u64,
-    /// Healthy for so long, an instance that came in is verified.
-    pub healthy_time: u64,
     /// Whether an upgrade of it is under way.
     pub upgrading: bool,
     /// Floors and ceilings that were committed, each with its time.
@@ -50,12 +48,14 @@ pub struct ServiceFacts {
     pub lacks_since: Option<u64>,
 }
 
+/// What is not verified after so many milliseconds has failed, as every spec says.
+const HEALTHY_DEADLINE: u64 = 30_000;
+
 impl ServiceFacts {
     /// An upgrade begins.
     pub fn begins(&mut self, plan: &UpgradePlan) {
         self.min_in_service = plan.min_in_service;
         self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
-        self.healthy_time = plan.healthy_time;
         self.upgrading = true;
     }
 }
@@ -120,9 +120,11 @@ impl Facts {
             // It was ordered while a person kept it out, or before anybody could hear that they no longer do.
             return;
         }
-        let verified_at = |slot: &Slot| slot.came_at + service.healthy_time + OLD;
-        if slots.get(&at).is_some_and(|slot| slot.came_at > ordered_at && now < verified_at(slot)) {
-            // Its agent takes back by itself what it showed, and what was not verified since.
+        let admits =
+            |version| service.windows.last().is_none_or(|(_, low, top)| (*low..=*top).contains(&version));
+        let is_new = |slot: &Slot| slot.came_at > ordered_at && now < slot.came_at + HEALTHY_DEADLINE + OLD;
+        if version.is_some_and(admits) && slots.get(&at).is_some_and(is_new) {
+            // Its agent takes back by itself what it showed, and what was not verified in its time.
             return;
         }
         if slots.get(&at).is_some_and(|slot| slot.lied_since(ordered_at.saturating_sub(OLD), now)) {
