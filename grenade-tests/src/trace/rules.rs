@@ -5,6 +5,7 @@ use std::fmt;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
+use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, Key, NodeId, ServiceVersion, UpgradeId, Value};
 
@@ -245,6 +246,12 @@ impl Judge<'_> {
     }
 
     /// The window is the phase's.
+    /// Whether a window has the floor that compute releases need, and nothing above.
+    fn is_needed(&self, window: &Window) -> bool {
+        let mut holders = self.after.needs.values().flat_map(|need| need.streams.values());
+        window.ceiling == ServiceVersion::MAX && holders.any(|holder| holder.minimum == window.floor)
+    }
+
     fn window(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
         let (from, to) = (upgrade.spec.from, upgrade.spec.to);
         let late = upgrade.schema.as_ref().is_some_and(|schema| schema.order == MigrateOrder::AfterRoll);
@@ -269,7 +276,12 @@ impl Judge<'_> {
             Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {
                 Some((floor, ceiling)) => (10, is(floor, ceiling)),
                 // A release that went out meanwhile has a floor of its own.
-                None => (10, stored.is_none_or(|window| window.is_open() || set_by == Some(BY_RELEASES))),
+                None => (
+                    10,
+                    stored.is_none_or(|window| {
+                        window.is_open() || set_by == Some(BY_RELEASES) || self.is_needed(window)
+                    }),
+                ),
             },
         };
         self.holds(rule, good, || format!("{id} is in {}, the window is {stored:?}", upgrade.phase));

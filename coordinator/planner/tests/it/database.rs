@@ -200,6 +200,29 @@ fn older_copy_without_a_way_back_names_the_migrations_to_run_again() {
     }
 }
 
+/// Rows are filled after the roll: who falls silent meanwhile is unknown, and nothing old is removed.
+#[test]
+fn remove_does_not_begin_over_one_that_fell_silent_in_migrate() {
+    let mut world = started(json!({"approvals": ["remove"]}), MigrateOrder::AfterRoll);
+    world.until("migrate", |world| world.phase().name().word() == "migrate");
+    world.run();
+    world.fall_silent(1);
+    let approve = |world: &World| {
+        ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Remove, &asker())
+    };
+    let refused = approve(&world).unwrap_err();
+    assert!(refused.message.contains("no report from n1"), "{refused}");
+    assert_eq!(world.phase().name().word(), "migrate");
+    world.agents.get_mut(&node(1)).unwrap().alive = true;
+    world.publish(&node(1));
+    world.run();
+    let commit = approve(&world).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert_eq!(world.phase(), Phase::Completed);
+}
+
 #[test]
 fn a_database_that_is_away_holds_drains_and_no_rollback() {
     let mut world = started(json!({}), MigrateOrder::BeforeRoll);

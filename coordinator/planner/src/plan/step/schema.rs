@@ -2,7 +2,7 @@
 
 use super::super::{Draft, SchemaJob};
 use super::enter::{approved, roll};
-use super::{retreat, shared, stragglers};
+use super::{all_at, retreat, shared, stragglers};
 use crate::moment::SchemaFacts;
 use crate::reason::Reason;
 use crate::upgrade::{migrate_floors, phase::Move, way_back};
@@ -44,10 +44,13 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
     let because = "the database's history shows every migrate step, verified";
     match draft.upgrade.schema.as_ref().map(|s| s.order) {
         Some(MigrateOrder::BeforeRoll) => roll(draft, Move::Migrated, because),
-        _ if approved(draft, ApprovalPoint::Remove) => {
-            draft.advance(Move::Migrated, Commit::new(), |_| (), because)
+        // It may have fallen silent since the roll, or another one may have joined.
+        _ => {
+            let to = draft.spec().to;
+            if all_at(draft, to) && approved(draft, ApprovalPoint::Remove) {
+                draft.advance(Move::Migrated, Commit::new(), |_| (), because)
+            }
         }
-        _ => {}
     }
 }
 
