@@ -231,14 +231,14 @@ fn blind_drains(nodes: &Sample, spec: &Spec) -> Option<Finding> {
     if nodes.is_empty() {
         return None;
     }
-    let nobody = format!(
+    let cause = format!(
         "nothing counts requests in flight on {nodes} (the agent's configuration names neither `in_flight` nor a balancer), so that each drain there lasts until drain.deadline ({})",
         spec.drain.deadline
     );
     Some(match spec.drain.on_deadline {
-        OnDeadline::Proceed => warning(format!("{nobody} and then goes on")),
+        OnDeadline::Proceed => warning(format!("{cause} and then goes on")),
         OnDeadline::Fail => blocker(format!(
-            "{nobody} and then fails: configure one of the two, or set drain.on_deadline to proceed"
+            "{cause} and then fails: configure one of the two, or set drain.on_deadline to proceed"
         )),
     })
 }

@@ -12,58 +12,17 @@ use serde_json::json;
 pub const PHASES: [&str; 8] =
     ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
 
-/// Where mishaps are drawn: the phases that are short, or that many upgrades never come to, are there more often.
-const DRAWN: [&str; 32] = [
-    "preflight",
-    "preflight",
-    "stage",
-    "stage",
-    "stage",
-    "expand",
-    "expand",
-    "expand",
-    "expand",
-    "migrate",
-    "migrate",
-    "migrate",
-    "roll",
-    "roll",
-    "roll",
-    "roll",
-    "remove",
-    "remove",
-    "remove",
-    "remove",
-    "remove",
-    "contract",
-    "contract",
-    "contract",
-    "contract",
-    "contract",
-    "contract",
-    "contract",
-    "contract",
-    "rolling-back",
-    "rolling-back",
-    "rolling-back",
-];
-
-/// The same for an upgrade that changes no schema.
-const DRAWN_WITHOUT_SCHEMA: [&str; 14] = [
-    "preflight",
-    "preflight",
-    "stage",
-    "stage",
-    "roll",
-    "roll",
-    "roll",
-    "roll",
-    "remove",
-    "remove",
-    "remove",
-    "rolling-back",
-    "rolling-back",
-    "rolling-back",
+/// In which phases mishaps are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
+/// phases that are short, or that many upgrades never reach, weigh more.
+const WEIGHTS: [(&str, usize, usize); 8] = [
+    ("preflight", 2, 2),
+    ("stage", 3, 2),
+    ("expand", 4, 0),
+    ("migrate", 3, 0),
+    ("roll", 4, 4),
+    ("remove", 5, 3),
+    ("contract", 8, 0),
+    ("rolling-back", 3, 3),
 ];
 
 /// The scenario of a seed.
@@ -246,7 +205,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     let mut mishaps = Vec::new();
     for _ in 0..count {
         let (upgrade, phases) = one_of(dice, upgrades, services);
-        let phase = *dice.pick(phases).unwrap_or(&"roll");
+        let phase = *dice.pick(&phases).unwrap_or(&"roll");
         let what = what(dice, &services[upgrades[upgrade].service]);
         if phase == "rolling-back" && dice.percent(70) {
             // Most upgrades would not come there.
@@ -277,17 +236,14 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     mishaps
 }
 
-/// One of the upgrades, and the phases that it has.
-fn one_of(
-    dice: &mut Dice,
-    upgrades: &[UpgradePlan],
-    services: &[ServicePlan],
-) -> (usize, &'static [&'static str]) {
+/// One of the upgrades, and its phases, each as often as it weighs.
+fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> (usize, Vec<&'static str>) {
     let upgrade = usize::try_from(dice.below(upgrades.len() as u64)).unwrap_or(0);
-    match services[upgrades[upgrade].service].schema {
-        Some(_) => (upgrade, &DRAWN),
-        None => (upgrade, &DRAWN_WITHOUT_SCHEMA),
-    }
+    let changes = services[upgrades[upgrade].service].schema.is_some();
+    let each = WEIGHTS.into_iter().flat_map(|(phase, with_schema, without)| {
+        std::iter::repeat_n(phase, if changes { with_schema } else { without })
+    });
+    (upgrade, each.collect())
 }
 
 /// People who ask for all sorts of things, in about a third of the worlds.
@@ -296,7 +252,7 @@ fn persons(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
     let mut mishaps = Vec::new();
     for _ in 0..count {
         let (upgrade, phases) = one_of(dice, upgrades, services);
-        let phase = *dice.pick(phases).unwrap_or(&"roll");
+        let phase = *dice.pick(&phases).unwrap_or(&"roll");
         if phase == "rolling-back" && dice.percent(70) {
             let (phase, after) = ("roll".to_owned(), dice.below(6_000));
             mishaps.push(Mishap { upgrade, phase, after, lasts: 200, what: What::RollBack });

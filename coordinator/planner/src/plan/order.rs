@@ -14,7 +14,7 @@ pub(super) struct Order<'a> {
     pub(super) disposition: Disposition,
     /// Nothing is taken out of the budget for it: its agent declines it where the instance is in rotation.
     pub(super) presumes_out: bool,
-    /// It is told because of what it reported: another report beats it.
+    /// The order depends on its last report: the commit compares that report.
     pub(super) as_reported: bool,
 }
 

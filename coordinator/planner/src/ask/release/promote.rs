@@ -13,8 +13,8 @@ use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
 
-/// With a fraction: that share of starts uses it from now on. Without: all of them, and it is deployed. A person's word
-/// stands for the strategy, the prewarm, the trial and the canary's count; not for storage, evidence or an approval.
+/// With a fraction: that share of starts uses it from now on. Without: all of them, and it is deployed. A person's decision
+/// replaces the strategy, the prewarm, the trial and the canary's count; not storage, evidence or an approval.
 pub fn promote(
     fleet: &Fleet,
     moment: &Moment,

@@ -293,8 +293,8 @@ fn exposed<'a>(walk: &Walk<'a>, standing: Standing) -> impl Iterator<Item = &'a 
     service.each_standing(standing, u32::MAX).filter(move |instance| is_exposed(instance))
 }
 
-/// Those in rotation that run the target, healthy, and whose agents hold to an earlier failure until they are told to serve:
-/// to drain them would take out what serves. Told once: one that fails again waits for a person.
+/// Instances in rotation that run the target version, are healthy, and whose agents still report an earlier failure. They are
+/// ordered to serve instead of being drained, once: an instance that fails again waits for a person.
 fn recovered<'a>(walk: &Walk<'a>) -> impl Iterator<Item = &'a Instance> {
     let target = Known::At(walk.target.version);
     let unhealthy = exposed(walk, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));

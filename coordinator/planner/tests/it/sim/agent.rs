@@ -324,7 +324,7 @@ impl World {
             (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "draining" || at == NOT_LEFT => {
                 go(Step::Verifying, Rotation::Returning, health)
             }
-            // What runs is verified anew, where it is; what is broken fails again.
+            // A running release is verified again; a broken one fails again.
             (Disposition::Serve { .. }, Step::Failed { at, .. }) if at == "verifying" && !broken => {
                 go(Step::Verifying, rotation, health)
             }
