@@ -6,7 +6,7 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 
-/// Four instances in the zones a, b, c, a, of which these never become ready at version 1.
+/// Four instances in the zones a, b, c and a. Those named never become ready at version 1.
 fn ill_at_1(ill: &[usize], change: serde_json::Value) -> World {
     let mut world = World::at_version_1(4);
     for n in ill {
@@ -18,7 +18,7 @@ fn ill_at_1(ill: &[usize], change: serde_json::Value) -> World {
     world
 }
 
-fn is_told_to_drain(world: &World, n: usize) -> bool {
+fn is_ordered_to_drain(world: &World, n: usize) -> bool {
     let instance = world.store.fleet().service(&service()).unwrap().get(&node(n)).unwrap();
     instance.directive.as_ref().is_some_and(|directive| directive.disposition == Disposition::Drain)
 }
@@ -27,12 +27,14 @@ fn is_in(world: &World, n: usize) -> bool {
     world.agents[&node(n)].report.rotation == Rotation::In
 }
 
-/// Two of one zone are told to drain, and then one of them is admitted without its label.
+/// Two of one zone are ordered to drain, and then one of them is admitted without its label.
 fn drained_with_and_without_a_label() -> World {
     let change =
         json!({"strategy": "immediate", "max_unavailable": 3, "min_in_service": 1, "failure_domain": "zone"});
     let mut world = ill_at_1(&[0, 3], change);
-    world.until("both are told to drain", |world| is_told_to_drain(world, 0) && is_told_to_drain(world, 3));
+    world.until("both are ordered to drain", |world| {
+        is_ordered_to_drain(world, 0) && is_ordered_to_drain(world, 3)
+    });
     world.agents.get_mut(&node(3)).unwrap().zone = String::new();
     world.admit(&node(3));
     world.publish(&node(3));
@@ -64,7 +66,7 @@ fn instance_out_by_itself_is_replaced_while_a_drained_one_is_held() {
         let mut change = json!({"strategy": "immediate", "max_unavailable": 1, "min_in_service": 2});
         change.as_object_mut().unwrap().extend(domain.as_object().unwrap().clone());
         let mut world = ill_at_1(&[0], change);
-        world.until("the first is told to drain", |world| is_told_to_drain(world, 0));
+        world.until("the first is ordered to drain", |world| is_ordered_to_drain(world, 0));
         let agent = world.agents.get_mut(&node(1)).unwrap();
         agent.idle = None;
         (agent.report.health, agent.report.rotation, agent.report.step) =
