@@ -116,6 +116,12 @@ impl Instance {
         knows_none && self.inventory.is_none() && self.unreadable.is_empty()
     }
 
+    /// Whether it has never served, and nothing runs there.
+    pub fn has_nothing_to_start(&self) -> bool {
+        let stopped = self.report.as_ref().is_some_and(|report| report.step == Step::Stopped);
+        stopped && self.has_never_served()
+    }
+
     /// What is known of its version.
     pub fn known(&self) -> Known {
         if !self.unreadable.is_empty() {
@@ -323,10 +329,15 @@ impl Instance {
         releases.iter().all(present)
     }
 
-    /// Whether a release that is none of these is present on its node, as far as is known.
+    /// Whether a release that is none of these is present on its node, as far as is known. What it runs does not count: no
+    /// agent removes that, and whether it is the right version is asked for itself.
     pub fn has_others_than(&self, releases: &[Release]) -> bool {
-        let wanted = |tag: &tidegate_proto::ReleaseTag| releases.iter().any(|release| release.tag == *tag);
-        self.report.as_ref().is_none_or(|report| !report.staged.iter().all(wanted))
+        self.report.as_ref().is_none_or(|report| {
+            let wanted = |tag: &tidegate_proto::ReleaseTag| {
+                releases.iter().any(|release| release.tag == *tag) || report.release.as_ref() == Some(tag)
+            };
+            !report.staged.iter().all(wanted)
+        })
     }
 
     /// Whether its directive is this upgrade's and names just these releases.

@@ -1,10 +1,15 @@
 //! Who turns up at the wrong version once everybody has been moved is kept out by the window, and walked like the rest.
 
+use crate::reconcile::window;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_proto::Key;
+use tidegate_proto::commit::Commit;
+use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, Retreat};
+use tidegate_proto::record::window::Window;
 
 /// Runs until `there`, then one node goes away and comes back with a version that is not admitted any more.
 fn returns_with(world: &mut World, version: i64, there: impl Fn(&Phase) -> bool) {
@@ -137,4 +142,78 @@ fn a_new_one_that_returns_after_the_way_back_is_moved() {
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
         assert_eq!(world.versions(), [1; 3]);
     }
+}
+
+/// A store that was reconciled: its window also admits what an instance claimed to run.
+fn is_widened(world: &mut World) {
+    let reconciliation = "reconciliation".parse().unwrap();
+    let (floor, ceiling) = (release(2).version, release(7).version);
+    let window = Window { floor, ceiling, set_by: reconciliation, contracted: None };
+    world.store.put(Key::Window(service()), window);
+}
+
+#[test]
+fn window_that_a_reconciliation_widened_is_narrow_again_before_the_end() {
+    let with_schema = json!({"schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"}});
+    for (change, phase) in [(json!({}), "remove"), (with_schema.clone(), "remove"), (with_schema, "contract")]
+    {
+        let mut world = World::at_version_1(3);
+        match change["schema"].is_null() {
+            true => world.start(spec(change)).unwrap(),
+            false => world.start_with_schema(spec(change), MigrateOrder::BeforeRoll),
+        }
+        world.until(phase, |world| world.phase().name().word() == phase);
+        is_widened(&mut world);
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{phase}: {:?}", last.waiting);
+        assert_eq!(window(&world), Some((2, 2)), "{phase}");
+    }
+}
+
+#[test]
+fn another_build_of_the_version_that_is_wanted_is_no_old_code() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({}))).unwrap();
+    world.until("remove", |world| world.phase() == Phase::Remove);
+    world.join(4, 2);
+    let agent = world.agents.get_mut(&node(4)).unwrap();
+    agent.release.tag = "pantry-2-mended".parse().unwrap();
+    agent.report.release = Some(agent.release.tag.clone());
+    agent.staged = [agent.release.clone()].into();
+    world.admit(&node(4));
+    world.publish(&node(4));
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+/// One that joined with nothing to start was drained, which failed, and was let back when people went back.
+#[test]
+fn one_with_nothing_to_start_is_moved_in_a_rollback_whatever_failed_before() {
+    let mut world = World::at_version_1(3);
+    world.start(spec(json!({"max_unavailable": 1, "min_in_service": 2}))).unwrap();
+    world.until_roll();
+    world.join(4, 1);
+    assert!(world.store.commit(&Commit::new().delete(Key::Inventory(service(), node(4)))));
+    let nothing_runs = |world: &mut World, step: Step, rotation: Rotation| {
+        let report = &mut world.agents.get_mut(&node(4)).unwrap().report;
+        (report.version, report.release, report.release_digest) = (None, None, None);
+        (report.step, report.rotation, report.health) = (step, rotation, Health::Unhealthy);
+        world.publish(&node(4));
+    };
+    nothing_runs(&mut world, Step::Starting, Rotation::Unknown);
+    let told = |world: &World, wanted: Disposition| {
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(4)).unwrap();
+        instance.directive.as_ref().is_some_and(|directive| directive.disposition == wanted)
+    };
+    world.until("it is drained", |world| told(world, Disposition::Drain));
+    let failed = Step::Failed { at: "draining".into(), reason: "requests could not be counted".into() };
+    nothing_runs(&mut world, failed, Rotation::Unknown);
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.until("it is let back", |world| told(world, Disposition::Serve { returning: true }));
+    nothing_runs(&mut world, Step::Stopped, Rotation::Out);
+    let last = world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);
 }

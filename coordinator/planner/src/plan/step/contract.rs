@@ -1,6 +1,7 @@
 //! Contract: runs on the stored certificate, to its end; there is no way back from here.
 
 use super::super::{Draft, SchemaJob};
+use super::remove::has_its_window;
 use super::{all_at, all_serving, schema, stragglers};
 use crate::upgrade::phase::Move;
 use tidegate_proto::Digest;
@@ -21,7 +22,7 @@ pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
         return;
     }
     let (serving, at_new) = (all_serving(draft), all_at(draft, target.version));
-    if serving && at_new {
+    if serving && at_new && has_its_window(draft) {
         let because = "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy";
         draft.advance(Move::Contracted, Commit::new(), |_| (), because);
     }

@@ -3,7 +3,7 @@
 use super::super::{Draft, SchemaJob};
 use super::enter::approved;
 use super::stage::tell_failures;
-use super::{acknowledged, all_at, all_serving, schema, shared, stragglers};
+use super::{acknowledged, all_at, all_serving, nobody_joined, schema, shared, stragglers};
 use crate::certificate::SESSIONS;
 use crate::fleet::Instance;
 use crate::reason::Reason;
@@ -18,7 +18,7 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
     let gone = removed(draft);
     let acknowledged = acknowledged(draft);
     let at_new = all_at(draft, target.version);
-    if draft.has_commits() || !(gone && acknowledged && at_new) {
+    if draft.has_commits() || !(gone && acknowledged && at_new) || !has_its_window(draft) {
         return;
     }
     if draft.upgrade.schema.is_some() {
@@ -32,6 +32,22 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
             "every instance was seen at the new version, in rotation, healthy",
         );
     }
+}
+
+/// Whether the window is `[to, to]`. Where the store was reconciled meanwhile, it also admits what instances claimed to run:
+/// it is set anew once every instance is known to be at the new version.
+pub(super) fn has_its_window(draft: &mut Draft<'_>) -> bool {
+    let to = draft.spec().to;
+    let Some(service) = draft.service() else { return false };
+    let is_its = service.window().is_some_and(|window| (window.floor, window.ceiling) == (to, to));
+    if !is_its {
+        let commit = nobody_joined(draft, draft.window(draft.commit(), to, to));
+        let what = format!("window for {}", draft.spec().service);
+        let phase = draft.upgrade.phase.name().word();
+        let because = "it admitted more than the new version, at which every instance is";
+        draft.push(commit, what.clone(), phase, &what, because);
+    }
+    is_its
 }
 
 /// The way into contract: the fill is done (rows that came after it are filled now), a person has approved what needs a person, and a certificate is made.

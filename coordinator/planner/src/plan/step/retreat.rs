@@ -79,7 +79,8 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         return;
     }
     let exceptions = draft.exceptions();
-    let may_begin = |i: &Instance| !has_failed_returning(exceptions, i);
+    // Where nothing runs and nothing says what to start, only another release ends that, whatever failed before.
+    let may_begin = |i: &Instance| i.has_nothing_to_start() || !has_failed_returning(exceptions, i);
     let gives_up = |i: &Instance| has_failed_returning(exceptions, i);
     let back = Walk {
         service,
