@@ -13,7 +13,7 @@ mod seen;
 mod streams;
 mod tally;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use etcd_client::{Client, EventType, KeyValue, WatchOptions};
@@ -42,7 +42,12 @@ pub struct Trace {
     pub spoilt: BTreeSet<Key>,
     /// Revisions in which a person put back what such a record was: no coordinator wrote them.
     pub by_hand: BTreeSet<i64>,
+    /// When a revision was seen by whoever follows the store, in milliseconds, where that is known.
+    pub seen_at: BTreeMap<i64, u64>,
 }
+
+/// How much later than the one who follows the store a coordinator may see a revision, in milliseconds.
+const LATE: u64 = 2_000;
 
 /// One transaction of the history, or the end of a lease.
 #[derive(Debug, Clone)]
@@ -175,6 +180,13 @@ impl Trace {
         live::Live::after(self)
     }
 
+    /// The last revision that a coordinator had seen for certain when it wrote this one.
+    fn known_at(&self, number: i64) -> i64 {
+        let Some(now) = self.seen_at.get(&number) else { return number - 1 };
+        let known = |(_, at): &(&i64, &u64)| *at + LATE <= *now;
+        self.seen_at.range(..number).rev().find(known).map_or(0, |(number, _)| *number)
+    }
+
     /// Every breach of a rule; none in a history that is good.
     pub fn breaches(&self) -> Vec<Broken> {
         let mut broken = streams::judge(&self.revisions);
@@ -183,7 +195,8 @@ impl Trace {
             let mut after = before.clone();
             after.take_in(revision);
             if !self.by_hand.contains(&revision.number) {
-                broken.extend(rules::judge(&before, revision, &after, &self.restarts));
+                let known = self.known_at(revision.number);
+                broken.extend(rules::judge(&before, revision, &after, &self.restarts, known));
             }
             before = after;
         }

@@ -45,6 +45,7 @@ impl Auditor {
         let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
         trace.revisions.retain(|revision| revision.number <= made);
+        trace.seen_at.split_off(&(made + 1));
         ground.state().facts.heard = Heard::default();
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&ground, written, None));
@@ -145,6 +146,7 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, af
             {
                 trace.by_hand.insert(kv.mod_revision());
             }
+            trace.seen_at.insert(kv.mod_revision(), ground.now());
             if let Some(written) = trace.revisions.last().and_then(|revision| revision.writes.last()) {
                 let (now, number) = (ground.now(), kv.mod_revision());
                 let known = ground.state().facts.known_after(now);

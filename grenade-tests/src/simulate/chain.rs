@@ -233,7 +233,8 @@ impl Chain {
                 self.begin(world).await;
                 if let Some(again) = &mut self.current {
                     again.since = current.since;
-                    again.form = current.form.or(again.form.take());
+                    // What it was before is not known where the first look at it failed.
+                    again.form = current.form;
                 } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
                     self.current = Some(current);
                 }

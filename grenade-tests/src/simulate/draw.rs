@@ -15,14 +15,14 @@ pub const PHASES: [&str; 8] =
 /// In which phases mishaps are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
 /// phases that are short, or that many upgrades never reach, weigh more.
 const WEIGHTS: [(&str, usize, usize); 8] = [
-    ("preflight", 2, 2),
-    ("stage", 3, 2),
-    ("expand", 4, 0),
-    ("migrate", 3, 0),
-    ("roll", 4, 4),
-    ("remove", 5, 3),
-    ("contract", 8, 0),
-    ("rolling-back", 3, 3),
+    ("preflight", 5, 4),
+    ("stage", 7, 4),
+    ("expand", 8, 0),
+    ("migrate", 10, 0),
+    ("roll", 7, 8),
+    ("remove", 10, 6),
+    ("contract", 13, 0),
+    ("rolling-back", 6, 5),
 ];
 
 /// The scenario of a seed.
@@ -198,9 +198,9 @@ fn upgrade(
 fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
     let count = match dice.below(10) {
         0 => 0,
-        1..=4 => dice.within(1, 2),
-        5..=8 => dice.within(3, 5),
-        _ => dice.within(6, 10),
+        1..=3 => dice.within(1, 2),
+        4..=6 => dice.within(3, 6),
+        _ => dice.within(5, 9),
     };
     let mut mishaps = Vec::new();
     for _ in 0..count {

@@ -179,8 +179,8 @@ impl Facts {
         }
     }
 
-    /// A person let an instance in again.
-    pub fn shown_by_hand(&mut self, now: u64, at: At) {
+    /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
+    pub fn shown_again(&mut self, now: u64, at: At) {
         self.shown.insert(at, now);
     }
 
@@ -188,7 +188,7 @@ impl Facts {
     pub fn stopped_at_work(&mut self, now: u64, at: At, hidden_at: Option<u64>, exposed: bool, name: &str) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
-        // A stop that had begun is not taken back where a person lets the instance in again.
+        // A stop that had begun is not taken back where the instance is let in again without its agent.
         let shown = self.shown.get(&at).is_some_and(|since| now < since + STOP_LASTS);
         if (exposed || !late) && !shown {
             let how = if exposed { "it was in rotation" } else { "requests were in flight" };

@@ -325,7 +325,7 @@ pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
             // It is gone where somebody else removed it.
             if world.ground.remove(at.1, &file).is_ok() {
                 let now = world.ground.now();
-                world.ground.state().facts.shown_by_hand(now, *at);
+                world.ground.state().facts.shown_again(now, *at);
             }
         }
         Undo::Database(n) => {
@@ -396,6 +396,10 @@ fn each_line(world: &World, change: impl Fn(&super::line::Line)) {
 }
 
 fn hiccups(world: &World, at: At, hiccup: Hiccup, until: u64) {
+    if hiccup == Hiccup::Heedless {
+        let now = world.ground.now();
+        world.ground.state().facts.shown_again(now, at);
+    }
     world.ground.change(at, |slot, _| {
         // Nobody sends requests to what is out of rotation.
         if hiccup != Hiccup::Works || slot.server.up {
@@ -412,14 +416,15 @@ async fn another_store(world: &mut World, store: Embedded) {
     world.place.replace(store);
     world.store_lost = true;
     world.ground.state().facts.streams.lost = true;
+    // Before anything is written to it: its history ends where the copy was made.
+    if let Err(error) = world.audit_anew().await {
+        world.ground.tell(format!("the new store cannot be followed: {error}"));
+    }
     // What was removed since the copy was made is removed once more.
     for key in &world.garbage {
         tamper::remove(world, key).await;
     }
     each_line(world, |line| line.reset());
-    if let Err(error) = world.audit_anew().await {
-        world.ground.tell(format!("the new store cannot be followed: {error}"));
-    }
 }
 
 async fn compact(world: &World) {

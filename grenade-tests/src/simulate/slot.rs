@@ -198,9 +198,10 @@ impl Slot {
     pub fn in_flight(&self, now: u64) -> u32 {
         let Some(run) = self.listens(now) else { return 0 };
         let sent = self.server.up && !(now / 400).is_multiple_of(3);
-        // Requests of a former process ended with it.
-        let lingers = run.since < self.server.down_at && now < self.server.down_at + self.lingers;
-        let works = self.has(Hiccup::Works, now) && (self.server.up || run.since < self.server.down_at);
+        // Requests of a former process ended with it, and one that did not listen yet was sent none.
+        let was_sent = run.since + run.is.ready_after / 2 < self.server.down_at;
+        let lingers = was_sent && now < self.server.down_at + self.lingers;
+        let works = self.has(Hiccup::Works, now) && (self.server.up || was_sent);
         u32::from(sent || lingers || works)
     }
 }

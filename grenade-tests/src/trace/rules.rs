@@ -44,6 +44,8 @@ pub(super) struct Judge<'a> {
     pub(super) revision: &'a Revision,
     pub(super) after: &'a Seen,
     restarts: &'a [(NodeId, i64)],
+    /// The last revision that a coordinator had seen for certain when it wrote this one.
+    known: i64,
     broken: Vec<Broken>,
 }
 
@@ -52,8 +54,9 @@ pub(super) fn judge(
     revision: &Revision,
     after: &Seen,
     restarts: &[(NodeId, i64)],
+    known: i64,
 ) -> Vec<Broken> {
-    let mut judge = Judge { before, revision, after, restarts, broken: Vec::new() };
+    let mut judge = Judge { before, revision, after, restarts, known, broken: Vec::new() };
     judge.only_a_leader_writes();
     judge.nothing_is_forgotten();
     judge.admitted_within_the_window();
@@ -191,7 +194,10 @@ impl Judge<'_> {
                 continue;
             };
             let whole = self.after.fleet(service).count();
-            let (left, least) = (self.after.in_service(service), spec.min_in_service.rounded_up(whole));
+            // No coordinator had to know yet of those that fell out by themselves a moment ago.
+            let fell_out = |(_, i): &(&NodeId, &Instance)| i.fell_out_after(self.known);
+            let left = self.after.in_service(service) + self.after.fleet(service).filter(fell_out).count();
+            let least = spec.min_in_service.rounded_up(whole);
             let (out, most) = (whole - left, spec.max_unavailable.rounded_down(whole).max(1));
             self.holds(4, left >= least, || format!("{left} serve after {node} was taken out, {least} must"));
             self.holds(4, out <= most, || format!("{out} are out after {node} was taken out, {most} may be"));
@@ -235,7 +241,7 @@ impl Judge<'_> {
         let window_moves =
             self.revision.writes.iter().any(|w| w.key == Key::Window(upgrade.spec.service.clone()));
         if moves || window_moves && !upgrade.phase.is_over() {
-            self.window(id, upgrade);
+            self.window(id, upgrade, moves);
         }
         match &upgrade.phase {
             Phase::Contract { certificate } if moves => self.contract(id, upgrade, certificate),
@@ -245,14 +251,14 @@ impl Judge<'_> {
         }
     }
 
-    /// The window is the phase's.
     /// Whether a window has the floor that compute releases need, and nothing above.
     fn is_needed(&self, window: &Window) -> bool {
         let mut holders = self.after.needs.values().flat_map(|need| need.streams.values());
         window.ceiling == ServiceVersion::MAX && holders.any(|holder| holder.minimum == window.floor)
     }
 
-    fn window(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
+    /// The window is the phase's.
+    fn window(&mut self, id: &UpgradeId, upgrade: &Upgrade, moves: bool) {
         let (from, to) = (upgrade.spec.from, upgrade.spec.to);
         let late = upgrade.schema.as_ref().is_some_and(|schema| schema.order == MigrateOrder::AfterRoll);
         let stored = self.after.windows.get(&upgrade.spec.service).map(|at| &at.body);
@@ -261,16 +267,25 @@ impl Judge<'_> {
         };
         let set_by = stored.map(|window| window.set_by.as_str());
         let is_reconciled = matches!(set_by, Some(RECONCILIATION | BY_HAND));
+        // A reconciled one also admits what instances claimed to run, until it is known that none does.
+        let is_wide = |floor: ServiceVersion| {
+            is_reconciled && stored.is_some_and(|w| w.floor == floor && w.ceiling > to)
+        };
         let (rule, good) = match &upgrade.phase {
             Phase::Preflight | Phase::Failed { .. } => return,
-            Phase::Migrate if late => (1, is(to, to)),
+            Phase::Migrate if late => (1, is(to, to) || is_wide(to)),
             // A restored store may know of less than its nodes did: the window then admits what they say that they run.
             Phase::Stage | Phase::Expand | Phase::Migrate => {
-                (2, is(from, from) || is_reconciled && is(from, to))
+                (2, is(from, from) || is_reconciled && is(from, to) || is_wide(from))
             }
             // Or it was restored to before the floor was raised, which they hold to.
-            Phase::Roll { .. } => (2, is(from, to) || is_reconciled && is(to, to)),
-            Phase::Remove | Phase::Contract { .. } | Phase::Completed => (1, is(to, to)),
+            Phase::Roll { .. } => {
+                (2, is(from, to) || is_reconciled && is(to, to) || is_wide(from) || is_wide(to))
+            }
+            // What begins contract or ends has the window of the phase.
+            Phase::Remove => (1, is(to, to) || is_wide(to)),
+            Phase::Contract { .. } => (1, is(to, to) || is_wide(to) && !moves),
+            Phase::Completed => (1, is(to, to)),
             Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),
             Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
             Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {

@@ -172,6 +172,16 @@ impl Instance {
         serves && self.version().is_some() && !self.is_ordered_out(report)
     }
 
+    /// Whether it is out by itself, and that was said, or its lease lapsed, after this revision.
+    pub(super) fn fell_out_after(&self, known: i64) -> bool {
+        match &self.report {
+            Some(report) => {
+                report.revision > known && !self.is_in_service() && !self.is_ordered_out(&report.body)
+            }
+            None => self.lapsed > known,
+        }
+    }
+
     /// In rotation, and not ordered out, whatever version it runs.
     pub(super) fn may_get_requests(&self) -> bool {
         let out = |report: &Report| matches!(report.rotation, Rotation::Out | Rotation::Maintenance);

@@ -82,7 +82,9 @@ impl Seen {
                     && had.version == release.version
                     && had.requires == release.requires;
                 if fresh || !same {
-                    found.push((7, format!("revision {revision} of {name} was rewritten")));
+                    let how = if fresh { "created again" } else { "rewritten" };
+                    let (was, is) = (&had.tag, &release.tag);
+                    found.push((7, format!("revision {revision} of {name} was {how}: {was}, then {is}")));
                 }
             }
             None => {
