@@ -6,8 +6,6 @@ pub mod schema;
 
 pub use schema::Workers;
 
-use crate::record::metrics::Outcome as Counted;
-use crate::room::Room;
 use crate::seat::Seat;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +21,7 @@ pub struct Acted {
 }
 
 /// Carries out the actions of one turn. A person's stop is heeded between two of them.
-pub async fn carry_out(room: &Room, seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
+pub async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
     let mut acted = Acted::default();
     let (mut held, mut refused) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
@@ -35,7 +33,7 @@ pub async fn carry_out(room: &Room, seat: &Seat, workers: &Workers, actions: Vec
             continue;
         }
         match action {
-            Action::Commit(planned) => match commit(room, seat, planned).await {
+            Action::Commit(planned) => match commit(seat, planned).await {
                 Outcome::Done => acted.any = true,
                 Outcome::Overtaken => drop(held.insert(subject)),
                 Outcome::Refused(reason) => {
@@ -66,22 +64,18 @@ enum Outcome {
 }
 
 /// Carries out one commit.
-async fn commit(room: &Room, seat: &Seat, planned: PlannedCommit) -> Outcome {
+async fn commit(seat: &Seat, planned: PlannedCommit) -> Outcome {
     let PlannedCommit { subject, what, commit } = planned;
-    match room.store.commit(&commit).await {
+    match seat.commit(&commit).await {
         Ok(committed) => {
-            seat.has_committed(committed.revision);
-            room.metrics.committed(Counted::Done);
             tracing::info!(%subject, revision = %committed.revision, what, "done");
             Outcome::Done
         }
         Err(CommitError::Conflict { .. }) => {
-            room.metrics.committed(Counted::Conflict);
             tracing::debug!(%subject, what, "something else was first; planned anew");
             Outcome::Overtaken
         }
         Err(error) => {
-            room.metrics.committed(Counted::Failed);
             tracing::warn!(%subject, what, error = %Chain(&error), "not done; planned anew");
             match error {
                 CommitError::Invalid(_) | CommitError::Store(StoreError::Refused { .. }) => {

@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_embedded_etcd::Embedded;
-use tidegate_store::{Credentials, Endpoints, Store, Tls};
+use tidegate_store::{Credentials, Endpoints, Reader, Tls};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -49,7 +49,7 @@ struct Addresses {
 
 struct Built {
     static_settings: BTreeMap<String, String>,
-    store: Store,
+    store: Reader,
     embedded: Option<Embedded>,
     grpc: TcpListener,
     http: TcpListener,
@@ -234,18 +234,18 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || place(one).is_some_and(|place_of_one| Some(place_of_one) == place(other))
 }
 
-async fn open_store(settings: &Settings, advertise: &str) -> Result<(Store, Option<Embedded>)> {
+async fn open_store(settings: &Settings, advertise: &str) -> Result<(Reader, Option<Embedded>)> {
     match &settings.store {
         StoreChoice::Embedded(dir) => {
             let embedded =
                 Embedded::open(dir, advertise).await.context("could not open the embedded store")?;
             let client = embedded.client().await.context("could not connect to the embedded store")?;
-            Ok((Store::over(client, settings.prefix.clone()), Some(embedded)))
+            Ok((Reader::over(client, settings.prefix.clone()), Some(embedded)))
         }
         StoreChoice::Etcd(urls) => {
             let endpoints =
                 Endpoints { urls: urls.clone(), credentials: credentials(settings)?, tls: tls(settings)? };
-            let store = Store::connect(&endpoints, settings.prefix.clone()).await?;
+            let store = Reader::connect(&endpoints, settings.prefix.clone()).await?;
             Ok((store, None))
         }
     }

@@ -22,7 +22,7 @@ use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::task::MAX_RESULTS_OF_NODE;
 use tidegate_proto::record::waiting::Waiting;
 use tidegate_proto::{Key, Revision, UpgradeId, Value, mutant};
-use tidegate_store::{Change, Entry, Scope, Seen, Snapshot, Store};
+use tidegate_store::{Change, Entry, Reader, Scope, Seen, Snapshot};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -128,7 +128,7 @@ impl Mirror {
     }
 
     /// Keeps it true until cancelled.
-    pub async fn follow(self: Arc<Self>, store: Store, cancel: CancellationToken) {
+    pub async fn follow(self: Arc<Self>, store: Reader, cancel: CancellationToken) {
         let mut seen = store.watch(vec![Scope::All], cancel);
         while let Some(next) = seen.recv().await {
             self.take_in(next);

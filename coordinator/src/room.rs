@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tidegate_planner::Reason;
-use tidegate_store::Store;
+use tidegate_store::Reader;
 use tokio::sync::watch;
 
 /// The room.
 #[derive(Clone)]
 pub struct Room {
-    /// The one connection to the store.
-    pub store: Store,
+    /// The one connection to the store. It writes nothing: what the leader writes, its seat does.
+    pub store: Reader,
     /// What the store shows.
     pub mirror: Arc<Mirror>,
     /// The leader's seat, while this coordinator leads.

@@ -1,29 +1,32 @@
 //! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
 //! everything that matters from the store.
 
+use crate::record::metrics::{Metrics, Outcome};
 use crate::report::Picture;
 use crate::stopwatch::{GroupWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write, mutant};
-use tidegate_store::Leadership;
+use tidegate_store::{CommitError, Committed, Fenced, Leadership};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// One leadership.
 pub struct Seat {
-    /// Under which term, with which fence.
+    /// Under which term.
     pub leading: Leading,
     /// Cancelled when the leadership is lost or given up: nothing acts any more.
     pub lost: CancellationToken,
     leadership: Mutex<Option<Leadership>>,
+    writes: Fenced,
+    metrics: Arc<Metrics>,
     next_event: Mutex<u64>,
     watches: Mutex<Stopwatches>,
     streams: Mutex<StreamWatches>,
@@ -36,11 +39,13 @@ pub struct Seat {
 
 impl Seat {
     /// A seat that was just taken.
-    pub fn new(leadership: Leadership) -> Self {
+    pub fn new(leadership: Leadership, metrics: Arc<Metrics>) -> Self {
         let committed = AtomicI64::new(leadership.create_revision.0);
         Self {
             leading: Leading { term: leadership.term.clone(), revision: leadership.create_revision },
             lost: leadership.lost.clone(),
+            writes: leadership.writes().clone(),
+            metrics,
             leadership: Mutex::new(Some(leadership)),
             next_event: Mutex::new(0),
             watches: Mutex::default(),
@@ -116,9 +121,29 @@ impl Seat {
         Revision(self.committed.load(Ordering::Acquire))
     }
 
-    /// It wrote `revision`.
-    pub fn has_committed(&self, revision: Revision) {
-        self.committed.fetch_max(revision.0, Ordering::AcqRel);
+    /// Carries out a commit under this leadership, and counts it: the one way in which a coordinator writes.
+    ///
+    /// # Errors
+    /// [`CommitError`]; a conflict also where this leadership is over.
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        let done = self.writes.commit(commit).await;
+        if let Ok(committed) = &done {
+            self.committed.fetch_max(committed.revision.0, Ordering::AcqRel);
+        }
+        self.metrics.committed(match &done {
+            Ok(_) => Outcome::Done,
+            Err(CommitError::Conflict { .. }) => Outcome::Conflict,
+            Err(_) => Outcome::Failed,
+        });
+        done
+    }
+
+    /// Asks the store whether this leadership lasts; writes nothing.
+    ///
+    /// # Errors
+    /// [`CommitError`]; a conflict where it is over.
+    pub async fn confirm(&self) -> Result<(), CommitError> {
+        self.writes.commit(&Commit::new()).await.map(|_| ())
     }
 
     /// What the schema worker sees in the databases.

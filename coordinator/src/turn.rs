@@ -16,7 +16,7 @@ pub async fn turn(room: &Room, seat: &Seat, scribe: &Scribe, workers: &act::Work
     workers.rest_but(&plan);
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
     async {
-        let acted = act::carry_out(room, seat, workers, plan.actions).await;
+        let acted = act::carry_out(seat, workers, plan.actions).await;
         for (id, reasons) in &mut plan.waiting {
             reasons.extend(seat.refused(&Subject::Upgrade(id.clone())));
         }

@@ -32,7 +32,7 @@ pub async fn run(
     loop {
         let falls = room.mirror.falls();
         let Some(leadership) = stand(&room, ttl, &cancel).await else { break };
-        let seat = Arc::new(Seat::new(leadership));
+        let seat = Arc::new(Seat::new(leadership, Arc::clone(&room.metrics)));
         tracing::info!(term = %seat.leading.term, revision = %seat.leading.revision, "leads");
         seats.send_replace(Some(Arc::clone(&seat)));
         room.metrics.leader.set(1);
@@ -109,8 +109,8 @@ async fn lead(room: &Room, seat: &Arc<Seat>, falls: u64, cancel: &CancellationTo
     let mut schemas = seat.schemas().subscribe();
     let scribe = Scribe::begin(room, seat);
     let _trimmed =
-        AbortOnDropHandle::new(tokio::spawn(retention::look_after(room.store.clone(), seat.leading.fence())));
-    let swept = strays::look_after(room.store.clone(), Arc::clone(&room.mirror), seat.leading.fence());
+        AbortOnDropHandle::new(tokio::spawn(retention::look_after(room.store.clone(), Arc::clone(seat))));
+    let swept = strays::look_after(room.store.clone(), Arc::clone(&room.mirror), Arc::clone(seat));
     let _swept = AbortOnDropHandle::new(tokio::spawn(swept));
     let workers = Workers::new(room.clone(), Arc::clone(seat));
     loop {

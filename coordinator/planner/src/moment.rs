@@ -3,25 +3,17 @@
 
 use crate::plan::step_word;
 use std::collections::BTreeMap;
-use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
-use tidegate_proto::{GroupName, Key, Revision, StreamName, TermId, UpgradeId};
+use tidegate_proto::{GroupName, Revision, StreamName, TermId, UpgradeId};
 
 /// The leadership under which a turn is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leading {
     /// Its random id.
     pub term: TermId,
-    /// The create_revision of the leader's key: the fence.
+    /// The create revision of the leader's key.
     pub revision: Revision,
-}
-
-impl Leading {
-    /// What every commit of this leader compares: a deposed leader's write fails.
-    pub fn fence(&self) -> Precondition {
-        Precondition::CreatedAt(Key::Leader, self.revision)
-    }
 }
 
 /// How long an upgrade has waited: what the record says plus what this leader has counted since it saw the record.

@@ -60,7 +60,7 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
     let returned: Vec<Action> = step::returned::turn(fleet, moment, next_event).collect();
     next_event += returned.len() as u64;
     plan.actions.extend(returned);
-    let floors = floor::catch_up(fleet, moment);
+    let floors = floor::catch_up(fleet);
     let floors: Vec<Action> =
         floors.filter(|action| !compares_any(action, &written(&plan.actions))).collect();
     plan.actions.extend(floors);

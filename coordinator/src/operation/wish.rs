@@ -2,7 +2,6 @@
 //! was seen may be overtaken meanwhile: then it is asked anew, a few times.
 
 use super::OperationError;
-use crate::record::metrics::Outcome;
 use crate::room::Room;
 use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
@@ -99,32 +98,27 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
         let wished = asked(room, seat, |fleet, moment| ask(fleet, moment, &prepared))?;
         let Some(commit) = wished.commit() else {
             let seen = room.mirror.picture().fleet.revision();
-            still_leads(room, seat).await?;
+            still_leads(seat).await?;
             return Ok((wished, seen));
         };
-        match room.store.commit(commit).await {
+        match seat.commit(commit).await {
             Ok(committed) => {
-                seat.has_committed(committed.revision);
-                room.metrics.committed(Outcome::Done);
                 // Whoever asks next sees it; if the watch is late, the wish is granted all the same.
                 room.mirror.reaches_within(committed.revision, PATIENCE).await;
                 return Ok((wished, committed.revision));
             }
             Err(CommitError::Conflict { .. }) if seat.is_held() => {
-                room.metrics.committed(Outcome::Conflict);
                 // Something else was first: the watch is about to show it.
                 let _ = tokio::time::timeout(Duration::from_millis(500), sight.changed()).await;
             }
             Err(CommitError::Conflict { .. }) => return Err(deposed()),
             Err(error @ CommitError::Unknown { .. }) => {
-                room.metrics.committed(Outcome::Failed);
                 return Err(OperationError::OutcomeUnknown(format!(
                     "{}; look before you ask again",
                     Chain(&error)
                 )));
             }
             Err(error) => {
-                room.metrics.committed(Outcome::Failed);
                 return Err(OperationError::Unavailable(format!(
                     "could not write to the store: {}; nothing was changed",
                     Chain(&error)
@@ -139,9 +133,9 @@ async fn settle_on_any_store<P, W: Wished, F: Future<Output = Result<P, Operatio
 
 /// That nothing has to be written rests on what is seen, and another leader may have written since. The store is asked for
 /// the fence, as a commit is: while it holds, all that was written is this leader's, and that was seen.
-async fn still_leads(room: &Room, seat: &Seat) -> Result<(), OperationError> {
-    match room.store.commit(&Commit::new().when(seat.leading.fence())).await {
-        Ok(_) => Ok(()),
+async fn still_leads(seat: &Seat) -> Result<(), OperationError> {
+    match seat.confirm().await {
+        Ok(()) => Ok(()),
         Err(CommitError::Conflict { .. }) => Err(deposed()),
         Err(error) => Err(OperationError::Unavailable(format!(
             "could not ask the store whether this coordinator still leads: {}; nothing was changed",

@@ -1,13 +1,14 @@
 //! How long events are kept: the newest of each subject, counted. The leader removes older ones now and then, by a task
 //! of its own, so that no turn waits for it. No decision reads events.
 
+use crate::seat::Seat;
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::commit::Precondition;
 use tidegate_proto::key::{EventSeq, Kind, Subject};
 use tidegate_proto::{Commit, Key};
-use tidegate_store::{CommitError, Scope, Store, StoreError};
+use tidegate_store::{CommitError, Reader, Scope, StoreError};
 
 /// The most events of one subject that are kept: of 300 bytes or so each, 3 MB. An upgrade of 2,000 instances has fewer.
 pub const KEPT: usize = 10_000;
@@ -33,12 +34,12 @@ pub enum NotTrimmed {
 }
 
 /// Looks after the events for a leader, until it is dropped.
-pub async fn look_after(store: Store, fence: Precondition) {
+pub async fn look_after(store: Reader, seat: Arc<Seat>) {
     let mut wait = AT_FIRST;
     loop {
         tokio::time::sleep(wait).await;
         wait = EVERY;
-        match trim(&store, &fence, KEPT).await {
+        match trim(&store, &seat, KEPT).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, kept = KEPT, "old events are removed"),
             Err(error) => {
@@ -52,11 +53,11 @@ pub async fn look_after(store: Store, fence: Precondition) {
 ///
 /// # Errors
 /// [`NotTrimmed`]; what was removed until then stays removed.
-pub async fn trim(store: &Store, fence: &Precondition, kept: usize) -> Result<usize, NotTrimmed> {
+pub async fn trim(store: &Reader, seat: &Seat, kept: usize) -> Result<usize, NotTrimmed> {
     let old = beyond(store.keys(&Scope::Kind(Kind::Event)).await?, kept);
     for some in old.chunks(AT_ONCE) {
-        let commit = some.iter().cloned().fold(Commit::new().when(fence.clone()), Commit::delete);
-        store.commit(&commit).await?;
+        let commit = some.iter().cloned().fold(Commit::new(), Commit::delete);
+        seat.commit(&commit).await?;
     }
     Ok(old.len())
 }

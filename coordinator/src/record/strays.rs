@@ -2,6 +2,7 @@
 //! them; the leader removes them from the store, by a task of its own, and names their nodes.
 
 use crate::report::Mirror;
+use crate::seat::Seat;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::key::Kind;
 use tidegate_proto::{Commit, Key, NodeId, Revision, TaskId};
-use tidegate_store::{CommitError, Scope, Store, StoreError};
+use tidegate_store::{CommitError, Reader, Scope, StoreError};
 
 /// Between two looks: a node whose user goes on writing them is named once in this time.
 const EVERY: Duration = Duration::from_secs(5);
@@ -29,12 +30,12 @@ pub enum NotSwept {
 }
 
 /// Looks after them for a leader, until it is dropped: once at first, then whenever another one was seen.
-pub async fn look_after(store: Store, mirror: Arc<Mirror>, fence: Precondition) {
+pub async fn look_after(store: Reader, mirror: Arc<Mirror>, seat: Arc<Seat>) {
     let (mut sight, mut swept) = (mirror.sight(), None);
     loop {
         let seen = mirror.picture().fleet.strays();
         if swept != Some(seen) {
-            match sweep(&store, &fence).await {
+            match sweep(&store, &seat).await {
                 Ok(removed) => {
                     swept = Some(seen);
                     for (node, count) in removed {
@@ -57,7 +58,7 @@ pub async fn look_after(store: Store, mirror: Arc<Mirror>, fence: Precondition) 
 ///
 /// # Errors
 /// [`NotSwept`]; what was removed until then stays removed.
-pub async fn sweep(store: &Store, fence: &Precondition) -> Result<BTreeMap<NodeId, usize>, NotSwept> {
+pub async fn sweep(store: &Reader, seat: &Seat) -> Result<BTreeMap<NodeId, usize>, NotSwept> {
     let results = store.keys(&Scope::Kind(Kind::TaskResult)).await?;
     let tasks: BTreeSet<Key> = store.keys(&Scope::Kind(Kind::Task)).await?.into_iter().collect();
     let mut removed = BTreeMap::new();
@@ -70,15 +71,14 @@ pub async fn sweep(store: &Store, fence: &Precondition) -> Result<BTreeMap<NodeI
         .filter(|(node, id)| !tasks.contains(&Key::Task(node.clone(), id.clone())))
         .collect();
     for some in strays.chunks(AT_ONCE) {
-        let fenced = Commit::new().when(fence.clone());
-        let commit = some.iter().fold(fenced, |commit, (node, id)| {
+        let commit = some.iter().fold(Commit::new(), |commit, (node, id)| {
             // One that was ordered meanwhile may have a result by now.
             let task = Key::Task(node.clone(), id.clone());
             commit
                 .when(Precondition::At(task, Revision::ABSENT))
                 .delete(Key::TaskResult(node.clone(), id.clone()))
         });
-        store.commit(&commit).await?;
+        seat.commit(&commit).await?;
         some.iter().for_each(|(node, _)| *removed.entry(node.clone()).or_default() += 1);
     }
     Ok(removed)

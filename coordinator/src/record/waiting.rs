@@ -102,13 +102,12 @@ impl Desk {
 
     /// Whether it is written; what is not is written a little later, or by the next leader.
     async fn write_one(&self, id: &UpgradeId, wanted: &Waiting) -> bool {
-        let commit = Commit::new().when(self.seat.leading.fence());
         let key = Key::Waiting(id.clone());
         let commit = match wanted.reasons.is_empty() {
-            true => commit.delete(key),
-            false => commit.put(key, wanted.clone()),
+            true => Commit::new().delete(key),
+            false => Commit::new().put(key, wanted.clone()),
         };
-        let written = self.room.store.commit(&commit).await;
+        let written = self.seat.commit(&commit).await;
         if let Err(error) = &written {
             // Nothing depends on it; a lost leadership ends by itself.
             tracing::debug!(upgrade = %id, error = %Chain(error), "reasons not written");

@@ -6,18 +6,17 @@ mod guard;
 
 pub use campaign::CampaignError;
 
+use crate::commit::{CommitError, Committed};
 use crate::entry::Entry;
 use crate::error::StoreError;
 use crate::lease::{Lease, LeaseState};
-use crate::store::Store;
+use crate::store::{Reader, Store};
 use tidegate_proto::record::leader::Leader;
-use tidegate_proto::{Key, Precondition, Record, Revision, TermId, Value};
+use tidegate_proto::{Commit, Key, Precondition, Record, Revision, TermId, Value, mutant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A leadership that was won. Dropped, it is given up within its TTL; [`Leadership::resign`] gives it up at once.
 pub struct Leadership {
-    /// What every commit of this leader is conditional on.
-    pub fence: Precondition,
     /// The create revision of the leader's key: the number of this term.
     pub create_revision: Revision,
     /// The random id of this term.
@@ -25,7 +24,28 @@ pub struct Leadership {
     /// Cancelled as soon as this leadership is known or feared to be over.
     pub lost: CancellationToken,
     lease: Lease,
+    writes: Fenced,
     _end: DropGuard,
+}
+
+/// The writes of one leadership. A coordinator has no other.
+#[derive(Clone)]
+pub struct Fenced {
+    store: Store,
+    fence: Precondition,
+}
+
+impl Fenced {
+    /// Carries out a commit on the condition that this leadership lasts: all of it, or nothing.
+    ///
+    /// # Errors
+    /// [`CommitError`]; only `Unknown` leaves open whether it was carried out.
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, CommitError> {
+        if mutant::is("fence-is-left-out") {
+            return self.store.commit(commit).await;
+        }
+        self.store.commit(&commit.clone().when(self.fence.clone())).await
+    }
 }
 
 impl Leadership {
@@ -43,6 +63,11 @@ impl Leadership {
         &self.lease
     }
 
+    /// What it writes with.
+    pub fn writes(&self) -> &Fenced {
+        &self.writes
+    }
+
     /// Gives the leadership up at once, so that another need not wait for the TTL.
     ///
     /// # Errors
@@ -53,7 +78,7 @@ impl Leadership {
     }
 }
 
-impl Store {
+impl Reader {
     /// Who leads now, with the create revision of the leader's key.
     ///
     /// # Errors

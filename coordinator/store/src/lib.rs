@@ -3,19 +3,22 @@
 //!
 //! # What others call
 //! ```text
-//! Store::connect(&Endpoints, Prefix) -> Result<Store, StoreError>       Store::over(etcd_client::Client, Prefix) -> Store
+//! Reader::connect(&Endpoints, Prefix) -> Result<Reader, StoreError>     Reader::over(etcd_client::Client, Prefix) -> Reader
 //! store.get(&Key) -> Result<Option<Entry>, StoreError>                  one linearizable read
 //! store.get_many(&[Key]) -> Result<Snapshot, StoreError>                one revision, any number of keys
 //! store.list(&Scope) -> Result<Snapshot, StoreError>                    one revision, in pages
 //! store.keys(&Scope) -> Result<Vec<Key>, StoreError>                    without their records
 //! store.watch(Vec<Scope>, CancellationToken) -> WatchStream             .recv().await -> Option<Seen>
+//! store.campaign(TermId, address, ttl, CancellationToken) -> Result<Leadership, CampaignError>
+//!     create_revision term lost stands() lease() resign().await
+//!     writes() -> Fenced     .commit(&Commit): every write of a leader compares the leader's key
+//! store.current_leader() -> Result<Option<(Record<Leader>, Revision)>, StoreError>
+//!
+//! Store (a Reader that also writes; agents)
 //! store.commit(&Commit) -> Result<Committed { revision }, CommitError>
 //! store.commit_leased(&Commit, &Lease) -> the same                      its reports and leader key live under the lease
 //! store.lease(Duration) -> Result<Lease, StoreError>                    kept alive in the background
 //!     id() ttl() state() watch() lost().await pause_keep_alive(bool) revoke().await
-//! store.campaign(TermId, address, ttl, CancellationToken) -> Result<Leadership, CampaignError>
-//!     fence create_revision term lost stands() lease() resign().await
-//! store.current_leader() -> Result<Option<(Record<Leader>, Revision)>, StoreError>
 //! ```
 //!
 //! # Invariants
@@ -41,8 +44,8 @@ pub use commit::{CommitError, Committed, InvalidCommit, MAX_COMMIT_BYTES};
 pub use endpoints::{Credentials, Endpoints, Tls};
 pub use entry::{Entry, Snapshot};
 pub use error::StoreError;
-pub use leader::{CampaignError, Leadership};
+pub use leader::{CampaignError, Fenced, Leadership};
 pub use lease::{Lease, LeaseState};
 pub use scope::Scope;
-pub use store::Store;
+pub use store::{Reader, Store};
 pub use watch::{Change, Seen, WatchStream};

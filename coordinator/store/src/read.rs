@@ -3,7 +3,7 @@
 use crate::entry::{self, Entry, Snapshot};
 use crate::error::StoreError;
 use crate::scope::{Range, Scope};
-use crate::store::Store;
+use crate::store::Reader;
 use etcd_client::{GetOptions, GetResponse, KeyValue, Txn, TxnOp, TxnOpResponse};
 use tidegate_proto::{Key, Prefix, Revision};
 
@@ -24,7 +24,7 @@ const RECORDS_AT_ONCE: usize = 200;
 /// How many keys one transaction reads: etcd's limit of operations.
 const KEYS_AT_ONCE: usize = 128;
 
-impl Store {
+impl Reader {
     /// Reads one key, linearizably.
     ///
     /// # Errors
@@ -203,14 +203,14 @@ fn next_page(page: &GetResponse) -> Option<Vec<u8>> {
 }
 
 async fn get(
-    store: &Store,
+    store: &Reader,
     key: impl Into<Vec<u8>>,
     options: Option<GetOptions>,
 ) -> Result<GetResponse, etcd_client::Error> {
     store.kv().get(key, options).await
 }
 
-impl Store {
+impl Reader {
     /// A key as it was at a revision (none given: as it is), with its raw bytes.
     pub(crate) async fn get_raw(
         &self,

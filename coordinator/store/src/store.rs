@@ -6,6 +6,7 @@ use crate::endpoints::Endpoints;
 use crate::error::{self, Meaning, StoreError};
 use crate::retry::Retry;
 use etcd_client::{Client, Error as ClientError, KvClient, ResponseHeader, WatchClient};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -24,11 +25,44 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// is listed anew instead.
 const MAX_WATCH_BYTES: usize = 32 * 1024 * 1024;
 
-/// One connection to the store, cheap to clone.
+/// One connection to the store that reads, watches and campaigns, cheap to clone: a coordinator's. What a leader writes, it
+/// writes through its [`crate::Leadership`].
 #[derive(Clone)]
-pub struct Store {
+pub struct Reader {
     client: Client,
     shared: Arc<Shared>,
+}
+
+/// A connection that also writes, without a fence: an agent's.
+#[derive(Clone)]
+pub struct Store(Reader);
+
+impl Deref for Store {
+    type Target = Reader;
+
+    fn deref(&self) -> &Reader {
+        &self.0
+    }
+}
+
+impl Store {
+    /// As [`Reader::connect`].
+    ///
+    /// # Errors
+    /// `Configuration`, `Authentication`, or `Unreachable` after some seconds.
+    pub async fn connect(endpoints: &Endpoints, prefix: Prefix) -> Result<Self, StoreError> {
+        Reader::connect(endpoints, prefix).await.map(Self)
+    }
+
+    /// As [`Reader::over`].
+    pub fn over(client: Client, prefix: Prefix) -> Self {
+        Self(Reader::over(client, prefix))
+    }
+
+    /// For the transactions of a campaign and of the leadership that it wins.
+    pub(crate) fn of_leader(reader: &Reader) -> Self {
+        Self(reader.clone())
+    }
 }
 
 struct Shared {
@@ -40,7 +74,7 @@ struct Shared {
     progress_is_ordered: bool,
 }
 
-impl Store {
+impl Reader {
     /// Connects, and asks the members for their status: the error names the endpoints that were tried.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ mod state;
 
 use crate::entry::{Entry, Snapshot};
 use crate::scope::{Range, Scope};
-use crate::store::Store;
+use crate::store::Reader;
 use session::Watcher;
 use tidegate_proto::{Key, Revision, key::NotAKey};
 use tokio::sync::mpsc;
@@ -103,7 +103,7 @@ impl WatchStream {
     }
 }
 
-impl Store {
+impl Reader {
     /// Watches some scopes as one stream until `cancel`; see the module for what is guaranteed.
     pub fn watch(&self, scopes: Vec<Scope>, cancel: CancellationToken) -> WatchStream {
         let (tell, told) = mpsc::channel(WAITING);

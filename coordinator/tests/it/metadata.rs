@@ -16,7 +16,7 @@ use tidegate_proto::Key;
 use tidegate_proto::key::Kind;
 use tidegate_proto::metadata::MAX_DOCUMENT_BYTES;
 use tidegate_proto::wire::v1::GroupHistoryRequest;
-use tidegate_store::Scope;
+use tidegate_store::{Reader, Scope};
 use tokio_util::sync::CancellationToken;
 
 impl Door {
@@ -282,7 +282,8 @@ async fn instance_that_asks_a_late_follower_gets_no_former_document() {
     let coordinator = Coordinator::start(&embedded, "one").await;
     coordinator.leads().await;
     let door = with_a_document(&coordinator).await;
-    let room = Room { mirror: Mirror::new(), store: store(&embedded).await, ..coordinator.room.clone() };
+    let store = Reader::clone(&*store(&embedded).await);
+    let room = Room { mirror: Mirror::new(), store, ..coordinator.room.clone() };
     let shown = coordinator.room.mirror.sight().borrow().revision;
     let end = CancellationToken::new();
     let following = tokio::spawn(Arc::clone(&room.mirror).follow(room.store.clone(), end.clone()));

@@ -263,8 +263,8 @@ async fn storage_that_serves_below_what_runs_is_shown_and_counted() {
 
 #[tokio::test]
 async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() {
-    let (_embedded, coordinator, _herd) = world(2).await;
-    let (store, mirror) = (coordinator.room.store.clone(), coordinator.room.mirror.clone());
+    let (embedded, coordinator, _herd) = world(2).await;
+    let (store, mirror) = (store(&embedded).await, coordinator.room.mirror.clone());
     let door = Door::of_releases(&coordinator).await;
     let mut held = release(9057);
     let service = herd::service().to_string();

@@ -1,11 +1,12 @@
 //! Whole upgrades over agents that obey at once.
 
 use crate::openapi::Door;
-use crate::world::{Coordinator, spec, store, world};
+use crate::world::{Coordinator, LIMIT, spec, store, world};
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_coordinator::operation;
 use tidegate_coordinator::record::retention;
-use tidegate_proto::commit::Precondition;
+use tidegate_coordinator::seat::Seat;
 use tidegate_proto::record::MAX_RECORD_BYTES;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::upgrade::{Failure, Phase, Upgrade};
@@ -15,7 +16,8 @@ use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, StartUpgradeRequest, UpgradeHistoryRequest, WatchUpgradeRequest,
     upgrade_seen::Seen,
 };
-use tidegate_proto::{Commit, Key, Revision, Value};
+use tidegate_proto::{Commit, Key, Value};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,22 +152,26 @@ async fn long_twenty_thousand_instances_in_waves_of_thousands() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_events_the_newest_stay_and_only_the_leader_removes_the_others() {
-    let (_embedded, coordinator, herd) = world(6).await;
+    let (embedded, coordinator, herd) = world(6).await;
     let end = CancellationToken::new();
     tokio::spawn(herd.run(end.clone()));
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
     coordinator.reaches("u1", "completed").await;
     let asked = UpgradeHistoryRequest { id: "u1".to_owned() };
     let before = operation::history(&coordinator.room, &asked).await.unwrap();
-    let fence = coordinator.room.led_here().unwrap().leading.fence();
-    let store = &coordinator.room.store;
-    assert_eq!(retention::trim(store, &fence, before.len()).await.unwrap(), 0);
+    let deposed = coordinator.room.led_here().unwrap();
+    let reads = &coordinator.room.store;
+    assert_eq!(retention::trim(reads, &deposed, before.len()).await.unwrap(), 0);
 
-    let deposed = Precondition::CreatedAt(Key::Leader, Revision(1));
-    assert!(retention::trim(store, &deposed, 3).await.is_err());
+    store(&embedded).await.commit(&Commit::new().delete(Key::Leader)).await.unwrap();
+    assert!(retention::trim(reads, &deposed, 3).await.is_err());
     assert_eq!(operation::history(&coordinator.room, &asked).await.unwrap(), before);
 
-    assert_eq!(retention::trim(store, &fence, 3).await.unwrap(), before.len() - 3);
+    let elected =
+        |seat: &Option<Arc<Seat>>| seat.as_ref().is_some_and(|seat| seat.leading != deposed.leading);
+    let mut seats = coordinator.room.seat.clone();
+    let leader = timeout(LIMIT, seats.wait_for(elected)).await.unwrap().unwrap().clone().unwrap();
+    assert_eq!(retention::trim(reads, &leader, 3).await.unwrap(), before.len() - 3);
     let after = operation::history(&coordinator.room, &asked).await.unwrap();
     assert_eq!(after, before[before.len() - 3..]);
     end.cancel();

@@ -14,7 +14,7 @@ use tidegate_proto::wire::v1::{
     StartUpgradeReply, StartUpgradeRequest, UpgradeStatusReply, UpgradeStatusRequest,
 };
 use tidegate_proto::{Prefix, UpgradeId};
-use tidegate_store::Store;
+use tidegate_store::{Reader, Store};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -44,8 +44,8 @@ impl Coordinator {
         let mirror = Mirror::new();
         let (seats, seat) = watch::channel(None);
         let cancel = CancellationToken::new();
-        tokio::spawn(Arc::clone(&mirror).follow(store.clone(), cancel.clone()));
-        let room = room(store, mirror, seat, address);
+        tokio::spawn(Arc::clone(&mirror).follow(Reader::clone(&store), cancel.clone()));
+        let room = room(Reader::clone(&store), mirror, seat, address);
         let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));
         Self { room, cancel, wheel }
     }
@@ -137,7 +137,7 @@ impl Coordinator {
 
 /// What a coordinator at this URL stands in.
 pub fn room(
-    store: Store,
+    store: Reader,
     mirror: Arc<Mirror>,
     seat: watch::Receiver<Option<Arc<Seat>>>,
     address: &str,

@@ -12,6 +12,7 @@ use tidegate_coordinator::seat::Seat;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::wire::v1::{CreateReleaseRequest, PinComputeRequest};
 use tidegate_proto::{Commit, Digest, Key, ReleaseRevision};
+use tidegate_store::Reader;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -52,10 +53,10 @@ async fn deposed_leader_does_not_answer_that_it_is_so_already() {
     let embedded = Embedded::in_memory();
     let (mirror, follows) = (Mirror::that_hears_for(Duration::ZERO), CancellationToken::new());
     let store = store(&embedded).await;
-    tokio::spawn(Arc::clone(&mirror).follow(store.clone(), follows.clone()));
-    let room = room(store.clone(), mirror, watch::channel(None).1, "http://one.invalid:7400");
+    tokio::spawn(Arc::clone(&mirror).follow(Reader::clone(&store), follows.clone()));
+    let room = room(Reader::clone(&store), mirror, watch::channel(None).1, "http://one.invalid:7400");
     let campaign = store.campaign("t1".parse().unwrap(), "one".into(), LIMIT, CancellationToken::new());
-    let seat = Seat::new(campaign.await.unwrap());
+    let seat = Seat::new(campaign.await.unwrap(), Arc::clone(&room.metrics));
     let body = json!({ "version": 1, "tag": "release-1", "manifest": manifest() }).to_string();
     let asked = CreateReleaseRequest { body, who: "ci".into(), ..CreateReleaseRequest::default() };
     let created = operation::release::create(&room, &seat, asked.clone()).await.unwrap();

@@ -15,7 +15,7 @@ use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;
 use tidegate_coordinator::wheel;
 use tidegate_proto::Prefix;
-use tidegate_store::Store;
+use tidegate_store::Reader;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -91,7 +91,7 @@ impl Coordinator {
     ) -> Result<Self, etcd_client::Error> {
         let gate = Gate::open();
         let line = Line::new(place.clone(), gate.clone(), Dice::of(dice.seed(), "line"));
-        let store = Store::over(line.client().await?, Prefix::default());
+        let store = Reader::over(line.client().await?, Prefix::default());
         let mirror = Mirror::new();
         let (seats, seat) = watch::channel(None);
         let room = Room {

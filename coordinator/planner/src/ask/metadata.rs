@@ -188,10 +188,8 @@ fn regrouped(
     let key = Key::Group(name.clone());
     let to = described(&wanted);
     let body = Group { members: wanted.members, ..stored.record.body.clone() };
-    let commit = Commit::new()
-        .when(moment.leader.fence())
-        .when(Precondition::At(key.clone(), stored.at))
-        .put(key, stored.record.with(body));
+    let commit =
+        Commit::new().when(Precondition::At(key.clone(), stored.at)).put(key, stored.record.with(body));
     let commit = match wanted.changed.flatten() {
         Some(named) => commit.put(Key::Members(name.clone()), named),
         None => commit,
@@ -247,7 +245,6 @@ impl SetChange<'_> {
         let document = Key::Document(self.name.clone(), generation);
         let at = self.stored.map_or(Revision::ABSENT, |stored| stored.at);
         let commit = Commit::new()
-            .when(self.moment.leader.fence())
             .when(Precondition::At(key.clone(), at))
             .when(Precondition::At(document.clone(), Revision::ABSENT))
             .put(document, Document { document: self.request.document.clone() });
@@ -445,7 +442,6 @@ pub fn signal(
     let key = Key::GroupSignal(name.clone(), node.clone());
     // One word a key, so that instances do not wait for each other; the group itself is not compared.
     let commit = Commit::new()
-        .when(moment.leader.fence())
         .when(Precondition::At(key.clone(), stands.map_or(Revision::ABSENT, |stored| stored.at)))
         .put(key, body);
     Ok(Asked { generation: Some(generation), commit: Some(commit) })

@@ -160,12 +160,11 @@ fn gone(instance: &Instance) -> Option<Gone> {
 
 /// Removes what an earlier attempt, that did not enter contract, has stored of its certificate: nobody takes it for a
 /// proof, and none of its pages follow those of the next.
-pub fn forget(fleet: &Fleet, moment: &Moment, id: &UpgradeId, former: &[Key]) -> Vec<Commit> {
+pub fn forget(fleet: &Fleet, id: &UpgradeId, former: &[Key]) -> Vec<Commit> {
     let at = fleet.upgrade(id).map_or(Revision::ABSENT, |upgrade| upgrade.at);
-    let fenced =
-        || Commit::new().when(moment.leader.fence()).when(Precondition::At(Key::Upgrade(id.clone()), at));
+    let of_upgrade = || Commit::new().when(Precondition::At(Key::Upgrade(id.clone()), at));
     let batches = former.chunks(MAX_COMMIT_OPERATIONS);
-    batches.map(|keys| keys.iter().cloned().fold(fenced(), Commit::delete)).collect()
+    batches.map(|keys| keys.iter().cloned().fold(of_upgrade(), Commit::delete)).collect()
 }
 
 /// The largest text on one page, in bytes: four pages and their envelope stay below etcd's 1.5 MiB for a request.
@@ -192,10 +191,8 @@ fn commits(
     };
     let mut batches: Vec<&[(u32, CertificatePage)]> = numbered.chunks(PAGES_A_COMMIT).collect();
     let last = batches.pop().unwrap_or_default();
-    let fenced = || {
-        Commit::new().when(moment.leader.fence()).when(Precondition::At(Key::Upgrade(id.clone()), upgrade.at))
-    };
-    let mut commits: Vec<Commit> = batches.into_iter().map(|batch| put_pages(fenced(), batch)).collect();
+    let of_upgrade = || Commit::new().when(Precondition::At(Key::Upgrade(id.clone()), upgrade.at));
+    let mut commits: Vec<Commit> = batches.into_iter().map(|batch| put_pages(of_upgrade(), batch)).collect();
 
     let mut draft = Draft::new(fleet, moment, id, upgrade, moment.next_event);
     let extra = compared(fleet, binding, schema, certificate.read_at);

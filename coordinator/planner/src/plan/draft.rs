@@ -140,13 +140,9 @@ impl<'a> Draft<'a> {
 
     /// A commit that this upgrade authorises, without a write yet.
     pub(crate) fn commit(&self) -> Commit {
-        let commit = match mutant::is("fence-is-left-out") {
-            true => Commit::new(),
-            false => Commit::new().when(self.moment.leader.fence()),
-        };
         match mutant::is("upgrade-is-not-compared") {
-            true => commit,
-            false => commit.when(Precondition::At(Key::Upgrade(self.id.clone()), self.upgrade.at)),
+            true => Commit::new(),
+            false => Commit::new().when(Precondition::At(Key::Upgrade(self.id.clone()), self.upgrade.at)),
         }
     }
 

@@ -7,7 +7,6 @@
 
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet};
-use crate::moment::Moment;
 use crate::plan::{Action, PlannedCommit};
 use crate::reason::{Reason, Sample};
 use std::collections::BTreeMap;
@@ -77,14 +76,12 @@ pub(crate) fn followed(fleet: &Fleet, commit: Commit, service: &ServiceName, nee
 
 /// Sets the floors that do not follow the needs yet: those needs were written before floors followed them, or while an
 /// upgrade set the window.
-pub(crate) fn catch_up<'a>(fleet: &'a Fleet, moment: &'a Moment) -> impl Iterator<Item = Action> + 'a {
+pub(crate) fn catch_up(fleet: &Fleet) -> impl Iterator<Item = Action> + '_ {
     fleet.needs().filter_map(move |(service, need)| {
         let body = wanted(fleet, service, need)?;
-        let fenced = Commit::new()
-            .when(moment.leader.fence())
-            .when(Precondition::At(Key::Need(service.clone()), need.at));
+        let compared = Commit::new().when(Precondition::At(Key::Need(service.clone()), need.at));
         let what = format!("floor of {service} {}", body.floor);
-        let commit = followed(fleet, fenced, service, need);
+        let commit = followed(fleet, compared, service, need);
         Some(Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit }))
     })
 }

@@ -217,13 +217,9 @@ impl<'a> Change<'a> {
         self.tells_what_runs_below();
         let key = Key::Stream(self.name.clone());
         let at = self.at();
-        let commit = match mutant::is("fence-is-left-out") {
-            true => Commit::new(),
-            false => Commit::new().when(self.moment.leader.fence()),
-        };
         let commit = match mutant::is("stream-is-not-compared") {
-            true => commit,
-            false => commit.when(Precondition::At(key.clone(), at)),
+            true => Commit::new(),
+            false => Commit::new().when(Precondition::At(key.clone(), at)),
         };
         let commit = self.releases(commit);
         let mut commit = need::rewritten(self.fleet, commit, self.name, &self.stream);

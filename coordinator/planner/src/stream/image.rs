@@ -10,7 +10,7 @@ use crate::reason::{Reason, Sample};
 use crate::task::{Purpose, TaskState, state};
 use std::collections::BTreeSet;
 use std::fmt;
-use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition, Write};
+use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, MAX_PLANNED_PRECONDITIONS, Precondition, Write};
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::record::task::Task;
@@ -184,7 +184,8 @@ pub(crate) fn withdrawn(fleet: &Fleet, commit: Commit, name: &StreamName, after:
             && fleet.task_result(node, id).is_none()
     };
     let void = fleet.tasks().filter(|(node, id, task)| is_void(node, id, task));
-    let fit = MAX_COMMIT_OPERATIONS.saturating_sub(commit.when.len().max(commit.writes.len()));
+    let compared = MAX_PLANNED_PRECONDITIONS.saturating_sub(commit.when.len());
+    let fit = compared.min(MAX_COMMIT_OPERATIONS.saturating_sub(commit.writes.len()));
     void.take(fit).fold(commit, |commit, (node, id, _)| {
         // An order without a result is never rewritten, and its name is never used again: one compare is enough.
         commit

@@ -57,12 +57,12 @@ fn what_an_earlier_attempt_has_stored_is_removed_before_the_next_is() {
     for key in &pages {
         world.store.put(key.clone(), CertificatePage { text: "of a larger fleet".into() });
     }
-    let commits = forget(world.store.fleet(), &world.moment(), &upgrade_id(), &pages);
+    let commits = forget(world.store.fleet(), &upgrade_id(), &pages);
     assert_eq!(commits.len(), 2, "128 operations a transaction");
     assert!(commits.iter().all(|commit| world.store.commit(commit)));
     assert!(pages.iter().all(|key| !world.store.keys.contains_key(key)));
     // Whoever planned it before the upgrade moved on removes nothing: those may be the pages of the proof.
-    let late = forget(world.store.fleet(), &world.moment(), &upgrade_id(), &pages[..1]);
+    let late = forget(world.store.fleet(), &upgrade_id(), &pages[..1]);
     world.certify().unwrap();
     assert!(!world.store.commit(&late[0]));
     assert!(world.store.keys.contains_key(&pages[0]));
@@ -282,7 +282,6 @@ fn whatever_the_read_saw_must_not_have_moved() {
         |w: &mut World| {
             w.store.put(Key::Schema("s1".parse().unwrap()), schema_record(w));
         },
-        |w: &mut World| w.elect(9),
     ] {
         let mut world = ready();
         let made = tidegate_planner::certificate::certify(

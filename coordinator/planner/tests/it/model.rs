@@ -7,10 +7,10 @@ mod state;
 use state::{Faults, State};
 use stateright::{Checker, Model, Property};
 use tidegate_planner::{Action, plan};
-use tidegate_proto::commit::Commit;
+use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::record::upgrade::Phase;
-use tidegate_proto::{InstanceId, NodeId};
+use tidegate_proto::{InstanceId, Key, NodeId};
 
 use crate::sim::{service, upgrade_id};
 
@@ -153,7 +153,9 @@ fn happen(state: &mut State, happens: Happens) -> Option<()> {
         Happens::Turn => turn(state)?,
         Happens::Send => {
             state.faults.late -= 1;
-            state.on_its_way = Some(state::lean(&first_commit(state)?));
+            // As a leader writes it: it compares the leader's key.
+            let fence = Precondition::CreatedAt(Key::Leader, state.world.moment().leader.revision);
+            state.on_its_way = Some(state::lean(&first_commit(state)?).when(fence));
         }
         Happens::Arrive => {
             let commit = state.on_its_way.take()?;

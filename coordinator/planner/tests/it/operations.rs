@@ -123,23 +123,6 @@ fn a_wave_begins_with_the_move_to_it_and_a_cordon_in_between_beats_both() {
 }
 
 #[test]
-fn a_deposed_leaders_commits_fail() {
-    let mut world = World::at_version_1(3);
-    world.start(spec(json!({}))).unwrap();
-    let planned = tidegate_planner::plan(world.store.fleet(), &world.moment());
-    world.elect(2);
-    for action in planned.actions {
-        if let tidegate_planner::Action::Commit(planned) = action {
-            assert!(
-                !world.store.commit(&planned.commit),
-                "{} was carried out for a deposed leader",
-                planned.what
-            );
-        }
-    }
-}
-
-#[test]
 fn a_cordoned_node_is_left_alone_and_named() {
     let mut world = World::at_version_1(4);
     world.start(spec(json!({"max_unavailable": 2, "min_in_service": 1, "approvals": ["roll"]}))).unwrap();

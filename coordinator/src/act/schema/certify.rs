@@ -4,7 +4,6 @@
 use super::bound::Bound;
 use super::job;
 use super::sessions::sessions_of;
-use crate::record::metrics::Outcome;
 use crate::report::Picture;
 use crate::room::Room;
 use crate::seat::{Seat, events_in};
@@ -38,21 +37,14 @@ pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec
     let events =
         |made: &Result<Made, _>| made.as_ref().map_or(0, |made| made.commits.iter().map(events_in).sum());
     let made = seat.plan(&picture, |moment| make(fleet, moment, id, evidence), events)?;
-    let forgotten = seat.plan(&picture, |moment| forget(fleet, moment, id, &former), |_| 0);
+    let forgotten = forget(fleet, id, &former);
     for commit in forgotten.iter().chain(&made.commits) {
         if !seat.is_held() {
             return Err(no("this coordinator no longer leads".to_owned()));
         }
-        match room.store.commit(commit).await {
-            Ok(committed) => {
-                seat.has_committed(committed.revision);
-                room.metrics.committed(Outcome::Done);
-            }
-            Err(error) => {
-                room.metrics.committed(Outcome::Conflict);
-                return Err(no(format!("what it was made from has changed meanwhile: {}", Chain(&error))));
-            }
-        }
+        seat.commit(commit)
+            .await
+            .map_err(|error| no(format!("what it was made from has changed meanwhile: {}", Chain(&error))))?;
     }
     tracing::info!(upgrade = %id, digest = %made.certificate.digest(), "certified");
     Ok(())

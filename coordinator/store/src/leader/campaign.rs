@@ -8,7 +8,7 @@ use crate::error::StoreError;
 use crate::lease::{Lease, LeaseState};
 use crate::retry::Retry;
 use crate::scope::Scope;
-use crate::store::Store;
+use crate::store::{Reader, Store};
 use crate::watch::{Change, Seen, WatchStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tidegate_proto::record::Timestamp;
@@ -36,14 +36,14 @@ pub enum CampaignError {
     Store(#[from] StoreError),
 }
 
-struct Bid<'a> {
-    store: &'a Store,
+struct Bid {
+    store: Store,
     term: TermId,
     address: String,
     ttl: Duration,
 }
 
-impl Store {
+impl Reader {
     /// Stands for leader until elected. Writes the leader's key, under a lease of `ttl`, and the record of the term in
     /// one transaction; waits while another leads, and through the store's absence.
     ///
@@ -56,7 +56,7 @@ impl Store {
         ttl: Duration,
         cancel: CancellationToken,
     ) -> Result<Leadership, CampaignError> {
-        let bid = Bid { store: self, term, address, ttl };
+        let bid = Bid { store: Store::of_leader(self), term, address, ttl };
         tokio::select! {
             () = cancel.cancelled() => Err(CampaignError::Cancelled),
             won = bid.run() => won,
@@ -64,7 +64,7 @@ impl Store {
     }
 }
 
-impl Bid<'_> {
+impl Bid {
     async fn run(self) -> Result<Leadership, CampaignError> {
         let end_watch = CancellationToken::new();
         let guard = end_watch.clone().drop_guard();
@@ -83,12 +83,12 @@ impl Bid<'_> {
             match self.try_once(standing).await {
                 Ok(Committed { revision }) => {
                     let lease = lease.take().expect("the bid was made under it");
-                    return Ok(guard::install(self.term, revision, lease, seen, guard));
+                    return Ok(guard::install(self.store, self.term, revision, lease, seen, guard));
                 }
                 Err(CommitError::Conflict { broken, .. }) => {
                     if let Some(revision) = self.was_won(standing).await? {
                         let lease = lease.take().expect("the bid was made under it");
-                        return Ok(guard::install(self.term, revision, lease, seen, guard));
+                        return Ok(guard::install(self.store, self.term, revision, lease, seen, guard));
                     }
                     self.check_term(&broken)?;
                     wait_for_chance(&mut seen, &self.term).await?;

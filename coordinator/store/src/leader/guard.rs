@@ -1,13 +1,15 @@
 //! Notices the end of a leadership: the lease lost or overdue, the key gone or another's, the store restored.
 
-use super::Leadership;
+use super::{Fenced, Leadership};
 use crate::lease::{Lease, LeaseState};
+use crate::store::Store;
 use crate::watch::{Change, Seen, WatchStream};
 use tidegate_proto::{Key, Precondition, Revision, TermId};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(super) fn install(
+    store: Store,
     term: TermId,
     create_revision: Revision,
     lease: Lease,
@@ -17,7 +19,7 @@ pub(super) fn install(
     let lost = CancellationToken::new();
     tokio::spawn(guard(create_revision, lease.watch(), seen, watching, lost.clone()));
     Leadership {
-        fence: Precondition::CreatedAt(Key::Leader, create_revision),
+        writes: Fenced { store, fence: Precondition::CreatedAt(Key::Leader, create_revision) },
         create_revision,
         term,
         _end: lost.clone().drop_guard(),

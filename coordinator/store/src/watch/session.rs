@@ -6,7 +6,7 @@ use crate::StoreError;
 use crate::error::{self, Cause, Meaning};
 use crate::retry::Retry;
 use crate::scope::Range;
-use crate::store::{self, Store};
+use crate::store::{self, Reader};
 use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
 use std::time::Duration;
 use tidegate_proto::{Revision, mutant};
@@ -33,7 +33,7 @@ enum End {
 }
 
 pub(super) struct Watcher {
-    store: Store,
+    store: Reader,
     position: Position,
     tell: mpsc::Sender<Seen>,
     /// Whether all that was told is still valid, so that a stream may resume from it.
@@ -43,7 +43,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(
-        store: Store,
+        store: Reader,
         listed: Vec<Range>,
         watched: Vec<Range>,
         tell: mpsc::Sender<Seen>,

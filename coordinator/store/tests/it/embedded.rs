@@ -40,8 +40,8 @@ async fn in_process_without_a_socket() {
     assert!(
         matches!(elected, Seen::Changed { revision, changes } if revision == leader.create_revision && changes.len() == 2)
     );
-    let commit = Commit::new().when(leader.fence.clone()).put(budget_key("a"), budget(1));
-    let made = store.commit(&commit).await.unwrap().revision;
+    let commit = Commit::new().put(budget_key("a"), budget(1));
+    let made = leader.writes().commit(&commit).await.unwrap().revision;
     assert!(matches!(watched.next().await, Seen::Changed { revision, .. } if revision == made));
     leader.resign().await.unwrap();
     assert!(matches!(watched.next().await, Seen::Changed { .. }));

@@ -89,7 +89,6 @@ pub fn signal(
     let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new()
-        .when(moment.leader.fence())
         .when(Precondition::At(key.clone(), told.map_or(Revision::ABSENT, |told| told.at)))
         .put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })

@@ -25,7 +25,7 @@ pub(in crate::plan) struct Turn {
 /// Decides the next step of a group. `number` is that of its next event.
 pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &GroupName, number: u64) -> Turn {
     let mut turn = Turn::default();
-    turn.actions.extend(forget_words(fleet, moment, name));
+    turn.actions.extend(forget_words(fleet, name));
     let Some(stored) = fleet.group(name) else { return turn };
     let Some(update) = &stored.update else { return turn };
     let waited_ms = waited(moment, name, update);
@@ -66,13 +66,9 @@ impl Writer<'_> {
         let key = Key::Group(self.name.clone());
         let mut body = self.stored.record.body.clone();
         change(&mut body);
-        let commit = match mutant::is("fence-is-left-out") {
-            true => Commit::new(),
-            false => Commit::new().when(self.moment.leader.fence()),
-        };
         let commit = match mutant::is("group-is-not-compared") {
-            true => commit,
-            false => commit.when(Precondition::At(key.clone(), self.stored.at)),
+            true => Commit::new(),
+            false => Commit::new().when(Precondition::At(key.clone(), self.stored.at)),
         };
         commit.put(key, self.stored.record.with(body))
     }
@@ -179,7 +175,7 @@ pub(crate) fn told(
 }
 
 /// What was told of documents that no update brings any more is removed, a batch at a time.
-fn forget_words(fleet: &Fleet, moment: &Moment, name: &GroupName) -> Option<Action> {
+fn forget_words(fleet: &Fleet, name: &GroupName) -> Option<Action> {
     let running =
         fleet.group(name).and_then(|group| group.update.as_ref()).map(|update| update.to.generation);
     let stale: Vec<(&NodeId, Revision)> = fleet
@@ -191,9 +187,8 @@ fn forget_words(fleet: &Fleet, moment: &Moment, name: &GroupName) -> Option<Acti
     if stale.is_empty() {
         return None;
     }
-    let fenced = Commit::new().when(moment.leader.fence());
     // Whoever tells of another document meanwhile is not forgotten.
-    let commit = stale.into_iter().fold(fenced, |commit, (node, at)| {
+    let commit = stale.into_iter().fold(Commit::new(), |commit, (node, at)| {
         let key = Key::GroupSignal(name.clone(), node.clone());
         commit.when(Precondition::At(key.clone(), at)).delete(key)
     });

@@ -189,7 +189,6 @@ impl<'a> Place<'a> {
         };
         let key = Key::Directive(name.clone(), node.clone());
         let commit = Commit::new()
-            .when(self.moment.leader.fence())
             .when(Precondition::At(Key::Window(name.clone()), self.window.at))
             .when(self.same_upgrade())
             .when(Precondition::At(key.clone(), stored.map_or(Revision::ABSENT, |stored| stored.at)));

@@ -59,8 +59,8 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, n
 
 fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
     let mut turn = Turn::default();
-    turn.actions.extend(forget_signals(fleet, moment, name));
-    turn.actions.extend(errand::forget(fleet, moment, name));
+    turn.actions.extend(forget_signals(fleet, name));
+    turn.actions.extend(errand::forget(fleet, name));
     let mut change = Change::of(fleet, moment, name);
     if is_at_rest(&change.stream) {
         return turn;
@@ -406,15 +406,14 @@ fn count(change: &Change<'_>) -> Option<Step> {
 }
 
 /// The words of computes about what is no canary any more are removed, a batch at a time.
-fn forget_signals(fleet: &Fleet, moment: &Moment, name: &StreamName) -> Option<Action> {
+fn forget_signals(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     let canary = fleet.stream(name)?.canary.as_ref().map(|head| head.release.revision);
     let (subject, computes) = fleet
         .signals()
         .find(|(SignalSubject::Release(stream, revision), _)| stream == name && Some(*revision) != canary)?;
-    let fenced = Commit::new().when(moment.leader.fence());
     let commit = computes
         .take(BATCH)
-        .fold(fenced, |commit, compute| commit.delete(Key::Signal(subject.clone(), compute.clone())));
+        .fold(Commit::new(), |commit, compute| commit.delete(Key::Signal(subject.clone(), compute.clone())));
     let what = format!("forget what computes told of {subject}");
     Some(Action::Commit(PlannedCommit { subject: Subject::Stream(name.clone()), what, commit }))
 }

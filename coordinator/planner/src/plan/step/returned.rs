@@ -31,7 +31,6 @@ pub(in crate::plan) fn turn<'a>(
             at: moment.wall,
         };
         let commit = Commit::new()
-            .when(moment.leader.fence())
             .when(compared)
             .when(Precondition::At(key.clone(), Revision::ABSENT))
             .delete(Key::Decommission(id.service, id.node))

@@ -177,15 +177,6 @@ fn what_was_planned_before_a_rollback_deploys_nothing() {
 }
 
 #[test]
-fn a_deposed_leader_deploys_nothing() {
-    let mut world = world();
-    world.create(1, json!({})).unwrap();
-    let planned = commits(&world);
-    world.elect(2);
-    assert!(planned.iter().all(|commit| !world.store.commit(commit)));
-}
-
-#[test]
 fn a_stream_that_cannot_be_read_stands_still() {
     let mut world = world();
     world.create(1, json!({})).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::Fleet;
-use tidegate_proto::commit::{Commit, Precondition, Write};
+use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, MAX_PLANNED_PRECONDITIONS, Precondition, Write};
 use tidegate_proto::record::Malformed;
 use tidegate_proto::{Key, Revision, Value};
 
@@ -35,8 +35,8 @@ impl Store {
     /// Whether it was carried out.
     pub fn commit(&mut self, commit: &Commit) -> bool {
         assert!(
-            commit.writes.len() <= 128 && commit.when.len() <= 128,
-            "a transaction has at most 128 operations a side"
+            commit.writes.len() <= MAX_COMMIT_OPERATIONS && commit.when.len() <= MAX_PLANNED_PRECONDITIONS,
+            "a transaction has at most 128 operations a side, and the fence is one of them"
         );
         let mut seen = BTreeSet::new();
         for write in &commit.writes {

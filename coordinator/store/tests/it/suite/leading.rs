@@ -83,10 +83,8 @@ pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the
     let one = campaign(&first, "one").await;
     let (leader, created) = second.current_leader().await.unwrap().unwrap();
     assert_eq!((leader.body.term.as_str(), created), ("one", one.create_revision));
-    let step = |leadership: &Leadership, taken| {
-        Commit::new().when(leadership.fence.clone()).put(budget_key("a"), budget(taken))
-    };
-    first.commit(&step(&one, 1)).await.unwrap();
+    let step = |taken| Commit::new().put(budget_key("a"), budget(taken));
+    one.writes().commit(&step(1)).await.unwrap();
 
     let (two, ()) = tokio::join!(campaign(&second, "two"), async {
         tokio::time::sleep(TTL).await;
@@ -97,9 +95,9 @@ pub(crate) async fn the_second_candidate_leads_when_the_first_is_cut_off_and_the
         assert!(!one.stands());
     });
     assert!(two.create_revision > one.create_revision);
-    second.commit(&step(&two, 2)).await.unwrap();
+    two.writes().commit(&step(2)).await.unwrap();
     line.set(Line::Open);
-    let refused = first.commit(&step(&one, 3)).await.unwrap_err();
+    let refused = one.writes().commit(&step(3)).await.unwrap_err();
     let fence = Precondition::CreatedAt(Key::Leader, one.create_revision);
     assert!(matches!(&refused, CommitError::Conflict { broken, .. } if *broken == [fence]), "{refused:?}");
     for name in ["one", "two"] {

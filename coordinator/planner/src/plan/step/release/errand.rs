@@ -2,7 +2,6 @@
 //! Ordered as tasks, each under a name that is never used again; claimed and run by the nodes' agents.
 
 use crate::fleet::Fleet;
-use crate::moment::Moment;
 use crate::plan::action::{Action, PlannedCommit};
 use crate::plan::draft::BATCH;
 use crate::reason::{Reason, Sample};
@@ -105,9 +104,7 @@ pub(super) fn order(
     change: &Change<'_>,
     waiting: &mut BTreeMap<ReleaseRevision, Vec<Reason>>,
 ) -> Option<Action> {
-    let mut commit = Commit::new()
-        .when(change.moment.leader.fence())
-        .when(Precondition::At(Key::Stream(change.name.clone()), change.at()));
+    let mut commit = Commit::new().when(Precondition::At(Key::Stream(change.name.clone()), change.at()));
     let mut count = 0;
     for (purpose, asked, head) in wanted(&change.stream) {
         if purpose == Prewarm && !super::is_held_by_prewarm_alone(change, head) {
@@ -155,10 +152,10 @@ pub(super) fn order(
 
 /// Removes tasks that nothing waits for any more, with their results; never one that an agent has claimed and that has
 /// not ended as far as is known.
-pub(super) fn forget(fleet: &Fleet, moment: &Moment, name: &StreamName) -> Option<Action> {
+pub(super) fn forget(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     let stream = fleet.stream(name)?;
     let kept: BTreeSet<TaskId> = wanted(stream).map(|(purpose, _, head)| id(name, purpose, head)).collect();
-    let mut commit = Commit::new().when(moment.leader.fence());
+    let mut commit = Commit::new();
     let mut count = 0;
     for (node, id, task) in fleet.tasks() {
         let stays =
