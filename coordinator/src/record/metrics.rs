@@ -115,7 +115,7 @@ impl Metrics {
         r.register("leader", "1 while this coordinator leads", self.leader.clone());
         r.register("turns", "Turns taken", self.turns.clone());
         r.register("turn_seconds", "How long a turn took, commits included", self.turn_seconds.clone());
-        r.register("commits", "Commits of turns and operators, by what came of them", self.commits.clone());
+        r.register("commits", "Transactions of the leader, by outcome", self.commits.clone());
         r.register("waiting", "Reasons for which an upgrade waits, by kind", self.waiting.clone());
         r.register("instances", "Instances known to be at a version", self.spread.clone());
         r.register("silent_instances", "Instances in the inventory that do not report", self.silent.clone());

@@ -86,7 +86,7 @@ pub(crate) fn rewritten(fleet: &Fleet, mut commit: Commit, name: &StreamName, af
     commit
 }
 
-/// Why a service's floor may not be lowered to `floor`; none = it may, under [`same`].
+/// Why a service's floor may not be lowered to `floor`; none = it may, under `same`.
 pub fn forbids(fleet: &Fleet, service: &ServiceName, floor: ServiceVersion) -> Option<Reason> {
     let key = Key::Need(service.clone());
     if let Some(why) = fleet.unreadable_at(&key) {
