@@ -24,8 +24,7 @@ use exit::{Failure, Outcome};
 use reach::Reach;
 use std::process::ExitCode;
 
-/// Upgrades a fleet of stateful services one wave at a time, and never lets a step run before the versions that are
-/// really out there allow it.
+/// Upgrades a fleet of stateful services in waves. No step runs before the versions that instances report allow it.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, propagate_version = true, max_term_width = 110, after_help = AFTER)]
 pub struct Cli {
@@ -38,11 +37,11 @@ pub struct Cli {
 const AFTER: &str = "\
 Examples:
   tidegate coordinator --store embedded:/var/lib/tidegate   run a coordinator, with its own store
-  tidegate spec new > pantry.yaml                           a commented spec to begin with
-  tidegate upgrade start pantry.yaml --dry-run              what would happen, what is in the way
-  tidegate upgrade start pantry.yaml --wait                 do it, and watch
-  tidegate upgrade explain ID                               why does it not move?
-  tidegate fleet spread                                     which versions are really out there
+  tidegate spec new > pantry.yaml                           a commented example spec
+  tidegate upgrade start pantry.yaml --dry-run              preview: waves and findings
+  tidegate upgrade start pantry.yaml --wait                 start it and watch it
+  tidegate upgrade explain ID                               what it is waiting on
+  tidegate fleet spread                                     instances at each version
 
 Exit codes:
   0  done, or the answer is yes
@@ -55,27 +54,27 @@ does: 0 nothing is left to do, 3 expand is next, 4 migrate is next, 5 contract i
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run a coordinator: the daemon that decides and acts.
+    /// Run a coordinator, the daemon that plans and executes upgrades.
     Coordinator(Box<coordinator::Args>),
-    /// Start, watch, explain, steer and undo upgrades.
+    /// Start, watch, explain, control and roll back upgrades.
     Upgrade(upgrade::Args),
-    /// See which versions are really out there; decommission and cordon.
+    /// List instances and their versions; cordon, decommission, reconcile.
     Fleet(fleet::Args),
-    /// Create, deploy, try, pin and go back to compute releases.
+    /// Create, deploy, try out, pin and roll back compute releases.
     Release(Box<release::Args>),
-    /// Give instances that share a document another one, batch by batch.
+    /// Update a document that instances share, in batches.
     Metadata(metadata::Args),
-    /// Look at a schema, or change it by hand where no coordinator does.
+    /// Inspect a schema, or migrate it without a coordinator.
     Schema(schema::Args),
-    /// Check the proof on which a contract ran.
+    /// Verify the certificate of a contract phase.
     Certificate(certificate::Args),
-    /// See hooks that were ordered on nodes; state how one ended.
+    /// List hook tasks on nodes; settle a task whose outcome is unknown.
     Task(task::Args),
-    /// Say who may call, and as what.
+    /// Create, list and revoke API tokens.
     Token(token::Args),
-    /// Write a spec to begin with.
+    /// Print an example spec.
     Spec(spec::Args),
-    /// Print completions for a shell.
+    /// Print a shell completion script.
     Completion(completion::Args),
 }
 
@@ -87,6 +86,10 @@ impl Cli {
             if error.get(ContextKind::Usage).is_some() {
                 let usage = usage(std::env::args().skip(1));
                 error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+            }
+            if error.use_stderr() && std::env::args().any(|arg| arg == "--json") {
+                show::note(exit::as_json(2, error.to_string().trim_end()).to_string());
+                std::process::exit(2);
             }
             error.exit()
         })
@@ -108,7 +111,7 @@ impl Cli {
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),
         };
-        exit::exit(done.map_err(|failure| failure.at(&reach.coordinator)))
+        exit::exit(done.map_err(|failure| failure.at(&reach.coordinator)), reach.json)
     }
 }
 

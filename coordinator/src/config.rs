@@ -10,7 +10,7 @@ use tidegate_proto::{Prefix, Span};
 /// Flags of `tidegate coordinator`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Settings {
-    /// Where the truth is kept: `embedded:DIR` (in this process, single node) or `etcd:URL[,URL…]`.
+    /// Store: `embedded:DIR` (in this process, single node) or `etcd:URL[,URL…]`.
     #[arg(long, env = "TIDEGATE_STORE", value_name = "embedded:DIR|etcd:URL,…")]
     pub store: StoreChoice,
     /// Serve the embedded store to agents (and etcdctl) on this address; port 0 takes a free one.
@@ -28,60 +28,60 @@ pub struct Settings {
     /// Client certificate for the etcd cluster (PEM).
     #[arg(long, env = "TIDEGATE_STORE_CERT", value_name = "PATH", requires = "store_key")]
     pub store_cert: Option<PathBuf>,
-    /// Key of that certificate (PEM).
+    /// Private key of that certificate (PEM).
     #[arg(long, env = "TIDEGATE_STORE_KEY", value_name = "PATH", requires = "store_cert")]
     pub store_key: Option<PathBuf>,
-    /// Where /healthz, /readyz, /metrics and compute releases are served; port 0 takes a free one.
+    /// HTTP address, for /healthz, /readyz, /metrics and the API of compute releases. Port 0: a free port.
     #[arg(long, env = "TIDEGATE_HTTP", value_name = "ADDR", default_value = "127.0.0.1:7401")]
     pub http: SocketAddr,
-    /// Where operators' calls are served; port 0 takes a free one.
+    /// gRPC address, for operators. Port 0: a free port.
     #[arg(long, env = "TIDEGATE_GRPC", value_name = "ADDR", default_value = "127.0.0.1:7400")]
     pub grpc: SocketAddr,
     /// URL under which other coordinators reach this one's gRPC. Default: the address that --grpc bound.
     #[arg(long, env = "TIDEGATE_ADVERTISE", value_name = "URL")]
     pub advertise: Option<String>,
-    /// What separates regions or environments that share a store.
+    /// Key prefix, for regions or environments that share a store.
     #[arg(long, env = "TIDEGATE_PREFIX", value_name = "PREFIX", default_value_t = Prefix::default())]
     pub prefix: Prefix,
-    /// Directory below which the migrations of every spec lie.
+    /// Directory that contains the migrations that specs name.
     #[arg(long, env = "TIDEGATE_MIGRATIONS", value_name = "DIR")]
     pub migrations: Option<PathBuf>,
-    /// Settings of every compute, below those of any release's manifest: a YAML or JSON file of NAME: VALUE, both strings.
+    /// Default settings of every compute: a YAML or JSON file of NAME: VALUE (strings). The manifest of a release overrides them.
     #[arg(long, env = "TIDEGATE_COMPUTE_SETTINGS", value_name = "PATH")]
     pub compute_settings: Option<PathBuf>,
     /// Keep a file here for each release stream, STREAM.json, that says what main traffic should go to.
     #[arg(long, env = "TIDEGATE_TRAFFIC_DIR", value_name = "DIR")]
     pub traffic_dir: Option<PathBuf>,
-    /// How long a leader may be unheard before another takes over: 1s to 5m.
+    /// TTL of the leader's lease: 1s to 5m. Another coordinator takes over after it.
     #[arg(long, env = "TIDEGATE_LEADER_TTL", value_name = "SPAN", default_value = "5s", value_parser = leader_ttl)]
     pub leader_ttl: Duration,
     /// How long agents are heard before anything is done on a store on which something is under way and that this
     /// coordinator has not seen before: it may be a backup, which they contradict. 0s to 5m.
     #[arg(long, env = "TIDEGATE_HEARING", value_name = "SPAN", default_value = "3s", value_parser = hearing)]
     pub hearing: Duration,
-    /// Write the bound addresses here, as JSON, once everything is bound.
+    /// File to which the bound addresses are written, as JSON, once all sockets are bound.
     #[arg(long, env = "TIDEGATE_READY_FILE", value_name = "PATH")]
     pub ready_file: Option<PathBuf>,
     /// Certificate of this coordinator (PEM); with it gRPC and HTTP speak TLS.
     #[arg(long, env = "TIDEGATE_TLS_CERT", value_name = "PATH", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Key of that certificate (PEM).
+    /// Private key of that certificate (PEM).
     #[arg(long, env = "TIDEGATE_TLS_KEY", value_name = "PATH", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Certificate authority of callers (PEM): a certificate that it signed is its holder's name, by `tidegate token create --certificate`.
     #[arg(long, env = "TIDEGATE_TLS_CLIENT_CA", value_name = "PATH", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
-    /// Turn away whoever shows no certificate, whatever token they bear. Probes of /healthz then need one too.
+    /// Require a client certificate, also from callers with a token and for /healthz.
     #[arg(long, env = "TIDEGATE_TLS_CLIENT_REQUIRED", requires = "tls_client_ca")]
     pub tls_client_required: bool,
     /// Certificate authority of the other coordinators (PEM), for forwarding to a leader that speaks TLS.
     #[arg(long, env = "TIDEGATE_PEER_CA", value_name = "PATH")]
     pub peer_ca: Option<PathBuf>,
-    /// File with the coordinators' own token, which may do everything: the option that every command has.
+    /// File that holds the coordinators' own token (role operate). The same option as of every command.
     #[arg(skip)]
     pub token_file: Option<PathBuf>,
-    /// Allow addresses that are not loopback without TLS: whoever listens on the way reads tokens and answers. Acts need a
-    /// token all the same; the embedded store on such an address needs none, and whoever reaches it rules the fleet.
+    /// Allow addresses that are not loopback without TLS. Tokens and answers can then be read on the network. Calls that change
+    /// something still need a token, but the embedded store on such an address needs none and controls the whole fleet.
     #[arg(long, env = "TIDEGATE_INSECURE")]
     pub insecure: bool,
 }

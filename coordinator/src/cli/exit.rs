@@ -116,14 +116,29 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Tells a failure on stderr and ends with the code that belongs to it.
-pub fn exit(done: Result<Outcome, Failure>) -> ExitCode {
+/// A failure as JSON: `{"error":{"kind":…,"exit_code":…,"message":…}}`.
+pub fn as_json(code: u8, message: &str) -> serde_json::Value {
+    let kind = match code {
+        2 => "invalid",
+        3 => "refused",
+        4 => "unavailable",
+        _ => "failed",
+    };
+    serde_json::json!({ "error": { "kind": kind, "exit_code": code, "message": message } })
+}
+
+/// Prints a failure to stderr, as text or as one line of JSON, and returns the exit code.
+pub fn exit(done: Result<Outcome, Failure>, json: bool) -> ExitCode {
     match done {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Negative) => ExitCode::from(1),
         Ok(Outcome::Refused) => ExitCode::from(3),
         Ok(Outcome::Says(code)) => ExitCode::from(code),
         Err(Failure { code: 0, .. }) => ExitCode::SUCCESS,
+        Err(Failure { code, message }) if json => {
+            show::note(as_json(code, &message).to_string());
+            ExitCode::from(code)
+        }
         Err(Failure { code, message }) => {
             message.lines().for_each(|line| show::note(format!("tidegate: {line}")));
             ExitCode::from(code)
@@ -134,6 +149,12 @@ pub fn exit(done: Result<Outcome, Failure>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failure_as_json_names_kind_code_and_message() {
+        let json = as_json(3, "contract has begun").to_string();
+        assert_eq!(json, r#"{"error":{"kind":"refused","exit_code":3,"message":"contract has begun"}}"#);
+    }
 
     #[test]
     fn coordinator_that_is_away_is_named_once() {

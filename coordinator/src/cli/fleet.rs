@@ -20,42 +20,41 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// How many instances are at each version, and how many are silent.
+    /// Count the instances at each version, and the silent ones.
     Spread {
         /// Only this service.
         service: Option<String>,
     },
-    /// Every instance: version, release, rotation, health, step.
+    /// List instances: version, release, rotation, health, step.
     List {
         /// Only this service.
         service: Option<String>,
-        /// Decommissioned ones too.
+        /// Include decommissioned instances.
         #[arg(long)]
         all: bool,
     },
-    /// What persons said of the fleet, in order, with who did: decommissions, maintenance, tokens, evidence, a store that
-    /// was reconciled.
+    /// Print the audit log of the fleet: decommissions, maintenance, tokens, evidence, reconciliations.
     History,
-    /// State that an instance is gone, so that it no longer closes gates. Refused while it reports.
+    /// Remove a dead instance from all gates. Refused while it reports.
     Decommission {
-        /// Which: service/node.
+        /// Instance, as SERVICE/NODE.
         instance: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
-        /// How it was stopped or fenced; demanded for one below the version that an upgrade requires.
+        /// How it was stopped or fenced. Required for an instance below the version that an upgrade requires.
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         stopped_how: String,
-        /// How the etcd user of its agent was revoked; demanded for an instance that contradicts the store and still
+        /// How the etcd user of its agent was revoked. Required for an instance that contradicts the store and still
         /// reports. Its reports up to then are ignored.
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
         how: String,
     },
-    /// Keep a node out of upgrades: they leave it as it is and count it as out of rotation.
+    /// Put a node in maintenance: upgrades do not move it and count it as out of rotation.
     Cordon {
-        /// Which.
+        /// Node name.
         node: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },
@@ -80,7 +79,7 @@ enum Verb {
         /// the plan and with --apply.
         #[arg(long, value_name = "SERVICE/NODE")]
         include: Vec<String>,
-        /// Reason, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: Option<String>,
     },
@@ -98,18 +97,18 @@ enum Verb {
         /// Highest version that may be admitted.
         #[arg(long, value_name = "M")]
         ceiling: u32,
-        /// Reason, for the history.
+        /// Reason for the audit log.
         #[arg(long, required_unless_present = "dry_run", default_value = "", hide_default_value = true)]
         why: String,
-        /// Say whether it would be set, and change nothing.
+        /// Check whether the window can be set, and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Let a node take part again.
+    /// Take a node out of maintenance.
     Uncordon {
-        /// Which.
+        /// Node name.
         node: String,
-        /// A remark, for the history.
+        /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
     },

@@ -37,97 +37,97 @@ than is tolerated, all are returned to the former document.";
 /// How a document is exposed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Pattern {
-    /// Batches of equal size, of one instance unless --batch says otherwise.
+    /// Batches of equal size (--batch, default 1 instance).
     Rolling,
-    /// Batches that grow: 1, then 1 %, 5 %, 20 %, then the rest, unless --steps says otherwise.
+    /// Growing batches (--steps, default 1, 1%, 5%, 20%, rest).
     Canary,
-    /// Everybody at once.
+    /// All instances at once.
     Immediate,
 }
 
 #[derive(Debug, clap::Args)]
 struct Set {
-    /// The group; the first document that is set makes it.
+    /// Group name. The first document creates the group.
     group: String,
-    /// The document: a YAML or JSON file with an object in it, or - for stdin.
+    /// Document: a YAML or JSON file that holds an object, or - for stdin.
     document: PathBuf,
-    /// How it is exposed.
+    /// Strategy.
     #[arg(long, value_enum, default_value = "immediate")]
     pattern: Pattern,
-    /// With rolling: how many instances at a time, such as 2 or 10%. Default: 1.
+    /// With rolling: batch size, for example 2 or 10%. Default: 1.
     #[arg(long, value_name = "AMOUNT")]
     batch: Option<String>,
-    /// With canary: the size of each batch, such as 1,10%,rest.
+    /// With canary: batch sizes, for example 1,10%,rest.
     #[arg(long, value_name = "AMOUNT,…", value_delimiter = ',')]
     steps: Vec<String>,
-    /// How long the instances of a batch may take to tell how they fared. Default: 5m.
+    /// Time limit for the instances of a batch to report. Default: 5m.
     #[arg(long, value_name = "SPAN")]
     timeout: Option<String>,
-    /// How long a batch is watched at the least. Default: 0s.
+    /// Minimum soak time of a batch. Default: 0s.
     #[arg(long, value_name = "SPAN")]
     pause: Option<String>,
-    /// How many instances may fail, such as 1 or 2%. Default: 0.
+    /// Number of instances that may fail, for example 1 or 2%. Default: 0.
     #[arg(long, value_name = "AMOUNT")]
     tolerate: Option<String>,
-    /// A kind of failure that does not count, such as timeout. May be given again.
+    /// Kind of failure that does not count, for example timeout. May be repeated.
     #[arg(long = "expect", value_name = "KIND")]
     expected: Vec<String>,
-    /// Who belongs to the group: the instances of this service. Absent = as before.
+    /// Members: the instances of this service. Default: unchanged.
     #[arg(long, value_name = "SERVICE", conflicts_with = "instances")]
     service: Option<String>,
-    /// Who belongs to the group: this instance, and others that are named so.
+    /// Member: this instance. May be repeated.
     #[arg(long = "instance", value_name = "NAME")]
     instances: Vec<String>,
-    /// Why, for the history.
+    /// Reason for the audit log.
     #[arg(long, default_value = "", hide_default_value = true)]
     why: String,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Give a group another document.
+    /// Set the document of a group.
     Set(Box<Set>),
-    /// The groups.
+    /// List groups.
     List,
-    /// One group; or what one of its instances is served.
+    /// Show a group, or the document that one of its instances gets.
     Show {
-        /// The group.
+        /// Group name.
         group: String,
-        /// An instance: what it is served.
+        /// Instance whose document to show.
         instance: Option<String>,
     },
-    /// Call an update off: all are back at the former document.
+    /// Cancel an update: every instance gets the former document again.
     Cancel {
-        /// The group.
+        /// Group name.
         group: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },
-    /// Tell how an instance fared with what is being exposed, in its place.
+    /// Report success or failure of an update on behalf of an instance.
     Signal {
-        /// The group.
+        /// Group name.
         group: String,
-        /// The instance.
+        /// Instance name.
         instance: String,
-        /// It went well.
+        /// Report success.
         #[arg(long, required_unless_present = "failure", conflicts_with = "failure")]
         success: bool,
-        /// It did not; what kind of failure it was.
+        /// Report a failure of this kind.
         #[arg(long, value_name = "KIND")]
         failure: Option<String>,
-        /// What happened.
+        /// One line of detail.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Why an update does not move: who has not told yet, what happens by itself.
+    /// Explain what an update is waiting on.
     Explain {
-        /// The group.
+        /// Group name.
         group: String,
     },
-    /// Everything that happened to a group, in order, with who did it.
+    /// Print the audit log of a group.
     History {
-        /// The group.
+        /// Group name.
         group: String,
     },
 }

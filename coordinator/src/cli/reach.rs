@@ -21,25 +21,25 @@ pub struct Reach {
         default_value = "http://127.0.0.1:7400"
     )]
     pub coordinator: String,
-    /// File with the token to bear; of `tidegate coordinator`: its own, which may do everything.
+    /// File that holds the API token. For `tidegate coordinator`: its own token, which has the role operate.
     #[arg(long, global = true, env = "TIDEGATE_TOKEN_FILE", value_name = "PATH")]
     pub token_file: Option<PathBuf>,
     /// Certificate authority (PEM) that signed the coordinator's certificate.
     #[arg(long, global = true, env = "TIDEGATE_CA", value_name = "PATH")]
     pub ca: Option<PathBuf>,
-    /// Certificate to show (PEM), where the coordinator knows callers by theirs.
+    /// Client certificate (PEM), for a coordinator that authenticates callers by certificate.
     #[arg(long, global = true, env = "TIDEGATE_CERT", value_name = "PATH", requires = "key")]
     pub cert: Option<PathBuf>,
-    /// Key of that certificate (PEM).
+    /// Private key of the client certificate (PEM).
     #[arg(long, global = true, env = "TIDEGATE_KEY", value_name = "PATH", requires = "cert")]
     pub key: Option<PathBuf>,
-    /// How long a coordinator may take to begin its answer: 100ms to 1h. Then the exit code is 4.
+    /// Time limit for the first byte of an answer: 100ms to 1h. After that the exit code is 4.
     #[arg(long, global = true, env = "TIDEGATE_CALL_TIMEOUT", value_name = "SPAN", default_value = "60s", value_parser = call_timeout)]
     pub call_timeout: Duration,
-    /// JSON instead of text: one object, or one a line where there are many.
+    /// Print JSON: one object, or one object per line. Errors are JSON on stderr.
     #[arg(long, global = true)]
     pub json: bool,
-    /// For whom you ask: a remark beside your token's name in the history. Default: the user's name.
+    /// Name to record in the audit log beside the token's name. Default: the user's name.
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub name: Option<String>,
 }

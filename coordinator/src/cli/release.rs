@@ -34,143 +34,143 @@ approval where they are asked for. Creating one that says the same as the latest
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Create a release. It waits until every gate is open, then goes out by itself.
+    /// Create a release. It is deployed as soon as every gate is open.
     // Its --version is the image's, not ours.
     #[command(disable_version_flag = true)]
     Create {
-        /// The version of the image; it never falls within a branch.
+        /// Version of the image. It never decreases within a branch.
         #[arg(long)]
         version: u64,
-        /// The tag of the image.
+        /// Tag of the image.
         #[arg(long)]
         tag: String,
-        /// Settings and the rest: a YAML or JSON file, or - for stdin. Absent = empty.
+        /// Manifest with settings: a YAML or JSON file, or - for stdin. Default: empty.
         #[arg(long, value_name = "PATH")]
         manifest: Option<PathBuf>,
-        /// What another build has to say in the manifest, under this key: extensions=extensions.json. YAML or JSON.
+        /// Further part of the manifest, as KEY=FILE (YAML or JSON), for example extensions=extensions.json.
         #[arg(long, value_name = "KEY=PATH")]
         mix_in: Vec<String>,
-        /// The lowest version of a storage service that it can work with.
+        /// Lowest version of a storage service that the release works with.
         #[arg(long, value_name = "SERVICE=VERSION")]
         requires: Vec<String>,
-        /// The branch that it was cut from. Default: the stream's name.
+        /// Branch of the release. Default: the name of the stream.
         #[arg(long)]
         branch: Option<String>,
-        /// A compatibility run with the storage in use must have passed.
+        /// Require a passed compatibility run with each storage version in use.
         #[arg(long)]
         needs_evidence: bool,
-        /// Try it on this share of starts first, such as 0.05.
+        /// Canary: share of compute starts that get the release first, for example 0.05.
         #[arg(long, value_name = "FRACTION")]
         canary: Option<f64>,
-        /// Deploy it by itself when so many computes of the canary told of success. Absent = a person promotes it.
+        /// Deploy after this number of canary computes reported success. Default: an operator promotes it.
         #[arg(long, value_name = "N", requires = "canary")]
         promote_after: Option<u32>,
-        /// How many computes of the canary may tell of failure.
+        /// Number of canary computes that may report a failure.
         #[arg(long, value_name = "N", requires = "canary", default_value_t = 0)]
         tolerate: u32,
-        /// By when the canary must have succeeded, such as 2h.
+        /// Time limit for the canary, for example 2h.
         #[arg(long, value_name = "SPAN", requires = "canary")]
         deadline: Option<String>,
-        /// Pull request that it was built for, by number or branch, where the stream is grouped by that.
+        /// Pull request (number or branch), for a stream that is grouped by pull request.
         #[arg(long, value_name = "NAME")]
         pull_request: Option<String>,
-        /// The group that it belongs to, where the stream is grouped by name.
+        /// Group name, for a stream that is grouped by name.
         #[arg(long, value_name = "NAME")]
         group: Option<String>,
     },
-    /// The history, the latest first.
+    /// List releases, newest first.
     List {
-        /// The most to show.
+        /// Maximum number of rows.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u32,
-        /// Those before this revision.
+        /// Only releases before this revision.
         #[arg(long, value_name = "REVISION", default_value_t = 0, hide_default_value = true)]
         before: u64,
     },
-    /// One release: a revision, a tag, or what is deployed.
+    /// Show one release.
     Show {
-        /// A revision or a tag. Absent = what is deployed.
+        /// Revision or tag. Default: the deployed release.
         which: Option<String>,
     },
-    /// Go back to any release that was deployed before, as a new revision with its body. Where its image was removed, it is
-    /// warmed up first.
+    /// Roll back to a release that was deployed before, as a new revision with the same content. If its image was removed, it
+    /// is warmed up first.
     Rollback {
-        /// Its revision.
+        /// Revision.
         revision: u64,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
-        /// Go back at once, also where the image was removed: you know that it is there.
+        /// Do not warm up the image first, even if it was removed from the nodes.
         #[arg(long)]
         no_prewarm: bool,
     },
-    /// Let a release go out that waits for a person.
+    /// Approve a release that waits for an approval.
     Approve {
-        /// Its revision.
+        /// Revision.
         revision: u64,
-        /// A remark, for the history.
+        /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
     },
-    /// Give a release to a share of starts, or to all of them. With --from and --to: create in a region what
-    /// is deployed in another, which is a release there like any other, with the gates and approvals of that region.
+    /// Promote a release to a share of starts, or deploy it. With --from and --to: create in a region the release that
+    /// another region has deployed. It passes the gates and approvals of the new region.
     Promote {
-        /// Its revision. With --from it may be absent: what is deployed there.
+        /// Revision. With --from the default is the revision that is deployed in that region.
         #[arg(required_unless_present = "from")]
         revision: Option<u64>,
-        /// Of how many starts, such as 0.2; does not wait for prewarm either.
+        /// Share of starts, for example 0.2. Does not wait for prewarm.
         #[arg(long, conflicts_with = "from")]
         fraction: Option<f64>,
-        /// To all of them: it is deployed at once, also where its prewarm has not ended on every node.
+        /// Deploy at once, even if prewarm has not ended on every node.
         #[arg(long, conflicts_with_all = ["from", "fraction"])]
         deploy: bool,
-        /// The region that it was proved in.
+        /// Region to copy from.
         #[arg(long, value_name = "REGION", requires_all = ["to", "regions"])]
         from: Option<String>,
-        /// The region that it goes to.
+        /// Region to copy to.
         #[arg(long, value_name = "REGION", requires = "from")]
         to: Option<String>,
         /// A YAML file: under each region's name its `coordinator` (URL), and `token_file`, `ca`, `cert`, `key`.
         #[arg(long, env = "TIDEGATE_REGIONS", value_name = "PATH")]
         regions: Option<PathBuf>,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "from")]
         why: String,
     },
-    /// Have a release tried again that failed; hooks that failed are run anew.
+    /// Retry a failed release, with its failed hooks.
     Retry {
-        /// Its revision.
+        /// Revision.
         revision: u64,
-        /// A remark, for the history.
+        /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Give a compute a release of its own.
+    /// Pin a compute to a release.
     Pin {
-        /// The compute.
+        /// Compute name.
         compute: String,
-        /// The release's revision.
+        /// Revision.
         revision: u64,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },
-    /// Let a compute start with what others start with.
+    /// Remove the pin of a compute.
     Unpin {
-        /// The compute.
+        /// Compute name.
         compute: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// The settings of a compute, each with the layer that it came from.
+    /// Show the settings of a compute, each with its source layer.
     Settings {
-        /// A revision or a tag. Absent = what is deployed.
+        /// Revision or tag. Default: the deployed release.
         which: Option<String>,
-        /// PostgreSQL's major version.
+        /// Major version of PostgreSQL.
         #[arg(long, value_name = "N")]
         pg_version: u32,
-        /// primary or replica.
+        /// Role: primary or replica.
         #[arg(long, default_value = "primary")]
         role: String,
         /// Settings of the user, the project or the endpoint: NAME=VALUE.
@@ -180,42 +180,42 @@ enum Verb {
         #[arg(long = "dynamic", value_name = "NAME=VALUE")]
         dynamic: Vec<String>,
     },
-    /// Which release a compute starts with.
+    /// Show the release that a compute starts with.
     Start {
-        /// The compute.
+        /// Compute name.
         compute: String,
     },
-    /// Why a release does not go out: what it waits for, who can end the wait, which command helps.
+    /// Explain what a release is waiting on, who can act, and the next command.
     Explain {
-        /// Its revision. Absent = everything that waits.
+        /// Revision. Default: every waiting release.
         revision: Option<u64>,
     },
-    /// What differs between two releases.
+    /// Compare two releases.
     Diff {
-        /// A revision.
+        /// First revision.
         from: u64,
-        /// Another one.
+        /// Second revision.
         to: u64,
     },
-    /// Everything that happened to the stream, in order, with who did it.
+    /// Print the audit log of the stream.
     History,
-    /// Tell the verdict of a compatibility run.
+    /// Record the verdict of a compatibility run.
     Evidence {
-        /// The compute's tag.
+        /// Tag of the compute release.
         compute_tag: String,
-        /// The storage's tag.
+        /// Tag of the storage release.
         storage_tag: String,
-        /// pass, fail or inconclusive.
+        /// Verdict: pass, fail or inconclusive.
         verdict: String,
-        /// How it was found, in a line.
+        /// One line of detail.
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
     },
-    /// The release streams, and how one is run.
+    /// List release streams; show or replace the settings of one.
     Stream {
-        /// Show this one alone, whole; with --set, change it.
+        /// Stream to show; with --set, to change.
         name: Option<String>,
-        /// Replace its settings by those of this YAML or JSON file, or - for stdin.
+        /// Replace the settings by those in this YAML or JSON file, or - for stdin.
         #[arg(long, value_name = "PATH", requires = "name")]
         set: Option<PathBuf>,
     },

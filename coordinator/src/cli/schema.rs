@@ -55,23 +55,23 @@ struct Which {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// How far it is, and what is next.
+    /// Show the state of the schema and the next phase.
     #[command(after_help = AFTER)]
     Check {
         #[command(flatten)]
         which: Which,
     },
-    /// Add what the new version needs; the old one goes on beside it.
+    /// Expand: add what the new version needs. The old version keeps working.
     Expand {
         #[command(flatten)]
         which: Which,
     },
-    /// Fill the rows that were there before, in batches, from where it stopped.
+    /// Migrate: fill existing rows in batches. Continues where it stopped.
     Migrate {
         #[command(flatten)]
         which: Which,
     },
-    /// Drop what only the old version needed, on a certificate. There is no way back.
+    /// Contract: drop what only the old version needs, on a certificate. Cannot be undone.
     Contract {
         #[command(flatten)]
         which: Which,
@@ -79,7 +79,7 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         certificate: PathBuf,
     },
-    /// Mark migrations as present, because what they make is in the database already. No undo takes them back.
+    /// Mark migrations as applied because their objects already exist. No undo removes them.
     #[command(after_help = adopt::AFTER)]
     Adopt {
         #[command(flatten)]
@@ -87,7 +87,7 @@ enum Verb {
         #[command(flatten)]
         adopt: adopt::AdoptArgs,
     },
-    /// Take expand back: what was expanded by hand, of the migrations that --migration or --from names.
+    /// Undo expand, for the migrations that --migration or --from names.
     #[command(after_help = undo::AFTER)]
     Undo {
         #[command(flatten)]

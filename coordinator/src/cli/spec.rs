@@ -14,7 +14,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Print a commented example that is itself a valid spec.
+    /// Print a commented, valid example spec.
     New,
 }
 

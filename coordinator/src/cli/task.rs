@@ -34,29 +34,29 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Those that wait, run, or whose outcome is still asked for.
+    /// List tasks that wait, run, or whose outcome is still needed.
     List {
-        /// Only those of this node.
+        /// Only tasks of this node.
         #[arg(long)]
         node: Option<NodeId>,
     },
-    /// One of them, with the last lines that its hook printed.
+    /// Show one task, with the last lines of its hook's output.
     Show {
-        /// The node.
+        /// Node name.
         node: NodeId,
-        /// The task.
+        /// Task ID.
         task: TaskId,
     },
-    /// State that the process of a claimed task has ended, and how. Nothing is run for it any more.
+    /// Declare how the process of a claimed task ended. The task is not run again.
     Settle {
-        /// The node.
+        /// Node name.
         node: NodeId,
-        /// The task.
+        /// Task ID.
         task: TaskId,
-        /// How it ended: succeeded or failed.
+        /// Outcome: succeeded or failed.
         #[arg(long)]
         outcome: Ended,
-        /// How you know, for the history.
+        /// How you know, for the audit log.
         #[arg(long)]
         why: String,
     },

@@ -34,35 +34,35 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Let somebody in: the token goes to stdout, this once; all else to stderr.
+    /// Create an API token. Prints the token once, to stdout; everything else goes to stderr.
     Create {
-        /// Whose it is: what stands in the history.
+        /// Principal: the name in the audit log.
         #[arg(id = "principal", long = "name", value_name = "NAME")]
         name: PrincipalName,
-        /// What they may do: read, release or operate.
+        /// Role: read, release or operate.
         #[arg(long)]
         role: Role,
-        /// How long it is good, such as 90d. Default: until it is revoked.
+        /// Lifetime, for example 90d. Default: until it is revoked.
         #[arg(long, value_name = "SPAN")]
         expires: Option<Span>,
-        /// No token: whoever shows a certificate with this common name, signed by --tls-client-ca, is meant.
+        /// Create no token: admit the client certificate with this common name, signed by --tls-client-ca.
         #[arg(long, value_name = "COMMON_NAME")]
         certificate: Option<CommonName>,
-        /// A remark, for the history.
+        /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Who may call now. No digest is shown whole.
+    /// List tokens. Digests are shortened.
     List {
-        /// Revoked and expired ones too.
+        /// Include revoked and expired tokens.
         #[arg(long)]
         all: bool,
     },
-    /// Let nobody in with it any more.
+    /// Revoke a token.
     Revoke {
-        /// Which, as `list` shows it.
+        /// Token ID, as `list` prints it.
         id: TokenId,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },

@@ -24,40 +24,40 @@ pub struct Args {
 enum Verb {
     /// Start an upgrade from a spec (`tidegate spec new` prints one to begin with).
     Start {
-        /// The spec: a YAML file, or - for stdin.
+        /// Spec: a YAML file, or - for stdin.
         spec: PathBuf,
-        /// Show what preflight finds and who would be in which wave; change nothing. Exits 3 when a finding blocks.
+        /// Preview: print preflight findings and waves, and change nothing. Exits 3 when a finding blocks.
         #[arg(long)]
         dry_run: bool,
-        /// Stay and watch until it is over; exits 0 only when it completed.
+        /// Watch until the upgrade ends. Exits 0 only when it completed.
         #[arg(long, conflicts_with = "dry_run")]
         wait: bool,
-        /// What to call it. Default: made from service, version and time.
+        /// Upgrade ID. Default: made from service, version and time.
         #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
         id: String,
     },
-    /// Which upgrades there are.
+    /// List upgrades.
     List {
-        /// Only those of this service.
+        /// Only upgrades of this service.
         service: Option<String>,
-        /// Only those that are not over.
+        /// Only upgrades that have not ended.
         #[arg(long)]
         active: bool,
     },
-    /// Where an upgrade stands, instance by instance.
+    /// Show the phase and each instance of an upgrade.
     Status {
-        /// Which.
+        /// Upgrade ID.
         id: String,
-        /// The most instances to show.
+        /// Maximum number of instances to show.
         #[arg(long, value_name = "N", default_value_t = 1000)]
         instances: u32,
     },
-    /// Follow an upgrade until it is over; exits 0 only when it completed.
+    /// Watch an upgrade until it ends. Exits 0 only when it completed.
     Watch {
-        /// Which.
+        /// Upgrade ID.
         id: String,
     },
-    /// Wait until an upgrade needs an approval, is paused, or is over: for scripts.
+    /// Wait until an upgrade needs an approval, is paused, or has ended. For scripts.
     #[command(
         after_help = "Exit codes: 0 it is so (--for end: it completed); 1 it is over without having been so \
         (--for end: it did not complete), or --timeout has passed; 4 no coordinator answered for a minute."
@@ -65,25 +65,25 @@ enum Verb {
     Wait {
         /// Upgrade ID.
         id: String,
-        /// Condition.
+        /// Condition to wait for.
         #[arg(long = "for", value_enum, value_name = "CONDITION", default_value = "end")]
         what: wait::For,
-        /// Longest wait, as in 10m. Default: none.
+        /// Time limit, for example 10m. Default: none.
         #[arg(long, value_name = "DURATION")]
         timeout: Option<Span>,
     },
-    /// Why it does not move: what it waits for, who can end the wait, which command helps.
+    /// Explain what an upgrade is waiting on, who can act, and the next command.
     Explain {
-        /// Which.
+        /// Upgrade ID.
         id: String,
     },
-    /// Let a phase begin that waits for a person.
+    /// Approve a phase.
     Approve {
-        /// Which.
+        /// Upgrade ID.
         id: String,
-        /// The phase: stage, expand, migrate, roll, remove or contract.
+        /// Phase: stage, expand, migrate, roll, remove or contract.
         phase: String,
-        /// A remark, for the history.
+        /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
         /// What contract accepts without proof: `sessions`, where the database cannot list them; `session:NAME`, a
@@ -91,47 +91,47 @@ enum Verb {
         #[arg(long = "accept", value_name = "PART")]
         accepts: Vec<String>,
     },
-    /// Hold an upgrade where it stands: nothing new begins.
+    /// Pause an upgrade: no new step begins.
     Pause {
-        /// Which.
+        /// Upgrade ID.
         id: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },
-    /// Let a paused upgrade go on.
+    /// Resume a paused upgrade.
     Resume {
-        /// Which.
+        /// Upgrade ID.
         id: String,
-        /// A remark, for the history.
+        /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
     },
-    /// Turn an upgrade back, from where it stands. Not possible once contract has begun.
+    /// Roll an upgrade back. Not possible after contract has begun.
     Rollback {
-        /// Which.
+        /// Upgrade ID.
         id: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },
-    /// Excuse an instance from its wave; never from remove or contract.
+    /// Skip an instance in its wave. It still blocks remove and contract.
     Skip {
-        /// Which upgrade.
+        /// Upgrade ID.
         id: String,
-        /// Whose instance.
+        /// Node of the instance.
         node: String,
-        /// Why, for the history.
+        /// Reason for the audit log.
         #[arg(long)]
         why: String,
     },
-    /// Have an instance that failed tried once more.
+    /// Retry a failed instance.
     Retry {
-        /// Which upgrade.
+        /// Upgrade ID.
         id: String,
-        /// Whose instance.
+        /// Node of the instance.
         node: String,
-        /// A remark, for the history; required with --declare-stopped.
+        /// Note for the audit log; required with --declare-stopped.
         #[arg(long, default_value = "", hide_default_value = true)]
         why: String,
         /// Declare that the service on this node has stopped, where its drain fails because requests in flight cannot be
@@ -140,14 +140,14 @@ enum Verb {
         #[arg(long)]
         declare_stopped: bool,
     },
-    /// Everything that happened, in order.
+    /// Print the audit log of an upgrade.
     History {
-        /// Which.
+        /// Upgrade ID.
         id: String,
     },
-    /// Print the certificate on which its contract ran (`tidegate certificate verify` checks it).
+    /// Print the certificate of the contract phase (`tidegate certificate verify` checks it).
     Certificate {
-        /// Which.
+        /// Upgrade ID.
         id: String,
     },
 }
