@@ -73,6 +73,9 @@ impl Reason {
             Self::Unsupported { .. } => {
                 "a person, by including or disregarding the claim, or by decommissioning the instance"
             }
+            Self::Disregarded { .. } => {
+                "a person, by including the claim, or by decommissioning the instance"
+            }
             Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
             Self::StoreRefused { .. } => {
@@ -140,6 +143,9 @@ impl Reason {
                 Some(format!("tidegate release rollback … --stream {} --why …", by.stream))
             }
             Self::Restored { .. } | Self::Unsupported { .. } => Some(RECONCILE.to_owned()),
+            Self::Disregarded { service, nodes } => {
+                first(nodes).map(|node| format!("{RECONCILE} --include {service}/{node}"))
+            }
             _ => None,
         }
     }

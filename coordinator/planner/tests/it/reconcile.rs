@@ -299,6 +299,31 @@ fn disregarded_claim_that_changes_is_heard_again_and_can_be_included() {
     assert!(word.disregarded.is_empty() && word.revision == Revision(900), "{word:?}");
 }
 
+#[test]
+fn disregarded_instance_is_named_until_it_is_included() {
+    let mut world = World::at_version_1(4);
+    elect(&mut world, 1);
+    world.start(spec(json!({"min_in_service": 2}))).unwrap();
+    world.until("all are new", |world| world.versions().iter().all(|v| *v == 2));
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.witness.term = Some("made-up".parse().unwrap());
+    world.publish(&node(1));
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let (_, planned) = world.turn();
+    let named = planned.waiting[&upgrade_id()].iter().find(|r| matches!(r, Reason::Disregarded { .. }));
+    let command = named.and_then(|reason| reason.command(&upgrade_id()));
+    assert_eq!(
+        command.as_deref(),
+        Some("tidegate fleet reconcile --include pantry-api/n1"),
+        "{:?}",
+        planned.waiting
+    );
+    apply(&mut world, &include(&[1])).unwrap();
+    let (_, planned) = world.turn();
+    let waiting = planned.waiting.get(&upgrade_id()).map(Vec::as_slice).unwrap_or_default();
+    assert!(!waiting.iter().any(|r| matches!(r, Reason::Disregarded { .. })), "{waiting:?}");
+}
+
 /// An agent that reports late may have obeyed the floor of a roll that the restored store does not know.
 #[test]
 fn floor_raised_in_a_rollback_is_withdrawn_again() {
