@@ -110,12 +110,12 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     world.ground.tell(format!("reconcile: {done:?}"));
 }
 
-/// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers
-/// nothing.
+/// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or
+/// its node joined with a release of its own.
 fn stays_out(world: &World, instance: &str) -> bool {
     let names = world.ground.names();
     let Some((service, node)) = instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
     let (now, state) = (world.ground.now(), world.ground.state());
-    state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none())
+    state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none() || slot.came_with.is_some())
 }
