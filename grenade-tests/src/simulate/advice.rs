@@ -119,3 +119,11 @@ fn stays_out(world: &World, instance: &str) -> bool {
     let (now, state) = (world.ground.now(), world.ground.state());
     state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none() || slot.came_with.is_some())
 }
+
+/// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person
+/// takes the other out of it.
+pub fn named_in_config(world: &mut World, service: usize, answer: &str) {
+    if answer.contains("in the agent's config give exactly one") {
+        world.name_what_runs(service, answer);
+    }
+}

@@ -216,6 +216,32 @@ impl World {
         self.ground.boots((service, node));
     }
 
+    /// The config of an agent that an answer names has no release besides the one that runs at its version.
+    pub fn name_what_runs(&mut self, service: usize, answer: &str) {
+        let now = self.ground.now();
+        for node in self.scenario.services[service].nodes.clone() {
+            let name = &self.ground.names().nodes[node];
+            if !answer.contains(name.as_str()) || self.agents[node].is_none() {
+                continue;
+            }
+            let named = {
+                let mut state = self.ground.state();
+                let slot = state.slots.get_mut(&(service, node));
+                slot.is_some_and(|slot| {
+                    let runs = slot.alive(now).map(|run| run.tag.clone());
+                    let changes = runs.is_some() && slot.named_alone != runs;
+                    slot.named_alone = runs.or_else(|| slot.named_alone.take());
+                    changes
+                })
+            };
+            if named {
+                self.ground.tell(format!("the config of {name} names what runs there"));
+                self.agents[node].take().into_iter().for_each(Agent::kill);
+                self.start_agent(node);
+            }
+        }
+    }
+
     /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
     /// with the lowest one that may.
     pub fn install_anew(&mut self, service: usize) {
