@@ -121,8 +121,13 @@ impl Reason {
                 first(nodes).map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::Outside { service, .. } => Some(format!("tidegate fleet list {service}")),
-            Self::NotServing { nodes } if nodes.failed().is_some() => {
-                nodes.failed().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
+            Self::NotServing { nodes: out }
+            | Self::Capacity { out, .. }
+            | Self::Unavailable { out, .. }
+            | Self::Domain { out, .. }
+                if out.failed().is_some() =>
+            {
+                out.failed().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::NotServing { .. }
             | Self::Capacity { .. }
