@@ -39,6 +39,8 @@ pub struct World {
     pub garbage: Vec<tidegate_proto::Key>,
     /// The store as it was a while ago.
     pub snapshot: Option<Embedded>,
+    /// The history of the store that it is of, where that was replaced since.
+    kept_history: Option<crate::trace::Trace>,
     /// Another store took the place of the one that there was.
     pub store_lost: bool,
     /// The history of stores that were replaced was good up to then.
@@ -135,6 +137,7 @@ impl World {
             dice: Dice::of(scenario.seed, "processes"),
             garbage: Vec::new(),
             snapshot: None,
+            kept_history: None,
             store_lost: false,
             former: Vec::new(),
             liars: BTreeSet::new(),
@@ -172,13 +175,16 @@ impl World {
     /// None in practice.
     pub async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
-        self.auditor = self.auditor.follow_copy(&self.place.store(), self.ground.clone()).await?;
+        // What is put in its place is a copy of the store that stood when the snapshot was made, or blank.
+        let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        self.auditor = Auditor::follow_copy(history, &self.place.store(), self.ground.clone()).await?;
         Ok(())
     }
 
     /// Keeps the store as it is now.
     pub fn keep_store(&mut self) {
         self.snapshot = Some(self.place.store().restored_in_memory());
+        self.kept_history = None;
     }
 
     /// The first version ran long before Tidegate came.
