@@ -159,6 +159,7 @@ pub enum Reason {
     Unsupported { service: ServiceName, node: NodeId, claim: String },
     Unheard { for_ms: u64 },
     FormerStore { nodes: Sample },
+    Disregarded { service: ServiceName, nodes: Sample },
     Unsignalled { nodes: Sample, batch: u32, batches: u32, left: Span },
     Watched { batch: u32, batches: u32, left: Span },
 }
@@ -228,6 +229,7 @@ impl Reason {
             Self::Unsupported { .. } => "unsupported-claim",
             Self::Unheard { .. } => "unheard",
             Self::FormerStore { .. } => "former-store",
+            Self::Disregarded { .. } => "disregarded",
             Self::Unsignalled { .. } => "unsignalled",
             Self::Watched { .. } => "watched",
         }

@@ -14,8 +14,12 @@ pub async fn advised(world: &mut World, current: &mut Current, kind: &str, comma
     let plan = &world.scenario.upgrades[current.plan];
     let bad = !current.mended && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
     let command = match command {
-        Command::Reconcile => {
-            reconciled(world, "fleet reconcile").await;
+        Command::Reconcile(included) => {
+            // Of a node that lies nothing is believed.
+            if included.iter().any(|instance| is_of_liar(world, instance)) {
+                return false;
+            }
+            reconcile(world, included.clone()).await;
             return true;
         }
         Command::Schema(from, to) => {
@@ -95,17 +99,31 @@ fn is_of_liar(world: &World, instance: &str) -> bool {
 /// Reconciles a store where that is what an answer asks for.
 pub async fn reconciled(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
-        let lies = |instance: &str| is_of_liar(world, instance);
-        let stands_still = |instance: &str| answers_nothing(world, instance);
-        let done = within(Person::new(&world.coordinators).reconcile(lies, stands_still)).await;
-        world.ground.tell(format!("reconcile: {done:?}"));
+        reconcile(world, Vec::new()).await;
     }
 }
 
-fn answers_nothing(world: &World, instance: &str) -> bool {
+async fn reconcile(world: &World, taken_up: Vec<String>) {
+    let lies = |instance: &str| is_of_liar(world, instance);
+    let stays_out = |instance: &str| stays_out(world, instance);
+    let done = within(Person::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
+    world.ground.tell(format!("reconcile: {done:?}"));
+}
+
+/// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or
+/// its node joined with a release of its own.
+fn stays_out(world: &World, instance: &str) -> bool {
     let names = world.ground.names();
     let Some((service, node)) = instance.split_once('/') else { return false };
     let Some(at) = names.service(service).zip(names.node(node)) else { return false };
     let (now, state) = (world.ground.now(), world.ground.state());
-    state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none())
+    state.slots.get(&at).is_none_or(|slot| slot.said_version(now).is_none() || slot.came_with.is_some())
+}
+
+/// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person
+/// takes the other out of it.
+pub fn named_in_config(world: &mut World, service: usize, answer: &str) {
+    if answer.contains("in the agent's config give exactly one") {
+        world.name_what_runs(service, answer);
+    }
 }

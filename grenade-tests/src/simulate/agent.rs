@@ -186,8 +186,12 @@ fn one(service: &ServicePlan, ground: &Ground, node: &str) -> String {
         ),
         false => format!("[service.{name}.driver.process]\nargv = [\"{name}\"]\nstop_timeout = \"5s\"\n"),
     };
-    for (tag, release) in &ground.state().releases {
-        if tag.starts_with(&format!("{name}-")) {
+    let state = ground.state();
+    let alone = at.and_then(|at| state.slots.get(&at)?.named_alone.as_ref());
+    let alone = alone.and_then(|tag| Some((tag, state.releases.get(tag)?.version)));
+    for (tag, release) in &state.releases {
+        let other = alone.is_some_and(|(is, version)| tag != is && release.version == version);
+        if tag.starts_with(&format!("{name}-")) && !other {
             text += &format!(
                 "[service.{name}.artifact.\"{tag}\"]\nsource = \"/artifacts/{tag}\"\nversion = {}\n",
                 release.version

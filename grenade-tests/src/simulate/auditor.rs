@@ -35,15 +35,18 @@ impl Auditor {
         Self::begin_after(store, ground, Trace::default(), 0).await
     }
 
-    /// Follows a copy of the store that was made earlier: up to where it was made, its history is the former one's, which
-    /// it may have compacted.
+    /// Follows a copy that was made earlier of the store with this history: up to where it was made, that is its own too,
+    /// which it may have compacted.
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub async fn follow_copy(&self, copy: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
+    pub async fn follow_copy(
+        mut trace: Trace,
+        copy: &Embedded,
+        ground: Ground,
+    ) -> Result<Self, etcd_client::Error> {
         let now = copy.client().await?.get("revision", None).await?;
         let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
         trace.revisions.retain(|revision| revision.number <= made);
         trace.seen_at.split_off(&(made + 1));
         ground.state().facts.heard = Heard::default();
@@ -62,6 +65,11 @@ impl Auditor {
         let (client, trace) = (store.client().await?, Arc::new(Mutex::new(trace)));
         let follows = tokio::spawn(follow(client, ground, Arc::clone(&trace), revision));
         Ok(Self { trace, follows })
+    }
+
+    /// What is known of the store's history so far.
+    pub fn history(&self) -> Trace {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every breach of a rule in the history, with a lie in it where one is to be told.

@@ -1,7 +1,7 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
 //! what `explain` advises, and try once more with a mended release.
 
-use super::advice::{advised, is_of_another_database, reconciled, restored};
+use super::advice::{advised, is_of_another_database, named_in_config, reconciled, restored};
 use super::before::{all_filled, as_before};
 use super::falsehood::{Deed, Falsehood};
 use super::lost::{self, Refused};
@@ -142,6 +142,7 @@ impl Chain {
             Err(why) => {
                 world.ground.tell(format!("{id} is not started: {why}"));
                 reconciled(world, &why).await;
+                named_in_config(world, plan.service, &why);
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
@@ -201,6 +202,9 @@ impl Chain {
                 world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
             }
             reconciled(world, explained.trouble.as_deref().unwrap_or_default()).await;
+            for reason in &explained.reasons {
+                named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.what);
+            }
             if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
                 world.wanted.insert(current.plan);
             }

@@ -420,9 +420,12 @@ async fn another_store(world: &mut World, store: Embedded) {
     if let Err(error) = world.audit_anew().await {
         world.ground.tell(format!("the new store cannot be followed: {error}"));
     }
-    // What was removed since the copy was made is removed once more.
+    // What could not be read and was removed since the copy was made is removed once more. A copy from before that, or from
+    // after it, has a good one: an agent's report, whose lease stands.
     for key in &world.garbage {
-        tamper::remove(world, key).await;
+        if !is_readable(world, key).await {
+            tamper::remove(world, key).await;
+        }
     }
     each_line(world, |line| line.reset());
 }

@@ -36,8 +36,8 @@ pub enum Command {
     Uncordon(String),
     /// `fleet window SERVICE --floor VERSION --ceiling VERSION`.
     Window(String, u32, u32),
-    /// `fleet reconcile`.
-    Reconcile,
+    /// `fleet reconcile`, with the instances that `--include` names.
+    Reconcile(Vec<String>),
     /// `schema expand --from VERSION --to VERSION`, then `schema migrate` of the same.
     Schema(ServiceVersion, ServiceVersion),
     /// Something that only shows.
@@ -60,7 +60,10 @@ pub fn understood(text: &str) -> Command {
         Some(["tidegate", "upgrade", "retry"]) => Command::Retry(own(3), own(4)),
         Some(["tidegate", "fleet", "decommission"]) => Command::Decommission(own(3)),
         Some(["tidegate", "fleet", "uncordon"]) => Command::Uncordon(own(3)),
-        Some(["tidegate", "fleet", "reconcile"]) => Command::Reconcile,
+        Some(["tidegate", "fleet", "reconcile"]) => {
+            let included = words.iter().skip_while(|word| **word != "--include").skip(1);
+            Command::Reconcile(included.map(|word| (*word).to_owned()).collect())
+        }
         Some(["tidegate", "fleet", "window"]) => match (own(5).parse(), own(7).parse()) {
             (Ok(floor), Ok(ceiling)) => Command::Window(own(3), floor, ceiling),
             _ => Command::Other(text.to_owned()),
@@ -153,7 +156,7 @@ impl<'a> Person<'a> {
                 let asked = SetWindowRequest { service, floor, ceiling, why, who };
                 operation::set_window(room, &seat, asked).await
             }
-            Command::Reconcile => return Err("this store was not restored".to_owned()),
+            Command::Reconcile(_) => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),
             Command::Schema(..) => return Err("a person does that at the database".to_owned()),
             Command::Other(text) => return Err(format!("nobody knows {text:?}")),
@@ -162,23 +165,26 @@ impl<'a> Person<'a> {
     }
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
+    /// `taken_up` was disregarded before, and is included now.
     pub async fn reconcile(
         &self,
+        taken_up: Vec<String>,
         lies: impl Fn(&str) -> bool,
-        stands_still: impl Fn(&str) -> bool,
+        stays_out: impl Fn(&str) -> bool,
     ) -> Answer {
         let mut living = self.coordinators.iter().flatten();
         let (room, seat) = living
             .find_map(|one| Some((&one.room, one.leads()?)))
             .ok_or_else(|| "no coordinator leads".to_owned())?;
-        let mut asked = PlanReconciliationRequest { who: WHO.to_owned(), ..Default::default() };
+        let include = taken_up.into_iter().filter(|instance| !lies(instance)).collect();
+        let mut asked = PlanReconciliationRequest { who: WHO.to_owned(), include, ..Default::default() };
         let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;
         let claims = plan.witnesses.iter().map(|claim| claim.instance.clone());
         (asked.disregard, asked.include) = claims.partition(|instance| lies(instance));
         let refused = plan.instances.iter().filter(|running| running.refused.is_some());
         let unknown = refused.map(|running| running.instance.clone());
-        asked.disregard.extend(unknown.filter(|instance| lies(instance) || stands_still(instance)));
+        asked.disregard.extend(unknown.filter(|instance| lies(instance) || stays_out(instance)));
         asked.disregard.dedup();
         asked.include.retain(|instance| !asked.disregard.contains(instance));
         let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;

@@ -118,6 +118,8 @@ pub struct Slot {
     pub last: Option<String>,
     /// The release with which its node joined.
     pub came_with: Option<String>,
+    /// The one release of its version that is left in its agent's config.
+    pub named_alone: Option<String>,
     /// How long requests last after the balancer let go.
     pub lingers: u64,
     /// Whether the health URL answered 200 when it was last looked at.

@@ -145,6 +145,9 @@ impl StreamPeople {
         };
         let done = said(operation::release::configure(room, &seat, asked)).await;
         world.ground.tell(format!("settings of {STREAM}: {done:?}"));
+        if let Err(why) = &done {
+            reconciled(world, why).await;
+        }
         self.configured = done.is_ok();
     }
 

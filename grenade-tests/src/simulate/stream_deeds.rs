@@ -1,5 +1,6 @@
 //! What the people of a stream ask for.
 
+use super::dice::Dice;
 use super::operator::{Answer, Person};
 use super::stream::{said, who};
 use super::stream_plan::Deed;
@@ -16,6 +17,9 @@ use tidegate_proto::wire::v1::{
 
 /// The stream.
 pub const STREAM: &str = "compute";
+
+/// So many of a hundred rollbacks do not wait for the prewarm.
+const WITHOUT_PREWARM: u64 = 30;
 
 /// How a task ended of which its agent knows nothing, as who looks at the node sees it; none while it runs.
 pub fn truth(world: &World, node: &str, task: &str, tag: &str) -> Option<&'static str> {
@@ -107,12 +111,25 @@ async fn same_image(world: &World, on: usize, number: u64, lowest: u32) -> Answe
 
 async fn roll_back(world: &World, back: u64) -> Answer {
     let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let revision = latest(world).saturating_sub(back).max(1);
+    let mut own = Dice::of(world.scenario.seed, &format!("no-prewarm-{}", world.ground.now()));
+    let no_prewarm = own.percent(WITHOUT_PREWARM);
+    if no_prewarm {
+        // As with a promotion, a person accepts that images are missing.
+        {
+            let streams = &mut world.ground.state().facts.streams;
+            let target = streams.releases.get(&(STREAM.to_owned(), revision));
+            let tag = target.map(|release| release.tag.to_string());
+            streams.promoted.extend(tag);
+        }
+        world.ground.tell(format!("{STREAM} goes back to revision {revision} with --no-prewarm"));
+    }
     let asked = RollBackReleaseRequest {
         stream: STREAM.to_owned(),
-        revision: latest(world).saturating_sub(back).max(1),
+        revision,
         who: who(),
         why: "starts are slow".to_owned(),
-        no_prewarm: false,
+        no_prewarm,
     };
     said(asks::roll_back(room, &seat, asked)).await
 }

@@ -39,6 +39,8 @@ pub struct World {
     pub garbage: Vec<tidegate_proto::Key>,
     /// The store as it was a while ago.
     pub snapshot: Option<Embedded>,
+    /// The history of the store that it is of, where that was replaced since.
+    kept_history: Option<crate::trace::Trace>,
     /// Another store took the place of the one that there was.
     pub store_lost: bool,
     /// The history of stores that were replaced was good up to then.
@@ -135,6 +137,7 @@ impl World {
             dice: Dice::of(scenario.seed, "processes"),
             garbage: Vec::new(),
             snapshot: None,
+            kept_history: None,
             store_lost: false,
             former: Vec::new(),
             liars: BTreeSet::new(),
@@ -172,13 +175,16 @@ impl World {
     /// None in practice.
     pub async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
-        self.auditor = self.auditor.follow_copy(&self.place.store(), self.ground.clone()).await?;
+        // What is put in its place is a copy of the store that stood when the snapshot was made, or blank.
+        let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
+        self.auditor = Auditor::follow_copy(history, &self.place.store(), self.ground.clone()).await?;
         Ok(())
     }
 
     /// Keeps the store as it is now.
     pub fn keep_store(&mut self) {
         self.snapshot = Some(self.place.store().restored_in_memory());
+        self.kept_history = None;
     }
 
     /// The first version ran long before Tidegate came.
@@ -214,6 +220,32 @@ impl World {
         });
         self.ground.state().facts.services[service].instances += 1;
         self.ground.boots((service, node));
+    }
+
+    /// The config of an agent that an answer names has no release besides the one that runs at its version.
+    pub fn name_what_runs(&mut self, service: usize, answer: &str) {
+        let now = self.ground.now();
+        for node in self.scenario.services[service].nodes.clone() {
+            let name = &self.ground.names().nodes[node];
+            if !answer.contains(name.as_str()) || self.agents[node].is_none() {
+                continue;
+            }
+            let named = {
+                let mut state = self.ground.state();
+                let slot = state.slots.get_mut(&(service, node));
+                slot.is_some_and(|slot| {
+                    let runs = slot.alive(now).map(|run| run.tag.clone());
+                    let changes = runs.is_some() && slot.named_alone != runs;
+                    slot.named_alone = runs.or_else(|| slot.named_alone.take());
+                    changes
+                })
+            };
+            if named {
+                self.ground.tell(format!("the config of {name} names what runs there"));
+                self.agents[node].take().into_iter().for_each(Agent::kill);
+                self.start_agent(node);
+            }
+        }
     }
 
     /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew

@@ -286,6 +286,8 @@ impl Judge<'_> {
             Phase::Remove => (1, is(to, to) || is_wide(to)),
             Phase::Contract { .. } => (1, is(to, to) || is_wide(to) && !moves),
             Phase::Completed => (1, is(to, to)),
+            // A person may reconcile the store in any of them, and the floor is withdrawn once more before the end.
+            Phase::RollingBack { .. } if set_by == Some(RECONCILIATION) => return,
             Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),
             Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
             Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {

@@ -182,6 +182,12 @@ impl Fleet {
         named.filter_map(|node| self.services.get(service)?.get(node))
     }
 
+    /// Those of a service whose contradiction a person has disregarded.
+    pub(crate) fn disregarded_of(&self, service: &ServiceName) -> impl Iterator<Item = &Instance> {
+        let of_service = move |(of, instance, _): (&ServiceName, _, _)| (of == service).then_some(instance);
+        self.disregarded().filter_map(of_service)
+    }
+
     /// Whether the store knows a term, or a person has reconciled it with one that it does not know.
     pub fn acknowledges_term(&self, term: &TermId) -> bool {
         let reconciled = self.reconciliation().is_some_and(|by| by.terms.contains(term));

@@ -73,6 +73,9 @@ impl Reason {
             Self::Unsupported { .. } => {
                 "a person, by including or disregarding the claim, or by decommissioning the instance"
             }
+            Self::Disregarded { .. } => {
+                "a person, by including the claim, or by decommissioning the instance"
+            }
             Self::Schema { .. } | Self::Unheard { .. } => "the coordinator, by itself",
             Self::SchemaTrouble { .. } => "the database, or a person who looks after it",
             Self::StoreRefused { .. } => {
@@ -118,8 +121,13 @@ impl Reason {
                 first(nodes).map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::Outside { service, .. } => Some(format!("tidegate fleet list {service}")),
-            Self::NotServing { nodes } if nodes.failed().is_some() => {
-                nodes.failed().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
+            Self::NotServing { nodes: out }
+            | Self::Capacity { out, .. }
+            | Self::Unavailable { out, .. }
+            | Self::Domain { out, .. }
+                if out.failed().is_some() =>
+            {
+                out.failed().map(|node| format!("tidegate upgrade retry {upgrade} {node}"))
             }
             Self::NotServing { .. }
             | Self::Capacity { .. }
@@ -140,6 +148,9 @@ impl Reason {
                 Some(format!("tidegate release rollback … --stream {} --why …", by.stream))
             }
             Self::Restored { .. } | Self::Unsupported { .. } => Some(RECONCILE.to_owned()),
+            Self::Disregarded { service, nodes } => {
+                first(nodes).map(|node| format!("{RECONCILE} --include {service}/{node}"))
+            }
             _ => None,
         }
     }

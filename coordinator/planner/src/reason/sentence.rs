@@ -189,6 +189,10 @@ impl fmt::Display for Reason {
             Self::FormerStore { nodes } => {
                 write!(f, "obeyed a former store until this one was reconciled, and are told anew: {nodes}")
             }
+            Self::Disregarded { service, nodes } => write!(
+                f,
+                "{service}: a person disregarded what these instances claim against the store, and their agents obey it only after a plan includes them: {nodes}"
+            ),
             Self::Unsignalled { nodes, batch, batches, .. } => {
                 write!(f, "batch {batch} of {batches}: not yet told by {nodes}")
             }

@@ -15,6 +15,8 @@ fn all() -> Vec<Reason> {
         first: vec![cause(1, "node cordoned"), cause(2, "unhealthy: readiness URL fails")],
         count: 7,
     };
+    let gave_up = Cause { node: node(3), why: "failed verifying: not ready".into(), failed: true };
+    let failed = Causes { first: vec![gave_up], count: 1 };
     let deadline = Span::from_millis(60_000);
     let why = || "why".to_owned();
     vec![
@@ -34,6 +36,7 @@ fn all() -> Vec<Reason> {
         Reason::Maintained { nodes: nodes() },
         Reason::Capacity { in_service: 4, required: 4, out: Causes::default() },
         Reason::Capacity { in_service: 4, required: 4, out: out() },
+        Reason::Capacity { in_service: 1, required: 1, out: failed },
         Reason::Unavailable { allowed: 2, out: out() },
         Reason::Domain { domain: "zone-a".into(), out: out() },
         Reason::Held { nodes: nodes() },
@@ -43,7 +46,7 @@ fn all() -> Vec<Reason> {
         Reason::Skipped { nodes: nodes() },
         Reason::Failed { node: node(1), why: "verifying: not healthy within 300 s of its start".into() },
         Reason::EmptyWave { wave: 0 },
-        Reason::NoInstances { service },
+        Reason::NoInstances { service: service.clone() },
         Reason::Stalled { for_ms: 600_000, deadline, out: out() },
         Reason::Preflight { finding: "what was found".into() },
         Reason::Approval { point: ApprovalPoint::Contract },
@@ -79,6 +82,7 @@ fn all() -> Vec<Reason> {
         Reason::ReleaseFailed { why: "12 computes told of failure".into(), overtaken: None },
         Reason::RollsBack { revision: tidegate_proto::ReleaseRevision::new(7).unwrap(), failed: false },
         Reason::RollsBack { revision: tidegate_proto::ReleaseRevision::new(7).unwrap(), failed: true },
+        Reason::Disregarded { service, nodes: nodes() },
     ]
 }
 

@@ -11,7 +11,7 @@ use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Term;
 use tidegate_proto::record::report::Witness;
-use tidegate_proto::record::upgrade::Phase;
+use tidegate_proto::record::upgrade::{Phase, Retreat};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, Value};
 
@@ -297,6 +297,56 @@ fn disregarded_claim_that_changes_is_heard_again_and_can_be_included() {
     apply(&mut world, &include(&[1])).unwrap();
     let word = world.store.fleet().reconciliation().unwrap();
     assert!(word.disregarded.is_empty() && word.revision == Revision(900), "{word:?}");
+}
+
+#[test]
+fn disregarded_instance_is_named_until_it_is_included() {
+    let mut world = World::at_version_1(4);
+    elect(&mut world, 1);
+    world.start(spec(json!({"min_in_service": 2}))).unwrap();
+    world.until("all are new", |world| world.versions().iter().all(|v| *v == 2));
+    let report = &mut world.agents.get_mut(&node(1)).unwrap().report;
+    report.witness.term = Some("made-up".parse().unwrap());
+    world.publish(&node(1));
+    apply(&mut world, &disregard(&[1])).unwrap();
+    let (_, planned) = world.turn();
+    let named = planned.waiting[&upgrade_id()].iter().find(|r| matches!(r, Reason::Disregarded { .. }));
+    let command = named.and_then(|reason| reason.command(&upgrade_id()));
+    assert_eq!(
+        command.as_deref(),
+        Some("tidegate fleet reconcile --include pantry-api/n1"),
+        "{:?}",
+        planned.waiting
+    );
+    apply(&mut world, &include(&[1])).unwrap();
+    let (_, planned) = world.turn();
+    let waiting = planned.waiting.get(&upgrade_id()).map(Vec::as_slice).unwrap_or_default();
+    assert!(!waiting.iter().any(|r| matches!(r, Reason::Disregarded { .. })), "{waiting:?}");
+}
+
+/// An agent that reports late may have obeyed the floor of a roll that the restored store does not know.
+#[test]
+fn floor_raised_in_a_rollback_is_withdrawn_again() {
+    for stands_at in [Retreat::Restage, Retreat::Walk, Retreat::Lower] {
+        let mut world = World::at_version_1(3);
+        elect(&mut world, 1);
+        world.start(spec(json!({"min_in_service": 2}))).unwrap();
+        world.until("all are new", |world| world.versions().iter().all(|v| *v == 2));
+        let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
+        assert!(world.store.commit(&commit));
+        world.events += 1;
+        let is_there =
+            |phase: Phase| matches!(phase, Phase::RollingBack { retreat, .. } if retreat == stands_at);
+        world.until("it is there", |world| is_there(world.phase()));
+        let by = "reconciliation".parse().unwrap();
+        world.store.put(
+            Key::Window(service()),
+            Window { floor: version(2), ceiling: version(2), set_by: by, contracted: None },
+        );
+        let last = world.run();
+        assert_eq!(world.phase().name().word(), "rolled-back", "{stands_at:?}: {:?}", last.waiting);
+        assert_eq!(world.versions(), [1, 1, 1]);
+    }
 }
 
 /// A rollback that a person asks for walks instances on a contradicted store, and leaves the schema alone.

@@ -1,6 +1,7 @@
 //! After a store was reconciled, an agent that had obeyed more than the store knows stands by what it obeyed last, and
 //! rightly refuses the older directive that the store has. It is told anew to serve; what is wanted of it beyond that is
-//! then decided from what is observed, within the budget.
+//! then decided from what is observed, within the budget. One whose claim a person disregarded does not take that word in:
+//! it obeys no directive and acknowledges no window of this store until a plan includes it.
 
 use super::super::Draft;
 use super::super::order::Order;
@@ -10,7 +11,8 @@ use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
 
-/// Tells those anew who stand by what a former store told them; tells whether there are any. Whoever has not taken the
+/// Tells those anew who stand by what a former store told them; tells whether there are any. Those that a person
+/// disregarded are named, and hold nothing up here. Whoever has not taken the
 /// reconciliation in yet is waited for: what its report says was said of other directives.
 pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let service = &draft.spec().service;
@@ -21,6 +23,9 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let standing: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
     let nodes = Sample::counted(standing.iter().map(|instance| &instance.node));
     let waits = draft.wait_for_any(nodes, |nodes| Reason::FormerStore { nodes });
+    let disregarded = draft.fleet.disregarded_of(service);
+    let nodes = Sample::counted(disregarded.map(|instance| &instance.node));
+    draft.wait_for_any(nodes, |nodes| Reason::Disregarded { service: service.clone(), nodes });
     let told = standing.into_iter().filter(|instance| is_told_anew(instance));
     let orders: Vec<Order<'_>> = told
         .map(|instance| Order {

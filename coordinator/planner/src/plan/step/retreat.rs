@@ -36,6 +36,33 @@ pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
     draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
 }
 
+/// Whether the window is that of a rollback: the floor is the old version, and, once every instance is back, the ceiling
+/// too. A reconciliation may raise both meanwhile, to what agents had obeyed; they are withdrawn once more, because no
+/// instance is admitted at the old version before.
+fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
+    let from = draft.spec().from;
+    let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
+    let Some((floor, ceiling)) = now else { return true };
+    let then = (from, if is_back && !mutant::is("ceiling-is-not-lowered") { from } else { ceiling });
+    if (floor, ceiling) == then {
+        return true;
+    }
+    let service = draft.spec().service.clone();
+    let forbidden = contracted::forbids(draft.fleet, &service, from).filter(|_| from < floor);
+    if let Some(forbidden) = forbidden {
+        draft.wait(Reason::NoWayBack { why: forbidden.to_string() });
+    } else if let Some(needed) = needed(draft) {
+        draft.wait(needed);
+    } else {
+        let commit = draft.window(draft.commit(), then.0, then.1);
+        let what = format!("window for {service}");
+        let phase = draft.upgrade.phase.name().word();
+        let because = "it was raised after the upgrade turned back, and the old version is to be admitted";
+        draft.push(commit, what.clone(), phase, &what, because);
+    }
+    false
+}
+
 /// The compute release that needs the floor which turning back would lower.
 pub(super) fn needed(draft: &Draft<'_>) -> Option<Reason> {
     let floor = draft.service().and_then(|service| service.window()).map(|window| window.floor);
@@ -47,6 +74,9 @@ pub(super) fn needed(draft: &Draft<'_>) -> Option<Reason> {
 /// The old release is present again wherever something else runs. Silent ones are waited for later, not here.
 pub(super) fn restage(draft: &mut Draft<'_>) {
     let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    if !has_its_window(draft, false) {
+        return;
+    }
     direct(
         draft,
         &[former.release.clone(), draft.spec().target()],
@@ -73,6 +103,9 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
 /// Instances go back, last exposed first, broken ones before all: they cost no budget and are not waited for.
 pub(super) fn walk(draft: &mut Draft<'_>) {
     let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    if !has_its_window(draft, false) {
+        return;
+    }
     let releases = vec![former.release.clone(), draft.spec().target()];
     direct(draft, &releases, "an instance that joined is told what the others know");
     if draft.has_commits() {
@@ -120,6 +153,9 @@ fn is_overdue(draft: &Draft<'_>) -> bool {
 /// The ceiling is the old version again; every instance knows it, and the new code is gone.
 pub(super) fn lower(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return };
+    if !has_its_window(draft, true) {
+        return;
+    }
     stragglers::walk(draft, &former.release, "the new code is removed");
     let clean = removed(draft);
     let known = acknowledged(draft);
@@ -133,6 +169,9 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
 /// version runs beside it as it did before.
 pub(super) fn undo(draft: &mut Draft<'_>) {
     let Some(former) = draft.upgrade.former.clone() else { return };
+    if !has_its_window(draft, true) {
+        return;
+    }
     stragglers::walk(draft, &former.release, "the new code is removed");
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
     let back = all_at(draft, former.release.version);
