@@ -109,7 +109,10 @@ impl Built {
         let token_file = self.token.as_ref().map(|(_, path)| absolute(path).display().to_string());
         match &token_file {
             Some(path) => {
-                tracing::info!(path, "this token has the role operate; keep the file private (tidegate --token-file)")
+                tracing::info!(
+                    path,
+                    "this token has the role operate; keep the file private (tidegate --token-file)"
+                )
             }
             None => {
                 tracing::info!("there is no --token-file: only tokens that the store knows let anyone act")
