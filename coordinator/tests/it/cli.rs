@@ -21,6 +21,24 @@ fn the_example_is_a_spec_that_can_be_started_from() {
 }
 
 #[test]
+fn with_json_an_error_is_one_line_of_json_on_stderr() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let unknown = daemon.ask(&["--json", "upgrade", "status", "u1"]);
+    let mistyped = run(tidegate().args(["upgrade", "staus", "u1", "--json"]));
+    let away = run(tidegate().args(["--json", "--coordinator", "http://127.0.0.1:1", "upgrade", "list"]));
+    for (said, code, kind, words) in [
+        (unknown, 2, "invalid", "there is no upgrade u1"),
+        (mistyped, 2, "invalid", "unrecognized subcommand 'staus'"),
+        (away, 4, "unavailable", "no coordinator answers"),
+    ] {
+        assert_eq!((said.code, said.out.as_str()), (code, ""), "{said:?}");
+        let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
+        assert_eq!((&error["error"]["exit_code"], &error["error"]["kind"]), (&code.into(), &kind.into()));
+        assert!(error["error"]["message"].as_str().unwrap().contains(words), "{said:?}");
+    }
+}
+
+#[test]
 fn a_spec_that_is_wrong_is_refused_with_the_place_and_what_is_allowed() {
     let daemon = Daemon::embedded(|_, _| {});
     let cases = [
