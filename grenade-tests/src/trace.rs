@@ -42,11 +42,11 @@ pub struct Trace {
     pub spoilt: BTreeSet<Key>,
     /// Revisions in which a person put back what such a record was: no coordinator wrote them.
     pub by_hand: BTreeSet<i64>,
-    /// When a revision was seen by whoever follows the store, in milliseconds, where that is known.
+    /// When the auditor saw each revision, in milliseconds. Empty in a history that was read afterwards.
     pub seen_at: BTreeMap<i64, u64>,
 }
 
-/// How much later than the one who follows the store a coordinator may see a revision, in milliseconds.
+/// How much later than the auditor a coordinator may see a revision, in milliseconds.
 const LATE: u64 = 2_000;
 
 /// One transaction of the history, or the end of a lease.

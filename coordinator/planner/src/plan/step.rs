@@ -172,6 +172,19 @@ fn all_serving(draft: &mut Draft<'_>) -> bool {
     !waits || mutant::is("completed-is-not-seen")
 }
 
+/// Plans a window of the upgrade's service, unless an instance joins meanwhile.
+fn set_window(
+    draft: &mut Draft<'_>,
+    floor: tidegate_proto::ServiceVersion,
+    ceiling: tidegate_proto::ServiceVersion,
+    because: &str,
+) {
+    let commit = nobody_joined(draft, draft.window(draft.commit(), floor, ceiling));
+    let what = format!("window for {}", draft.spec().service);
+    let phase = draft.upgrade.phase.name().word();
+    draft.push(commit, what.clone(), phase, &what, because);
+}
+
 /// Adds to a commit that nobody was admitted since this fleet was seen.
 fn nobody_joined(draft: &Draft<'_>, commit: Commit) -> Commit {
     let service = draft.spec().service.to_string();

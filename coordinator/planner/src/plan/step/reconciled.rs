@@ -11,8 +11,8 @@ use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
 
-/// Tells those anew who stand by what a former store told them; tells whether there are any. Those that a person
-/// disregarded are named, and hold nothing up here. Whoever has not taken the
+/// Orders instances again that still obey a former store; returns whether there are any. Disregarded instances are named
+/// and block nothing here. An instance that has not taken the
 /// reconciliation in yet is waited for: what its report says was said of other directives.
 pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let service = &draft.spec().service;

@@ -3,7 +3,7 @@
 use super::super::{Draft, SchemaJob};
 use super::enter::approved;
 use super::stage::tell_failures;
-use super::{acknowledged, all_at, all_serving, nobody_joined, schema, shared, stragglers};
+use super::{acknowledged, all_at, all_serving, schema, set_window, shared, stragglers};
 use crate::certificate::SESSIONS;
 use crate::fleet::Instance;
 use crate::reason::Reason;
@@ -34,18 +34,14 @@ pub(super) fn remove(draft: &mut Draft<'_>) {
     }
 }
 
-/// Whether the window is `[to, to]`. Where the store was reconciled meanwhile, it also admits what instances claimed to run:
-/// it is set anew once every instance is known to be at the new version.
+/// Whether the window is `[to, to]`. A reconciliation of the store widens it to the versions that instances claimed to run;
+/// it is narrowed again when every instance is known to be at the new version.
 pub(super) fn has_its_window(draft: &mut Draft<'_>) -> bool {
     let to = draft.spec().to;
     let Some(service) = draft.service() else { return false };
     let is_its = service.window().is_some_and(|window| (window.floor, window.ceiling) == (to, to));
     if !is_its {
-        let commit = nobody_joined(draft, draft.window(draft.commit(), to, to));
-        let what = format!("window for {}", draft.spec().service);
-        let phase = draft.upgrade.phase.name().word();
-        let because = "it admitted more than the new version, at which every instance is";
-        draft.push(commit, what.clone(), phase, &what, because);
+        set_window(draft, to, to, "every instance is at the new version, and the window admitted others");
     }
     is_its
 }

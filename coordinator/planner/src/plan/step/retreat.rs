@@ -5,7 +5,9 @@ use super::super::{Draft, SchemaJob};
 use super::failures::{self, Failed, has_failed_returning};
 use super::remove::removed;
 use super::walk::{Walk, walk as walk_to};
-use super::{acknowledged, all_at, all_serving, direct, nobody_joined, schema, shared, stragglers};
+use super::{
+    acknowledged, all_at, all_serving, direct, nobody_joined, schema, set_window, shared, stragglers,
+};
 use crate::contracted;
 use crate::fleet::{Instance, Standing};
 use crate::moment::SchemaFacts;
@@ -36,9 +38,9 @@ pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
     draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
 }
 
-/// Whether the window is that of a rollback: the floor is the old version, and, once every instance is back, the ceiling
-/// too. A reconciliation may raise both meanwhile, to what agents had obeyed; they are withdrawn once more, because no
-/// instance is admitted at the old version before.
+/// Whether the window is that of a rollback: the floor is the old version, and after the walk the ceiling too. A
+/// reconciliation of the store raises both to what agents had obeyed. They are lowered again, because until then no
+/// instance is admitted at the old version.
 fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
     let from = draft.spec().from;
     let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
@@ -54,11 +56,12 @@ fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
     } else if let Some(needed) = needed(draft) {
         draft.wait(needed);
     } else {
-        let commit = draft.window(draft.commit(), then.0, then.1);
-        let what = format!("window for {service}");
-        let phase = draft.upgrade.phase.name().word();
-        let because = "it was raised after the upgrade turned back, and the old version is to be admitted";
-        draft.push(commit, what.clone(), phase, &what, because);
+        set_window(
+            draft,
+            then.0,
+            then.1,
+            "it was raised during the rollback, and must admit the old version",
+        );
     }
     false
 }
