@@ -132,6 +132,11 @@ pub(crate) fn being_removed(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag
     )
 }
 
+/// The same for removals alone that were begun and have not ended as far as is known.
+pub(crate) fn removal_runs(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Option<Reason> {
+    removed_by(removals(fleet, stream, tag).filter(|(.., state)| state.is_open())).into_iter().next()
+}
+
 /// The same for removals alone that an agent may still begin.
 pub(crate) fn not_withdrawn(fleet: &Fleet, stream: &StreamName, tag: &ReleaseTag) -> Vec<Reason> {
     removed_by(removals(fleet, stream, tag).filter(|(.., state)| *state == TaskState::Untaken))

@@ -5,6 +5,7 @@ use super::{Asked, find, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
+use crate::reason::Reason;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
 use crate::stream::image;
@@ -15,7 +16,7 @@ use tidegate_proto::{Key, ReleaseRevision, StreamName, mutant};
 
 /// Goes back to `target`, the record of a revision that was deployed before, as it was read; it is compared. A person
 /// who rolls back does not wait: nothing is approved or tried, but storage and evidence must let it out, and an image
-/// that was removed is warmed up first unless `prewarm` is false.
+/// that was removed is warmed up first unless `prewarm` is false; that is refused while an agent removes the image.
 pub fn roll_back(
     fleet: &Fleet,
     moment: &Moment,
@@ -49,8 +50,9 @@ pub fn roll_back(
     if let Some(head) = under_way.filter(|head| warms_up || head.at_once) {
         return Ok(Asked::already(name, Some(head.release.revision)));
     }
-    if warms_up {
-        can_warm_up(stream, name, wanted)?;
+    match warms_up {
+        true => can_warm_up(stream, name, wanted)?,
+        false => is_not_being_removed(fleet, name, wanted)?,
     }
     let compares = may_meet_storage(fleet, &stream.settings, wanted).map_err(|reasons| Refusal {
         kind: RefusalKind::State,
@@ -140,6 +142,25 @@ fn can_warm_up(stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> R
             "cannot roll back to revision {revision} of {name}: it was collected, its image may be gone, and {lacks}; what is deployed stays. {}",
             emergency(name, revision)
         ),
+    )
+}
+
+/// An image is not known to be there while a hook that removes it runs.
+fn is_not_being_removed(fleet: &Fleet, name: &StreamName, wanted: &ComputeRelease) -> Result<(), Refusal> {
+    let revision = wanted.revision;
+    match image::removal_runs(fleet, name, &wanted.tag) {
+        Some(reason) => refuse(
+            RefusalKind::State,
+            format!("cannot roll back to revision {revision} of {name}: {}", while_removed(&reason)),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// What a person does about a rollback without a prewarm whose image is being removed.
+pub(crate) fn while_removed(reason: &Reason) -> String {
+    format!(
+        "its image is being removed ({reason}); what is deployed stays. Roll back once that task has ended (`tidegate task list`), or without `--no-prewarm`, which waits for it and warms the image up again"
     )
 }
 

@@ -6,7 +6,7 @@ mod trial;
 
 use super::super::action::{Action, PlannedCommit};
 use super::super::draft::BATCH;
-use crate::ask::release::roll_back::{again, emergency};
+use crate::ask::release::roll_back::{again, emergency, while_removed};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::reason::{CanaryCount, Reason};
@@ -160,6 +160,9 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
 
 fn gates(change: &Change<'_>, head: &Head) -> Gates {
     let stream = &change.stream;
+    if let Some(reason) = removal_runs(change, head) {
+        return Gates::Trial(Trial::Failed(while_removed(&reason)));
+    }
     let (compares, mut reasons) = match outer_gates(change, head) {
         Ok(compares) => (compares, Vec::new()),
         Err(reasons) => (Vec::new(), reasons),
@@ -187,6 +190,12 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
         Err(Trial::Shut(reasons)) => Gates::Shut(reasons),
         Err(trial) => Gates::Trial(trial),
     }
+}
+
+/// The removal that an agent began while a rollback without a prewarm waited: it would go out with an image that is gone.
+fn removal_runs(change: &Change<'_>, head: &Head) -> Option<Reason> {
+    let runs = image::removal_runs(change.fleet, change.name, &head.release.tag);
+    runs.filter(|_| head.at_once && head.returns())
 }
 
 /// Why a release whose image could not be warmed up has failed.

@@ -284,6 +284,23 @@ fn claimed_removal_holds_a_release_until_it_has_ended_and_the_image_is_prewarmed
     assert_eq!(world.deployed(), Some(4));
 }
 
+#[test]
+fn emergency_is_refused_while_an_agent_removes_the_image() {
+    let mut world = World::at_version_1(1);
+    world.configure(with_prewarm()).unwrap();
+    for version in 1..=3 {
+        world.create(version, json!({})).unwrap();
+        world.settle_warmed();
+    }
+    for state in [Outcome::Claimed, Outcome::Unknown { why: "booted anew".into() }] {
+        world.each_hook("remove-", state);
+        let refused = world.go_back_with(1, false).unwrap_err();
+        assert!(refused.message.contains("drop-image"), "{refused}");
+        assert!(refused.message.contains("on n7"), "{refused}");
+        assert_eq!(world.deployed(), Some(3));
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Happening {
     Turn,

@@ -4,8 +4,9 @@ use super::images::{removing, with_prewarm};
 use super::sea::stream;
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
+use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::task::Outcome;
+use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceVersion, Value};
 
@@ -294,4 +295,18 @@ fn emergency_waits_until_turns_have_withdrawn_what_does_not_fit() {
         turns += 1;
     }
     assert_eq!(left(&world), 0, "an agent could still begin one");
+}
+
+#[test]
+fn emergency_fails_where_an_agent_begins_to_remove_the_image_meanwhile() {
+    let mut world = with_unclaimed_removals(200);
+    world.go_back_with(1, false).unwrap();
+    let (node, id, _) = world.unclaimed_removals().pop().unwrap();
+    world
+        .store
+        .put(Key::TaskResult(node.clone(), id), TaskResult::new(Outcome::Claimed, Timestamp(0)));
+    world.settle();
+    assert_eq!((world.deployed(), world.status(4)), (Some(3), ReleaseStatus::Error));
+    let because = world.release_record(4).unwrap().record.body.because;
+    assert!(because.contains(&format!("runs on {node}")), "{because}");
 }
