@@ -1,16 +1,15 @@
-//! What machines ask over HTTP: is it alive, can it do its work, what does it count; compute releases and metadata groups.
+//! What machines ask over HTTP: is it alive, can it do its work, what does it count; and every rpc.
 
 mod etag;
-pub mod metadata;
+mod openapi;
 mod problem;
-pub mod releases;
+mod rpc;
 pub mod start;
 
 pub use problem::Problem;
 
 use crate::daemon::GRACE;
 use crate::door::{Listener, Wire};
-use crate::grpc::{MetadataService, ReleasesService};
 use crate::guard::{self, Guard};
 use crate::room::Room;
 use anyhow::Result;
@@ -29,6 +28,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 use tower::ServiceExt;
 
 /// How long a caller may take to send the head of a request, and how long a connection may rest between two.
@@ -80,20 +80,24 @@ async fn connection(wire: Wire, router: Router, shutdown: CancellationToken) {
 }
 
 /// The routes in a room, behind the guard: each is in its table, or needs everything. One asks the guard itself.
-pub fn router(room: Room, releases: ReleasesService, metadata: MetadataService, guard: Guard) -> Router {
+pub fn router(room: Room, services: Routes, guard: Guard) -> Router {
     let start = start::route(room.clone(), guard.clone());
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(room)
-        .merge(releases::routes(releases))
-        .merge(metadata::routes(metadata))
+        .merge(rpcs(services))
         // Only routes that have a handler are guarded: 404 and 405 need no token.
         .route_layer(middleware::from_fn_with_state(guard, guard::http))
         .merge(start)
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
+}
+
+/// Every rpc, and the descriptions, without the guard that says of each call who calls.
+pub fn rpcs(services: Routes) -> Router {
+    rpc::routes(services).merge(openapi::routes())
 }
 
 /// It runs: that is all.

@@ -11,7 +11,7 @@ use crate::api;
 use crate::config::{Settings, StoreChoice};
 use crate::door::{Certificates, Listener, raise_descriptors};
 use crate::grpc::client::Trust;
-use crate::grpc::{self, MetadataService, OperatorService, Peers, ReleasesService};
+use crate::grpc::{self, Peers};
 use crate::guard::{self, Guard, Token};
 use crate::record::metrics::Metrics;
 use crate::report::Mirror;
@@ -175,12 +175,10 @@ impl Built {
         }
         let identity = settings.tls_cert.clone().zip(settings.tls_key.clone());
         let peers = Peers { own, trust: Trust { ca: settings.peer_ca.clone(), identity } };
-        let operator = OperatorService::new(room.clone(), peers.clone());
-        let releases = ReleasesService::new(room.clone(), peers.clone());
-        let metadata = MetadataService::new(room.clone(), peers);
-        let router = api::router(room.clone(), releases.clone(), metadata.clone(), guard.clone());
+        let services = grpc::services(&room, &peers);
+        let router = api::router(room.clone(), services.clone(), guard.clone());
         let grpc = Listener::new(self.grpc, grpc_tls);
-        let grpc = grpc::serve(grpc, operator, releases, metadata, guard, doors.clone());
+        let grpc = grpc::serve(grpc, services, guard, doors.clone());
         let http = api::serve(Listener::new(self.http, http_tls), router, doors);
         let wheel = tokio::spawn(wheel::run(room, seats, settings.leader_ttl, cancel.clone()));
         let served = tokio::try_join!(grpc, http, stands(self.embedded.clone(), cancel.clone()));

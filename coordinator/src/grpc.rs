@@ -9,17 +9,18 @@ mod service;
 mod wish;
 
 pub use forward::Peers;
-pub use metadata::MetadataService;
-pub use releases::ReleasesService;
-pub use service::OperatorService;
 
 use crate::daemon::with_grace;
 use crate::door::{Listener, PING};
 use crate::guard::{self, Guard};
 use crate::operation::OperationError;
+use crate::room::Room;
 use crate::telemetry::Chain;
 use anyhow::{Context, Result};
 use axum::middleware;
+use metadata::MetadataService;
+use releases::ReleasesService;
+use service::OperatorService;
 use tidegate_proto::wire::v1::metadata_server::MetadataServer;
 use tidegate_proto::wire::v1::operator_server::OperatorServer;
 use tidegate_proto::wire::v1::releases_server::ReleasesServer;
@@ -28,35 +29,33 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::{Code, Status};
 
-/// Serves all services behind the guard until `shutdown`.
+/// All services of one coordinator, without the guard that says of each call who calls.
+pub fn services(room: &Room, peers: &Peers) -> Routes {
+    Routes::new(OperatorServer::new(OperatorService::new(room.clone(), peers.clone())))
+        .add_service(ReleasesServer::new(ReleasesService::new(room.clone(), peers.clone())))
+        .add_service(MetadataServer::new(MetadataService::new(room.clone(), peers.clone())))
+        .prepare()
+}
+
+/// Serves the services behind the guard until `shutdown`.
 pub async fn serve(
     listener: Listener,
-    operator: OperatorService,
-    releases: ReleasesService,
-    metadata: MetadataService,
+    services: Routes,
     guard: Guard,
     shutdown: CancellationToken,
 ) -> Result<()> {
     let router = Server::builder()
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(PING))
-        .add_routes(routes(operator, releases, metadata, guard));
+        .add_routes(guarded(services, guard));
     let ended =
         with_grace(shutdown, |stop| router.serve_with_incoming_shutdown(listener.incoming(), stop)).await;
     ended.unwrap_or(Ok(())).context("gRPC is no longer served")
 }
 
-/// All services behind the guard.
-pub fn routes(
-    operator: OperatorService,
-    releases: ReleasesService,
-    metadata: MetadataService,
-    guard: Guard,
-) -> Routes {
-    let routes = Routes::new(OperatorServer::new(operator))
-        .add_service(ReleasesServer::new(releases))
-        .add_service(MetadataServer::new(metadata))
-        .into_axum_router();
+/// The services behind the guard.
+pub fn guarded(services: Routes, guard: Guard) -> Routes {
+    let routes = services.into_axum_router();
     Routes::from(routes.layer(middleware::from_fn_with_state(guard, guard::grpc)))
 }
 

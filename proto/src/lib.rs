@@ -23,6 +23,10 @@ pub mod value;
 pub mod version;
 
 #[cfg(feature = "wire")]
+pub mod schema;
+#[cfg(feature = "wire")]
+pub mod verb;
+#[cfg(feature = "wire")]
 pub mod wire;
 
 pub use chain::Chain;

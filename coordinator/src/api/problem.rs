@@ -1,14 +1,13 @@
 //! What HTTP answers when something is not done: problem details (RFC 9457) with a fitting status, a machine word and a
 //! human sentence. And what a caller gave, read so that whatever is wrong with it is told in that form.
 
-use crate::operation::body;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tonic::{Code, Status};
 
@@ -65,9 +64,10 @@ impl From<Status> for Problem {
     }
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let details = json!({
+impl Problem {
+    /// As RFC 9457 has it.
+    pub(super) fn details(&self) -> Json {
+        json!({
             "type": format!("urn:tidegate:problem:{}", self.word),
             "title": self.status.canonical_reason().unwrap_or_default(),
             "status": self.status.as_u16(),
@@ -75,8 +75,14 @@ impl IntoResponse for Problem {
             // As before there were problem details.
             "error": self.word,
             "message": self.message,
-        });
-        (self.status, [(header::CONTENT_TYPE, MEDIA_TYPE)], details.to_string()).into_response()
+        })
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let details = self.details().to_string();
+        (self.status, [(header::CONTENT_TYPE, MEDIA_TYPE)], details).into_response()
     }
 }
 
@@ -132,27 +138,11 @@ impl<Q> Given<Q> {
             message: format!(
                 "the body was not read: {}; at most {} bytes are allowed, and nothing was changed",
                 e.body_text(),
-                super::releases::MAX_BODY
+                super::rpc::MAX_BODY
             ),
         })?;
         let text = String::from_utf8(bytes.to_vec())
             .map_err(|_| Problem::invalid("the body is not UTF-8; nothing was changed".to_owned()))?;
         Ok((self.query.map_err(Problem::no_query)?, text))
-    }
-
-    /// Both, the body as JSON; `what` it is, for errors.
-    pub fn json<T: DeserializeOwned>(self, what: &str) -> Result<(Q, T), Problem> {
-        let (query, text) = self.text()?;
-        let value = body::json(&text)
-            .map_err(|e| Problem::invalid(format!("{what} cannot be read: {e}; nothing was changed")))?;
-        Ok((query, value))
-    }
-
-    /// The same, where the body may be left out.
-    pub fn json_or_default<T: DeserializeOwned + Default>(self, what: &str) -> Result<(Q, T), Problem> {
-        if matches!(&self.body, Some(Ok(body)) if body.is_empty()) {
-            return Ok((self.query()?, T::default()));
-        }
-        self.json(what)
     }
 }

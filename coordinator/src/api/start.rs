@@ -3,7 +3,7 @@
 //! no body; it answers from memory, what the gRPC method of its name answers.
 
 use super::problem::Problem;
-use super::releases::{START, json_text};
+use super::rpc::json_text;
 use crate::door::Peer;
 use crate::guard::needs::{self, Need};
 use crate::guard::{Caller, Guard};
@@ -20,6 +20,9 @@ use serde::Deserialize;
 use std::sync::Arc;
 use tidegate_proto::wire::v1::StartComputeRequest;
 use tonic::Status;
+
+/// Where a compute asks what to start with.
+pub(super) const START: &str = "/management/api/v2/compute_releases/start";
 
 /// What the route has at hand: behind one pointer, so that no call copies any of it.
 struct Desk {
@@ -61,6 +64,6 @@ fn answer(room: &Room, request: &Request) -> Result<view::Start, Problem> {
     if let Some(trouble @ Trouble::Unread) = room.mirror.trouble() {
         return Err(Status::unavailable(trouble.to_string()).into());
     }
-    let asked = StartComputeRequest { stream, compute: compute_id };
+    let asked = StartComputeRequest { stream, compute_id };
     operation::start(room, &asked).map_err(|error| Status::from(error).into())
 }

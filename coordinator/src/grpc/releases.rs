@@ -115,6 +115,11 @@ impl Releases for ReleasesService {
         json(&operation::show_stream(&self.room, r.get_ref())?)
     }
 
+    async fn active_release(&self, r: Request<ShowStreamRequest>) -> Result<Response<JsonReply>, Status> {
+        look(&self.room, &r)?;
+        json(&operation::active(&self.room, r.get_ref())?)
+    }
+
     async fn list_releases(&self, r: Request<ListReleasesRequest>) -> Result<Response<JsonReply>, Status> {
         look(&self.room, &r)?;
         json(&operation::list(&self.room, r.get_ref()).await?)

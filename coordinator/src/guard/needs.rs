@@ -1,6 +1,10 @@
-//! What each call needs: the one table of all doors. What is not in it needs everything.
+//! What each call needs: of an rpc, and of its routes, what its file declares; of the few routes that are no rpc, what the
+//! table here says. What neither knows needs everything.
 
-use tidegate_proto::record::token::Role::{self, Operate, Read, Release};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use tidegate_proto::record::token::Role::{self, Operate, Read};
+use tidegate_proto::verb::VERBS;
 
 /// What a route of HTTP needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,168 +15,52 @@ pub enum Need {
     Role(Role),
 }
 
-/// The methods of the operators' service.
-pub const METHODS: &[(&str, Role)] = &[
-    ("Leader", Read),
-    ("ForeseeUpgrade", Read),
-    ("ListUpgrades", Read),
-    ("UpgradeStatus", Read),
-    ("WatchUpgrade", Read),
-    ("ExplainUpgrade", Read),
-    ("UpgradeHistory", Read),
-    ("UpgradeCertificate", Read),
-    ("FleetSpread", Read),
-    ("ListInstances", Read),
-    ("FleetHistory", Read),
-    ("ListTokens", Read),
-    ("ListTasks", Read),
-    ("PlanReconciliation", Read),
-    ("ForeseeWindow", Read),
-    ("StartUpgrade", Operate),
-    ("ApproveUpgrade", Operate),
-    ("PauseUpgrade", Operate),
-    ("ResumeUpgrade", Operate),
-    ("RollBackUpgrade", Operate),
-    ("SkipInstance", Operate),
-    ("RetryInstance", Operate),
-    ("DecommissionInstance", Operate),
-    ("CordonNode", Operate),
-    ("UncordonNode", Operate),
-    ("SettleTask", Operate),
-    ("ReconcileStore", Operate),
-    ("SetWindow", Operate),
-    ("CreateToken", Operate),
-    ("RevokeToken", Operate),
-];
-
-/// The methods of the service about compute releases.
-pub const RELEASE_METHODS: &[(&str, Role)] = &[
-    ("ListStreams", Read),
-    ("ShowStream", Read),
-    ("ListReleases", Read),
-    ("GetRelease", Read),
-    ("ReleaseSettings", Read),
-    ("StartCompute", Read),
-    ("ExplainRelease", Read),
-    ("StreamHistory", Read),
-    ("CreateRelease", Release),
-    ("RollBackRelease", Release),
-    ("PromoteRelease", Release),
-    ("RetryRelease", Release),
-    ("PinCompute", Release),
-    ("UnpinCompute", Release),
-    ("TellAvailable", Release),
-    ("TellSignal", Release),
-    ("TellRunning", Release),
-    ("TellEvidence", Release),
-    // Whoever releases does not approve what they release themselves.
-    ("ApproveRelease", Operate),
-    ("ConfigureStream", Operate),
-];
-
-/// The methods of the service about metadata groups. Whoever releases may set a document, as they may create a release.
-pub const METADATA_METHODS: &[(&str, Role)] = &[
-    ("ListGroups", Read),
-    ("ShowGroup", Read),
-    ("InstanceMetadata", Read),
-    ("ExplainGroup", Read),
-    ("GroupHistory", Read),
-    ("SetMetadata", Release),
-    ("CancelMetadata", Release),
-    ("TellMetadata", Release),
-];
-
-/// The routes of HTTP, as their router has them. HEAD is asked as GET.
-pub const ROUTES: &[(&str, &str, Need)] = &[
+/// The routes that are no rpc.
+pub const ROUTES: [(&str, &str, Need); 5] = [
     ("GET", "/healthz", Need::Nothing),
     ("GET", "/readyz", Need::Nothing),
     ("GET", "/metrics", Need::Role(Read)),
-    ("POST", "/management/api/v2/compute_releases", Need::Role(Release)),
-    ("GET", "/management/api/v2/compute_releases", Need::Role(Read)),
-    ("POST", "/management/api/v2/compute_releases/rollback", Need::Role(Release)),
-    ("GET", "/management/api/v2/compute_releases/deployed", Need::Role(Read)),
-    ("GET", "/management/api/v2/compute_releases/start", Need::Role(Read)),
-    ("PUT", "/management/api/v2/compute_releases/running", Need::Role(Release)),
-    ("PUT", "/management/api/v2/compute_releases/pins/{compute}", Need::Role(Release)),
-    ("DELETE", "/management/api/v2/compute_releases/pins/{compute}", Need::Role(Release)),
-    ("GET", "/management/api/v2/compute_releases/by_tag/{tag}", Need::Role(Read)),
-    ("GET", "/management/api/v2/compute_releases/by_tag/{tag}/settings", Need::Role(Read)),
-    ("GET", "/management/api/v2/compute_releases/{revision}", Need::Role(Read)),
-    ("GET", "/management/api/v2/compute_releases/{revision}/settings", Need::Role(Read)),
-    ("GET", "/management/api/v2/compute_releases/{revision}/explain", Need::Role(Read)),
-    ("POST", "/management/api/v2/compute_releases/{revision}/approve", Need::Role(Operate)),
-    ("POST", "/management/api/v2/compute_releases/{revision}/promote", Need::Role(Release)),
-    ("POST", "/management/api/v2/compute_releases/{revision}/retry", Need::Role(Release)),
-    ("PUT", "/management/api/v2/compute_releases/{revision}/available", Need::Role(Release)),
-    ("PUT", "/management/api/v2/compute_releases/{revision}/signals/{compute}", Need::Role(Release)),
-    ("GET", "/management/api/v2/streams", Need::Role(Read)),
-    ("GET", "/management/api/v2/streams/{stream}", Need::Role(Read)),
-    ("PUT", "/management/api/v2/streams/{stream}", Need::Role(Operate)),
-    ("GET", "/management/api/v2/streams/{stream}/active", Need::Role(Read)),
-    ("PUT", "/management/api/v2/evidence/{compute_tag}/{storage_tag}", Need::Role(Release)),
     ("GET", "/management/api/v2/openapi.json", Need::Nothing),
-    ("GET", "/v1/groups", Need::Role(Read)),
-    ("GET", "/v1/groups/{group}", Need::Role(Read)),
-    ("PUT", "/v1/groups/{group}/metadata", Need::Role(Release)),
-    ("POST", "/v1/groups/{group}/cancel", Need::Role(Release)),
-    ("GET", "/v1/groups/{group}/explain", Need::Role(Read)),
-    ("GET", "/v1/groups/{group}/instances/{instance}/metadata", Need::Role(Read)),
-    ("POST", "/v1/groups/{group}/instances/{instance}/signal", Need::Role(Release)),
     ("GET", "/v1/openapi.json", Need::Nothing),
 ];
 
-/// Every service, with its methods.
-pub const SERVICES: [(&str, &[(&str, Role)]); 3] =
-    [("Operator", METHODS), ("Releases", RELEASE_METHODS), ("Metadata", METADATA_METHODS)];
+static BY_METHOD: LazyLock<HashMap<String, Role>> =
+    LazyLock::new(|| VERBS.iter().map(|verb| (verb.path(), verb.needs)).collect());
+
+static BY_ROUTE: LazyLock<HashMap<(&str, &str), Need>> = LazyLock::new(|| {
+    let of_verbs = VERBS.iter().flat_map(|verb| {
+        verb.routes.iter().map(|route| ((route.method, route.path.as_str()), Need::Role(verb.needs)))
+    });
+    let others = ROUTES.iter().map(|(method, path, need)| ((*method, *path), *need));
+    of_verbs.chain(others).collect()
+});
 
 /// What a method needs, by its path: `/tidegate.v1.Operator/StartUpgrade`.
 pub fn of_method(path: &str) -> Role {
-    let found = SERVICES.iter().find_map(|(service, methods)| {
-        let method = path.strip_prefix("/tidegate.v1.")?.strip_prefix(service)?.strip_prefix('/')?;
-        methods.iter().find(|(name, _)| *name == method)
-    });
-    found.map_or(Operate, |(_, role)| *role)
+    BY_METHOD.get(path).copied().unwrap_or(Operate)
 }
 
-/// What a route needs.
+/// What a route needs. HEAD is asked as GET.
 pub fn of_route(method: &str, path: &str) -> Need {
     let method = if method == "HEAD" { "GET" } else { method };
-    let found = ROUTES.iter().find(|(verb, route, _)| *verb == method && *route == path);
-    found.map_or(Need::Role(Operate), |(.., need)| *need)
+    BY_ROUTE.get(&(method, path)).copied().unwrap_or(Need::Role(Operate))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FILES: [(&str, &[(&str, Role)]); 3] = [
-        (include_str!("../../../proto/proto/tidegate/v1/operator.proto"), METHODS),
-        (include_str!("../../../proto/proto/tidegate/v1/releases.proto"), RELEASE_METHODS),
-        (include_str!("../../../proto/proto/tidegate/v1/metadata.proto"), METADATA_METHODS),
-    ];
-
-    #[test]
-    fn every_method_of_a_service_is_in_its_table_and_no_other() {
-        for (service, table) in FILES {
-            let lines =
-                service.lines().filter_map(|line| line.trim().strip_prefix("rpc ")?.split('(').next());
-            let mut methods: Vec<&str> = lines.collect();
-            let mut named: Vec<&str> = table.iter().map(|(name, _)| *name).collect();
-            methods.sort_unstable();
-            named.sort_unstable();
-            assert_eq!(methods, named);
-        }
-    }
-
     #[test]
     fn what_is_not_in_the_table_needs_everything() {
         assert_eq!(of_method("/tidegate.v1.Operator/Leader"), Read);
-        assert_eq!(of_method("/tidegate.v1.Releases/CreateRelease"), Release);
+        assert_eq!(of_method("/tidegate.v1.Releases/CreateRelease"), Role::Release);
         assert_eq!(of_method("/tidegate.v1.Releases/Leader"), Operate, "a method of another service");
         for unknown in ["/tidegate.v1.Operator/Nuke", "/elsewhere/Leader", "Leader", "/", ""] {
             assert_eq!(of_method(unknown), Operate, "{unknown}");
         }
         assert_eq!(of_route("HEAD", "/healthz"), Need::Nothing);
         assert_eq!(of_route("POST", "/healthz"), Need::Role(Operate));
+        assert_eq!(of_route("GET", "/v1/upgrades/{id}"), Need::Role(Read));
+        assert_eq!(of_route("POST", "/v1/upgrades/{id}"), Need::Role(Operate));
     }
 }

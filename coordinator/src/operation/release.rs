@@ -26,7 +26,7 @@ pub use configure::configure;
 pub use create::create;
 pub use evidence::evidence;
 pub use explain::explain;
-pub use get::get;
+pub use get::{active, get};
 pub use history::history;
 pub use list::list;
 pub use pin::{pin, unpin};

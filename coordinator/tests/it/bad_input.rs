@@ -303,13 +303,10 @@ async fn promotion_without_a_share_is_no_request_to_deploy() {
         tidegate_coordinator::guard::Token::read(Path::new(&house.daemon.address("token_file"))).unwrap();
     let connection =
         connect(&house.daemon.address("advertise"), Some(token), &Trust::default()).await.unwrap();
-    for (fraction, deploy, says) in [("", false, "neither fraction nor deploy"), ("0.5", true, "both")] {
-        let asked = PromoteReleaseRequest {
-            revision: 3,
-            fraction: fraction.to_owned(),
-            deploy,
-            ..PromoteReleaseRequest::default()
-        };
+    for (fraction, deploy, says) in [(None, false, "neither fraction nor deploy"), (Some(0.5), true, "both")]
+    {
+        let asked =
+            PromoteReleaseRequest { revision: 3, fraction, deploy, ..PromoteReleaseRequest::default() };
         let refused = connection.releases().promote_release(asked).await.unwrap_err();
         assert_eq!(
             (refused.code(), refused.message().contains(says)),

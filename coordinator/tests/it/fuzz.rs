@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use tidegate_coordinator::door::{Peer, Shown};
-use tidegate_coordinator::grpc::{self, MetadataService, OperatorService, Peers, ReleasesService};
+use tidegate_coordinator::grpc::{self, Peers};
 use tidegate_coordinator::guard::{Guard, Token};
 use tidegate_coordinator::{api, operation};
 use tidegate_embedded_etcd::Embedded;
@@ -125,11 +125,9 @@ async fn opened() -> Open {
     coordinator.start_upgrade(&world_spec(""), "u1").await.unwrap();
     let room = coordinator.room.clone();
     let guard = Guard::new(room.mirror.clone(), Some(&token()));
-    let operator = OperatorService::new(room.clone(), Peers::default());
-    let releases = ReleasesService::new(room.clone(), Peers::default());
-    let metadata = MetadataService::new(room.clone(), Peers::default());
-    let http = api::router(room, releases.clone(), metadata.clone(), guard.clone());
-    let grpc = grpc::routes(operator, releases, metadata, guard);
+    let services = grpc::services(&room, &Peers::default());
+    let http = api::router(room, services.clone(), guard.clone());
+    let grpc = grpc::guarded(services, guard);
     let corpus = std::path::Path::new(ROOT).join("tests/corpus/grpc");
     for method in ["Releases.CreateRelease", "Metadata.SetMetadata"] {
         let call = std::fs::read(corpus.join(method)).unwrap();

@@ -8,13 +8,13 @@ use std::net::SocketAddr;
 use tidegate_coordinator::api;
 use tidegate_coordinator::door::{Certificates, Listener, Peer, Shown};
 use tidegate_coordinator::grpc::client::{Client, Trust, connect};
-use tidegate_coordinator::grpc::{self, MetadataService, OperatorService, Peers, ReleasesService};
-use tidegate_coordinator::guard::needs::SERVICES;
+use tidegate_coordinator::grpc::{self, Peers};
 use tidegate_coordinator::guard::{self, Borne, Caller, Denied, Guard, Token};
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::token::{Credential, Role, Token as Known};
+use tidegate_proto::verb::{Route, VERBS};
 use tidegate_proto::wire::v1::{
     CreateTokenReply, CreateTokenRequest, ListTokensRequest, RevokeTokenRequest, UpgradeHistoryRequest,
 };
@@ -53,19 +53,15 @@ impl House {
         let (grpc_tls, http_tls) = tls.unzip();
         let trust = pki.map_or_else(Trust::default, |(pki, _)| pki.trust(Some("server")));
         let peers = Peers { own: Some(own.clone()), trust };
-        let service = OperatorService::new(coordinator.room.clone(), peers.clone());
-        let releases = ReleasesService::new(coordinator.room.clone(), peers.clone());
-        let metadata = MetadataService::new(coordinator.room.clone(), peers);
+        let services = grpc::services(&coordinator.room, &peers);
         let open = CancellationToken::new();
         tokio::spawn(grpc::serve(
             Listener::new(tcp, grpc_tls),
-            service,
-            releases.clone(),
-            metadata.clone(),
+            services.clone(),
             guard.clone(),
             open.clone(),
         ));
-        let router = api::router(coordinator.room.clone(), releases, metadata, guard.clone()).merge(
+        let router = api::router(coordinator.room.clone(), services, guard.clone()).merge(
             // A route that nobody has put into the table.
             axum::Router::new()
                 .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
@@ -99,9 +95,8 @@ impl House {
 
 /// One call of a method by its name, with an empty message; how it ended.
 async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str) -> Code {
-    let has = |methods: &[(&str, _)]| methods.iter().any(|(name, _)| *name == method);
-    let service =
-        SERVICES.iter().find(|(_, methods)| has(methods)).map_or("Operator", |(service, _)| service);
+    let known = VERBS.iter().find(|verb| verb.method.name() == method);
+    let path = known.map_or_else(|| format!("/tidegate.v1.Operator/{method}"), |verb| verb.path());
     let url = format!("{}://{}", house.scheme, house.grpc);
     let mut endpoint = tonic::transport::Endpoint::from_shared(url).unwrap();
     if house.scheme == "https" {
@@ -112,13 +107,20 @@ async fn call(house: &House, token: Option<&Token>, trust: &Trust, method: &str)
     if let Some(token) = token {
         request.metadata_mut().insert("authorization", token.header());
     }
-    let path = format!("/tidegate.v1.{service}/{method}").parse().unwrap();
+    let path = path.parse().unwrap();
     let mut raw = tonic::client::Grpc::new(channel);
     raw.ready().await.unwrap();
     let codec = tonic_prost::ProstCodec::<(), ()>::default();
     raw.unary(request, path, codec)
         .await
         .map_or_else(|status| status.code(), |_: tonic::Response<()>| Code::Ok)
+}
+
+/// The same over HTTP: the status of an empty request to a route.
+async fn knock(house: &House, token: Option<&Token>, route: &Route) -> u16 {
+    let path = route.path.split('/').map(|part| if part.starts_with('{') { "1" } else { part });
+    let path = path.collect::<Vec<_>>().join("/");
+    pki::request(house.http, route.method, &path, token).await.unwrap().status
 }
 
 fn is_let_in(code: Code) -> bool {
@@ -174,8 +176,21 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
     house.coordinator.room.mirror.reaches(shown).await;
 
     let before = events(&store(&embedded).await).await;
-    for (method, need) in SERVICES.iter().flat_map(|(_, methods)| *methods) {
+    for verb in VERBS.iter() {
+        let (method, need) = (verb.method.name(), &verb.needs);
         for (role, token) in &tokens {
+            for route in &verb.routes {
+                let status = knock(&house, Some(token), route).await;
+                let expected = match role {
+                    None => 401,
+                    Some(role) if role < need => 403,
+                    Some(_) => {
+                        assert!(!matches!(status, 401 | 403 | 405), "{route:?} with {role:?}: {status}");
+                        continue;
+                    }
+                };
+                assert_eq!(status, expected, "{route:?} (needs {need}) with {role:?}, {:?}", token.id());
+            }
             let code = call(&house, Some(token), &none, method).await;
             let expected = match role {
                 None => Code::Unauthenticated,
@@ -186,6 +201,10 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
                 }
             };
             assert_eq!(code, expected, "{method} (needs {need}) with {role:?}, {:?}", token.id());
+        }
+        for route in &verb.routes {
+            let status = knock(&house, None, route).await;
+            assert_eq!(status != 401, *need == Role::Read, "{route:?} without a token: {status}");
         }
         let code = call(&house, None, &none, method).await;
         assert_eq!(

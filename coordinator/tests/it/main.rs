@@ -26,5 +26,6 @@ mod schema_owner;
 mod stored;
 mod traffic;
 mod upgrades;
+mod verbs;
 mod world;
 mod written;

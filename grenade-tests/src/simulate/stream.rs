@@ -200,7 +200,7 @@ impl StreamPeople {
         let mut told = Vec::new();
         for n in 0..self.plan.computes {
             let compute = format!("ep-{n}");
-            let asked = StartComputeRequest { stream: STREAM.to_owned(), compute: compute.clone() };
+            let asked = StartComputeRequest { stream: STREAM.to_owned(), compute_id: compute.clone() };
             let Ok(start) = operation::release::start(room, &asked) else { continue };
             let revision = start.revision.get();
             shown(&world.ground, STREAM, &compute, revision);

@@ -129,7 +129,7 @@ async fn roll_back(world: &World, back: u64) -> Answer {
         revision,
         who: who(),
         why: "starts are slow".to_owned(),
-        no_prewarm,
+        prewarm: Some(!no_prewarm),
     };
     said(asks::roll_back(room, &seat, asked)).await
 }
@@ -143,7 +143,7 @@ async fn promote(world: &World, deploys: bool) -> Answer {
     if let Some(release) = waits.filter(|release| release.status == ReleaseStatus::Pending) {
         world.ground.state().facts.streams.promoted.insert(release.tag.to_string());
     }
-    let fraction = if deploys { String::new() } else { "0.5".to_owned() };
+    let fraction = (!deploys).then_some(0.5);
     let asked = PromoteReleaseRequest {
         stream: STREAM.to_owned(),
         revision,
@@ -160,7 +160,7 @@ async fn available(world: &World, answers: bool) -> Answer {
     let stream = stream(world);
     let waits = stream.pending.first().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
-    let asked = TellAvailableRequest { stream: STREAM.to_owned(), revision, answers, who: who() };
+    let asked = TellAvailableRequest { stream: STREAM.to_owned(), revision, available: answers, who: who() };
     said(asks::available(room, &seat, asked)).await
 }
 
@@ -193,7 +193,7 @@ async fn wrong(world: &World, which: u64) -> Answer {
             said(asks::create(room, &seat, CreateReleaseRequest { stream, body, who: who() })).await
         }
         1 => {
-            let asked = RollBackReleaseRequest { stream, revision, who: who(), why, no_prewarm: false };
+            let asked = RollBackReleaseRequest { stream, revision, who: who(), why, prewarm: None };
             said(asks::roll_back(room, &seat, asked)).await
         }
         2 => {

@@ -137,7 +137,7 @@ pub async fn settings(
         stream,
         revision,
         tag,
-        compute: String::new(),
+        compute_id: String::new(),
         pg_version,
         role,
         overrides,
@@ -158,7 +158,7 @@ pub async fn settings(
 }
 
 pub async fn start(reach: &Reach, stream: String, compute: String) -> Result<Outcome, Failure> {
-    let message = StartComputeRequest { stream, compute };
+    let message = StartComputeRequest { stream, compute_id: compute };
     let reply = reach.releases().await?.start_compute(message).await?.into_inner();
     if reach.json {
         show::line(&reply.json)?;

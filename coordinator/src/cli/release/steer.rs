@@ -140,7 +140,8 @@ pub async fn roll_back(
     why: String,
     no_prewarm: bool,
 ) -> Result<Outcome, Failure> {
-    let message = RollBackReleaseRequest { stream, revision, who: reach.who(), why, no_prewarm };
+    let prewarm = Some(!no_prewarm);
+    let message = RollBackReleaseRequest { stream, revision, who: reach.who(), why, prewarm };
     told(reach, reach.releases().await?.roll_back_release(message).await?.get_ref())
 }
 
@@ -158,7 +159,6 @@ pub async fn promote(
     why: String,
 ) -> Result<Outcome, Failure> {
     let deploy = fraction.is_none();
-    let fraction = fraction.map(|share| share.to_string()).unwrap_or_default();
     let message = PromoteReleaseRequest { stream, revision, fraction, who: reach.who(), why, deploy };
     told(reach, reach.releases().await?.promote_release(message).await?.get_ref())
 }

@@ -1,6 +1,7 @@
 //! How groups are shown: one JSON form for HTTP, gRPC and the command line. Times are RFC 3339, in UTC.
 
 use crate::operation::release::view::time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use tidegate_planner::reason::Told;
 use tidegate_planner::{Fleet, metadata};
 use tidegate_proto::metadata::UpdateTerms;
 use tidegate_proto::record::group::{EndedUpdate, Group as GroupRecord, GroupUpdate, Members, UpdateOutcome};
+use tidegate_proto::schema::Object;
 use tidegate_proto::spec::Strategy;
 use tidegate_proto::{GroupName, MetadataGeneration, NodeId, ServiceName};
 
@@ -15,7 +17,7 @@ use tidegate_proto::{GroupName, MetadataGeneration, NodeId, ServiceName};
 const NAMED: usize = 100;
 
 /// What one instance is served.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Served {
     /// The group.
     pub group: GroupName,
@@ -26,11 +28,12 @@ pub struct Served {
     /// Whether it is what an update that runs brings: then the instance is asked how it fared.
     pub exposed: bool,
     /// The document.
+    #[schemars(with = "Object")]
     pub metadata: Json,
 }
 
 /// A group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     /// Its name.
     pub group: GroupName,
@@ -50,7 +53,7 @@ pub struct Group {
 }
 
 /// An update that runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Update {
     /// The generation that it brings.
     pub generation: MetadataGeneration,
@@ -73,17 +76,29 @@ pub struct Update {
     /// How many are waited for.
     pub open: usize,
     /// Those that failed, the first hundred.
+    #[schemars(with = "BTreeMap<NodeId, ToldFailure>")]
     pub failed: BTreeMap<NodeId, Told>,
     /// Who asked for it.
     pub by: String,
     /// Why.
     pub why: String,
     /// When.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
 }
 
+/// What an instance told of its failure: the form of `Told`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ToldFailure {
+    /// The kind of failure.
+    kind: String,
+    /// What happened, where that was told.
+    why: String,
+}
+
 /// How an update ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
     /// The generation that it was to bring.
     pub generation: MetadataGeneration,
@@ -94,6 +109,7 @@ pub struct Ended {
     /// Who ended it.
     pub who: String,
     /// When.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
 }
 

@@ -4,7 +4,7 @@ use super::super::OperationError;
 use super::{parse, read, revision, stream_name, view};
 use crate::room::Room;
 use tidegate_proto::record::release::ComputeRelease;
-use tidegate_proto::wire::v1::{GetReleaseRequest, ReleaseReply};
+use tidegate_proto::wire::v1::{GetReleaseRequest, ReleaseReply, ShowStreamRequest};
 use tidegate_proto::{ReleaseTag, StreamName};
 
 /// Finds a release.
@@ -19,6 +19,14 @@ pub async fn get(room: &Room, asked: &GetReleaseRequest) -> Result<ReleaseReply,
         digest: release.digest.to_string(),
         ..ReleaseReply::default()
     })
+}
+
+/// What main traffic should go to: nothing but that, so that the answer changes only with it.
+pub fn active(room: &Room, asked: &ShowStreamRequest) -> Result<view::Pointer, OperationError> {
+    let stream = stream_name(&asked.stream)?;
+    let picture = room.mirror.picture();
+    let deployed = picture.fleet.stream(&stream).and_then(|found| found.deployed.as_deref());
+    deployed.map(|head| view::Pointer::to(&stream, head)).ok_or_else(|| nothing(&stream))
 }
 
 /// By revision; else by tag: its latest revision; else what is deployed.
@@ -44,6 +52,9 @@ pub async fn find(
 fn deployed(room: &Room, stream: &StreamName) -> Result<ComputeRelease, OperationError> {
     let picture = room.mirror.picture();
     let head = picture.fleet.stream(stream).and_then(|stream| stream.deployed.as_deref());
-    head.map(|head| head.release.clone())
-        .ok_or_else(|| OperationError::NotFound(format!("nothing of {stream} is deployed yet")))
+    head.map(|head| head.release.clone()).ok_or_else(|| nothing(stream))
+}
+
+fn nothing(of: &StreamName) -> OperationError {
+    OperationError::NotFound(format!("nothing of {of} is deployed yet"))
 }

@@ -11,13 +11,13 @@ use tidegate_proto::wire::v1::{PromoteReleaseRequest, ReleaseReply};
 /// To which share; none = to all. One of them must be said.
 fn share(asked: &PromoteReleaseRequest) -> Result<Option<Fraction>, OperationError> {
     let wrong = |what: &str| Err(OperationError::BadInput(format!("the promotion has {what}")));
-    match (asked.fraction.as_str(), asked.deploy) {
-        ("", true) => Ok(None),
-        ("", false) => wrong(
+    match (asked.fraction, asked.deploy) {
+        (None, true) => Ok(None),
+        (None, false) => wrong(
             "neither fraction nor deploy: a fraction of 0.5 gives the release to half of the starts, deploy to all",
         ),
-        (_, true) => wrong("both fraction and deploy: one of them is allowed"),
-        (text, false) => Ok(Some(parse(text)?)),
+        (Some(_), true) => wrong("both fraction and deploy: one of them is allowed"),
+        (Some(share), false) => Ok(Some(parse(&share.to_string())?)),
     }
 }
 

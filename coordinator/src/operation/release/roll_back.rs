@@ -18,15 +18,16 @@ pub async fn roll_back(
     let stream = stream_name(&asked.stream)?;
     let target = revision(asked.revision)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
+    let prewarm = asked.prewarm.unwrap_or(true);
     let granted = {
         let _alone = room.releases.lock().await;
         let read_target = || read::stored(room, &stream, target);
         wish::settle(room, seat, read_target, |fleet, moment, target| {
-            ask::release::roll_back(fleet, moment, &stream, target, !asked.no_prewarm, &asker)
+            ask::release::roll_back(fleet, moment, &stream, target, prewarm, &asker)
         })
         .await?
     };
-    let what = what(room, &stream, target, asked.no_prewarm, &granted.0).await?;
+    let what = what(room, &stream, target, prewarm, &granted.0).await?;
     reply(room, granted, what).await
 }
 
@@ -35,7 +36,7 @@ async fn what(
     room: &Room,
     stream: &StreamName,
     target: ReleaseRevision,
-    no_prewarm: bool,
+    prewarm: bool,
     granted: &Asked,
 ) -> Result<String, OperationError> {
     let waits = match granted.revision {
@@ -49,9 +50,9 @@ async fn what(
         },
         None => false,
     };
-    let until = match no_prewarm {
-        true => "no agent can begin to remove its image any more",
-        false => "its image is warmed up",
+    let until = match prewarm {
+        true => "its image is warmed up",
+        false => "no agent can begin to remove its image any more",
     };
     Ok(match (&granted.revision, granted.commit.is_some()) {
         (Some(revision), _) if waits => format!(

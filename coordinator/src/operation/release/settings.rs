@@ -41,7 +41,7 @@ async fn of_compute(
     if let Some(found) = read::tag(room, stream, &tag).await? {
         return read::release(room, stream, found.revision).await;
     }
-    let pinned = match asked.compute.as_str() {
+    let pinned = match asked.compute_id.as_str() {
         "" => None,
         text => {
             let compute: ComputeId = parse(text)?;

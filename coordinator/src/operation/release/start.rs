@@ -12,7 +12,7 @@ use tidegate_proto::wire::v1::StartComputeRequest;
 /// Answers for one compute.
 pub fn start(room: &Room, asked: &StartComputeRequest) -> Result<view::Start, OperationError> {
     let stream = stream_name(&asked.stream)?;
-    let compute: ComputeId = parse(&asked.compute)?;
+    let compute: ComputeId = parse(&asked.compute_id)?;
     let picture = room.mirror.picture();
     let found = picture.fleet.stream(&stream).and_then(|found| canary::start(&stream, found, &compute));
     let start = found.ok_or_else(|| {

@@ -20,10 +20,10 @@ pub async fn available(
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let asker = remarking(&asked.who, "why", "")?;
     let granted = wish::asked_of_stream(room, seat, |fleet, moment| {
-        ask::release::available(fleet, moment, &stream, revision, asked.answers, &asker)
+        ask::release::available(fleet, moment, &stream, revision, asked.available, &asker)
     })
     .await?;
-    let answers = if asked.answers { "answers" } else { "does not answer" };
+    let answers = if asked.available { "answers" } else { "does not answer" };
     reply(room, granted, format!("revision {revision} of {stream} {answers}")).await
 }
 

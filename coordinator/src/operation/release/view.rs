@@ -1,5 +1,6 @@
 //! How releases and streams are shown: one JSON form for HTTP, gRPC and the command line. Times are RFC 3339, in UTC.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::{ComputeRelease, Posted, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Pin, Stream as StreamRecord, StreamSettings};
 use tidegate_proto::record::waiting::WaitingFor;
+use tidegate_proto::schema::Object;
 use tidegate_proto::{
     Branch, ComputeId, Fraction, NodeId, ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, StreamName,
 };
@@ -27,7 +29,7 @@ pub fn time(at: Timestamp) -> String {
 }
 
 /// A release.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Release {
     /// Its stream.
     pub stream: StreamName,
@@ -44,6 +46,7 @@ pub struct Release {
     pub because: Option<String>,
     /// Its manifest; left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
     pub manifest: Option<Json>,
     /// The branch that it was cut from.
     pub branch: Branch,
@@ -63,11 +66,13 @@ pub struct Release {
     /// Who created it.
     pub created_by: String,
     /// When.
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Who approved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
     /// When it was deployed; null = never.
+    #[schemars(extend("format" = "date-time"))]
     pub deployed_at: Option<String>,
 }
 
@@ -97,7 +102,7 @@ impl Release {
 }
 
 /// A page of a stream's history, the latest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
     /// The releases, without their manifests.
     pub releases: Vec<Release>,
@@ -107,7 +112,7 @@ pub struct Page {
 }
 
 /// A stream.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stream {
     /// Its name.
     pub stream: StreamName,
@@ -133,7 +138,7 @@ pub struct Stream {
 }
 
 /// Instances of a storage service that run less than a release needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StorageBelow {
     /// The service.
     pub service: ServiceName,
@@ -162,7 +167,7 @@ impl From<Below> for StorageBelow {
 }
 
 /// A release in canary.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The release.
     #[serde(flatten)]
@@ -176,7 +181,7 @@ pub struct Trial {
 }
 
 /// A release that is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
     /// The release.
     #[serde(flatten)]
@@ -186,7 +191,7 @@ pub struct Kept {
 }
 
 /// A compute with a release of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pinned {
     /// Which one.
     pub revision: ReleaseRevision,
@@ -195,6 +200,7 @@ pub struct Pinned {
     /// Why.
     pub why: String,
     /// When.
+    #[schemars(extend("format" = "date-time"))]
     pub at: String,
 }
 
@@ -242,7 +248,7 @@ fn trial(fleet: &Fleet, name: &StreamName, stream: &StreamRecord, head: &Head) -
 }
 
 /// Which release a compute starts with.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
     /// The compute.
     pub compute_id: ComputeId,
@@ -257,7 +263,7 @@ pub struct Start {
 }
 
 /// Why a release does not move further.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waits {
     /// Which.
     pub revision: ReleaseRevision,
@@ -286,7 +292,7 @@ impl Waits {
 }
 
 /// The settings of a compute.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     /// Whose manifest counts.
     pub revision: ReleaseRevision,
@@ -297,7 +303,7 @@ pub struct Settings {
 }
 
 /// A setting.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// Its value.
     pub value: String,
@@ -309,7 +315,7 @@ pub struct Setting {
 }
 
 /// A value that a higher layer replaced.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replaced {
     /// The value.
     pub value: String,
@@ -331,7 +337,7 @@ impl From<settings::Setting> for Setting {
 }
 
 /// What main traffic should go to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pointer {
     /// The stream.
     pub stream: StreamName,
@@ -349,16 +355,6 @@ impl Pointer {
         let release = &deployed.release;
         Self {
             stream: stream.clone(),
-            tag: release.tag.clone(),
-            version: release.version,
-            revision: release.revision,
-        }
-    }
-
-    /// To a release.
-    pub fn of(release: &Release) -> Self {
-        Self {
-            stream: release.stream.clone(),
             tag: release.tag.clone(),
             version: release.version,
             revision: release.revision,

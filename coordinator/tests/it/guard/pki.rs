@@ -137,19 +137,27 @@ pub async fn get(
 ) -> io::Result<Answer> {
     let tcp = TcpStream::connect(at).await?;
     match tls {
-        None => exchange(tcp, path, token).await,
-        Some(tls) => exchange(tls.connect(ServerName::from(at.ip()), tcp).await?, path, token).await,
+        None => exchange(tcp, "GET", path, token).await,
+        Some(tls) => exchange(tls.connect(ServerName::from(at.ip()), tcp).await?, "GET", path, token).await,
     }
+}
+
+/// One request without a body.
+pub async fn request(at: SocketAddr, method: &str, path: &str, token: Option<&Token>) -> io::Result<Answer> {
+    exchange(TcpStream::connect(at).await?, method, path, token).await
 }
 
 async fn exchange(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    method: &str,
     path: &str,
     token: Option<&Token>,
 ) -> io::Result<Answer> {
     let bearer = token
         .map_or(String::new(), |token| format!("Authorization: {}\r\n", token.header().to_str().unwrap()));
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{bearer}Connection: close\r\n\r\n");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\n{bearer}Content-Length: 0\r\nConnection: close\r\n\r\n"
+    );
     stream.write_all(request.as_bytes()).await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;

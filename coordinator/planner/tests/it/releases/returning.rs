@@ -302,9 +302,7 @@ fn emergency_fails_where_an_agent_begins_to_remove_the_image_meanwhile() {
     let mut world = with_unclaimed_removals(200);
     world.go_back_with(1, false).unwrap();
     let (node, id, _) = world.unclaimed_removals().pop().unwrap();
-    world
-        .store
-        .put(Key::TaskResult(node.clone(), id), TaskResult::new(Outcome::Claimed, Timestamp(0)));
+    world.store.put(Key::TaskResult(node.clone(), id), TaskResult::new(Outcome::Claimed, Timestamp(0)));
     world.settle();
     assert_eq!((world.deployed(), world.status(4)), (Some(3), ReleaseStatus::Error));
     let because = world.release_record(4).unwrap().record.body.because;

@@ -1,0 +1,103 @@
+//! What HTTP shows of an answer.
+
+use super::super::etag;
+use super::super::problem::Problem;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
+use prost_reflect::{DynamicMessage, ReflectMessage, SerializeOptions};
+use serde_json::json;
+use std::convert::Infallible;
+use tidegate_proto::verb::{Route, Shows};
+use tidegate_proto::wire::v1::{JsonReply, ReleaseReply};
+use tonic::{Status, Streaming};
+
+/// Where releases are.
+pub const RELEASES: &str = "/management/api/v2/compute_releases";
+
+/// One message.
+pub(super) fn whole(route: &Route, told: &DynamicMessage, asked: &HeaderMap) -> Result<Response, Problem> {
+    let reply = || told.transcode_to::<ReleaseReply>().map_err(|e| Problem::internal(e.to_string()));
+    match route.shows {
+        Shows::Message => {
+            let text = text(told)?;
+            let etag = etag::of(&text);
+            let answer = json_text(StatusCode::OK, text);
+            Ok(if route.has_body() { answer } else { etag::conditional(asked, &etag, answer) })
+        }
+        Shows::Created => {
+            let reply = reply()?;
+            let status = if reply.changed { StatusCode::OK } else { StatusCode::NOT_MODIFIED };
+            Ok(release(status, reply))
+        }
+        Shows::Released => {
+            let reply = reply()?;
+            let etag = etag::of(&reply.release);
+            let answer = release(StatusCode::OK, reply);
+            Ok(if route.has_body() { answer } else { etag::conditional(asked, &etag, answer) })
+        }
+        Shows::Done => {
+            let ReleaseReply { stream, changed, what, .. } = reply()?;
+            let text = json!({ "stream": stream, "changed": changed, "what": what }).to_string();
+            Ok(json_text(StatusCode::OK, text))
+        }
+    }
+}
+
+/// A stream of messages: each is a line. Where it breaks off, the last line is the problem.
+pub(super) fn lines(told: Streaming<DynamicMessage>) -> Response {
+    let line = |message: Result<DynamicMessage, Status>| {
+        let text =
+            message.map_err(super::problem).and_then(|message| text(&message).map_err(|e| e.details()));
+        Ok::<_, Infallible>(format!("{}\n", text.unwrap_or_else(|problem| problem.to_string())))
+    };
+    let lines = Body::from_stream(told.map(line));
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response()
+}
+
+/// A message as JSON; of one that holds a JSON text, that text.
+fn text(message: &DynamicMessage) -> Result<String, Problem> {
+    if message.descriptor().full_name() == "tidegate.v1.JsonReply" {
+        let reply = message.transcode_to::<JsonReply>().map_err(|e| Problem::internal(e.to_string()))?;
+        return Ok(reply.json);
+    }
+    let mut text = Vec::new();
+    // Every field is shown, so that nobody has to know which values are left out.
+    let options = SerializeOptions::new()
+        .use_proto_field_name(true)
+        .stringify_64_bit_integers(false)
+        .skip_default_fields(false);
+    message
+        .serialize_with_options(&mut serde_json::Serializer::new(&mut text), &options)
+        .map_err(|e| Problem::internal(e.to_string()))?;
+    String::from_utf8(text).map_err(|e| Problem::internal(e.to_string()))
+}
+
+/// A JSON text.
+pub(in super::super) fn json_text(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// A release, with what a cache recognises it by: everything that is said of it, its status too.
+fn release(status: StatusCode, reply: ReleaseReply) -> Response {
+    let etag = etag::of(&reply.release);
+    let location = format!("{RELEASES}/{}?stream={}", reply.revision, reply.stream);
+    let mut response = match status {
+        StatusCode::NOT_MODIFIED => status.into_response(),
+        _ => json_text(status, reply.release),
+    };
+    let headers = response.headers_mut();
+    // 199: a warning of any kind, for people (RFC 7234).
+    for warning in reply.warnings {
+        if let Ok(value) = HeaderValue::from_str(&format!("199 tidegate {warning:?}")) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    for (name, value) in [(header::ETAG, etag), (header::LOCATION, location)] {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
