@@ -3,8 +3,7 @@
 
 pub mod client;
 mod forward;
-mod metadata;
-mod releases;
+mod lines;
 mod service;
 mod wish;
 
@@ -18,9 +17,7 @@ use crate::room::Room;
 use crate::telemetry::Chain;
 use anyhow::{Context, Result};
 use axum::middleware;
-use metadata::MetadataService;
-use releases::ReleasesService;
-use service::OperatorService;
+use service::Service;
 use tidegate_proto::wire::v1::metadata_server::MetadataServer;
 use tidegate_proto::wire::v1::operator_server::OperatorServer;
 use tidegate_proto::wire::v1::releases_server::ReleasesServer;
@@ -31,9 +28,10 @@ use tonic::{Code, Status};
 
 /// All services of one coordinator, without the guard that says of each call who calls.
 pub fn services(room: &Room, peers: &Peers) -> Routes {
-    Routes::new(OperatorServer::new(OperatorService::new(room.clone(), peers.clone())))
-        .add_service(ReleasesServer::new(ReleasesService::new(room.clone(), peers.clone())))
-        .add_service(MetadataServer::new(MetadataService::new(room.clone(), peers.clone())))
+    let service = Service { room: room.clone(), peers: peers.clone() };
+    Routes::new(OperatorServer::new(service.clone()))
+        .add_service(ReleasesServer::new(service.clone()))
+        .add_service(MetadataServer::new(service))
         .prepare()
 }
 

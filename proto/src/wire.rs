@@ -9,6 +9,8 @@ pub mod v1 {
     tonic::include_proto!("tidegate.v1");
 }
 
+include!(concat!(env!("OUT_DIR"), "/rpcs.rs"));
+
 impl From<Event> for v1::Event {
     fn from(event: Event) -> Self {
         let Event { from, to, because, who, at } = event;

@@ -65,5 +65,5 @@ fn answer(room: &Room, request: &Request) -> Result<view::Start, Problem> {
         return Err(Status::unavailable(trouble.to_string()).into());
     }
     let asked = StartComputeRequest { stream, compute_id };
-    operation::start(room, &asked).map_err(|error| Status::from(error).into())
+    operation::started(room, &asked).map_err(|error| Status::from(error).into())
 }

@@ -1,64 +1,99 @@
-//! The methods: ten lines each would be many; most are two.
+//! The services. Each rpc is the operation of its name: done here or, for what only the leader may do, at the leader.
 
-use super::client::{Client, Connection};
-use super::forward::Peers;
-use super::wish::wish;
+use super::forward::{Peers, Route, forwarded, seen, unanswered, unread};
+use super::lines::{Lines, Streamed};
+use super::wish::{Written, wish};
 use crate::guard::Principal;
 use crate::operation::release::view;
-use crate::operation::{self, OperationError};
 use crate::report::Trouble;
 use crate::room::Room;
-use futures::stream::{self, BoxStream, StreamExt};
-use tidegate_proto::wire::v1::operator_server::Operator;
-use tidegate_proto::wire::v1::{
-    ApproveUpgradeRequest, CertificatePart, CordonNodeRequest, CreateTokenReply, CreateTokenRequest,
-    DecommissionInstanceRequest, Done, Event, ExplainUpgradeReply, ExplainUpgradeRequest,
-    FleetHistoryRequest, FleetSpreadReply, FleetSpreadRequest, ForeseeUpgradeReply, ForeseeUpgradeRequest,
-    Instance, JsonReply, LeaderReply, LeaderRequest, ListInstancesRequest, ListTasksRequest,
-    ListTokensRequest, ListUpgradesReply, ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationReply,
-    PlanReconciliationRequest, ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest,
-    RevokeTokenRequest, RollBackUpgradeRequest, SetWindowRequest, SettleTaskRequest, SkipInstanceRequest,
-    StartUpgradeReply, StartUpgradeRequest, Task, Token, UncordonNodeRequest, UpgradeCertificateRequest,
-    UpgradeHistoryRequest, UpgradeSeen, UpgradeStatusReply, UpgradeStatusRequest, WatchUpgradeRequest,
-};
-use tokio_stream::wrappers::ReceiverStream;
+use futures::stream::{BoxStream, StreamExt};
+use tidegate_proto::wire::v1::{self, JsonReply};
+use tidegate_proto::{metadata_rpcs, operator_rpcs, releases_rpcs};
 use tonic::{Request, Response, Status};
 
-/// The operators' service of one coordinator.
+/// Every service of one coordinator. It is served behind the guard, which says of each call who calls.
 #[derive(Clone)]
-pub struct OperatorService {
-    room: Room,
-    peers: Peers,
+pub(super) struct Service {
+    pub(super) room: Room,
+    pub(super) peers: Peers,
 }
 
-impl OperatorService {
-    /// The service in a room. It is served behind the guard, which says of each call who calls.
-    pub fn new(room: Room, peers: Peers) -> Self {
-        Self { room, peers }
-    }
+macro_rules! serve {
+    (
+        $service:ident $client:ident $server:ident
+        changes { $(($change:ident $change_in:ident $change_out:ident))* }
+        looks { $(($look:ident $look_in:ident $look_out:ident))* }
+        always { $(($always:ident $always_in:ident $always_out:ident))* }
+        views { $(($view:ident $view_in:ident $view_out:ident))* }
+        led { $(($led:ident $led_in:ident $led_out:ident))* }
+        lines { $(($lines:ident $stream:ident $lines_in:ident $lines_out:ident))* }
+    ) => {
+        #[tonic::async_trait]
+        impl v1::$server::$service for Service {
+            $(async fn $change(&self, r: Request<v1::$change_in>) -> Result<Response<v1::$change_out>, Status> {
+                wish!(self, r, operation::$change, $client.$change)
+            })*
 
-    fn at(leader: &Connection) -> Client {
-        leader.operator()
-    }
+            $(async fn $look(&self, r: Request<v1::$look_in>) -> Result<Response<v1::$look_out>, Status> {
+                look(&self.room, &r)?;
+                Ok(Response::new(operation::$look(&self.room, r.get_ref()).await?))
+            })*
 
-    fn ask<T, R>(
-        &self,
-        request: &Request<T>,
-        answer: impl FnOnce(&Room, &T) -> Result<R, OperationError>,
-    ) -> Result<Response<R>, Status> {
-        look(&self.room, request)?;
-        Ok(Response::new(answer(&self.room, request.get_ref())?))
-    }
+            $(async fn $always(&self, r: Request<v1::$always_in>) -> Result<Response<v1::$always_out>, Status> {
+                principal(&r)?;
+                Ok(Response::new(operation::$always(&self.room)))
+            })*
+
+            $(async fn $view(&self, r: Request<v1::$view_in>) -> Result<Response<v1::$view_out>, Status> {
+                look(&self.room, &r)?;
+                Ok(json(&operation::$view(&self.room, r.get_ref()).await?))
+            })*
+
+            $(async fn $led(&self, r: Request<v1::$led_in>) -> Result<Response<v1::$led_out>, Status> {
+                look(&self.room, &r)?;
+                let principal = principal(&r)?;
+                match self.peers.route(&self.room, &r, &principal).await? {
+                    Route::Here(seat) => Ok(json(&operation::$led(&self.room, &seat, r.get_ref()).await?)),
+                    Route::There(leader) => {
+                        leader.$client().$led(forwarded(r, &principal)).await.map_err(unread)
+                    }
+                }
+            })*
+
+            $(
+                type $stream = BoxStream<'static, Result<v1::$lines_out, Status>>;
+
+                async fn $lines(&self, r: Request<v1::$lines_in>) -> Streamed<v1::$lines_out> {
+                    look(&self.room, &r)?;
+                    let told = operation::$lines(&self.room, r.get_ref()).await?;
+                    Ok(Response::new(told.lines().map(Ok).boxed()))
+                }
+            )*
+        }
+    };
 }
 
-type Streamed<T> = Result<Response<BoxStream<'static, Result<T, Status>>>, Status>;
+mod operator {
+    use super::*;
+    use crate::operation;
+    operator_rpcs!(serve);
+}
 
-fn all<T: Send + 'static>(items: Vec<T>) -> Streamed<T> {
-    Ok(Response::new(stream::iter(items.into_iter().map(Ok)).boxed()))
+mod releases {
+    use super::*;
+    use crate::operation::release as operation;
+    releases_rpcs!(serve);
+}
+
+mod metadata {
+    use super::*;
+    use crate::operation::metadata as operation;
+    metadata_rpcs!(serve);
 }
 
 /// Lets a question in, once there is anything to answer it from.
-pub(super) fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
+fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
     principal(request)?;
     match room.mirror.trouble() {
         Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
@@ -67,181 +102,12 @@ pub(super) fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
 }
 
 /// A view, as JSON.
-pub(super) fn json(view: &impl serde::Serialize) -> Result<Response<JsonReply>, Status> {
-    Ok(Response::new(JsonReply { json: view::text(view) }))
+fn json(view: &impl serde::Serialize) -> Response<JsonReply> {
+    Response::new(JsonReply { json: view::text(view) })
 }
 
 /// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
-pub(super) fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
+fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
     let principal = request.extensions().get::<Principal>().cloned();
     principal.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))
-}
-
-#[tonic::async_trait]
-impl Operator for OperatorService {
-    type WatchUpgradeStream = BoxStream<'static, Result<UpgradeSeen, Status>>;
-    type UpgradeHistoryStream = BoxStream<'static, Result<Event, Status>>;
-    type FleetHistoryStream = BoxStream<'static, Result<Event, Status>>;
-    type UpgradeCertificateStream = BoxStream<'static, Result<CertificatePart, Status>>;
-    type ListTokensStream = BoxStream<'static, Result<Token, Status>>;
-    type ListTasksStream = BoxStream<'static, Result<Task, Status>>;
-    type ListInstancesStream = BoxStream<'static, Result<Instance, Status>>;
-
-    async fn leader(&self, r: Request<LeaderRequest>) -> Result<Response<LeaderReply>, Status> {
-        principal(&r)?;
-        Ok(Response::new(operation::leader(&self.room)))
-    }
-
-    async fn start_upgrade(
-        &self,
-        r: Request<StartUpgradeRequest>,
-    ) -> Result<Response<StartUpgradeReply>, Status> {
-        wish!(self, r, operation::start, start_upgrade)
-    }
-
-    async fn foresee_upgrade(
-        &self,
-        r: Request<ForeseeUpgradeRequest>,
-    ) -> Result<Response<ForeseeUpgradeReply>, Status> {
-        look(&self.room, &r)?;
-        Ok(Response::new(operation::foresee(&self.room, r.get_ref()).await?))
-    }
-
-    async fn list_upgrades(
-        &self,
-        r: Request<ListUpgradesRequest>,
-    ) -> Result<Response<ListUpgradesReply>, Status> {
-        self.ask(&r, operation::list)
-    }
-
-    async fn upgrade_status(
-        &self,
-        r: Request<UpgradeStatusRequest>,
-    ) -> Result<Response<UpgradeStatusReply>, Status> {
-        look(&self.room, &r)?;
-        Ok(Response::new(operation::status(&self.room, r.get_ref()).await?))
-    }
-
-    async fn watch_upgrade(&self, r: Request<WatchUpgradeRequest>) -> Streamed<UpgradeSeen> {
-        let told = self.ask(&r, operation::watch)?.into_inner();
-        Ok(Response::new(ReceiverStream::new(told).map(Ok).boxed()))
-    }
-
-    async fn explain_upgrade(
-        &self,
-        r: Request<ExplainUpgradeRequest>,
-    ) -> Result<Response<ExplainUpgradeReply>, Status> {
-        self.ask(&r, operation::explain)
-    }
-
-    async fn upgrade_history(&self, r: Request<UpgradeHistoryRequest>) -> Streamed<Event> {
-        look(&self.room, &r)?;
-        all(operation::history(&self.room, r.get_ref()).await?)
-    }
-
-    async fn fleet_history(&self, r: Request<FleetHistoryRequest>) -> Streamed<Event> {
-        look(&self.room, &r)?;
-        all(operation::fleet_history(&self.room).await?)
-    }
-
-    async fn upgrade_certificate(&self, r: Request<UpgradeCertificateRequest>) -> Streamed<CertificatePart> {
-        look(&self.room, &r)?;
-        let parts = operation::certificate(&self.room, r.get_ref()).await?;
-        all(parts.into_iter().map(|text| CertificatePart { text }).collect())
-    }
-
-    async fn approve_upgrade(&self, r: Request<ApproveUpgradeRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::approve, approve_upgrade)
-    }
-
-    async fn pause_upgrade(&self, r: Request<PauseUpgradeRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::pause, pause_upgrade)
-    }
-
-    async fn resume_upgrade(&self, r: Request<ResumeUpgradeRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::resume, resume_upgrade)
-    }
-
-    async fn roll_back_upgrade(&self, r: Request<RollBackUpgradeRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::roll_back, roll_back_upgrade)
-    }
-
-    async fn skip_instance(&self, r: Request<SkipInstanceRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::skip, skip_instance)
-    }
-
-    async fn retry_instance(&self, r: Request<RetryInstanceRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::retry, retry_instance)
-    }
-
-    async fn fleet_spread(
-        &self,
-        r: Request<FleetSpreadRequest>,
-    ) -> Result<Response<FleetSpreadReply>, Status> {
-        self.ask(&r, operation::spread)
-    }
-
-    async fn list_instances(&self, r: Request<ListInstancesRequest>) -> Streamed<Instance> {
-        let handfuls = self.ask(&r, operation::instances)?.into_inner();
-        Ok(Response::new(handfuls.flat_map(|handful| stream::iter(handful.into_iter().map(Ok))).boxed()))
-    }
-
-    async fn decommission_instance(
-        &self,
-        r: Request<DecommissionInstanceRequest>,
-    ) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::decommission, decommission_instance)
-    }
-
-    async fn cordon_node(&self, r: Request<CordonNodeRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::cordon, cordon_node)
-    }
-
-    async fn uncordon_node(&self, r: Request<UncordonNodeRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::uncordon, uncordon_node)
-    }
-
-    async fn list_tasks(&self, r: Request<ListTasksRequest>) -> Streamed<Task> {
-        all(self.ask(&r, operation::tasks)?.into_inner())
-    }
-
-    async fn settle_task(&self, r: Request<SettleTaskRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::settle_task, settle_task)
-    }
-
-    async fn create_token(
-        &self,
-        r: Request<CreateTokenRequest>,
-    ) -> Result<Response<CreateTokenReply>, Status> {
-        wish!(self, r, operation::create_token, create_token)
-    }
-
-    async fn list_tokens(&self, r: Request<ListTokensRequest>) -> Streamed<Token> {
-        look(&self.room, &r)?;
-        all(operation::tokens(&self.room, r.get_ref()))
-    }
-
-    async fn revoke_token(&self, r: Request<RevokeTokenRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::revoke_token, revoke_token)
-    }
-
-    async fn reconcile_store(&self, r: Request<ReconcileStoreRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::reconcile, reconcile_store)
-    }
-
-    async fn plan_reconciliation(
-        &self,
-        r: Request<PlanReconciliationRequest>,
-    ) -> Result<Response<PlanReconciliationReply>, Status> {
-        // Only the leader knows what databases say.
-        wish!(self, r, operation::plan_reconciliation, plan_reconciliation)
-    }
-
-    async fn foresee_window(&self, r: Request<SetWindowRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::foresee_window, foresee_window)
-    }
-
-    async fn set_window(&self, r: Request<SetWindowRequest>) -> Result<Response<Done>, Status> {
-        wish!(self, r, operation::set_window, set_window)
-    }
 }

@@ -29,23 +29,21 @@ written!(
     ReleaseReply: store_revision
 );
 
-/// A wish: done here by `$operation`, or forwarded to the leader's method `$method` of the same service. A follower
-/// answers once it too sees what was written, so that whoever asks it next finds that.
+/// A wish: done here by `$operation`, or forwarded to the leader's `$method` of the same service. A follower answers once it
+/// too sees what was written, so that whoever asks it next finds that.
 macro_rules! wish {
-    ($self:ident, $request:ident, $operation:path, $method:ident) => {{
-        let principal = $crate::grpc::service::principal(&$request)?;
+    ($self:ident, $request:ident, $operation:path, $client:ident.$method:ident) => {{
+        let principal = principal(&$request)?;
         match $self.peers.route(&$self.room, &$request, &principal).await? {
-            $crate::grpc::forward::Route::Here(seat) => {
+            Route::Here(seat) => {
                 let mut asked = $request.into_inner();
                 asked.who = principal.who(&asked.who);
-                Ok(tonic::Response::new($operation(&$self.room, &seat, asked).await?))
+                Ok(Response::new($operation(&$self.room, &seat, asked).await?))
             }
-            $crate::grpc::forward::Route::There(leader) => {
-                let again = $crate::grpc::forward::forwarded($request, &principal);
-                let answer = Self::at(&leader).$method(again).await;
-                let answer = answer.map_err($crate::grpc::forward::unanswered)?;
-                let written = $crate::grpc::wish::Written::written(answer.get_ref());
-                $crate::grpc::forward::seen(&$self.room, written).await;
+            Route::There(leader) => {
+                let answer = leader.$client().$method(forwarded($request, &principal)).await;
+                let answer = answer.map_err(unanswered)?;
+                seen(&$self.room, answer.get_ref().written()).await;
                 Ok(answer)
             }
         }

@@ -8,7 +8,11 @@ use tidegate_proto::spec::{ApprovalPoint, NotAnApprovalPoint};
 use tidegate_proto::wire::v1::{ApproveUpgradeRequest, Done};
 
 /// Approves a phase that waits for a person.
-pub async fn approve(room: &Room, seat: &Seat, asked: ApproveUpgradeRequest) -> Result<Done, OperationError> {
+pub async fn approve_upgrade(
+    room: &Room,
+    seat: &Seat,
+    asked: ApproveUpgradeRequest,
+) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let point: ApprovalPoint =
         asked.phase.parse().map_err(|e: NotAnApprovalPoint| OperationError::BadInput(e.to_string()))?;

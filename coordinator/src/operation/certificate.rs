@@ -5,14 +5,14 @@ use crate::room::Room;
 use tidegate_proto::Value;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
-use tidegate_proto::wire::v1::UpgradeCertificateRequest;
+use tidegate_proto::wire::v1::{CertificatePart, UpgradeCertificateRequest};
 use tidegate_store::Scope;
 
 /// The certificate of an upgrade, in its parts.
-pub async fn certificate(
+pub async fn upgrade_certificate(
     room: &Room,
     asked: &UpgradeCertificateRequest,
-) -> Result<Vec<String>, OperationError> {
+) -> Result<Vec<CertificatePart>, OperationError> {
     let id = upgrade_id(&asked.id)?;
     if let Some(why) = has_none(find(&room.mirror.picture().fleet, &id)?) {
         return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
@@ -24,7 +24,7 @@ pub async fn certificate(
         return Err(OperationError::NotFound(lost));
     }
     let parts = found.entries.into_iter().map(|entry| match entry.value {
-        Ok(Value::Certificate(record)) => Ok(record.body.text),
+        Ok(Value::Certificate(record)) => Ok(CertificatePart { text: record.body.text }),
         Ok(_) => {
             Err(OperationError::Refused(format!("the record {} is no page of a certificate", entry.key)))
         }

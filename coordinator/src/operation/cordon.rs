@@ -9,7 +9,7 @@ use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{CordonNodeRequest, Done, UncordonNodeRequest};
 
 /// Keeps a node out.
-pub async fn cordon(room: &Room, seat: &Seat, asked: CordonNodeRequest) -> Result<Done, OperationError> {
+pub async fn cordon_node(room: &Room, seat: &Seat, asked: CordonNodeRequest) -> Result<Done, OperationError> {
     let node = node(&asked.node)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision =
@@ -22,7 +22,11 @@ pub async fn cordon(room: &Room, seat: &Seat, asked: CordonNodeRequest) -> Resul
 }
 
 /// Lets a node back.
-pub async fn uncordon(room: &Room, seat: &Seat, asked: UncordonNodeRequest) -> Result<Done, OperationError> {
+pub async fn uncordon_node(
+    room: &Room,
+    seat: &Seat,
+    asked: UncordonNodeRequest,
+) -> Result<Done, OperationError> {
     let node = node(&asked.node)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let revision =

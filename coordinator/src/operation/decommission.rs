@@ -9,7 +9,7 @@ use tidegate_proto::name::NotAnInstance;
 use tidegate_proto::wire::v1::{DecommissionInstanceRequest, Done};
 
 /// Decommissions an instance that no longer reports.
-pub async fn decommission(
+pub async fn decommission_instance(
     room: &Room,
     seat: &Seat,
     asked: DecommissionInstanceRequest,

@@ -7,7 +7,10 @@ use tidegate_proto::wire::v1::{ExplainUpgradeReply, ExplainUpgradeRequest};
 use tidegate_proto::{Key, UpgradeId};
 
 /// Explains what an upgrade waits for.
-pub fn explain(room: &Room, asked: &ExplainUpgradeRequest) -> Result<ExplainUpgradeReply, OperationError> {
+pub async fn explain_upgrade(
+    room: &Room,
+    asked: &ExplainUpgradeRequest,
+) -> Result<ExplainUpgradeReply, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let trouble = room.trouble();
     let picture = room.mirror.picture();

@@ -17,7 +17,7 @@ const NAMED: usize = 10;
 const WARNED: usize = 20;
 
 /// Tells what preflight finds now, and the waves as they would be drawn.
-pub async fn foresee(
+pub async fn foresee_upgrade(
     room: &Room,
     asked: &ForeseeUpgradeRequest,
 ) -> Result<ForeseeUpgradeReply, OperationError> {

@@ -4,18 +4,21 @@ use super::{OperationError, store_error, upgrade_id};
 use crate::room::Room;
 use tidegate_proto::Value;
 use tidegate_proto::key::{Kind, Subject};
-use tidegate_proto::wire::v1::{Event, UpgradeHistoryRequest};
+use tidegate_proto::wire::v1::{Event, FleetHistoryRequest, UpgradeHistoryRequest};
 use tidegate_store::{Entry, Scope};
 
 /// Lists the events of an upgrade, those that cannot be read among them.
-pub async fn history(room: &Room, asked: &UpgradeHistoryRequest) -> Result<Vec<Event>, OperationError> {
+pub async fn upgrade_history(
+    room: &Room,
+    asked: &UpgradeHistoryRequest,
+) -> Result<Vec<Event>, OperationError> {
     let id = upgrade_id(&asked.id)?;
     super::find(&room.mirror.picture().fleet, &id)?;
     of(room, Subject::Upgrade(id), "list the events of the upgrade").await
 }
 
 /// Lists what persons said of the fleet: decommissions, maintenance, tokens, evidence, a store that was reconciled.
-pub async fn fleet_history(room: &Room) -> Result<Vec<Event>, OperationError> {
+pub async fn fleet_history(room: &Room, _: &FleetHistoryRequest) -> Result<Vec<Event>, OperationError> {
     of(room, Subject::Fleet, "list the events of the fleet").await
 }
 

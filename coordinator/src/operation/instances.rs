@@ -3,7 +3,7 @@
 
 use super::{OperationError, answer, spread};
 use crate::room::Room;
-use futures::Stream;
+use futures::stream::{self, BoxStream, StreamExt};
 use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{Instance, ListInstancesRequest};
 use tidegate_proto::{NodeId, ServiceName};
@@ -20,10 +20,10 @@ struct Reading {
 
 /// Lists instances, by service and node. Each handful is of one revision; who comes or goes between two of them may
 /// be missed or shown as it was.
-pub fn instances(
+pub async fn list_instances(
     room: &Room,
     asked: &ListInstancesRequest,
-) -> Result<impl Stream<Item = Vec<Instance>> + Send + use<>, OperationError> {
+) -> Result<BoxStream<'static, Vec<Instance>>, OperationError> {
     let left = {
         let picture = room.mirror.picture();
         if asked.service.is_empty() {
@@ -38,10 +38,11 @@ pub fn instances(
         }
     };
     let reading = Reading { room: room.clone(), left, after: None, decommissioned_too: asked.all };
-    Ok(futures::stream::unfold(reading, |mut reading| async move {
+    let handfuls = stream::unfold(reading, |mut reading| async move {
         let handful = reading.next()?;
         Some((handful, reading))
-    }))
+    });
+    Ok(handfuls.boxed())
 }
 
 impl Reading {

@@ -10,7 +10,10 @@ use tidegate_proto::{ServiceName, UpgradeId};
 const MOST: usize = 1000;
 
 /// Lists upgrades by id, a page at a time.
-pub fn list(room: &Room, asked: &ListUpgradesRequest) -> Result<ListUpgradesReply, OperationError> {
+pub async fn list_upgrades(
+    room: &Room,
+    asked: &ListUpgradesRequest,
+) -> Result<ListUpgradesReply, OperationError> {
     let bad = |e: NotAName| OperationError::BadInput(e.to_string());
     let named = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let service: Option<ServiceName> = named(&asked.service).map(|s| s.parse()).transpose().map_err(bad)?;

@@ -9,13 +9,13 @@ mod set;
 mod tell;
 pub mod view;
 
-pub use cancel::cancel;
-pub use explain::explain;
-pub use get::get;
-pub use groups::{list, show};
-pub use history::history;
-pub use set::set;
-pub use tell::tell;
+pub use cancel::cancel_metadata;
+pub use explain::explain_group;
+pub use get::instance_metadata;
+pub use groups::{list_groups, show_group};
+pub use history::group_history;
+pub use set::set_metadata;
+pub use tell::tell_metadata;
 
 use super::OperationError;
 use super::wish::Wished;

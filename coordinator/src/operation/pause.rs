@@ -7,7 +7,11 @@ use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{Done, PauseUpgradeRequest};
 
 /// Pauses an upgrade: what is out comes back or finishes, nothing new begins.
-pub async fn pause(room: &Room, seat: &Seat, asked: PauseUpgradeRequest) -> Result<Done, OperationError> {
+pub async fn pause_upgrade(
+    room: &Room,
+    seat: &Seat,
+    asked: PauseUpgradeRequest,
+) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision =

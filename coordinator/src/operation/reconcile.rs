@@ -30,7 +30,7 @@ pub async fn plan_reconciliation(
 }
 
 /// Applies a plan.
-pub async fn reconcile(
+pub async fn reconcile_store(
     room: &Room,
     seat: &Seat,
     asked: ReconcileStoreRequest,

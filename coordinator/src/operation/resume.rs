@@ -7,7 +7,11 @@ use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{Done, ResumeUpgradeRequest};
 
 /// Resumes a paused upgrade.
-pub async fn resume(room: &Room, seat: &Seat, asked: ResumeUpgradeRequest) -> Result<Done, OperationError> {
+pub async fn resume_upgrade(
+    room: &Room,
+    seat: &Seat,
+    asked: ResumeUpgradeRequest,
+) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let revision = wish::grant(room, seat, |fleet, moment| ask::resume(fleet, moment, &id, &asker)).await?;

@@ -9,7 +9,11 @@ use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{Done, RetryInstanceRequest};
 
 /// Has an instance that failed tried once more, under a new directive.
-pub async fn retry(room: &Room, seat: &Seat, asked: RetryInstanceRequest) -> Result<Done, OperationError> {
+pub async fn retry_instance(
+    room: &Room,
+    seat: &Seat,
+    asked: RetryInstanceRequest,
+) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
     let asker = remarking(&asked.who, "why", &asked.why)?;

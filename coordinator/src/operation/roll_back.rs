@@ -7,7 +7,7 @@ use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{Done, RollBackUpgradeRequest};
 
 /// Rolls an upgrade back, from where it stands.
-pub async fn roll_back(
+pub async fn roll_back_upgrade(
     room: &Room,
     seat: &Seat,
     asked: RollBackUpgradeRequest,

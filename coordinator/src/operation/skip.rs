@@ -9,7 +9,11 @@ use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{Done, SkipInstanceRequest};
 
 /// Excuses an instance from its wave; never from remove or contract.
-pub async fn skip(room: &Room, seat: &Seat, asked: SkipInstanceRequest) -> Result<Done, OperationError> {
+pub async fn skip_instance(
+    room: &Room,
+    seat: &Seat,
+    asked: SkipInstanceRequest,
+) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
     let asker = explaining(&asked.who, &asked.why)?;

@@ -7,7 +7,10 @@ use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{FleetSpreadReply, FleetSpreadRequest};
 
 /// The spread of one service, or of all.
-pub fn spread(room: &Room, asked: &FleetSpreadRequest) -> Result<FleetSpreadReply, OperationError> {
+pub async fn fleet_spread(
+    room: &Room,
+    asked: &FleetSpreadRequest,
+) -> Result<FleetSpreadReply, OperationError> {
     let picture = room.mirror.picture();
     let fleet = &picture.fleet;
     let services = if asked.service.is_empty() {

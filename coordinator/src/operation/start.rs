@@ -11,7 +11,7 @@ use tidegate_proto::spec::Spec;
 use tidegate_proto::wire::v1::{ForeseeUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
 /// Starts an upgrade. The door answers as soon as the record is there; the next turn sees it.
-pub async fn start(
+pub async fn start_upgrade(
     room: &Room,
     seat: &Seat,
     asked: StartUpgradeRequest,

@@ -1,6 +1,6 @@
 //! Where an upgrade stands, with what a live picture of it needs.
 
-use super::{OperationError, answer, certificate, find, upgrade_id};
+use super::{OperationError, answer, find, upgrade_certificate, upgrade_id};
 use crate::room::Room;
 use tidegate_proto::Digest;
 use tidegate_proto::record::upgrade::{Phase, PhaseName};
@@ -12,14 +12,19 @@ use tidegate_proto::wire::v1::{
 const INSTANCES: usize = 1000;
 
 /// Tells where an upgrade stands.
-pub async fn status(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
+pub async fn upgrade_status(
+    room: &Room,
+    asked: &UpgradeStatusRequest,
+) -> Result<UpgradeStatusReply, OperationError> {
     let mut reply = seen(room, asked)?;
     let completed =
         reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.phase == PhaseName::Completed.word());
     if completed && reply.schema.is_some() {
         // The record names it while contract runs; after that only the certificate itself does.
-        let pages = certificate(room, &UpgradeCertificateRequest { id: asked.id.clone() }).await?;
-        reply.certificate = Some(Digest::of(pages.concat().as_bytes()).to_string());
+        let asked = UpgradeCertificateRequest { id: asked.id.clone() };
+        let text: String =
+            upgrade_certificate(room, &asked).await?.into_iter().map(|page| page.text).collect();
+        reply.certificate = Some(Digest::of(text.as_bytes()).to_string());
     }
     Ok(reply)
 }

@@ -13,7 +13,7 @@ use tidegate_proto::wire::v1::{self, Done, ListTasksRequest, SettleTaskRequest};
 use tidegate_proto::{NodeId, TaskId};
 
 /// Every task that is kept, by node: those that wait, run, or whose outcome is still asked for.
-pub fn tasks(room: &Room, asked: &ListTasksRequest) -> Result<Vec<v1::Task>, OperationError> {
+pub async fn list_tasks(room: &Room, asked: &ListTasksRequest) -> Result<Vec<v1::Task>, OperationError> {
     let node: Option<NodeId> = maybe(&asked.node)?;
     let id: Option<TaskId> = maybe(&asked.task)?;
     let picture = room.mirror.picture();

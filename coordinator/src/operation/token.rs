@@ -50,11 +50,11 @@ pub async fn create_token(
 }
 
 /// Everybody who may call, by the id of the token; no whole digest is told.
-pub fn tokens(room: &Room, asked: &ListTokensRequest) -> Vec<v1::Token> {
+pub async fn list_tokens(room: &Room, asked: &ListTokensRequest) -> Result<Vec<v1::Token>, OperationError> {
     let now = now();
     let picture = room.mirror.picture();
     let told = picture.fleet.tokens().map(|(id, token)| seen(id, token, now));
-    told.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect()
+    Ok(told.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect())
 }
 
 fn seen(id: &TokenId, token: &Stored<Known>, now: Timestamp) -> v1::Token {

@@ -22,7 +22,7 @@ const SPACING: Duration = Duration::from_millis(200);
 const BUFFERED: usize = 64;
 
 /// Watches an upgrade until it is over, or the receiver is dropped.
-pub fn watch(
+pub async fn watch_upgrade(
     room: &Room,
     asked: &WatchUpgradeRequest,
 ) -> Result<mpsc::Receiver<UpgradeSeen>, OperationError> {

@@ -6,9 +6,9 @@ use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::wire::v1::{FleetSpreadRequest, Spread};
 use tidegate_store::Scope;
 
-fn spread(coordinator: &crate::world::Coordinator) -> Spread {
+async fn spread(coordinator: &crate::world::Coordinator) -> Spread {
     let asked = FleetSpreadRequest { service: "pantry-api".to_owned() };
-    operation::spread(&coordinator.room, &asked).unwrap().services.remove(0)
+    operation::fleet_spread(&coordinator.room, &asked).await.unwrap().services.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +29,7 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
         let put = kv.put("/tidegate/reports/pantry-api/n00002", bytes, None).await.unwrap();
         let at = tidegate_proto::Revision(put.header().unwrap().revision());
         assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
-        let seen = spread(&coordinator);
+        let seen = spread(&coordinator).await;
         assert_eq!((seen.unknown, seen.in_service), (1, 3), "{why}: {seen:?}");
         assert_eq!(seen.unreadable.len(), 1, "{seen:?}");
         let told = &seen.unreadable[0];
@@ -43,7 +43,7 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
     let put = kv.delete("/tidegate/reports/pantry-api/n00002", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
     assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
-    let seen = spread(&coordinator);
+    let seen = spread(&coordinator).await;
     assert_eq!((seen.unknown, seen.silent, seen.unreadable.len()), (0, 1, 0), "{seen:?}");
     assert!(coordinator.room.led_here().is_some());
     coordinator.stop().await;
@@ -59,7 +59,7 @@ async fn report_without_a_lease_is_ignored_and_named() {
     let put = kv.put("/tidegate/reports/pantry-api/n00002", forged.to_vec(), None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
     assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
-    let seen = spread(&coordinator);
+    let seen = spread(&coordinator).await;
     assert_eq!((seen.unknown, seen.in_service), (1, 3), "{seen:?}");
     assert!(seen.unreadable[0].contains("reports/pantry-api/n00002 has no lease"), "{seen:?}");
     let contradicted = coordinator.room.mirror.picture().fleet.contradicted_by().count();
@@ -76,20 +76,20 @@ async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     let asked = spec("min_in_service: 1\napprovals: [roll]");
     coordinator.start_upgrade(&asked, "u1").await.unwrap();
     let mut kv = embedded.client().await.unwrap().kv_client();
-    let explain = || {
+    let explain = async || {
         let asked = tidegate_proto::wire::v1::ExplainUpgradeRequest { id: "u1".to_owned() };
-        operation::explain(&coordinator.room, &asked)
+        operation::explain_upgrade(&coordinator.room, &asked).await
     };
     let put = kv.put("/tidegate/active/pantry-api", "nonsense", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
     assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
-    let trouble = explain().unwrap().trouble.unwrap();
+    let trouble = explain().await.unwrap().trouble.unwrap();
     assert!(trouble.contains("the record active/pantry-api is malformed"), "{trouble}");
     assert!(trouble.contains("put back what it was before"), "{trouble}");
     let put = kv.put("/tidegate/upgrades/u1", "nonsense", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
     assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
-    let told = explain().unwrap_err().to_string();
+    let told = explain().await.unwrap_err().to_string();
     assert!(told.contains("upgrade u1 does not move: the record upgrades/u1 is malformed"), "{told}");
     end.cancel();
     coordinator.stop().await;

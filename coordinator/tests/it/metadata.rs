@@ -149,7 +149,7 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
     door.was_asked_everything();
 
     let asked = GroupHistoryRequest { group: "edge".to_owned() };
-    let events = operation::metadata::history(&coordinator.room, &asked).await.unwrap();
+    let events = operation::metadata::group_history(&coordinator.room, &asked).await.unwrap();
     let told: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
     assert_eq!(told.len(), 4, "{told:#?}");
     assert!(told[1].0 == "ci" && told[1].1.contains("batch 1/2"), "{told:#?}");

@@ -296,9 +296,9 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
         hash: plan.hash,
         ..Default::default()
     };
-    let done = operation::reconcile(&coordinator.room, &seat, asked.clone()).await.unwrap();
+    let done = operation::reconcile_store(&coordinator.room, &seat, asked.clone()).await.unwrap();
     assert!(done.what.contains("reconciled"), "{done:?}");
-    let Err(OperationError::Refused(why)) = operation::reconcile(&coordinator.room, &seat, asked).await
+    let Err(OperationError::Refused(why)) = operation::reconcile_store(&coordinator.room, &seat, asked).await
     else {
         panic!("there was nothing left to reconcile")
     };

@@ -29,7 +29,9 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     let started =
         coordinator.start_upgrade(&spec("strategy: {canary: {}}\nmin_in_service: 4"), "u1").await.unwrap();
     assert_eq!(started.id, "u1");
-    let mut told = operation::watch(&coordinator.room, &WatchUpgradeRequest { id: "u1".to_owned() }).unwrap();
+    let mut told = operation::watch_upgrade(&coordinator.room, &WatchUpgradeRequest { id: "u1".to_owned() })
+        .await
+        .unwrap();
     let status = coordinator.reaches("u1", "completed").await;
     assert_eq!(status.spread.unwrap().by_version, [(2, 6)].into());
     assert!(
@@ -45,7 +47,9 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     }
     assert!(matches!(last, Some(Seen::Over(over)) if over.phase == "completed"), "the last word is the end");
     let history =
-        operation::history(&coordinator.room, &UpgradeHistoryRequest { id: "u1".to_owned() }).await.unwrap();
+        operation::upgrade_history(&coordinator.room, &UpgradeHistoryRequest { id: "u1".to_owned() })
+            .await
+            .unwrap();
     assert_eq!(history.len(), events, "a watcher is told every event once");
     end.cancel();
     coordinator.stop().await;
@@ -58,7 +62,7 @@ async fn a_start_that_is_a_dry_run_starts_nothing() {
     let seat = coordinator.room.led_here().unwrap();
     let dry =
         StartUpgradeRequest { spec: spec(""), id: "u1".to_owned(), who: "op".to_owned(), dry_run: true };
-    let told = operation::start(&coordinator.room, &seat, dry).await.unwrap();
+    let told = operation::start_upgrade(&coordinator.room, &seat, dry).await.unwrap();
     assert_eq!((told.id.as_str(), told.revision, told.waves.is_empty()), ("", 0, false));
     let record = Key::Upgrade("u1".parse().unwrap());
     assert!(store(&embedded).await.get(&record).await.unwrap().is_none());
@@ -102,7 +106,7 @@ async fn another_coordinator_completes_what_one_began() {
     // The approval is refused until it is waited for: the roll comes first.
     let mut sight = second.room.mirror.sight();
     let approved = async {
-        while operation::approve(&second.room, &seat, asked("remove")).await.is_err() {
+        while operation::approve_upgrade(&second.room, &seat, asked("remove")).await.is_err() {
             sight.changed().await.unwrap();
         }
     };
@@ -158,21 +162,21 @@ async fn of_many_events_the_newest_stay_and_only_the_leader_removes_the_others()
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
     coordinator.reaches("u1", "completed").await;
     let asked = UpgradeHistoryRequest { id: "u1".to_owned() };
-    let before = operation::history(&coordinator.room, &asked).await.unwrap();
+    let before = operation::upgrade_history(&coordinator.room, &asked).await.unwrap();
     let deposed = coordinator.room.led_here().unwrap();
     let reads = &coordinator.room.store;
     assert_eq!(retention::trim(reads, &deposed, before.len()).await.unwrap(), 0);
 
     store(&embedded).await.commit(&Commit::new().delete(Key::Leader)).await.unwrap();
     assert!(retention::trim(reads, &deposed, 3).await.is_err());
-    assert_eq!(operation::history(&coordinator.room, &asked).await.unwrap(), before);
+    assert_eq!(operation::upgrade_history(&coordinator.room, &asked).await.unwrap(), before);
 
     let elected =
         |seat: &Option<Arc<Seat>>| seat.as_ref().is_some_and(|seat| seat.leading != deposed.leading);
     let mut seats = coordinator.room.seat.clone();
     let leader = timeout(LIMIT, seats.wait_for(elected)).await.unwrap().unwrap().clone().unwrap();
     assert_eq!(retention::trim(reads, &leader, 3).await.unwrap(), before.len() - 3);
-    let after = operation::history(&coordinator.room, &asked).await.unwrap();
+    let after = operation::upgrade_history(&coordinator.room, &asked).await.unwrap();
     assert_eq!(after, before[before.len() - 3..]);
     end.cancel();
     coordinator.stop().await;
@@ -220,7 +224,7 @@ async fn upgrade_whose_record_is_full_holds_no_other_upgrade_or_stream() {
         ..ApproveUpgradeRequest::default()
     };
     let mut sight = coordinator.room.mirror.sight();
-    while operation::approve(&coordinator.room, &seat, approve.clone()).await.is_err() {
+    while operation::approve_upgrade(&coordinator.room, &seat, approve.clone()).await.is_err() {
         sight.changed().await.unwrap();
     }
     let door = Door::of_releases(&coordinator).await;

@@ -81,12 +81,12 @@ impl Coordinator {
             who: "op".to_owned(),
             dry_run: false,
         };
-        operation::start(&self.room, &seat, asked).await
+        operation::start_upgrade(&self.room, &seat, asked).await
     }
 
     pub async fn status(&self, id: &str) -> UpgradeStatusReply {
         let asked = UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 };
-        operation::status(&self.room, &asked).await.unwrap()
+        operation::upgrade_status(&self.room, &asked).await.unwrap()
     }
 
     /// Waits until an upgrade is over, for a whole fleet's time; asks for nothing but its phase.

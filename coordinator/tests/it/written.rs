@@ -37,7 +37,7 @@ async fn change_that_cannot_be_read_back_is_answered_as_made() {
 
     let seat = coordinator.room.led_here().unwrap();
     let asked = PinComputeRequest { compute: "ep-1".into(), revision: 1, ..pin_by_hand() };
-    let pinned = operation::release::pin(&coordinator.room, &seat, asked).await.unwrap();
+    let pinned = operation::release::pin_compute(&coordinator.room, &seat, asked).await.unwrap();
     assert!(pinned.changed && pinned.release.contains("release-1"), "{pinned:?}");
     assert!(pinned.warnings[0].contains("no revision 1") && pinned.warnings[1].contains("is missing"));
     let is_pinned = || coordinator.room.mirror.picture().fleet.streams().any(|(_, s)| !s.pins.is_empty());
@@ -59,14 +59,14 @@ async fn deposed_leader_does_not_answer_that_it_is_so_already() {
     let seat = Seat::new(campaign.await.unwrap(), Arc::clone(&room.metrics));
     let body = json!({ "version": 1, "tag": "release-1", "manifest": manifest() }).to_string();
     let asked = CreateReleaseRequest { body, who: "ci".into(), ..CreateReleaseRequest::default() };
-    let created = operation::release::create(&room, &seat, asked.clone()).await.unwrap();
+    let created = operation::release::create_release(&room, &seat, asked.clone()).await.unwrap();
     assert!(created.changed);
-    let again = operation::release::create(&room, &seat, asked.clone()).await.unwrap();
+    let again = operation::release::create_release(&room, &seat, asked.clone()).await.unwrap();
     assert_eq!((again.changed, again.revision), (false, 1));
     // From here on it sees nothing more, and another leads.
     follows.cancel();
     store.commit(&Commit::new().delete(Key::Leader)).await.unwrap();
-    let answer = operation::release::create(&room, &seat, asked).await;
+    let answer = operation::release::create_release(&room, &seat, asked).await;
     let Err(OperationError::Unavailable(why)) = answer else { panic!("{answer:?}") };
     assert!(why.contains("lost the leadership"), "{why}");
 }

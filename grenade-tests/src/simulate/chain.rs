@@ -190,7 +190,7 @@ impl Chain {
             current.corrected = true;
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
-        let explained = Person::new(&world.coordinators).explain(&current.id);
+        let explained = Person::new(&world.coordinators).explain(&current.id).await;
         if let Ok(mut explained) = explained {
             if world.scenario.falsify == Some(Falsehood::Done(Deed::ReasonsAreLost)) {
                 explained.reasons.clear();

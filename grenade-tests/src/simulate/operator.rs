@@ -111,13 +111,15 @@ impl<'a> Person<'a> {
             who: WHO.to_owned(),
             dry_run: false,
         };
-        answer(operation::start(room, &seat, asked).await, |done| done.id)
+        answer(operation::start_upgrade(room, &seat, asked).await, |done| done.id)
     }
 
     /// Why an upgrade waits.
-    pub fn explain(&self, id: &str) -> Result<ExplainUpgradeReply, String> {
+    pub async fn explain(&self, id: &str) -> Result<ExplainUpgradeReply, String> {
         let (room, _) = self.leader()?;
-        operation::explain(room, &ExplainUpgradeRequest { id: id.to_owned() }).map_err(|e| e.to_string())
+        operation::explain_upgrade(room, &ExplainUpgradeRequest { id: id.to_owned() })
+            .await
+            .map_err(|e| e.to_string())
     }
 
     /// Does what a command says.
@@ -127,20 +129,20 @@ impl<'a> Person<'a> {
         let done = match command.clone() {
             Command::Approve(id, phase, accepts) => {
                 let asked = ApproveUpgradeRequest { id, phase, note: String::new(), who, accepts };
-                operation::approve(room, &seat, asked).await
+                operation::approve_upgrade(room, &seat, asked).await
             }
             Command::Resume(id) => {
-                operation::resume(room, &seat, ResumeUpgradeRequest { id, why, who }).await
+                operation::resume_upgrade(room, &seat, ResumeUpgradeRequest { id, why, who }).await
             }
             Command::RollBack(id) => {
-                operation::roll_back(room, &seat, RollBackUpgradeRequest { id, why, who }).await
+                operation::roll_back_upgrade(room, &seat, RollBackUpgradeRequest { id, why, who }).await
             }
             Command::Retry(id, node) => {
                 let asked = RetryInstanceRequest { id, node, why, who, declare_stopped: false };
-                operation::retry(room, &seat, asked).await
+                operation::retry_instance(room, &seat, asked).await
             }
             Command::Uncordon(node) => {
-                operation::uncordon(room, &seat, UncordonNodeRequest { node, why, who }).await
+                operation::uncordon_node(room, &seat, UncordonNodeRequest { node, why, who }).await
             }
             Command::Decommission(instance) => {
                 let asked = DecommissionInstanceRequest {
@@ -150,7 +152,7 @@ impl<'a> Person<'a> {
                     why,
                     ..Default::default()
                 };
-                operation::decommission(room, &seat, asked).await
+                operation::decommission_instance(room, &seat, asked).await
             }
             Command::Window(service, floor, ceiling) => {
                 let asked = SetWindowRequest { service, floor, ceiling, why, who };
@@ -196,7 +198,7 @@ impl<'a> Person<'a> {
             who: WHO.to_owned(),
             why: "the store was restored".to_owned(),
         };
-        answer(operation::reconcile(room, &seat, asked).await, |done| done.what)
+        answer(operation::reconcile_store(room, &seat, asked).await, |done| done.what)
     }
 
     /// Pauses an upgrade.
@@ -204,7 +206,7 @@ impl<'a> Person<'a> {
         let (room, seat) = self.leader()?;
         let asked =
             PauseUpgradeRequest { id: id.to_owned(), why: "let me look".to_owned(), who: WHO.to_owned() };
-        answer(operation::pause(room, &seat, asked).await, |done| done.what)
+        answer(operation::pause_upgrade(room, &seat, asked).await, |done| done.what)
     }
 
     /// Takes a node out by hand.
@@ -212,6 +214,6 @@ impl<'a> Person<'a> {
         let (room, seat) = self.leader()?;
         let asked =
             CordonNodeRequest { node: node.to_owned(), why: "a disk".to_owned(), who: WHO.to_owned() };
-        answer(operation::cordon(room, &seat, asked).await, |done| done.what)
+        answer(operation::cordon_node(room, &seat, asked).await, |done| done.what)
     }
 }

@@ -235,9 +235,9 @@ impl Desk {
             dry_run,
         };
         let before = self.seen(room).await;
-        let promised = operation::start(room, seat, asked(true)).await;
+        let promised = operation::start_upgrade(room, seat, asked(true)).await;
         let between = self.seen(room).await;
-        let done = operation::start(room, seat, asked(false)).await;
+        let done = operation::start_upgrade(room, seat, asked(false)).await;
         let after = self.seen(room).await;
         let accepts = promised.as_ref().is_ok_and(|reply| !blocks(reply));
         // A wrong spec may be accepted where no other look came between and the promise was the same: it is a fault all
@@ -295,7 +295,7 @@ impl Desk {
             ..Default::default()
         };
         let before = self.reported(instance).await;
-        let done = operation::decommission(room, seat, asked).await;
+        let done = operation::decommission_instance(room, seat, asked).await;
         let after = self.reported(instance).await;
         // The lease of a report that is written anew is another one: its key was made anew.
         if done.is_ok() && before.is_some() && before == after {

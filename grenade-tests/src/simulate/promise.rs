@@ -26,11 +26,11 @@ pub async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> A
         dry_run,
     };
     let before = seen(&world.place, room).await;
-    let promised = operation::start(room, &seat, asked("one", true)).await;
+    let promised = operation::start_upgrade(room, &seat, asked("one", true)).await;
     let between = seen(&world.place, room).await;
     let (one, other) = tokio::join!(
-        operation::start(room, &seat, asked("one", false)),
-        operation::start(room, &seat, asked("other", false))
+        operation::start_upgrade(room, &seat, asked("one", false)),
+        operation::start_upgrade(room, &seat, asked("other", false))
     );
     let now = world.ground.now();
     let breach = |rule, text: String| world.ground.state().facts.breach(now, rule, text);

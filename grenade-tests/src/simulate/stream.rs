@@ -143,7 +143,7 @@ impl StreamPeople {
             who: who(),
             why: String::new(),
         };
-        let done = said(operation::release::configure(room, &seat, asked)).await;
+        let done = said(operation::release::configure_stream(room, &seat, asked)).await;
         world.ground.tell(format!("settings of {STREAM}: {done:?}"));
         if let Err(why) = &done {
             reconciled(world, why).await;
@@ -201,7 +201,7 @@ impl StreamPeople {
         for n in 0..self.plan.computes {
             let compute = format!("ep-{n}");
             let asked = StartComputeRequest { stream: STREAM.to_owned(), compute_id: compute.clone() };
-            let Ok(start) = operation::release::start(room, &asked) else { continue };
+            let Ok(start) = operation::release::started(room, &asked) else { continue };
             let revision = start.revision.get();
             shown(&world.ground, STREAM, &compute, revision);
             if start.because == "canary" {
@@ -217,7 +217,7 @@ impl StreamPeople {
         self.started.values().for_each(|(_, tag)| *counts.entry(tag.clone()).or_insert(0) += 1);
         let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
         let asked = TellRunningRequest { stream: STREAM.to_owned(), counts, who: who() };
-        drop(said(operation::release::running(room, &seat, asked)).await);
+        drop(said(operation::release::tell_running(room, &seat, asked)).await);
     }
 
     /// Does what `release explain` advises.
@@ -225,7 +225,7 @@ impl StreamPeople {
         let waits = match Person::new(&world.coordinators).leader() {
             Ok((room, seat)) => {
                 let asked = ExplainReleaseRequest { stream: STREAM.to_owned(), revision: 0 };
-                let explained = operation::release::explain(room, &seat, &asked);
+                let explained = operation::release::explain_release(room, &seat, &asked);
                 tokio::time::timeout(std::time::Duration::from_secs(20), explained).await
             }
             Err(_) => return,
@@ -270,7 +270,7 @@ async fn tell_signal(world: &World, compute: String, revision: u64, success: boo
         why: "it started".to_owned(),
         who: who(),
     };
-    said(operation::release::signal(room, &seat, asked)).await
+    said(operation::release::tell_signal(room, &seat, asked)).await
 }
 
 /// Follows one advice, as a person who knows the world would.
@@ -283,11 +283,15 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
     let done = match words.get(1..3) {
         Some(["release", "approve"]) => {
             let asked = ApproveReleaseRequest { stream, revision, who, note: why };
-            said(operation::release::approve(room, &seat, asked)).await
+            said(operation::release::approve_release(room, &seat, asked)).await
         }
         Some(["release", "retry"]) => {
-            said(operation::release::retry(room, &seat, RetryReleaseRequest { stream, revision, who, why }))
-                .await
+            said(operation::release::retry_release(
+                room,
+                &seat,
+                RetryReleaseRequest { stream, revision, who, why },
+            ))
+            .await
         }
         // Its computes tell; where none of them is within the share, a person decides.
         Some(["release", "promote"]) if wait.status == ReleaseStatus::Canary || kind == "canary-busy" => {
@@ -296,7 +300,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
             }
             let asked =
                 PromoteReleaseRequest { stream, revision, who, why, deploy: true, ..Default::default() };
-            said(operation::release::promote(room, &seat, asked)).await
+            said(operation::release::promote_release(room, &seat, asked)).await
         }
         Some(["release", "evidence"]) => {
             let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).to_owned());
@@ -307,7 +311,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
                 note: why,
                 who,
             };
-            said(operation::release::evidence(room, &seat, asked)).await
+            said(operation::release::tell_evidence(room, &seat, asked)).await
         }
         Some(["task", "settle"]) => {
             let (Some(node), Some(task)) = (words.get(3), words.get(4)) else { return };

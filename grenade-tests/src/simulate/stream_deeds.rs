@@ -51,8 +51,12 @@ pub async fn release(
 ) -> Answer {
     let (room, seat) = Person::new(&world.coordinators).leader()?;
     let body = body(world, on, (number, 0), (need, canary, evidence));
-    said(asks::create(room, &seat, CreateReleaseRequest { stream: STREAM.to_owned(), body, who: who() }))
-        .await
+    said(asks::create_release(
+        room,
+        &seat,
+        CreateReleaseRequest { stream: STREAM.to_owned(), body, who: who() },
+    ))
+    .await
 }
 
 fn body(
@@ -105,8 +109,12 @@ pub async fn do_one(world: &mut World, on: usize, number: u64, deed: &Deed) -> S
 async fn same_image(world: &World, on: usize, number: u64, lowest: u32) -> Answer {
     let (room, seat) = Person::new(&world.coordinators).leader()?;
     let body = body(world, on, (number.max(1), 1 + latest(world)), (lowest, false, false));
-    said(asks::create(room, &seat, CreateReleaseRequest { stream: STREAM.to_owned(), body, who: who() }))
-        .await
+    said(asks::create_release(
+        room,
+        &seat,
+        CreateReleaseRequest { stream: STREAM.to_owned(), body, who: who() },
+    ))
+    .await
 }
 
 async fn roll_back(world: &World, back: u64) -> Answer {
@@ -131,7 +139,7 @@ async fn roll_back(world: &World, back: u64) -> Answer {
         why: "starts are slow".to_owned(),
         prewarm: Some(!no_prewarm),
     };
-    said(asks::roll_back(room, &seat, asked)).await
+    said(asks::roll_back_release(room, &seat, asked)).await
 }
 
 async fn promote(world: &World, deploys: bool) -> Answer {
@@ -152,7 +160,7 @@ async fn promote(world: &World, deploys: bool) -> Answer {
         why: "now".to_owned(),
         deploy: deploys,
     };
-    said(asks::promote(room, &seat, asked)).await
+    said(asks::promote_release(room, &seat, asked)).await
 }
 
 async fn available(world: &World, answers: bool) -> Answer {
@@ -161,7 +169,7 @@ async fn available(world: &World, answers: bool) -> Answer {
     let waits = stream.pending.first().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
     let asked = TellAvailableRequest { stream: STREAM.to_owned(), revision, available: answers, who: who() };
-    said(asks::available(room, &seat, asked)).await
+    said(asks::tell_available(room, &seat, asked)).await
 }
 
 async fn pin(world: &World, compute: u64, back: u64) -> Answer {
@@ -173,14 +181,14 @@ async fn pin(world: &World, compute: u64, back: u64) -> Answer {
         who: who(),
         why: "it stays".to_owned(),
     };
-    said(asks::pin(room, &seat, asked)).await
+    said(asks::pin_compute(room, &seat, asked)).await
 }
 
 async fn unpin(world: &World, compute: u64) -> Answer {
     let (room, seat) = Person::new(&world.coordinators).leader()?;
     let compute = format!("ep-{compute}");
     let asked = UnpinComputeRequest { stream: STREAM.to_owned(), compute, who: who(), why: String::new() };
-    said(asks::unpin(room, &seat, asked)).await
+    said(asks::unpin_compute(room, &seat, asked)).await
 }
 
 /// What makes no sense is refused.
@@ -190,22 +198,25 @@ async fn wrong(world: &World, which: u64) -> Answer {
     let done = match which {
         0 => {
             let body = r#"{"version": 1, "tag": "release-0"}"#.to_owned();
-            said(asks::create(room, &seat, CreateReleaseRequest { stream, body, who: who() })).await
+            said(asks::create_release(room, &seat, CreateReleaseRequest { stream, body, who: who() })).await
         }
         1 => {
             let asked = RollBackReleaseRequest { stream, revision, who: who(), why, prewarm: None };
-            said(asks::roll_back(room, &seat, asked)).await
+            said(asks::roll_back_release(room, &seat, asked)).await
         }
         2 => {
             let asked =
                 PromoteReleaseRequest { stream, revision, who: who(), deploy: true, ..Default::default() };
-            said(asks::promote(room, &seat, asked)).await
+            said(asks::promote_release(room, &seat, asked)).await
         }
-        3 => said(asks::retry(room, &seat, RetryReleaseRequest { stream, revision, who: who(), why })).await,
+        3 => {
+            said(asks::retry_release(room, &seat, RetryReleaseRequest { stream, revision, who: who(), why }))
+                .await
+        }
         4 => {
             let compute = "ep-0".to_owned();
             let asked = TellSignalRequest { stream, revision, compute, success: true, why, who: who() };
-            said(asks::signal(room, &seat, asked)).await
+            said(asks::tell_signal(room, &seat, asked)).await
         }
         _ => {
             let asked = ConfigureStreamRequest {
@@ -214,7 +225,7 @@ async fn wrong(world: &World, which: u64) -> Answer {
                 who: who(),
                 why,
             };
-            said(asks::configure(room, &seat, asked)).await
+            said(asks::configure_stream(room, &seat, asked)).await
         }
     };
     if let (Ok(done), 1..) = (&done, which) {

@@ -6,11 +6,12 @@ use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, ExplainGroupRequest,
-    ExplainUpgradeRequest, FleetSpreadRequest, ListInstancesRequest, ListTasksRequest, ListTokensRequest,
-    ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
-    ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest, RollBackUpgradeRequest,
-    SetMetadataRequest, SettleTaskRequest, SkipInstanceRequest, StartUpgradeRequest, TellMetadataRequest,
-    UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest, UpgradeStatusRequest,
+    ExplainUpgradeRequest, FleetHistoryRequest, FleetSpreadRequest, ListInstancesRequest, ListTasksRequest,
+    ListTokensRequest, ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationRequest,
+    ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest,
+    RollBackUpgradeRequest, SetMetadataRequest, SettleTaskRequest, SkipInstanceRequest, StartUpgradeRequest,
+    TellMetadataRequest, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest,
+    UpgradeStatusRequest,
 };
 
 /// Asks for what has one answer.
@@ -24,24 +25,30 @@ pub async fn wished(
     let done = match request.clone() {
         Request::Approve(id, phase, accepts) => {
             let asked = ApproveUpgradeRequest { id, phase, note: String::new(), who, accepts };
-            operation::approve(room, seat, asked).await?
+            operation::approve_upgrade(room, seat, asked).await?
         }
-        Request::Pause(id) => operation::pause(room, seat, PauseUpgradeRequest { id, why, who }).await?,
-        Request::Resume(id) => operation::resume(room, seat, ResumeUpgradeRequest { id, why, who }).await?,
+        Request::Pause(id) => {
+            operation::pause_upgrade(room, seat, PauseUpgradeRequest { id, why, who }).await?
+        }
+        Request::Resume(id) => {
+            operation::resume_upgrade(room, seat, ResumeUpgradeRequest { id, why, who }).await?
+        }
         Request::RollBack(id) => {
-            operation::roll_back(room, seat, RollBackUpgradeRequest { id, why, who }).await?
+            operation::roll_back_upgrade(room, seat, RollBackUpgradeRequest { id, why, who }).await?
         }
         Request::Retry(id, node) | Request::DeclareStopped(id, node) => {
             let declare_stopped = matches!(request, Request::DeclareStopped(..));
             let asked = RetryInstanceRequest { id, node, why, who, declare_stopped };
-            operation::retry(room, seat, asked).await?
+            operation::retry_instance(room, seat, asked).await?
         }
         Request::Skip(id, node) => {
-            operation::skip(room, seat, SkipInstanceRequest { id, node, why, who }).await?
+            operation::skip_instance(room, seat, SkipInstanceRequest { id, node, why, who }).await?
         }
-        Request::Cordon(node) => operation::cordon(room, seat, CordonNodeRequest { node, why, who }).await?,
+        Request::Cordon(node) => {
+            operation::cordon_node(room, seat, CordonNodeRequest { node, why, who }).await?
+        }
         Request::Uncordon(node) => {
-            operation::uncordon(room, seat, UncordonNodeRequest { node, why, who }).await?
+            operation::uncordon_node(room, seat, UncordonNodeRequest { node, why, who }).await?
         }
         Request::Settle(node, task) => {
             let asked = SettleTaskRequest { node, task, outcome: "succeeded".to_owned(), why, who };
@@ -70,7 +77,7 @@ async fn of_others(
             }
             let (hash, include) = (plan.hash, asked.include);
             let asked = ReconcileStoreRequest { hash, include, who, why, ..Default::default() };
-            operation::reconcile(room, seat, asked).await.map(|done| done.what)
+            operation::reconcile_store(room, seat, asked).await.map(|done| done.what)
         }
         Request::Token(name, role) => {
             let (why, expires) = (why, "1h".to_owned());
@@ -91,17 +98,17 @@ async fn of_others(
         }
         Request::SetMetadata(group, body) => {
             let asked = SetMetadataRequest { group, body, who, why };
-            metadata::set(room, seat, asked).await.map(|done| done.what)
+            metadata::set_metadata(room, seat, asked).await.map(|done| done.what)
         }
         Request::CancelMetadata(group) => {
-            metadata::cancel(room, seat, CancelMetadataRequest { group, who, why })
+            metadata::cancel_metadata(room, seat, CancelMetadataRequest { group, who, why })
                 .await
                 .map(|done| done.what)
         }
         Request::SignalMetadata(group, instance, generation) => {
             let asked =
                 TellMetadataRequest { group, instance, generation, success: true, who, ..Default::default() };
-            metadata::tell(room, seat, asked).await.map(|done| done.what)
+            metadata::tell_metadata(room, seat, asked).await.map(|done| done.what)
         }
         other => unreachable!("{other:?} is asked elsewhere"),
     }
@@ -118,21 +125,26 @@ pub async fn look(room: &Room, seat: &Seat, request: &Request) {
                 who: "person".to_owned(),
                 ..Default::default()
             };
-            let _ = operation::start(room, seat, asked).await;
+            let _ = operation::start_upgrade(room, seat, asked).await;
             return;
         }
         _ => return,
     };
-    let _ = operation::status(room, &UpgradeStatusRequest { id: id.clone(), max_instances: 5 }).await;
-    let _ = operation::explain(room, &ExplainUpgradeRequest { id: id.clone() });
-    let _ = operation::history(room, &UpgradeHistoryRequest { id: id.clone() }).await;
-    let _ = operation::certificate(room, &UpgradeCertificateRequest { id }).await;
-    let _ = operation::list(room, &ListUpgradesRequest { service: service.clone(), ..Default::default() });
-    let _ = operation::instances(room, &ListInstancesRequest { service: service.clone(), all: true });
-    let _ = operation::spread(room, &FleetSpreadRequest { service });
-    let _ = operation::tasks(room, &ListTasksRequest::default());
-    drop(operation::tokens(room, &ListTokensRequest { all: true }));
+    let _ = operation::upgrade_status(room, &UpgradeStatusRequest { id: id.clone(), max_instances: 5 }).await;
+    let _ = operation::explain_upgrade(room, &ExplainUpgradeRequest { id: id.clone() }).await;
+    let _ = operation::upgrade_history(room, &UpgradeHistoryRequest { id: id.clone() }).await;
+    let _ = operation::upgrade_certificate(room, &UpgradeCertificateRequest { id }).await;
+    let _ = operation::list_upgrades(
+        room,
+        &ListUpgradesRequest { service: service.clone(), ..Default::default() },
+    )
+    .await;
+    let _ =
+        operation::list_instances(room, &ListInstancesRequest { service: service.clone(), all: true }).await;
+    let _ = operation::fleet_spread(room, &FleetSpreadRequest { service }).await;
+    let _ = operation::list_tasks(room, &ListTasksRequest::default()).await;
+    let _ = operation::list_tokens(room, &ListTokensRequest { all: true }).await;
     drop(operation::leader(room));
-    let _ = operation::fleet_history(room).await;
-    let _ = metadata::explain(room, seat, &ExplainGroupRequest { group: "group".to_owned() });
+    let _ = operation::fleet_history(room, &FleetHistoryRequest {}).await;
+    let _ = metadata::explain_group(room, seat, &ExplainGroupRequest { group: "group".to_owned() }).await;
 }

@@ -9,7 +9,7 @@ use tidegate_proto::GroupName;
 use tidegate_proto::wire::v1::{CancelMetadataRequest, MetadataReply};
 
 /// Returns all to the former document.
-pub async fn cancel(
+pub async fn cancel_metadata(
     room: &Room,
     seat: &Seat,
     asked: CancelMetadataRequest,

@@ -11,7 +11,7 @@ use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainGroupRequest;
 
 /// Explains; the leader answers, because it counts the time. Nothing = no update runs, or it is about to move.
-pub fn explain(
+pub async fn explain_group(
     room: &Room,
     seat: &Seat,
     asked: &ExplainGroupRequest,

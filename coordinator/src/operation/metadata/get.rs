@@ -17,7 +17,10 @@ const CATCH_UP: Duration = Duration::from_secs(2);
 
 /// Answers for one instance, from no older state of the group than the store had when it was asked: an instance that asks
 /// one coordinator after another is not served a former document again.
-pub async fn get(room: &Room, asked: &InstanceMetadataRequest) -> Result<view::Served, OperationError> {
+pub async fn instance_metadata(
+    room: &Room,
+    asked: &InstanceMetadataRequest,
+) -> Result<view::Served, OperationError> {
     let (group, instance): (GroupName, NodeId) = (parse(&asked.group)?, parse(&asked.instance)?);
     let late = Instant::now() + CATCH_UP;
     loop {

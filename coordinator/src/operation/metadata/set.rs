@@ -10,7 +10,7 @@ use tidegate_proto::metadata::{Pattern, UpdateRequest};
 use tidegate_proto::wire::v1::{MetadataReply, SetMetadataRequest};
 
 /// Sets the metadata of a group.
-pub async fn set(
+pub async fn set_metadata(
     room: &Room,
     seat: &Seat,
     asked: SetMetadataRequest,

@@ -9,7 +9,7 @@ use tidegate_proto::wire::v1::{MetadataReply, TellMetadataRequest};
 use tidegate_proto::{GroupName, MetadataGeneration, NodeId};
 
 /// Keeps the word of an instance.
-pub async fn tell(
+pub async fn tell_metadata(
     room: &Room,
     seat: &Seat,
     asked: TellMetadataRequest,

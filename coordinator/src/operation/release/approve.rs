@@ -8,7 +8,7 @@ use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{ApproveReleaseRequest, ReleaseReply};
 
 /// Approves a release.
-pub async fn approve(
+pub async fn approve_release(
     room: &Room,
     seat: &Seat,
     asked: ApproveReleaseRequest,

@@ -9,7 +9,7 @@ use tidegate_proto::record::stream::StreamSettings;
 use tidegate_proto::wire::v1::{ConfigureStreamRequest, ReleaseReply};
 
 /// Replaces a stream's settings.
-pub async fn configure(
+pub async fn configure_stream(
     room: &Room,
     seat: &Seat,
     asked: ConfigureStreamRequest,

@@ -15,7 +15,7 @@ use tidegate_proto::wire::v1::{CreateReleaseRequest, ReleaseReply};
 const TURN: Duration = Duration::from_secs(2);
 
 /// Creates a release.
-pub async fn create(
+pub async fn create_release(
     room: &Room,
     seat: &Seat,
     asked: CreateReleaseRequest,

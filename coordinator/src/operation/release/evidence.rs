@@ -10,7 +10,7 @@ use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::wire::v1::{ReleaseReply, TellEvidenceRequest};
 
 /// Records a verdict.
-pub async fn evidence(
+pub async fn tell_evidence(
     room: &Room,
     seat: &Seat,
     asked: TellEvidenceRequest,

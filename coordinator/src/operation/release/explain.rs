@@ -12,7 +12,7 @@ use tidegate_proto::wire::v1::ExplainReleaseRequest;
 use tidegate_proto::{ReleaseRevision, StreamName};
 
 /// Explains what waits, or one revision, whatever became of it; the leader answers, because it counts the time.
-pub async fn explain(
+pub async fn explain_release(
     room: &Room,
     seat: &Seat,
     asked: &ExplainReleaseRequest,

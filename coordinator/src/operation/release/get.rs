@@ -8,7 +8,7 @@ use tidegate_proto::wire::v1::{GetReleaseRequest, ReleaseReply, ShowStreamReques
 use tidegate_proto::{ReleaseTag, StreamName};
 
 /// Finds a release.
-pub async fn get(room: &Room, asked: &GetReleaseRequest) -> Result<ReleaseReply, OperationError> {
+pub async fn get_release(room: &Room, asked: &GetReleaseRequest) -> Result<ReleaseReply, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let release = find(room, &stream, asked.revision, &asked.tag).await?;
     let manifest = read::manifest(room, release.manifest).await?;
@@ -22,7 +22,7 @@ pub async fn get(room: &Room, asked: &GetReleaseRequest) -> Result<ReleaseReply,
 }
 
 /// What main traffic should go to: nothing but that, so that the answer changes only with it.
-pub fn active(room: &Room, asked: &ShowStreamRequest) -> Result<view::Pointer, OperationError> {
+pub async fn active_release(room: &Room, asked: &ShowStreamRequest) -> Result<view::Pointer, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let picture = room.mirror.picture();
     let deployed = picture.fleet.stream(&stream).and_then(|found| found.deployed.as_deref());

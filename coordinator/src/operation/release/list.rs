@@ -12,7 +12,7 @@ const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 100;
 
 /// One page.
-pub async fn list(room: &Room, asked: &ListReleasesRequest) -> Result<view::Page, OperationError> {
+pub async fn list_releases(room: &Room, asked: &ListReleasesRequest) -> Result<view::Page, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let limit = match asked.limit {
         0 => PAGE,

@@ -9,7 +9,11 @@ use tidegate_proto::ComputeId;
 use tidegate_proto::wire::v1::{PinComputeRequest, ReleaseReply, UnpinComputeRequest};
 
 /// Pins a compute.
-pub async fn pin(room: &Room, seat: &Seat, asked: PinComputeRequest) -> Result<ReleaseReply, OperationError> {
+pub async fn pin_compute(
+    room: &Room,
+    seat: &Seat,
+    asked: PinComputeRequest,
+) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let compute: ComputeId = parse(&asked.compute)?;
     let asker = explaining(&asked.who, &asked.why)?;
@@ -21,7 +25,7 @@ pub async fn pin(room: &Room, seat: &Seat, asked: PinComputeRequest) -> Result<R
 }
 
 /// Lets a compute go.
-pub async fn unpin(
+pub async fn unpin_compute(
     room: &Room,
     seat: &Seat,
     asked: UnpinComputeRequest,

@@ -22,7 +22,7 @@ fn share(asked: &PromoteReleaseRequest) -> Result<Option<Fraction>, OperationErr
 }
 
 /// Promotes a release to a share of starts, or deploys it.
-pub async fn promote(
+pub async fn promote_release(
     room: &Room,
     seat: &Seat,
     asked: PromoteReleaseRequest,

@@ -8,7 +8,7 @@ use tidegate_planner::ask;
 use tidegate_proto::wire::v1::{ReleaseReply, RetryReleaseRequest};
 
 /// Lets a release that failed wait again; hooks that failed are run anew.
-pub async fn retry(
+pub async fn retry_release(
     room: &Room,
     seat: &Seat,
     asked: RetryReleaseRequest,

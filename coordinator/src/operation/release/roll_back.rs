@@ -10,7 +10,7 @@ use tidegate_proto::wire::v1::{ReleaseReply, RollBackReleaseRequest};
 use tidegate_proto::{ReleaseRevision, StreamName};
 
 /// Makes a new revision with the body of an old one, which goes out at once, or when its image is warmed up.
-pub async fn roll_back(
+pub async fn roll_back_release(
     room: &Room,
     seat: &Seat,
     asked: RollBackReleaseRequest,

@@ -10,7 +10,10 @@ use tidegate_proto::wire::v1::ReleaseSettingsRequest;
 use tidegate_proto::{ComputeId, ReleaseTag, StreamName};
 
 /// Resolves them.
-pub async fn settings(room: &Room, asked: &ReleaseSettingsRequest) -> Result<view::Settings, OperationError> {
+pub async fn release_settings(
+    room: &Room,
+    asked: &ReleaseSettingsRequest,
+) -> Result<view::Settings, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let of = Asked { pg_version: version(asked.pg_version)?, role: role(&asked.role)? };
     let outside = Outside {

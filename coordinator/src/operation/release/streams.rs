@@ -6,14 +6,14 @@ use crate::room::Room;
 use tidegate_proto::wire::v1::{ListStreamsRequest, ShowStreamRequest};
 
 /// Every stream, by name.
-pub fn list(room: &Room, _: &ListStreamsRequest) -> Result<Vec<view::Stream>, OperationError> {
+pub async fn list_streams(room: &Room, _: &ListStreamsRequest) -> Result<Vec<view::Stream>, OperationError> {
     let picture = room.mirror.picture();
     let fleet = &picture.fleet;
     Ok(fleet.streams().map(|(name, stream)| view::Stream::of(fleet, name, stream)).collect())
 }
 
 /// One stream.
-pub fn show(room: &Room, asked: &ShowStreamRequest) -> Result<view::Stream, OperationError> {
+pub async fn show_stream(room: &Room, asked: &ShowStreamRequest) -> Result<view::Stream, OperationError> {
     let name = stream_name(&asked.stream)?;
     let picture = room.mirror.picture();
     let stream = picture.fleet.stream(&name).ok_or_else(|| {

@@ -12,7 +12,7 @@ use tidegate_proto::wire::v1::{ReleaseReply, TellAvailableRequest, TellRunningRe
 use tidegate_proto::{ComputeId, ReleaseTag, StreamName};
 
 /// Whether a release that waits answers.
-pub async fn available(
+pub async fn tell_available(
     room: &Room,
     seat: &Seat,
     asked: TellAvailableRequest,
@@ -28,7 +28,7 @@ pub async fn available(
 }
 
 /// How one compute fared with the canary. Computes do not wait for each other: each has a key of its own.
-pub async fn signal(
+pub async fn tell_signal(
     room: &Room,
     seat: &Seat,
     asked: TellSignalRequest,
@@ -57,7 +57,7 @@ pub async fn signal(
 }
 
 /// How many computes run each tag.
-pub async fn running(
+pub async fn tell_running(
     room: &Room,
     seat: &Seat,
     asked: TellRunningRequest,
@@ -71,6 +71,13 @@ pub async fn running(
     }
     let counts = asked.counts.iter().map(|(tag, count)| Ok((parse(tag)?, *count)));
     let counts: BTreeMap<ReleaseTag, u64> = counts.collect::<Result<_, OperationError>>()?;
+    let computes =
+        counts.values().try_fold(0_u64, |sum, count| sum.checked_add(*count)).ok_or_else(|| {
+            OperationError::BadInput(format!(
+                "the counts are more than {} computes together; nothing was changed",
+                u64::MAX
+            ))
+        })?;
     let asker = remarking(&asked.who, "why", "")?;
     let granted = {
         let _alone = room.releases.lock().await;
@@ -82,7 +89,6 @@ pub async fn running(
         )
         .await?
     };
-    let computes: u64 = counts.values().sum();
     reply(room, granted, format!("{computes} computes run {} tags of {stream}", counts.len())).await
 }
 

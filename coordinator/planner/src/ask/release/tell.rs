@@ -128,7 +128,7 @@ pub fn running(
         return Ok(Asked::already(name, None));
     }
     let described = |running: &BTreeMap<ReleaseTag, Running>| {
-        let computes: u64 = running.values().map(|running| running.count).sum();
+        let computes: u64 = running.values().fold(0, |sum, running| sum.saturating_add(running.count));
         format!("{computes} computes run {} tags", running.len())
     };
     let mut change = Change::of(fleet, moment, name);
