@@ -29,6 +29,7 @@ mod start;
 mod status;
 mod task;
 mod token;
+mod versions;
 mod watch;
 mod window;
 mod wish;
@@ -54,6 +55,7 @@ pub use start::start_upgrade;
 pub use status::upgrade_status;
 pub use task::{list_tasks, settle_task};
 pub use token::{create_token, list_tokens, revoke_token};
+pub use versions::fleet_versions;
 pub use watch::watch_upgrade;
 pub use window::{foresee_window, set_window};
 

@@ -1,6 +1,7 @@
 //! `tidegate fleet …`: what is out there.
 
 mod reconcile;
+mod versions;
 
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
@@ -24,6 +25,13 @@ enum Verb {
     Spread {
         /// Only this service.
         service: Option<String>,
+    },
+    /// Show which versions of a service run: distinct, minimum, maximum, and how many instances are silent.
+    ///
+    /// Exits 3 while an instance is silent or its version is not known: the minimum may then be lower.
+    Versions {
+        /// Service.
+        service: String,
     },
     /// List instances: version, release, rotation, health, step.
     List {
@@ -121,6 +129,7 @@ impl Args {
         let who = reach.who();
         let done = match self.verb {
             Verb::Spread { service } => return spread(reach, service.unwrap_or_default()).await,
+            Verb::Versions { service } => return versions::show(reach, service).await,
             Verb::List { service, all } => return list(reach, service.unwrap_or_default(), all).await,
             Verb::History => return history(reach).await,
             Verb::Decommission { instance, why, stopped_how, how } => {

@@ -87,6 +87,8 @@ fn what_is_not_there_and_what_cannot_be_reached_have_codes_of_their_own() {
     assert_eq!((said.code, said.err.contains("there is no upgrade nope")), (2, true), "{said:?}");
     let said = daemon.ask(&["upgrade", "pause", "no/pe", "--why", "x"]);
     assert_eq!((said.code, said.err.contains("is not a name")), (2, true), "{said:?}");
+    let said = daemon.ask(&["fleet", "versions", "nobody"]);
+    assert_eq!((said.code, said.err.contains("no agent has ever reported")), (2, true), "{said:?}");
     let said = daemon.ask(&["fleet", "spread", "nobody"]);
     assert_eq!((said.code, said.err.contains("no agent has ever reported")), (2, true), "{said:?}");
     let said = daemon.ask(&["upgrade", "pause", "nope"]);

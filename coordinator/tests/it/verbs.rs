@@ -85,6 +85,11 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
         door.see("/fleet/spread?service=pantry-api").await["services"][0]["by_version"],
         json!({"2": 6})
     );
+    let versions = door.see("/fleet/services/pantry-api/versions").await;
+    assert_eq!(
+        (&versions["distinct"], &versions["minimum"], &versions["silent"]),
+        (&json!([2]), &json!(2), &json!(0))
+    );
     let instances = door.see("/fleet/instances").await;
     assert_eq!(instances.as_array().map(Vec::len), Some(6));
     let node = format!("/fleet/nodes/{}", instances[0]["node"].as_str().unwrap());
