@@ -9,6 +9,7 @@ pub use schema::Workers;
 use crate::seat::Seat;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_planner::reason::StoreGate;
 use tidegate_planner::{Action, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_store::{CommitError, StoreError};
@@ -80,7 +81,7 @@ async fn commit(seat: &Seat, planned: PlannedCommit) -> Outcome {
             match error {
                 CommitError::Invalid(_) | CommitError::Store(StoreError::Refused { .. }) => {
                     let why = Chain(&error).to_string();
-                    Outcome::Refused(Reason::StoreRefused { what, why })
+                    Outcome::Refused(Reason::Store(StoreGate::StoreRefused { what, why }))
                 }
                 _ => Outcome::Unanswered,
             }

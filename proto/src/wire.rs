@@ -20,7 +20,7 @@ impl From<Event> for v1::Event {
 
 impl From<WaitingFor> for v1::Reason {
     fn from(reason: WaitingFor) -> Self {
-        let WaitingFor { kind, what, who, command, deadline, since } = reason;
-        Self { kind, what, who, command, deadline, since: since.map(|since| since.0) }
+        let WaitingFor { kind, blocked_on, owner, next_step, timeout, since } = reason;
+        Self { kind, blocked_on, owner, next_step, timeout, since: since.map(|since| since.0) }
     }
 }

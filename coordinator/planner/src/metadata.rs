@@ -12,7 +12,7 @@
 //! exposed. So a leader that takes over goes on where the one before was.
 
 use crate::fleet::{Fleet, Instance};
-use crate::reason::{Reason, Sample, Told};
+use crate::reason::{MetadataGate, Reason, Sample, StoreGate, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
 use tidegate_proto::record::group::{DocumentVersion, ExposureUnknown, Group, GroupUpdate, Members, served};
@@ -158,15 +158,19 @@ pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
     }
     let mut reasons = Vec::new();
     if !tally.open.is_empty() {
-        reasons.push(Reason::Unsignalled {
+        reasons.push(Reason::Metadata(MetadataGate::Unsignalled {
             nodes: Sample::counted(tally.open.iter()),
             batch: update.batch + 1,
             batches: update.batches,
             left: Span::from_millis(update.terms.timeout.as_millis().saturating_sub(waited_ms)),
-        });
+        }));
     } else if waited_ms < update.terms.pause.as_millis() {
         let left = Span::from_millis(update.terms.pause.as_millis() - waited_ms);
-        reasons.push(Reason::Watched { batch: update.batch + 1, batches: update.batches, left });
+        reasons.push(Reason::Metadata(MetadataGate::Soaking {
+            batch: update.batch + 1,
+            batches: update.batches,
+            left,
+        }));
     }
     if !reasons.is_empty() {
         return Next::Wait(reasons);
@@ -178,7 +182,7 @@ pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
     if tally.succeeded == 0 {
         let excused = tally.excused;
         return Next::Return(format!(
-            "no instance told of success ({excused} failed as is expected, {} are gone): unmeasured is not success",
+            "no instance signalled success ({excused} failed as is expected, {} are gone): unmeasured is not success",
             tally.gone
         ));
     }
@@ -186,7 +190,7 @@ pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
 }
 
 fn summary(tally: &Tally) -> String {
-    let mut text = format!("{} of {} instances told of success", tally.succeeded, tally.exposed);
+    let mut text = format!("{} of {} instances signalled success", tally.succeeded, tally.exposed);
     if !tally.failed.is_empty() {
         text.push_str(&format!("; {} failed, which is tolerated", tally.failed.len()));
     }
@@ -227,7 +231,7 @@ fn unreadable(fleet: &Fleet, name: &GroupName, update: &GroupUpdate) -> Vec<Reas
         .map(|page| {
             let key = Key::Exposed(name.clone(), page);
             let why = fleet.unreadable_at(&key).map_or_else(|| "is missing".to_owned(), ToString::to_string);
-            Reason::Unreadable { key: key.to_string(), why }
+            Reason::Store(StoreGate::Unreadable { key: key.to_string(), why })
         })
         .collect()
 }

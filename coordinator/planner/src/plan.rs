@@ -12,7 +12,7 @@ pub use step::outside::reason as outside;
 
 use crate::fleet::{Contradiction, Fleet};
 use crate::moment::Moment;
-use crate::reason::Reason;
+use crate::reason::{Reason, StoreGate};
 use crate::release::floor;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
@@ -84,7 +84,7 @@ pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
         }
     }
     for (key, why, _) in fleet.unreadable() {
-        let reason = || Reason::Unreadable { key: key.to_string(), why: why.to_string() };
+        let reason = || Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: why.to_string() });
         for id in hidden(fleet, key) {
             plan.waiting.entry(id).or_default().push(reason());
         }
@@ -165,6 +165,9 @@ fn hidden(fleet: &Fleet, key: &Key) -> Vec<UpgradeId> {
 
 /// Why nothing is decided from this store: somebody contradicts it, or may still do so.
 pub(crate) fn unheard(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
-    let unheard = || (moment.unheard_ms > 0).then_some(Reason::Unheard { for_ms: moment.unheard_ms });
+    let unheard = || {
+        (moment.unheard_ms > 0)
+            .then_some(Reason::Store(StoreGate::AwaitingReports { for_ms: moment.unheard_ms }))
+    };
     fleet.unreconciled(&moment.schemas).or_else(unheard)
 }

@@ -109,7 +109,7 @@ fn versions(fleet: &Fleet, service: &ServiceFleet, spec: &Spec) -> Vec<Finding> 
         service.instances().filter(|i| !i.is_in_service()).partition(|i| i.maintained);
     any(
         Sample::counted(maintained.into_iter().map(|i: &Instance| &i.node)),
-        "kept out by a person (uncordon it first)",
+        "in maintenance (uncordon it first)",
     );
     let broken: Vec<_> = broken.into_iter().filter(|i| i.known() != Known::Silent).collect();
     if !broken.is_empty() {

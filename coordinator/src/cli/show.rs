@@ -140,15 +140,15 @@ pub fn window(floor: Option<u32>, ceiling: Option<u32>) -> String {
     floor.zip(ceiling).map_or_else(|| "any".to_owned(), |(floor, ceiling)| window::shown(floor, ceiling))
 }
 
-/// Reasons, each with who can end the wait and what helps.
+/// Reasons, each with its owner, the next step and the timeout.
 pub fn reasons(page: &mut Page, reasons: &[v1::Reason], more: u64) {
     for reason in reasons {
-        page.line(format!("  {}", reason.what));
-        page.line(format!("      who: {}", reason.who));
+        page.line(format!("  {}", reason.blocked_on));
+        page.line(format!("      owner: {}", reason.owner));
         if let Some(since) = reason.since {
             page.line(format!("      since: {}", time(since)));
         }
-        for (word, value) in [("helps", &reason.command), ("deadline", &reason.deadline)] {
+        for (word, value) in [("next step", &reason.next_step), ("timeout", &reason.timeout)] {
             page.lines(value.as_ref().map(|value| format!("      {word}: {value}")));
         }
     }

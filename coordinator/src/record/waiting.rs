@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_planner::Reason;
+use tidegate_planner::reason::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::waiting::{Waiting, WaitingFor};
 use tidegate_proto::{Commit, Key, UpgradeId};
@@ -143,7 +144,7 @@ impl Desk {
 /// What people are told, where they were last told this.
 fn told(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiting {
     let (at, last) = (now(), last.map_or(&[][..], |last| &last.reasons));
-    let first = reasons.iter().take(MOST).map(|reason| reason.for_people(id));
+    let first = reasons.iter().take(MOST).map(|reason| reason.explained(Waits::Upgrade(id)));
     let first: Vec<WaitingFor> = first
         .map(|reason| WaitingFor { since: Some(since(&reason, last).unwrap_or(at)), ..reason })
         .collect();
@@ -153,7 +154,8 @@ fn told(id: &UpgradeId, reasons: &[Reason], last: Option<&Waiting>) -> Waiting {
 /// Since when this is waited for, where it was already: the same sentence, else the oldest of its kind, of which counts
 /// and names change as it goes on.
 fn since(reason: &WaitingFor, last: &[WaitingFor]) -> Option<Timestamp> {
-    let same = last.iter().find(|other| (&other.kind, &other.what) == (&reason.kind, &reason.what));
+    let same =
+        last.iter().find(|other| (&other.kind, &other.blocked_on) == (&reason.kind, &reason.blocked_on));
     let alike = last.iter().filter(|other| other.kind == reason.kind).filter_map(|other| other.since).min();
     same.and_then(|same| same.since).or(alike)
 }
@@ -161,9 +163,10 @@ fn since(reason: &WaitingFor, last: &[WaitingFor]) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_planner::reason::{BudgetGate, PersonGate};
 
     fn paused(why: &str) -> Reason {
-        Reason::Paused { who: "maria".to_owned(), why: why.to_owned(), way_back: true }
+        Reason::Person(PersonGate::Paused { who: "maria".to_owned(), why: why.to_owned(), way_back: true })
     }
 
     /// What was told a second after 1970.
@@ -179,7 +182,8 @@ mod tests {
         let begun = told(&id, &[paused("lunch")], None).reasons[0].since.unwrap();
         assert!(begun > Timestamp(1_000), "it begins when it is first told");
         let before = long_ago(&[paused("lunch")]);
-        let other = Reason::Capacity { in_service: 4, required: 4, out: Default::default() };
+        let other =
+            Reason::Budget(BudgetGate::Capacity { in_service: 4, required: 4, out: Default::default() });
         let later = told(&id, &[paused("lunch, still"), other], Some(&before));
         assert_eq!(later.reasons[0].since, Some(Timestamp(1_000)));
         assert!(later.reasons[1].since >= Some(begun), "another kind of wait begins now");

@@ -177,7 +177,7 @@ async fn an_upgrade_is_driven_from_the_command_line() {
     );
 
     daemon.until("it waits for approval", &["upgrade", "explain", "u1"], |said| {
-        said.out.contains("waits for a person's approval")
+        said.out.contains("requires a manual approval")
             && said.out.contains("tidegate upgrade approve u1 roll")
     });
     let needs = daemon.ask(&["upgrade", "wait", "u1", "--for", "approval", "--timeout", "60s"]);

@@ -117,7 +117,7 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
     assert_eq!(exposed.len(), 2);
     let reasons = door.look("/edge/explain").await.body;
     assert_eq!(reasons[0]["kind"], "unsignalled", "{reasons:#}");
-    assert!(reasons[0]["deadline"].as_str().unwrap().contains("count as failed"), "{reasons:#}");
+    assert!(reasons[0]["timeout"].as_str().unwrap().contains("count as failed"), "{reasons:#}");
     let hidden = (1..=4).map(|n| format!("i-{n}")).find(|name| !exposed.contains(name)).unwrap();
     assert_eq!(door.signal(&hidden, &json!({"success": true})).await.status, StatusCode::CONFLICT);
     let stale = door.signal(&exposed[0], &json!({"success": true, "generation": 1})).await;

@@ -103,7 +103,7 @@ async fn older_copy_after_irreversible_rows_is_migrated_again_by_hand() {
     approve(&daemon, &["contract", "--accept", "sessions"]);
     until(&daemon, "the database no longer shows that expand is done");
     let explained = daemon.ask(&["upgrade", "explain", "u1"]).out;
-    let helps = explained.lines().find_map(|line| line.trim().strip_prefix("helps: ")).unwrap();
+    let helps = explained.lines().find_map(|line| line.trim().strip_prefix("next step: ")).unwrap();
     for command in helps.split(", then ") {
         let done = advised(place.path(), &url, command);
         assert_eq!(done.code, 0, "{done:?}");
@@ -190,7 +190,7 @@ async fn looks_for_the_roll_count_no_rows() {
     let started = start(&daemon, "approvals: [contract]");
     assert_eq!(started.code, 0, "{started:?}");
     until(&daemon, "no such table: unfilled");
-    until(&daemon, "u1 stands in migrate");
+    until(&daemon, "u1: phase migrate");
     let spread = daemon.ask(&["fleet", "spread", "pantry-api"]);
     assert!(spread.out.contains("3 at 2"), "{spread:?}");
     change(&url, "CREATE VIEW unfilled AS SELECT id FROM things WHERE colour IS NULL").await;

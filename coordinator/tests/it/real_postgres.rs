@@ -135,14 +135,14 @@ async fn an_upgrade_is_started_while_its_database_is_away_or_does_not_take_our_p
     assert_eq!((started.code, started.err.contains("waits in preflight")), (0, true), "{started:?}");
     let explain = ["upgrade", "explain", "u1"];
     daemon.until("the database is away", &explain, |said| {
-        said.out.contains("u1 stands in preflight") && said.out.contains("could not reach the database")
+        said.out.contains("u1: phase preflight") && said.out.contains("could not reach the database")
     });
 
     postgres.start();
     let mut db = things(&postgres).await;
     db.execute("CREATE ROLE deploy LOGIN SUPERUSER PASSWORD 'another-word'").await.unwrap();
     daemon.until("the password is not taken", &explain, |said| {
-        said.out.contains("u1 stands in preflight") && said.out.contains("the database refused who we are")
+        said.out.contains("u1: phase preflight") && said.out.contains("the database refused who we are")
     });
     let tables =
         "SELECT count(*) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
@@ -177,7 +177,7 @@ async fn an_upgrade_waits_for_a_database_that_is_away_and_goes_on_when_it_is_bac
     postgres.stop();
     assert_eq!(daemon.ask(&["upgrade", "approve", "u1", "expand"]).code, 0);
     daemon.until("it waits for the database", &explain, |said| {
-        said.out.contains("did not succeed and is tried again")
+        said.out.contains("did not succeed and is repeated")
             && said.out.contains("could not reach the database")
     });
     assert!(daemon.http("/readyz").starts_with("HTTP/1.1 200"), "the coordinator itself is well");

@@ -202,7 +202,7 @@ async fn a_release_waits_for_the_floor_of_storage_and_then_holds_it() {
         waiting.body
     );
     let told = door.get("/1/explain").await.body;
-    let what = told[0]["reasons"][0]["what"].as_str().unwrap();
+    let what = told[0]["reasons"][0]["blocked_on"].as_str().unwrap();
     assert!(what.contains(&service) && what.contains('2'), "{told:#}");
 
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
@@ -378,7 +378,7 @@ async fn rollback_to_a_collected_release_waits_for_its_image_or_is_forced() {
     assert_eq!((&back.body["revision"], &back.body["status"]), (&json!(3), &json!("pending")));
     assert_eq!(door.get("/deployed").await.body["revision"], 2);
     let waits = door.get("/3/explain").await.body;
-    assert_eq!(waits[0]["reasons"][0]["kind"], "errand", "{waits:#}");
+    assert_eq!(waits[0]["reasons"][0]["kind"], "task-waiting", "{waits:#}");
     let promoted = door.post("/3/promote", &json!({ "deploy": true })).await;
     assert_eq!(promoted.status, StatusCode::CONFLICT, "{}", promoted.body);
 

@@ -74,7 +74,7 @@ async fn a_schema_is_expanded_migrated_and_contracted_on_a_certificate() {
     let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]);
     assert_eq!(started.code, 0, "{started:?}");
     daemon.until("contract waits for a person", &["upgrade", "explain", "u1"], |said| {
-        said.out.contains("u1 stands in remove") && said.out.contains("sessions")
+        said.out.contains("u1: phase remove") && said.out.contains("sessions")
     });
     assert_eq!(check(place.path(), &url).code, 5, "contract is next");
     let plain = daemon.ask(&["upgrade", "approve", "u1", "contract"]);
@@ -130,7 +130,7 @@ async fn what_a_schema_needs_is_asked_for_before_anything_is_changed() {
     assert!(!said.err.contains("secret-word") && !away.log().contains("secret-word"), "{said:?}");
     let id = said.out.trim();
     away.until("it waits in preflight", &["upgrade", "explain", id], |said| {
-        said.out.contains("stands in preflight") && said.out.contains("could not reach the database")
+        said.out.contains(": phase preflight") && said.out.contains("could not reach the database")
     });
     assert_eq!(away.ask(&["upgrade", "rollback", id, "--why", "the URL is wrong"]).code, 0);
     assert_eq!(away.ask(&["upgrade", "watch", id]).code, 1, "it has ended and changed nothing");
@@ -220,7 +220,7 @@ async fn a_pause_stops_a_running_fill_and_resume_goes_on_from_there() {
     assert_eq!(started.code, 0, "{started:?}");
     let explain = ["upgrade", "explain", "u1"];
     daemon.until("the fill runs", &explain, |said| {
-        said.out.contains("stands in migrate") && said.out.contains("schema migrate")
+        said.out.contains(": phase migrate") && said.out.contains("schema migrate")
     });
     let paused = daemon.ask(&["upgrade", "pause", "u1", "--why", "the database is slow"]);
     assert_eq!(paused.code, 0, "{paused:?}");

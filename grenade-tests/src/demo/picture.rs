@@ -139,8 +139,8 @@ impl InstanceSeen {
 pub fn waits(status: &v1::UpgradeStatusReply) -> Vec<Wait> {
     let one = |reason: &v1::Reason| Wait {
         kind: reason.kind.clone(),
-        what: reason.what.clone(),
-        who: reason.who.clone(),
+        what: reason.blocked_on.clone(),
+        who: reason.owner.clone(),
     };
     status.waiting.iter().map(one).collect()
 }

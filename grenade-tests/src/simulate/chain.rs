@@ -203,7 +203,7 @@ impl Chain {
             }
             reconciled(world, explained.trouble.as_deref().unwrap_or_default()).await;
             for reason in &explained.reasons {
-                named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.what);
+                named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.blocked_on);
             }
             if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
                 world.wanted.insert(current.plan);
@@ -213,15 +213,15 @@ impl Chain {
             }
             self.turn_back_for_others(world, &current).await;
             if last {
-                let reasons: Vec<String> = explained.reasons.iter().map(|r| r.what.clone()).collect();
+                let reasons: Vec<String> = explained.reasons.iter().map(|r| r.blocked_on.clone()).collect();
                 let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
                 world.ground.state().facts.breach(now, 0, text);
             }
-            if explained.reasons.iter().any(|reason| is_of_another_database(&reason.what)) {
+            if explained.reasons.iter().any(|reason| is_of_another_database(&reason.blocked_on)) {
                 restored(world, &current).await;
             }
             for reason in &explained.reasons {
-                if let Some(command) = &reason.command
+                if let Some(command) = &reason.next_step
                     && advised(world, &mut current, &reason.kind, &understood(command)).await
                 {
                     break;

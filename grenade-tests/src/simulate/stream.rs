@@ -237,7 +237,7 @@ impl StreamPeople {
         };
         for wait in &waits {
             for reason in &wait.reasons {
-                if let Some(command) = &reason.command {
+                if let Some(command) = &reason.next_step {
                     advised(world, wait, &reason.kind, command).await;
                 }
             }
@@ -252,7 +252,7 @@ impl StreamPeople {
         };
         match waits.iter().find(moves) {
             Some(wait) => {
-                let kinds: Vec<&str> = wait.reasons.iter().map(|reason| reason.what.as_str()).collect();
+                let kinds: Vec<&str> = wait.reasons.iter().map(|reason| reason.blocked_on.as_str()).collect();
                 self.tire(world, &format!("revision {} is {}: {kinds:?}", wait.revision, wait.status));
             }
             None => self.over = self.rests_since.is_some() && self.left.is_empty(),

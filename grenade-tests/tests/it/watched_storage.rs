@@ -31,7 +31,8 @@ impl Region {
     }
 
     async fn until_it_waits_for(&self, revision: u32, what: &str) {
-        let waits_for = |region: &Self| matches!(&region.reasons(revision)[..], [one] if one["what"] == what);
+        let waits_for =
+            |region: &Self| matches!(&region.reasons(revision)[..], [one] if one["blocked_on"] == what);
         self.until(&format!("{revision} waits for this alone: {what}"), waits_for).await;
         assert_eq!(self.status(revision).0, "pending", "it waits: {what}");
     }
@@ -56,7 +57,9 @@ async fn a_release_goes_out_once_the_last_node_of_storage_is_new_enough_and_none
     let is_silent = |instance: &Json| instance["silent"] == true;
     region.until("it is silent", |region| region.json(&["fleet", "list"]).iter().any(is_silent)).await;
     region.create(2, &requires);
-    region.until_it_waits_for(2, "pageserver: no report from node-3: unknown, not gone").await;
+    region
+        .until_it_waits_for(2, "pageserver: no report from node-3; these instances are unknown, not gone")
+        .await;
     let world = &region.rig.world;
     region.agents[2].restart(world).unwrap();
     region.until_deployed(2).await;

@@ -25,17 +25,19 @@ impl Body for Waiting {
 pub struct WaitingFor {
     /// The kind of reason, in kebab-case.
     pub kind: String,
-    /// What is waited for, in a sentence.
-    pub what: String,
+    /// The state that blocks, as a sentence.
+    #[serde(alias = "what")]
+    pub blocked_on: String,
     /// Who or what can end the wait.
-    pub who: String,
-    /// The command that helps, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// What happens by itself, and after how long, where anything does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<String>,
-    /// Since when something of this kind is waited for, by the clock of the leader that found it first; across leaders.
+    #[serde(alias = "who")]
+    pub owner: String,
+    /// The command that helps; absent = none does.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "command")]
+    pub next_step: Option<String>,
+    /// What happens without any command, and when; absent = nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "deadline")]
+    pub timeout: Option<String>,
+    /// Since when a reason of this kind blocks, by the clock of the leader that found it first; across leaders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }

@@ -5,7 +5,7 @@ use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft, plan};
-use crate::reason::Reason;
+use crate::reason::{PersonGate, Reason};
 use crate::upgrade::way_back;
 use crate::wave;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -38,20 +38,26 @@ pub fn approve(
 ) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "approve")?;
     let waiting = plan(fleet, moment).waiting.remove(id).unwrap_or_default();
-    let acceptance = waiting.iter().any(|r| matches!(r, Reason::Acceptance { .. }));
+    let acceptance = waiting.iter().any(|r| matches!(r, Reason::Person(PersonGate::Acceptance { .. })));
     if point == ApprovalPoint::Contract && acceptance && !asker.accepts.contains(SESSIONS) {
         let why = waiting
             .iter()
-            .find(|r| matches!(r, Reason::Acceptance { .. }))
+            .find(|r| matches!(r, Reason::Person(PersonGate::Acceptance { .. })))
             .map(ToString::to_string)
             .unwrap_or_default();
         return refuse(RefusalKind::Invalid, format!("{why}: approve with --accept {SESSIONS}"));
     }
     let contract_waits = point == ApprovalPoint::Contract && (acceptance || accepts_sessions(stored, asker));
-    if !waiting.contains(&Reason::Approval { point }) && !contract_waits {
+    if !waiting.contains(&Reason::Person(PersonGate::Approval { point })) && !contract_waits {
         let open: Vec<String> = waiting
             .iter()
-            .filter_map(|r| if let Reason::Approval { point } = r { Some(point.to_string()) } else { None })
+            .filter_map(|r| {
+                if let Reason::Person(PersonGate::Approval { point }) = r {
+                    Some(point.to_string())
+                } else {
+                    None
+                }
+            })
             .collect();
         let what = if open.is_empty() {
             // A new leader does not know how far a phase is before it has looked.

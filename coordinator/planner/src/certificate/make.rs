@@ -7,7 +7,7 @@ use crate::contracted::told_to_agents;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
 use crate::plan::{Action, Draft};
-use crate::reason::Reason;
+use crate::reason::{Reason, SchemaGate};
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
@@ -47,7 +47,7 @@ pub fn certify(
     id: &UpgradeId,
     evidence: DatabaseEvidence,
 ) -> Result<Made, Vec<Reason>> {
-    let no = |why: &str| vec![Reason::Certificate { why: why.to_owned() }];
+    let no = |why: &str| vec![Reason::Schema(SchemaGate::Certificate { why: why.to_owned() })];
     let upgrade = fleet
         .upgrade(id)
         .filter(|u| fleet.active_upgrade(&u.spec.service).is_some_and(|(active, _)| active == id))
@@ -69,7 +69,7 @@ pub fn certify(
         let more =
             (more > 0).then(|| format!("and {more} more findings, which are listed when these are gone"));
         let listed = flaws.into_iter().take(LISTED).map(|flaw| flaw.to_string());
-        return Err(listed.chain(more).map(|why| Reason::Certificate { why }).collect());
+        return Err(listed.chain(more).map(|why| Reason::Schema(SchemaGate::Certificate { why })).collect());
     }
     let commits = commits(fleet, moment, id, upgrade, binding, schema, &certificate)?;
     Ok(Made { certificate, commits })

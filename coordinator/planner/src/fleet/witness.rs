@@ -10,7 +10,7 @@
 
 use super::{Fleet, Instance, Known, Stored};
 use crate::moment::SchemaFacts;
-use crate::reason::Reason;
+use crate::reason::{Reason, StoreGate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -289,7 +289,7 @@ impl Fleet {
             format!("{} {against}", InstanceId::new(service.clone(), instance.node.clone()))
         }));
         let count = others + self.witnesses.against.len();
-        Some(Reason::Restored { witnesses: said, count })
+        Some(Reason::Store(StoreGate::Restored { witnesses: said, count }))
     }
 
     /// The instances of a service that count as silent because they contradict the store.
@@ -302,10 +302,12 @@ impl Fleet {
     /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.
     pub(crate) fn claims_of_one_node(&self, service: &ServiceName) -> impl Iterator<Item = Reason> {
         let of_service = self.contradicted_by().filter(move |(of, ..)| *of == service);
-        of_service.take(Reason::WITNESSES).map(|(service, instance, against)| Reason::Unsupported {
-            service: service.clone(),
-            node: instance.node.clone(),
-            claim: against.to_string(),
+        of_service.take(Reason::WITNESSES).map(|(service, instance, against)| {
+            Reason::Store(StoreGate::Unsupported {
+                service: service.clone(),
+                node: instance.node.clone(),
+                claim: against.to_string(),
+            })
         })
     }
 }

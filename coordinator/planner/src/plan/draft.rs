@@ -10,7 +10,7 @@ use super::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
 use crate::fleet::{Exceptions, Fleet, ServiceFleet, Stored};
 use crate::moment::{Elapsed, LookedFor, Moment, SchemaFacts};
-use crate::reason::Reason;
+use crate::reason::{PersonGate, Reason, RollGate, SchemaGate};
 use crate::release::need;
 use crate::upgrade::phase::{Move, transition};
 use tidegate_proto::commit::{Commit, Precondition};
@@ -115,14 +115,18 @@ impl<'a> Draft<'a> {
         if nodes.is_empty() {
             return false;
         }
-        self.wait(Reason::NotServing { nodes });
+        self.wait(Reason::Roll(RollGate::NotServing { nodes }));
         true
     }
 
     /// Whether what is waited for is an approval, or the floor of another service: neither comes sooner by a deadline.
     pub(crate) fn waits_for_others(&self) -> bool {
-        let others =
-            |reason: &Reason| matches!(reason, Reason::Approval { .. } | Reason::MigrateFloor { .. });
+        let others = |reason: &Reason| {
+            matches!(
+                reason,
+                Reason::Person(PersonGate::Approval { .. }) | Reason::Schema(SchemaGate::MigrateFloor { .. })
+            )
+        };
         self.reasons.iter().any(others)
     }
 
@@ -214,7 +218,7 @@ impl<'a> Draft<'a> {
     ) {
         let upgrade = &self.upgrade.record.body;
         match transition(&upgrade.phase, happened, upgrade.schema.as_ref()) {
-            Err(refused) => self.wait(Reason::NoWayBack { why: refused.to_string() }),
+            Err(refused) => self.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() })),
             Ok(next) => {
                 let (left, name) = (upgrade.phase.name(), next.name());
                 let to = step_word(&next);

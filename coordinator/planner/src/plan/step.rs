@@ -22,7 +22,7 @@ mod walk;
 
 use super::Draft;
 use crate::fleet::{Instance, Standing};
-use crate::reason::{Causes, Reason, Sample};
+use crate::reason::{Causes, PersonGate, Reason, RollGate, Sample, StoreGate, VersionGate};
 use crate::upgrade::way_back;
 pub(super) use retreat::turn_back;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -39,7 +39,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
     if let Some(pause) = draft.upgrade.paused.as_ref().filter(heeded) {
         let (who, why) = (pause.who.clone(), pause.why.clone());
         let way_back = way_back(draft.fleet, draft.upgrade, &why).is_ok();
-        draft.wait(Reason::Paused { who, why, way_back });
+        draft.wait(Reason::Person(PersonGate::Paused { who, why, way_back }));
         return failures::tell_open(draft);
     }
     if reconciled::restate(draft) {
@@ -113,7 +113,7 @@ fn unreadable(draft: &mut Draft<'_>) -> bool {
         };
         named += usize::from(ours);
         if ours && named <= 20 {
-            draft.wait(Reason::Unreadable { key: key.to_string(), why });
+            draft.wait(Reason::Store(StoreGate::Unreadable { key: key.to_string(), why }));
         }
     }
     stops
@@ -124,7 +124,9 @@ fn acknowledged(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
     let (name, window) = (service.name().clone(), service.window_at());
     let nodes = service.unacknowledged().sample();
-    !draft.wait_for_any(nodes, |nodes| Reason::Unacknowledged { service: name, nodes, window })
+    !draft.wait_for_any(nodes, |nodes| {
+        Reason::Version(VersionGate::Unacknowledged { service: name, nodes, window })
+    })
 }
 
 /// Waits until every instance is known to be at the version; tells whether all are.
@@ -132,22 +134,20 @@ fn all_at(draft: &mut Draft<'_>, version: tidegate_proto::ServiceVersion) -> boo
     let Some(service) = draft.service() else { return false };
     let name = || service.name().clone();
     let silent = service.silent().sample();
-    let mut waits = draft.wait_for_any(silent, |nodes| Reason::Silent { service: name(), nodes })
+    let mut waits = draft
+        .wait_for_any(silent, |nodes| Reason::Version(VersionGate::Silent { service: name(), nodes }))
         && !mutant::is("silent-instance-is-passed-over");
-    waits |= draft
-        .wait_for_any(service.unknown().sample(), |nodes| Reason::VersionUnknown { service: name(), nodes });
-    waits |= draft.wait_for_any(service.below(version).sample(), |nodes| Reason::Behind {
-        service: name(),
-        nodes,
-        needs: version,
+    waits |= draft.wait_for_any(service.unknown().sample(), |nodes| {
+        Reason::Version(VersionGate::VersionUnknown { service: name(), nodes })
     });
-    waits |= draft.wait_for_any(service.above(version).sample(), |nodes| Reason::Ahead {
-        service: name(),
-        nodes,
-        allowed: version,
+    waits |= draft.wait_for_any(service.below(version).sample(), |nodes| {
+        Reason::Version(VersionGate::Behind { service: name(), nodes, needs: version })
+    });
+    waits |= draft.wait_for_any(service.above(version).sample(), |nodes| {
+        Reason::Version(VersionGate::Ahead { service: name(), nodes, allowed: version })
     });
     if service.is_empty() {
-        draft.wait(Reason::NoInstances { service: name() });
+        draft.wait(Reason::Version(VersionGate::NoInstances { service: name() }));
         waits = true;
     }
     failures::tell_excused(draft, |node| failures::is_elsewhere(service, node, version));
@@ -163,7 +163,7 @@ fn all_serving(draft: &mut Draft<'_>) -> bool {
     let names = |of: Vec<&'_ Instance>| Sample::counted(of.into_iter().map(|i| &i.node));
     let mut waits = all(Standing::Ready).count > 0;
     for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), names(kept_out)] {
-        waits |= draft.wait_for_any(nodes, |nodes| Reason::Maintained { nodes });
+        waits |= draft.wait_for_any(nodes, |nodes| Reason::Roll(RollGate::Maintenance { nodes }));
     }
     for standing in [Standing::Silent, Standing::Unhealthy, Standing::Adrift] {
         waits |= draft.wait_for_unfit(Causes::of(all(standing)));

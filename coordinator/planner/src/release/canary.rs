@@ -133,7 +133,7 @@ pub enum Judgement {
 pub fn judge(canary: &Canary, count: SignalCount, canary_ms: u64) -> Judgement {
     if count.failures > canary.tolerate as usize {
         return Judgement::Failed(format!(
-            "{} computes told of failure and {} are tolerated",
+            "{} computes signalled failure and {} are tolerated",
             count.failures, canary.tolerate
         ));
     }
@@ -142,7 +142,7 @@ pub fn judge(canary: &Canary, count: SignalCount, canary_ms: u64) -> Judgement {
     }
     match canary.deadline {
         Some(deadline) if canary_ms >= deadline.as_millis() => Judgement::Failed(format!(
-            "{} computes told of success within {}, and unmeasured is not success",
+            "{} computes signalled success within {}, and unmeasured is not success",
             count.successes,
             Span::from_millis(deadline.as_millis())
         )),

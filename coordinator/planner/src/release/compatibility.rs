@@ -7,7 +7,7 @@
 use super::evidence::is_proven;
 use super::floor::is_only_watched;
 use crate::fleet::{Fleet, ServiceFleet};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, ReleaseGate, Sample, StoreGate, VersionGate};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;
@@ -59,10 +59,13 @@ fn ready(
 ) -> Result<Vec<Precondition>, Vec<Reason>> {
     let key = Key::Window(name.clone());
     if let Some(why) = fleet.unreadable_at(&key) {
-        return Err(vec![Reason::Unreadable { key: key.to_string(), why: why.to_string() }]);
+        return Err(vec![Reason::Store(StoreGate::Unreadable {
+            key: key.to_string(),
+            why: why.to_string(),
+        })]);
     }
     let Some(service) = fleet.service(name) else {
-        return Err(vec![Reason::NoInstances { service: name.clone() }]);
+        return Err(vec![Reason::Version(VersionGate::NoInstances { service: name.clone() })]);
     };
     let same_window = Precondition::At(key, service.window_at());
     let Some(window) = service.window().filter(|window| !is_only_watched(Some(&window.record.body))) else {
@@ -75,7 +78,11 @@ fn ready(
     if window.floor >= minimum {
         return Ok(vec![same_window]);
     }
-    let mut reasons = vec![Reason::Floor { service: name.clone(), floor: window.floor, needs: minimum }];
+    let mut reasons = vec![Reason::Release(ReleaseGate::Floor {
+        service: name.clone(),
+        floor: window.floor,
+        needs: minimum,
+    })];
     reasons.extend(all_at_least(fleet, service, minimum).err().unwrap_or_default());
     Err(reasons)
 }
@@ -90,12 +97,16 @@ fn all_at_least(fleet: &Fleet, service: &ServiceFleet, minimum: ServiceVersion) 
             reasons.push(reason(nodes));
         }
     };
-    any(service.below(minimum).sample(), &|nodes| Reason::Behind { service: name(), nodes, needs: minimum });
+    any(service.below(minimum).sample(), &|nodes| {
+        Reason::Version(VersionGate::Behind { service: name(), nodes, needs: minimum })
+    });
     let silent = service.silent().sample_but(|node| contradict.contains(node), contradict.len());
-    any(silent, &|nodes| Reason::Silent { service: name(), nodes });
-    any(service.unknown().sample(), &|nodes| Reason::VersionUnknown { service: name(), nodes });
+    any(silent, &|nodes| Reason::Version(VersionGate::Silent { service: name(), nodes }));
+    any(service.unknown().sample(), &|nodes| {
+        Reason::Version(VersionGate::VersionUnknown { service: name(), nodes })
+    });
     if service.is_empty() {
-        reasons.push(Reason::NoInstances { service: name() });
+        reasons.push(Reason::Version(VersionGate::NoInstances { service: name() }));
     }
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }

@@ -1,7 +1,7 @@
 //! Whether a compute tag was seen to work with every storage release that is in use.
 
 use crate::fleet::Fleet;
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, ReleaseGate, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::evidence::Verdict;
@@ -22,11 +22,12 @@ pub fn is_proven(
         let (seen, unnamed) = in_use(fleet, name);
         tags.extend(seen);
         if !unnamed.is_empty() {
-            reasons.push(Reason::ReleaseUnknown { service: name.clone(), nodes: unnamed });
+            reasons
+                .push(Reason::Release(ReleaseGate::ReleaseUnknown { service: name.clone(), nodes: unnamed }));
         }
     }
     if tags.is_empty() && reasons.is_empty() {
-        reasons.push(Reason::NoStorage { compute: compute.clone() });
+        reasons.push(Reason::Release(ReleaseGate::NoStorage { compute: compute.clone() }));
     }
     for storage in tags {
         let found = fleet.evidence(compute, &storage);
@@ -34,11 +35,11 @@ pub fn is_proven(
             Some((Verdict::Pass, at)) => {
                 compares.push(Precondition::At(Key::Evidence(compute.clone(), storage), at));
             }
-            other => reasons.push(Reason::Evidence {
+            other => reasons.push(Reason::Release(ReleaseGate::Evidence {
                 compute: compute.clone(),
                 storage,
                 found: other.map(|(verdict, _)| verdict.to_string()),
-            }),
+            })),
         }
     }
     if reasons.is_empty() { Ok(compares) } else { Err(reasons) }

@@ -8,7 +8,7 @@
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet};
 use crate::plan::{Action, PlannedCommit};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, Sample, VersionGate};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
@@ -103,7 +103,11 @@ pub struct Below {
 impl Below {
     /// As a reason.
     pub fn reason(&self) -> Reason {
-        Reason::Behind { service: self.service.clone(), nodes: self.nodes.clone(), needs: self.needs }
+        Reason::Version(VersionGate::Behind {
+            service: self.service.clone(),
+            nodes: self.nodes.clone(),
+            needs: self.needs,
+        })
     }
 }
 

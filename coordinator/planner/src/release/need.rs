@@ -3,7 +3,7 @@
 
 use super::floor;
 use crate::fleet::Fleet;
-use crate::reason::{NeededBy, Reason};
+use crate::reason::{NeededBy, Reason, ReleaseGate, StoreGate};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::need::{Hold, Holder, Need};
@@ -90,22 +90,24 @@ pub(crate) fn rewritten(fleet: &Fleet, mut commit: Commit, name: &StreamName, af
 pub fn forbids(fleet: &Fleet, service: &ServiceName, floor: ServiceVersion) -> Option<Reason> {
     let key = Key::Need(service.clone());
     if let Some(why) = fleet.unreadable_at(&key) {
-        return Some(Reason::Unreadable { key: key.to_string(), why: why.to_string() });
+        return Some(Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: why.to_string() }));
     }
     if mutant::is("need-is-not-asked") {
         return None;
     }
     let (stream, holder) = fleet.need(service)?.highest()?;
-    (holder.minimum > floor).then(|| Reason::Needed {
-        service: service.clone(),
-        floor,
-        by: Box::new(NeededBy {
-            stream: stream.clone(),
-            revision: holder.revision,
-            tag: holder.tag.clone(),
-            hold: holder.hold,
-            needs: holder.minimum,
-        }),
+    (holder.minimum > floor).then(|| {
+        Reason::Release(ReleaseGate::Needed {
+            service: service.clone(),
+            floor,
+            by: Box::new(NeededBy {
+                stream: stream.clone(),
+                revision: holder.revision,
+                tag: holder.tag.clone(),
+                hold: holder.hold,
+                needs: holder.minimum,
+            }),
+        })
     })
 }
 

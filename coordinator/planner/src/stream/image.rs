@@ -6,7 +6,7 @@
 //! * The commit after which something holds an image again deletes the removals of it that no agent has claimed.
 
 use crate::fleet::{Fleet, Stored};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, Sample, TaskGate};
 use crate::task::{Purpose, TaskState, state};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -162,13 +162,20 @@ fn removed_by<'a>(
 ) -> Vec<Reason> {
     removals
         .map(|(node, id, task, state)| match state {
-            TaskState::Unknown(why) => {
-                Reason::ErrandUnknown { hook: task.hook.clone(), node: node.clone(), task: id.clone(), why }
-            }
-            TaskState::Untaken => {
-                Reason::Errand { hook: task.hook.clone(), nodes: Sample::counted([node].into_iter()) }
-            }
-            _ => Reason::ErrandRuns { hook: task.hook.clone(), nodes: Sample::counted([node].into_iter()) },
+            TaskState::Unknown(why) => Reason::Task(TaskGate::TaskUnknown {
+                hook: task.hook.clone(),
+                node: node.clone(),
+                task: id.clone(),
+                why,
+            }),
+            TaskState::Untaken => Reason::Task(TaskGate::TaskWaiting {
+                hook: task.hook.clone(),
+                nodes: Sample::counted([node].into_iter()),
+            }),
+            _ => Reason::Task(TaskGate::TaskRunning {
+                hook: task.hook.clone(),
+                nodes: Sample::counted([node].into_iter()),
+            }),
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 //! # Invariants
 //! While a rollback waits, and after it failed, no release that was created before it goes out by itself.
 
-use crate::reason::Reason;
+use crate::reason::{Reason, ReleaseGate};
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::{ReleaseRevision, mutant};
@@ -16,8 +16,12 @@ pub fn holds_back(stream: &Stream, revision: ReleaseRevision) -> Option<Reason> 
     let failed = stream.kept.iter().filter(|head| head.release.status == ReleaseStatus::Error);
     let later = stream.pending.iter().chain(failed).filter(|head| head.returns());
     let back = later.max_by_key(|head| head.release.revision).map(|head| &head.release)?;
-    (back.revision > revision)
-        .then(|| Reason::RollsBack { revision: back.revision, failed: back.status == ReleaseStatus::Error })
+    (back.revision > revision).then(|| {
+        Reason::Release(ReleaseGate::RollsBack {
+            revision: back.revision,
+            failed: back.status == ReleaseStatus::Error,
+        })
+    })
 }
 
 /// The first release that a failed rollback holds back.

@@ -1,15 +1,15 @@
 //! What a stream wants to go out by itself: the latest, or a tag that a person named. Manual wins over latest.
 
-use crate::reason::Reason;
+use crate::reason::{Reason, ReleaseGate};
 use tidegate_proto::record::stream::{Head, StreamStrategy};
 
 /// Whether a waiting release is what the stream wants; if not, why.
 pub fn wants(strategy: &StreamStrategy, head: &Head) -> Result<(), Reason> {
     match &strategy.manual {
         Some(tag) if *tag == head.release.tag => Ok(()),
-        Some(tag) => Err(Reason::Manual { tag: tag.clone() }),
+        Some(tag) => Err(Reason::Release(ReleaseGate::Manual { tag: tag.clone() })),
         None if strategy.latest => Ok(()),
-        None => Err(Reason::NoStrategy),
+        None => Err(Reason::Release(ReleaseGate::NoStrategy)),
     }
 }
 
@@ -32,8 +32,8 @@ mod tests {
         };
         assert_eq!(wants(&strategy(true, None), &head), Ok(()));
         assert_eq!(wants(&strategy(false, Some("a")), &head), Ok(()));
-        let other = Err(Reason::Manual { tag: "z".parse().unwrap() });
+        let other = Err(Reason::Release(ReleaseGate::Manual { tag: "z".parse().unwrap() }));
         assert_eq!(wants(&strategy(true, Some("z")), &head), other);
-        assert_eq!(wants(&strategy(false, None), &head), Err(Reason::NoStrategy));
+        assert_eq!(wants(&strategy(false, None), &head), Err(Reason::Release(ReleaseGate::NoStrategy)));
     }
 }

@@ -9,7 +9,7 @@
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
 use crate::plan::Draft;
-use crate::reason::Reason;
+use crate::reason::{Reason, SchemaGate};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::schema::Schema;
@@ -47,7 +47,11 @@ pub(crate) fn reached(draft: &mut Draft<'_>, own: Option<ServiceVersion>) -> Opt
         let raised = own.filter(|_| *service == draft.spec().service);
         let floor = raised.or_else(|| committed(draft.fleet, service));
         if floor.is_none_or(|floor| floor < *needs) {
-            draft.wait(Reason::MigrateFloor { service: service.clone(), floor, needs: *needs });
+            draft.wait(Reason::Schema(SchemaGate::MigrateFloor {
+                service: service.clone(),
+                floor,
+                needs: *needs,
+            }));
             waits = true;
         }
         // The transaction that raises the own floor compares its window itself.

@@ -13,7 +13,7 @@
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
 use crate::fleet::{Exposure, Instance, NO_DOMAIN, ServiceFleet};
-use crate::reason::{Causes, Reason, Sample};
+use crate::reason::{BudgetGate, Causes, Reason, Sample};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, mutant};
 
@@ -213,16 +213,20 @@ impl Budget {
     pub fn reason(&self) -> Reason {
         let out = self.out.clone();
         if self.in_service <= self.min_in_service {
-            return Reason::Capacity { in_service: self.in_service, required: self.min_in_service, out };
+            return Reason::Budget(BudgetGate::Capacity {
+                in_service: self.in_service,
+                required: self.min_in_service,
+                out,
+            });
         }
         if out.count >= self.max_unavailable || self.room == 0 && !self.one_domain {
-            return Reason::Unavailable { allowed: self.max_unavailable, out };
+            return Reason::Budget(BudgetGate::Unavailable { allowed: self.max_unavailable, out });
         }
         match &self.unlabelled_out {
             nodes if nodes.is_empty() => {
-                Reason::Domain { domain: self.domain.clone().unwrap_or_default(), out }
+                Reason::Budget(BudgetGate::Domain { domain: self.domain.clone().unwrap_or_default(), out })
             }
-            nodes => Reason::Unlabelled { nodes: nodes.clone() },
+            nodes => Reason::Budget(BudgetGate::Unlabelled { nodes: nodes.clone() }),
         }
     }
 }

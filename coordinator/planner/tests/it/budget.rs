@@ -3,6 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeSet;
+use tidegate_planner::reason::{BudgetGate, RollGate};
 use tidegate_planner::{Plan, Reason, Sample};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
@@ -46,7 +47,7 @@ fn one_without_the_label_that_is_out_may_be_in_any_failure_domain() {
     let mut world = joined_without_a_label(Health::Unhealthy);
     let last = world.run();
     assert_eq!(world.versions(), [1; 5], "nobody else was taken out");
-    let named = Reason::Unlabelled { nodes: Sample { first: vec![node(9)], count: 1 } };
+    let named = Reason::Budget(BudgetGate::Unlabelled { nodes: Sample { first: vec![node(9)], count: 1 } });
     assert!(reasons(&last).contains(&named), "{:?}", last.waiting);
     set_health(&mut world, 9, Health::Healthy);
     world.run();
@@ -122,7 +123,7 @@ fn a_wave_of_which_nobody_was_seen_at_the_new_version_has_not_passed() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Roll { wave: 0 });
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1, "one was touched");
-    assert!(reasons(&last).contains(&Reason::EmptyWave { wave: 0 }), "{:?}", last.waiting);
+    assert!(reasons(&last).contains(&Reason::Roll(RollGate::EmptyWave { wave: 0 })), "{:?}", last.waiting);
 }
 
 /// One that was taken out falls silent, and the progress deadline passes.

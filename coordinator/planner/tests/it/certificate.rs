@@ -4,6 +4,7 @@ use crate::sim::{World, node, service, sessions, spec, upgrade_id};
 use serde_json::{Value as Json, json};
 use tidegate_planner::ask::{Asker, approve};
 use tidegate_planner::certificate::{Certificate, Sealed, Session, allowed_sessions, forget};
+use tidegate_planner::reason::SchemaGate;
 use tidegate_planner::{Reason, SchemaFacts};
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
@@ -401,5 +402,5 @@ fn nothing_is_certified_while_the_fill_is_not_done() {
     world.facts = Some(SchemaFacts { expanded: true, ..SchemaFacts::default() });
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
     assert!(!plan.actions.iter().any(|a| matches!(a, tidegate_planner::Action::Certify { .. })));
-    assert!(matches!(plan.waiting[&upgrade_id()][..], [Reason::Schema { .. }]));
+    assert!(matches!(plan.waiting[&upgrade_id()][..], [Reason::Schema(SchemaGate::Schema { .. })]));
 }

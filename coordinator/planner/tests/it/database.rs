@@ -4,6 +4,7 @@ use crate::sim::{Database, World, binding, node, release, spec, upgrade_id};
 use proptest::prelude::*;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::{PersonGate, SchemaGate, Waits};
 use tidegate_planner::{Action, LookedFor, Plan, Reason, SchemaJob};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
@@ -46,7 +47,7 @@ fn drains(plan: &Plan) -> bool {
 
 fn lost(job: &str) -> Reason {
     let (from, to) = (release(1).version, release(2).version);
-    Reason::SchemaLost { job: job.to_owned(), from, to, way_back: true }
+    Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, way_back: true })
 }
 
 #[test]
@@ -110,8 +111,8 @@ fn an_older_copy_between_two_waves_stops_the_next_and_leaves_the_way_back() {
     let last = world.run();
     assert_eq!(last.waiting[&upgrade_id()], [lost("expand")]);
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
-    let told = last.waiting[&upgrade_id()][0].for_people(&upgrade_id());
-    assert_eq!(told.command.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
+    let told = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
+    assert_eq!(told.next_step.as_deref(), Some("tidegate upgrade rollback u1 --why …"));
     roll_back(&mut world);
     world.run();
     assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
@@ -189,9 +190,9 @@ fn older_copy_without_a_way_back_names_the_migrations_to_run_again() {
         world.until(phase, |world| world.phase().name().word() == phase);
         world.database = Database::default();
         let last = world.run();
-        let told = last.waiting[&upgrade_id()][0].for_people(&upgrade_id());
+        let told = last.waiting[&upgrade_id()][0].explained(Waits::Upgrade(&upgrade_id()));
         let again = "tidegate schema expand --from 1 --to 2 --migrations DIR, then tidegate schema migrate --from 1 --to 2 --migrations DIR";
-        assert_eq!((told.kind.as_str(), told.command.as_deref()), ("schema-lost", Some(again)), "{phase}");
+        assert_eq!((told.kind.as_str(), told.next_step.as_deref()), ("schema-lost", Some(again)), "{phase}");
         let refused = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker());
         assert!(refused.is_err(), "so a rollback is not what helps");
         (world.database.expanded, world.database.filled) = (true, true);
@@ -229,7 +230,8 @@ fn a_database_that_is_away_holds_drains_and_no_rollback() {
     world.until("the first wave has passed", |world| matches!(world.phase(), Phase::Roll { wave: 1 }));
     world.database.away = true;
     let last = world.run();
-    let trouble = Reason::SchemaTrouble { job: "look".into(), why: "connection refused".into() };
+    let trouble =
+        Reason::Schema(SchemaGate::SchemaTrouble { job: "look".into(), why: "connection refused".into() });
     assert_eq!(last.waiting[&upgrade_id()], [trouble]);
     assert_eq!(world.versions().iter().filter(|version| **version == 2).count(), 1);
     roll_back(&mut world);
@@ -245,7 +247,10 @@ fn a_database_that_is_away_holds_drains_and_no_rollback() {
 fn the_database_is_looked_at_again_after_an_approval() {
     let mut world = started(json!({"approvals": ["roll"]}), MigrateOrder::BeforeRoll);
     let last = world.run();
-    assert_eq!(last.waiting[&upgrade_id()], [Reason::Approval { point: ApprovalPoint::Roll }]);
+    assert_eq!(
+        last.waiting[&upgrade_id()],
+        [Reason::Person(PersonGate::Approval { point: ApprovalPoint::Roll })]
+    );
     world.database = Database::default();
     let word =
         ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Roll, &asker());

@@ -4,6 +4,7 @@ use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::RollGate;
 use tidegate_proto::record::MAX_RECORD_BYTES;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
@@ -65,7 +66,11 @@ fn twenty_thousand_failures_leave_every_record_small() {
     // It goes on: it says why it waits, and takes a person's word.
     let (_, plan) = world.turn();
     let reasons = &plan.waiting[&upgrade_id()];
-    assert!(reasons.iter().any(|r| matches!(r, Reason::EmptyWave { .. })), "{} reasons", reasons.len());
+    assert!(
+        reasons.iter().any(|r| matches!(r, Reason::Roll(RollGate::EmptyWave { .. }))),
+        "{} reasons",
+        reasons.len()
+    );
     assert!(serde_json::to_vec(reasons).unwrap().len() < MAX_RECORD_BYTES / 2);
     let asker = Asker { who: "op".into(), why: "seen".into(), accepts: Default::default() };
     let back = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
@@ -129,7 +134,8 @@ fn skip_in_a_record_of_an_earlier_version_is_read_and_goes_on() {
     let mut world = formerly(|upgrade| drop(upgrade.skipped.insert(node(2), word)));
     let last = world.run();
     assert_eq!(world.versions(), [2, 2, 1, 2]);
-    let skipped = |r: &Reason| matches!(r, Reason::Skipped { nodes } if nodes.first == [node(2)]);
+    let skipped =
+        |r: &Reason| matches!(r, Reason::Roll(RollGate::Skipped { nodes }) if nodes.first == [node(2)]);
     assert!(last.waiting[&upgrade_id()].iter().any(skipped));
     retry(&mut world, &node(2));
     world.run();

@@ -4,6 +4,7 @@ use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::RollGate;
 use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, NodeId, ServiceVersion, Write};
@@ -113,7 +114,7 @@ fn hiccup_takes_nobody_else_out_and_is_not_counted() {
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Roll { wave: 1 }), "{:?}", world.phase());
     let reasons = &last.waiting[&upgrade_id()];
-    let named = |r: &Reason| matches!(r, Reason::NotServing { nodes } if nodes.first.iter().any(|cause| cause.node == first[0]));
+    let named = |r: &Reason| matches!(r, Reason::Roll(RollGate::NotServing { nodes }) if nodes.first.iter().any(|cause| cause.node == first[0]));
     assert!(reasons.iter().any(named), "{reasons:?}");
     assert!(world.failures().is_empty());
     recovers(&mut world, &first[0]);

@@ -4,6 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::VersionGate;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::waves::PAGE_MEMBERS;
@@ -23,7 +24,9 @@ fn a_silent_instance_closes_the_gate_until_a_person_decommissions_it() {
     assert!(matches!(world.phase(), Phase::Roll { .. }));
     let reasons = &last.waiting[&upgrade_id()];
     assert!(
-        reasons.iter().any(|r| matches!(r, Reason::Silent { nodes, .. } if nodes.first == [node(3)])),
+        reasons.iter().any(
+            |r| matches!(r, Reason::Version(VersionGate::Silent { nodes, .. }) if nodes.first == [node(3)])
+        ),
         "{reasons:?}"
     );
 

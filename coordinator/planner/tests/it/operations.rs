@@ -4,6 +4,7 @@ use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::{PersonGate, RollGate, Waits};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
@@ -49,7 +50,10 @@ fn an_approval_is_waited_for_and_taken_only_then() {
             .unwrap_err();
     assert!(early.message.contains("it waits for no approval now"), "{early}");
     let last = world.run();
-    assert_eq!(last.waiting[&upgrade_id()], [Reason::Approval { point: ApprovalPoint::Roll }]);
+    assert_eq!(
+        last.waiting[&upgrade_id()],
+        [Reason::Person(PersonGate::Approval { point: ApprovalPoint::Roll })]
+    );
     assert_eq!(world.versions(), [1; 3]);
     let wrong =
         ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Remove, &asker(""))
@@ -119,7 +123,7 @@ fn a_wave_begins_with_the_move_to_it_and_a_cordon_in_between_beats_both() {
     let last = world.run();
     assert_eq!(world.phase(), Phase::Roll { wave: 1 }, "{:?}", last.waiting);
     let why = format!("{:?}", last.waiting);
-    assert!(why.contains("Maintained") && why.contains(next.as_str()), "{why}");
+    assert!(why.contains("Maintenance") && why.contains(next.as_str()), "{why}");
 }
 
 #[test]
@@ -137,9 +141,9 @@ fn a_cordoned_node_is_left_alone_and_named() {
     world.events += 1;
     let last = world.run();
     assert!(
-        last.waiting[&upgrade_id()].contains(&Reason::Maintained {
+        last.waiting[&upgrade_id()].contains(&Reason::Roll(RollGate::Maintenance {
             nodes: tidegate_planner::Sample { first: vec![node(2)], count: 1 }
-        }),
+        })),
         "{:?}",
         last.waiting
     );
@@ -204,12 +208,14 @@ fn failed_removal_is_named_with_its_cause_and_retried() {
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
     let waiting = &plan.waiting[&upgrade_id()];
     let why = "the remove hook did not end".to_owned();
-    let reason = Reason::StageFailed { node: node(1), release: former.tag, why };
+    let reason = Reason::Roll(RollGate::StageFailed { node: node(1), release: former.tag, why });
     assert!(waiting.contains(&reason), "{waiting:?}");
-    let at_work =
-        |reason: &Reason| matches!(reason, Reason::Removing { nodes } if nodes.to_string().contains("n1"));
+    let at_work = |reason: &Reason| matches!(reason, Reason::Roll(RollGate::Removing { nodes }) if nodes.to_string().contains("n1"));
     assert!(!waiting.iter().any(at_work), "{waiting:?}");
-    assert_eq!(reason.command(&upgrade_id()).unwrap(), "tidegate upgrade retry u1 n1");
+    assert_eq!(
+        reason.explained(Waits::Upgrade(&upgrade_id())).next_step.unwrap(),
+        "tidegate upgrade retry u1 n1"
+    );
     let commit =
         ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &node(1), &asker("mended")).unwrap();
     assert!(world.store.commit(&commit));
@@ -228,11 +234,14 @@ fn an_instance_that_could_not_stage_is_retried_once_its_artifact_is_mended() {
     agent.report.stage_failures.insert(tag.clone(), "the artifact has another sha256".into());
     world.publish(&node(1));
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
-    let reason =
-        Reason::StageFailed { node: node(1), release: tag, why: "the artifact has another sha256".into() };
+    let reason = Reason::Roll(RollGate::StageFailed {
+        node: node(1),
+        release: tag,
+        why: "the artifact has another sha256".into(),
+    });
     assert!(plan.waiting[&upgrade_id()].contains(&reason), "{:?}", plan.waiting);
     let staging = plan.waiting[&upgrade_id()].iter().find_map(|reason| match reason {
-        Reason::Staging { nodes, .. } => Some(nodes.to_string()),
+        Reason::Roll(RollGate::Staging { nodes, .. }) => Some(nodes.to_string()),
         _ => None,
     });
     assert!(
@@ -240,7 +249,10 @@ fn an_instance_that_could_not_stage_is_retried_once_its_artifact_is_mended() {
         "who failed is not at work: {:?}",
         plan.waiting
     );
-    assert_eq!(reason.command(&upgrade_id()).unwrap(), "tidegate upgrade retry u1 n1");
+    assert_eq!(
+        reason.explained(Waits::Upgrade(&upgrade_id())).next_step.unwrap(),
+        "tidegate upgrade retry u1 n1"
+    );
     let key = tidegate_proto::Key::Directive(crate::sim::service(), node(1));
     let before = world.store.keys[&key].1;
     let commit =

@@ -4,6 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::{RollGate, Waits};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
@@ -73,10 +74,12 @@ fn what_cannot_be_drained_on_the_way_back_is_let_back_once_and_waits_for_a_perso
     let at_rest = world.run();
     assert_eq!((world.versions(), world.really_in_service()), (vec![1, 2, 1], 3));
     let reasons = &at_rest.waiting[&upgrade_id()];
-    let failed =
-        |r: &Reason| matches!(r, Reason::Failed { node: n, why } if *n == node(1) && why.contains("let go"));
+    let failed = |r: &Reason| matches!(r, Reason::Roll(RollGate::Failed { node: n, why }) if *n == node(1) && why.contains("let go"));
     assert!(reasons.iter().any(failed), "{reasons:?}");
-    assert!(!reasons.iter().any(|r| matches!(r, Reason::NotServing { .. })), "it serves: {reasons:?}");
+    assert!(
+        !reasons.iter().any(|r| matches!(r, Reason::Roll(RollGate::NotServing { .. }))),
+        "it serves: {reasons:?}"
+    );
     world.agents.get_mut(&node(1)).unwrap().undrainable = false;
     retry(&mut world, 1);
     world.run();
@@ -94,8 +97,10 @@ fn who_was_let_back_or_skipped_is_named_at_the_end_of_the_roll_and_taken_up_agai
     carry_out(&mut world, skip);
     let at_rest = world.run();
     assert_eq!(world.versions(), [2, 1, 1, 2]);
-    let told: Vec<_> =
-        at_rest.waiting[&upgrade_id()].iter().filter_map(|r| r.command(&upgrade_id())).collect();
+    let told: Vec<_> = at_rest.waiting[&upgrade_id()]
+        .iter()
+        .filter_map(|r| r.explained(Waits::Upgrade(&upgrade_id())).next_step)
+        .collect();
     assert_eq!(told, ["tidegate upgrade retry u1 n1", "tidegate upgrade retry u1 n2"]);
     world.agents.get_mut(&node(1)).unwrap().undrainable = false;
     retry(&mut world, 1);
@@ -306,8 +311,10 @@ fn instance_that_fails_in_contract_is_named_with_the_command_that_has_it_tried_a
     report.step = Step::Failed { at: "verifying".into(), reason: "not healthy".into() };
     world.publish(&n);
     let waiting = world.run().waiting;
-    let commands: Vec<_> =
-        waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
+    let commands: Vec<_> = waiting[&upgrade_id()]
+        .iter()
+        .filter_map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())).next_step)
+        .collect();
     assert_eq!(commands, [format!("tidegate upgrade retry {} {n}", upgrade_id())], "{waiting:?}");
     let retried = ask::retry(world.store.fleet(), &world.moment(), &upgrade_id(), &n, &asker()).unwrap();
     let directive = |world: &World| world.store.keys[&Key::Directive(service(), n.clone())].1;

@@ -6,6 +6,7 @@ use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
 use tidegate_planner::preflight;
+use tidegate_planner::reason::{StoreGate, Waits};
 use tidegate_planner::{Known, Reason, SchemaFacts, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
@@ -241,7 +242,9 @@ fn claim_of_one_node_closes_the_floor_until_it_is_decommissioned() {
     let last = world.run();
     assert!(matches!(world.phase(), Phase::Roll { .. }), "{:?}", world.phase());
     let reasons = &last.waiting[&upgrade_id()];
-    let claim = reasons.iter().find(|r| matches!(r, Reason::Unsupported { node: n, .. } if *n == node(1)));
+    let claim = reasons
+        .iter()
+        .find(|r| matches!(r, Reason::Store(StoreGate::Unsupported { node: n, .. }) if *n == node(1)));
     assert!(claim.expect("it is named").to_string().contains("obeyed term made-up"), "{reasons:?}");
 
     let gone = |revoked_how: Option<&str>| Gone {
@@ -310,8 +313,10 @@ fn disregarded_instance_is_named_until_it_is_included() {
     world.publish(&node(1));
     apply(&mut world, &disregard(&[1])).unwrap();
     let (_, planned) = world.turn();
-    let named = planned.waiting[&upgrade_id()].iter().find(|r| matches!(r, Reason::Disregarded { .. }));
-    let command = named.and_then(|reason| reason.command(&upgrade_id()));
+    let named = planned.waiting[&upgrade_id()]
+        .iter()
+        .find(|r| matches!(r, Reason::Store(StoreGate::Disregarded { .. })));
+    let command = named.and_then(|reason| reason.explained(Waits::Upgrade(&upgrade_id())).next_step);
     assert_eq!(
         command.as_deref(),
         Some("tidegate fleet reconcile --include pantry-api/n1"),
@@ -321,7 +326,10 @@ fn disregarded_instance_is_named_until_it_is_included() {
     apply(&mut world, &include(&[1])).unwrap();
     let (_, planned) = world.turn();
     let waiting = planned.waiting.get(&upgrade_id()).map(Vec::as_slice).unwrap_or_default();
-    assert!(!waiting.iter().any(|r| matches!(r, Reason::Disregarded { .. })), "{waiting:?}");
+    assert!(
+        !waiting.iter().any(|r| matches!(r, Reason::Store(StoreGate::Disregarded { .. }))),
+        "{waiting:?}"
+    );
 }
 
 /// An agent that reports late may have obeyed the floor of a roll that the restored store does not know.
@@ -368,7 +376,10 @@ fn contradicted_store_still_lets_instances_be_rolled_back() {
     assert_eq!(world.versions(), [1, 1, 1, 1]);
     assert!(world.min_seen_in_service >= 2);
     let waiting = &plan(world.store.fleet(), &world.moment()).waiting[&upgrade_id()];
-    assert!(waiting.iter().any(|r| matches!(r, Reason::Restored { .. })), "what follows waits: {waiting:?}");
+    assert!(
+        waiting.iter().any(|r| matches!(r, Reason::Store(StoreGate::Restored { .. }))),
+        "what follows waits: {waiting:?}"
+    );
     assert!(!matches!(world.phase(), Phase::RolledBack { .. }));
 }
 

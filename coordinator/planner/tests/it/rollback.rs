@@ -3,6 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
+use tidegate_planner::reason::{RollGate, Waits};
 use tidegate_proto::Key;
 use tidegate_proto::record::upgrade::Phase;
 
@@ -49,7 +50,9 @@ fn within_the_budget_the_wave_goes_on_but_remove_does_not_begin() {
     assert!(matches!(world.phase(), Phase::Remove), "{:?} {:?}", world.phase(), last.waiting);
     let reasons = last.waiting.values().next().unwrap();
     assert!(
-        reasons.iter().any(|r| matches!(r, Reason::NotServing { nodes } if nodes.first[0].node == node(2))),
+        reasons.iter().any(
+            |r| matches!(r, Reason::Roll(RollGate::NotServing { nodes }) if nodes.first[0].node == node(2))
+        ),
         "completed is claimed only from observation: {reasons:?}"
     );
 }
@@ -64,8 +67,10 @@ fn beyond_the_budget_a_spec_may_ask_for_a_pause() {
     assert!(upgrade.paused.is_some(), "{:?}", upgrade.phase);
     assert_eq!(world.versions().iter().filter(|v| **v == 2).count(), 1, "one was touched");
     let failed = world.failures().remove(0).0;
-    let told: Vec<_> =
-        last.waiting[&upgrade_id()].iter().filter_map(|reason| reason.command(&upgrade_id())).collect();
+    let told: Vec<_> = last.waiting[&upgrade_id()]
+        .iter()
+        .filter_map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())).next_step)
+        .collect();
     assert_eq!(
         told,
         [

@@ -3,6 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, StartRequest};
+use tidegate_planner::reason::StoreGate;
 use tidegate_planner::{Action, Plan, Reason, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::budget::Budget;
@@ -132,7 +133,7 @@ fn a_record_that_cannot_be_read_stops_what_depends_on_it() {
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
     let reasons = &planned.waiting[&upgrade_id()];
     assert!(
-        matches!(&reasons[..], [Reason::Unreadable { key: named, .. }] if *named == key.to_string()),
+        matches!(&reasons[..], [Reason::Store(StoreGate::Unreadable { key: named, .. })] if *named == key.to_string()),
         "{reasons:?}"
     );
 }
@@ -188,7 +189,7 @@ fn an_upgrade_whose_own_record_or_lock_cannot_be_read_says_so() {
         assert!(planned.actions.is_empty(), "{:?}", planned.actions);
         let reasons = planned.waiting.get(&upgrade_id()).map_or(&[][..], Vec::as_slice);
         assert!(
-            matches!(reasons, [Reason::Unreadable { key: named, .. }] if *named == key.to_string()),
+            matches!(reasons, [Reason::Store(StoreGate::Unreadable { key: named, .. })] if *named == key.to_string()),
             "{key}: {reasons:?}"
         );
     }

@@ -3,6 +3,7 @@
 use crate::sim::{World, binding, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::{PersonGate, SchemaGate};
 use tidegate_planner::{Reason, SchemaJob};
 use tidegate_proto::Key;
 use tidegate_proto::record::active::Active;
@@ -54,7 +55,7 @@ fn a_database_that_cannot_list_its_sessions_needs_an_approval_that_accepts_that(
     world.database.sessions_unknown = Some(why.clone());
     world.start_with_schema(with_schema(json!({"approvals": ["contract"]})), MigrateOrder::BeforeRoll);
     let last = world.run();
-    assert_eq!(last.waiting[&upgrade_id()], [Reason::Acceptance { why }]);
+    assert_eq!(last.waiting[&upgrade_id()], [Reason::Person(PersonGate::Acceptance { why })]);
     let plain = Asker { who: "op".into(), why: String::new(), accepts: Default::default() };
     let refused =
         ask::approve(world.store.fleet(), &world.moment(), &upgrade_id(), ApprovalPoint::Contract, &plain)
@@ -101,7 +102,10 @@ fn a_database_in_trouble_is_a_reason_and_nothing_moves() {
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
     assert_eq!(
         plan.waiting[&upgrade_id()],
-        [Reason::SchemaTrouble { job: "expand".into(), why: "connection refused".into() }]
+        [Reason::Schema(SchemaGate::SchemaTrouble {
+            job: "expand".into(),
+            why: "connection refused".into()
+        })]
     );
     assert_eq!(world.versions(), [1; 3]);
 }
@@ -117,7 +121,8 @@ fn a_database_that_is_away_at_the_start_is_waited_for_in_preflight_and_then_boun
     world.start(with_schema(json!({}))).unwrap();
     world.facts = Some(trouble());
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
-    let waits = Reason::SchemaTrouble { job: "bind".into(), why: "connection refused".into() };
+    let waits =
+        Reason::Schema(SchemaGate::SchemaTrouble { job: "bind".into(), why: "connection refused".into() });
     assert_eq!(plan.waiting[&upgrade_id()], [waits]);
     let asks = tidegate_planner::Action::Schema { upgrade: upgrade_id(), job: SchemaJob::Bind };
     assert!(plan.actions.contains(&asks), "it is tried again: {:?}", plan.actions);
@@ -143,7 +148,7 @@ fn a_schema_that_is_found_late_and_held_by_another_is_waited_for() {
     let last = world.run();
     let waiting = &last.waiting[&upgrade_id()];
     assert!(
-        matches!(&waiting[..], [Reason::Preflight { finding }] if finding.contains("elsewhere holds schema s1")),
+        matches!(&waiting[..], [Reason::Person(PersonGate::Preflight { finding })] if finding.contains("elsewhere holds schema s1")),
         "{waiting:?}"
     );
     assert_eq!((world.phase(), world.upgrade().unwrap().schema.clone()), (Phase::Preflight, None));
@@ -174,7 +179,7 @@ fn obstacles_in_the_database_hold_an_upgrade_in_preflight() {
     });
     let last = world.turn().1;
     assert_eq!(world.phase(), Phase::Preflight);
-    assert_eq!(last.waiting[&upgrade_id()], [Reason::Preflight { finding }]);
+    assert_eq!(last.waiting[&upgrade_id()], [Reason::Person(PersonGate::Preflight { finding })]);
     assert!(
         last.actions.iter().any(|action| action.schema_of() == Some(&upgrade_id())),
         "it is looked at again"

@@ -5,6 +5,7 @@ use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::reason::SchemaGate;
 use tidegate_planner::{Reason, SchemaJob, preflight};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
@@ -99,7 +100,11 @@ fn nova() -> World {
 }
 
 fn waits_for_scheduler(floor: i64) -> Reason {
-    Reason::MigrateFloor { service: scheduler(), floor: Some(version(floor)), needs: version(2) }
+    Reason::Schema(SchemaGate::MigrateFloor {
+        service: scheduler(),
+        floor: Some(version(floor)),
+        needs: version(2),
+    })
 }
 
 #[test]

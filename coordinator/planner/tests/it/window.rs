@@ -96,7 +96,7 @@ fn contradicted_store_and_unsupported_claim_refuse() {
     assert!(why_not(&world, 1, 1).contains("tidegate fleet reconcile"), "{}", why_not(&world, 1, 1));
     world.agents.get_mut(&node(1)).unwrap().report.witness.term = Some(stranger);
     world.publish(&node(1));
-    assert!(why_not(&world, 1, 1).contains("nothing acts until"), "{}", why_not(&world, 1, 1));
+    assert!(why_not(&world, 1, 1).contains("no step is taken until"), "{}", why_not(&world, 1, 1));
 }
 
 #[test]

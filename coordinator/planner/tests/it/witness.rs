@@ -1,11 +1,12 @@
 //! Witnesses outrank the store: whoever obeyed what the store does not know of shows that it was restored from a
-//! backup, or is blank, and nothing acts until a person has reconciled it.
+//! backup, or is blank, and no step is taken until a person reconciles it.
 
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
 use tidegate_planner::ask::{self, Asker, Refusal};
+use tidegate_planner::reason::{StoreGate, Waits};
 use tidegate_planner::{Fleet, Moment, Reason, SchemaFacts};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
@@ -103,13 +104,15 @@ fn an_older_copy_under_live_agents_is_noticed_and_nothing_acts() {
     let plan = tidegate_planner::plan(world.store.fleet(), &world.moment());
     assert!(plan.actions.is_empty(), "{:?}", plan.actions);
     let reasons = &plan.waiting[&upgrade_id()];
-    let [Reason::Restored { witnesses, count: 3 }] = reasons.as_slice() else { panic!("{reasons:?}") };
+    let [Reason::Store(StoreGate::Restored { witnesses, count: 3 })] = reasons.as_slice() else {
+        panic!("{reasons:?}")
+    };
     assert_eq!(witnesses[0], "pantry-api/n0 obeyed term t1 after the store's next one had begun");
     assert!(witnesses[1].starts_with("pantry-api/n1 holds the directive of revision"), "{witnesses:?}");
-    let people = reasons[0].for_people(&upgrade_id());
-    assert_eq!(people.command.as_deref(), Some("tidegate fleet reconcile"));
+    let people = reasons[0].explained(Waits::Upgrade(&upgrade_id()));
+    assert_eq!(people.next_step.as_deref(), Some("tidegate fleet reconcile"));
     let refused = ask::reconciled(world.store.fleet(), &world.moment()).unwrap_err();
-    assert!(refused.message.contains("nothing acts until a person has reconciled it"), "{refused}");
+    assert!(refused.message.contains("no step is taken until a person reconciles it"), "{refused}");
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn after_a_reconciliation_the_upgrade_goes_on_from_what_is_observed() {
         world.events += 1;
         assert_eq!(said(&world), "");
         let (_, plan) = world.turn();
-        let [Reason::FormerStore { nodes }] = plan.waiting[&upgrade_id()].as_slice() else {
+        let [Reason::Store(StoreGate::FormerStore { nodes })] = plan.waiting[&upgrade_id()].as_slice() else {
             panic!("{:?}", plan.waiting)
         };
         assert_eq!(nodes.count, 3, "what they said was of another store");
@@ -287,8 +290,8 @@ fn nothing_is_decided_before_agents_were_heard_and_nothing_is_reconciled_without
     moment.unheard_ms = 2_100;
     let plan = tidegate_planner::plan(world.store.fleet(), &moment);
     assert!(plan.actions.is_empty());
-    assert_eq!(plan.waiting[&upgrade_id()], [Reason::Unheard { for_ms: 2_100 }]);
-    assert!(plan.waiting[&upgrade_id()][0].to_string().ends_with("hears the agents first: 3s more"));
+    assert_eq!(plan.waiting[&upgrade_id()], [Reason::Store(StoreGate::AwaitingReports { for_ms: 2_100 })]);
+    assert!(plan.waiting[&upgrade_id()][0].to_string().ends_with("waits for reports of the agents: 3s left"));
     let refused = reconciled(world.store.fleet(), &world.moment(), &Choices::default()).unwrap_err();
     assert!(refused.message.contains("there is nothing to reconcile"), "{refused}");
 }

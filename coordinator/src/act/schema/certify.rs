@@ -10,12 +10,13 @@ use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
 use tidegate_planner::Reason;
 use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, forget};
+use tidegate_planner::reason::SchemaGate;
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 
 /// Makes and commits a certificate, or says what is not so.
 pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec<Reason>> {
-    let no = |why: String| vec![Reason::Certificate { why }];
+    let no = |why: String| vec![Reason::Schema(SchemaGate::Certificate { why })];
     // Linearizable, at one revision R, and not from the mirror.
     let snapshot = room.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
     let former = pages_of(&snapshot, id);

@@ -290,7 +290,7 @@ pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
     }
     if let Some(trial) = &stream.canary {
         show::line(format!(
-            "canary: {} of starts, {} computes told of success, {} of failure",
+            "canary: {} of starts, {} computes signalled success, {} failure",
             show::or_dash(trial.fraction),
             trial.successes,
             trial.failures

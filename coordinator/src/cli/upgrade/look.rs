@@ -61,7 +61,7 @@ fn described(reply: &UpgradeStatusReply) -> Page {
         heading(&mut page, upgrade);
     }
     page.lines(reply.because.as_ref().map(|because| format!("because   {because}")));
-    page.lines(reply.spread.as_ref().map(|spread| format!("versions  {}", show::spread(spread))));
+    page.lines(reply.spread.as_ref().map(|spread| format!("running   {}", show::spread(spread))));
     if !reply.timetable.is_empty() {
         let times: Vec<_> =
             reply.timetable.iter().map(|t| format!("{} {}", t.phase, show::span(t.ms))).collect();
@@ -74,7 +74,7 @@ fn described(reply: &UpgradeStatusReply) -> Page {
         page.line(format!("failed    {} more: show them with --instances", reply.more_failed));
     }
     if !reply.waiting.is_empty() {
-        page.line("waits for");
+        page.line("waiting on");
         show::reasons(&mut page, &reply.waiting, reply.more_waiting);
     }
     if !reply.instances.is_empty() {
@@ -92,8 +92,8 @@ fn heading(page: &mut Page, upgrade: &UpgradeSummary) {
     let (service, from, to, release) = (&upgrade.service, upgrade.from, upgrade.to, &upgrade.release);
     page.lines([
         format!("upgrade   {}", upgrade.id),
-        format!("hop       {service} {from} -> {to} ({release})"),
-        format!("stands    {}", show::stands(upgrade)),
+        format!("versions  {service} {from} -> {to} ({release})"),
+        format!("phase     {}", show::stands(upgrade)),
         format!("done      {}/{}", upgrade.done, upgrade.instances),
         format!("by        {} at {}", upgrade.by, show::time(upgrade.at)),
     ]);
@@ -117,28 +117,29 @@ pub async fn explain(reach: &Reach, id: String) -> Result<Outcome, Failure> {
 
 fn explained(reply: &ExplainUpgradeReply) -> Page {
     let mut page = Page::default();
-    let over = reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.over);
-    if let Some(upgrade) = &reply.upgrade {
-        let how = if upgrade.paused && !over { "is" } else { "stands in" };
-        page.line(format!("{} {how} {}", upgrade.id, show::stands(upgrade)));
-    }
-    page.lines(reply.trouble.as_ref().map(|trouble| format!("nothing acts: {trouble}")));
+    let upgrade = reply.upgrade.as_ref();
+    let over = upgrade.is_some_and(|upgrade| upgrade.over);
+    let state = upgrade.map(|upgrade| match upgrade.paused || over {
+        true => format!("{}: {}", upgrade.id, show::stands(upgrade)),
+        false => format!("{}: phase {}", upgrade.id, show::stands(upgrade)),
+    });
+    let state = state.unwrap_or_default();
     if !reply.reasons.is_empty() {
         let at = reply.at.map(|at| format!(" (as of {})", show::time(at))).unwrap_or_default();
-        page.line(format!("it waits for{at}"));
+        page.line(format!("{state}, waiting on{at}:"));
         show::reasons(&mut page, &reply.reasons, reply.more);
         page.lines(reply.leaving.iter().filter_map(fleet::under_way));
     } else if over {
-        page.line("it is over and waits for nothing");
-        if let Some(upgrade) = &reply.upgrade {
-            left_in_place(&mut page, upgrade);
-        }
-    } else if let Some(held) = reply.upgrade.as_ref().filter(|upgrade| upgrade.paused) {
+        page.line(format!("{state} (over)"));
+        upgrade.iter().for_each(|upgrade| left_in_place(&mut page, upgrade));
+    } else if let Some(paused) = upgrade.filter(|upgrade| upgrade.paused) {
         // Reasons are written a moment after the pause.
-        page.line(format!("`tidegate upgrade resume {}` lets it go on", held.id));
-    } else if reply.trouble.is_none() {
-        page.line("it waits for nothing: it moves");
+        page.line(format!("{state}; resume it with `tidegate upgrade resume {}`", paused.id));
+    } else {
+        let moving = if reply.trouble.is_none() { ", in progress" } else { "" };
+        page.line(format!("{state}{moving}"));
     }
+    page.lines(reply.trouble.as_ref().map(|trouble| format!("no step is taken: {trouble}")));
     page
 }
 

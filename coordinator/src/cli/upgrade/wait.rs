@@ -55,7 +55,7 @@ async fn until(reach: &Reach, id: &str, what: For) -> Result<Outcome, Failure> {
             let request = ExplainUpgradeRequest { id: id.to_owned() };
             let reply = reach.client().await?.explain_upgrade(request).await?.into_inner();
             let Some(reason) = reply.reasons.iter().find(|reason| asks(reason)) else { return Ok(None) };
-            say(reach, reason, format!("{id}: {} ({})", reason.what, reason.command()))?;
+            say(reach, reason, format!("{id}: {} ({})", reason.blocked_on, reason.next_step()))?;
             Ok(Some(Outcome::Good))
         }
         _ => Ok(None),
@@ -69,7 +69,7 @@ fn say(reach: &Reach, value: &impl Serialize, text: String) -> Result<(), Failur
 
 /// Whether a person's approval ends it.
 fn asks(reason: &Reason) -> bool {
-    reason.command().starts_with("tidegate upgrade approve")
+    reason.next_step().starts_with("tidegate upgrade approve")
 }
 
 fn words(what: For) -> &'static str {

@@ -5,6 +5,7 @@ use super::parse;
 use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
+use tidegate_planner::reason::Waits;
 use tidegate_proto::GroupName;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
@@ -22,5 +23,5 @@ pub async fn explain_group(
     let reasons = seat.plan(&picture, |moment| ask::metadata::explain(fleet, moment, &group), |_| 0);
     let reasons = reasons.map_err(wish::refused)?;
     let refused = seat.refused(&Subject::Group(group.clone()));
-    Ok(reasons.iter().chain(&refused).map(|reason| reason.for_group(&group)).collect())
+    Ok(reasons.iter().chain(&refused).map(|reason| reason.explained(Waits::Group(&group))).collect())
 }

@@ -6,6 +6,7 @@ use crate::room::Room;
 use crate::seat::Seat;
 use std::collections::BTreeMap;
 use tidegate_planner::ask;
+use tidegate_planner::reason::Waits;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainReleaseRequest;
@@ -57,7 +58,8 @@ fn of_heads(
         let told =
             only.map_or(reasons.is_some() || release.deployed_at.is_none(), |only| only == release.revision);
         if told {
-            let refused = refused.iter().map(|reason| reason.for_release(stream, release.revision));
+            let refused =
+                refused.iter().map(|reason| reason.explained(Waits::Release(stream, release.revision)));
             let reasons = reasons.unwrap_or_default().into_iter().chain(refused).collect();
             waits.push(view::Waits::of(release, reasons));
         }

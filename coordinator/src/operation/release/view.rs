@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
+use tidegate_planner::reason::VersionGate;
 use tidegate_planner::release::floor::{self, Below};
 use tidegate_planner::release::{canary, settings};
 use tidegate_planner::stream::retention::{self, Keep};
@@ -155,7 +156,7 @@ pub struct StorageBelow {
 impl From<&StorageBelow> for Reason {
     fn from(below: &StorageBelow) -> Self {
         let nodes = Sample { first: below.nodes.clone(), count: below.count };
-        Self::Behind { service: below.service.clone(), nodes, needs: below.needs }
+        Self::Version(VersionGate::Behind { service: below.service.clone(), nodes, needs: below.needs })
     }
 }
 

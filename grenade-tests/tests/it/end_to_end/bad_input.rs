@@ -35,7 +35,7 @@ async fn is_refused_with_what_is_allowed_and_changes_nothing() {
 /// Wishes that make no sense while an upgrade is under way.
 async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
     fleet.upgrade(SPEC).await;
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
     let before = standing(fleet).await;
     let path = fleet.rig.world.path("upgrade.yaml");
     let second = ["upgrade", "start", path.to_str().unwrap(), "--id", "u2"];

@@ -59,7 +59,7 @@ async fn start(fleet: &Fleet, id: &str, spec: &str) {
 
 /// Waits until all instances serve the new version, and goes back.
 async fn fails_in_remove(fleet: &Fleet, id: &str, from: u32, to: u32) {
-    fleet.explains(id, &["remove waits for a person's approval"]).await;
+    fleet.explains(id, &["phase remove requires a manual approval"]).await;
     fleet.all_serve(to).await;
     fleet.must(&["upgrade", "rollback", id, "--why", "the new version is wrong"]).await;
     let over = |said: &Said| said.out.contains("\"phase\":\"rolled-back\"");

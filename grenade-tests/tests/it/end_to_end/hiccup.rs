@@ -31,7 +31,7 @@ async fn all_unready_for_a_moment_leaves_as_many_in_rotation_as_must_stay() {
     let lines = behind_lines(&mut fleet).await;
     let spec = "strategy: {rolling: {batch: 4}}\nmin_in_service: 3\nmax_unavailable: 1\napprovals: [roll]";
     fleet.upgrade(spec).await;
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
     let least = Least::of(&fleet);
     fleet.approve("roll").await;
     let end = Instant::now() + LIMIT;

@@ -6,7 +6,7 @@ use super::fleet::{Fleet, Ground};
 async fn version_that_dies_after_its_wave_passed_pauses_the_upgrade() {
     let fleet = Fleet::on(Ground::SMALL).await;
     fleet.upgrade("min_in_service: 1\nmax_unavailable: 1\napprovals: [remove]").await;
-    fleet.waits_for(&["remove waits for a person's approval"]).await;
+    fleet.waits_for(&["phase remove requires a manual approval"]).await;
     assert!(fleet.kill_service("node-1"));
     // Its agent starts it again; it died all the same.
     fleet.waits_for(&["paused", "node-1", "failed afterwards"]).await;

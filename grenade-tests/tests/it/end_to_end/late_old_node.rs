@@ -21,7 +21,7 @@ const BARE: [&str; 5] = ["fleet", "decommission", NAME, "--why", "it is gone"];
 /// Up to where the first wave would begin.
 async fn before_the_roll(fleet: &Fleet) {
     fleet.upgrade(SPEC).await;
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
 }
 
 /// The upgrade waits, names the late one, and has not contracted; nobody but a person who says how ends the wait.

@@ -23,7 +23,7 @@ async fn killed_in_each_phase(later: Duration) {
         if phase == "contract" {
             fleet.accept_sessions().await;
         } else {
-            fleet.waits_for(&[&format!("{phase} waits for a person's approval")]).await;
+            fleet.waits_for(&[&format!("phase {phase} requires a manual approval")]).await;
             fleet.approve(phase).await;
         }
         let leader = leader(&fleet).await;

@@ -25,7 +25,7 @@ fn once(fleet: &Fleet) -> BTreeMap<String, usize> {
 /// Runs the upgrade until the first instance is told to drain.
 async fn rolls(fleet: &Fleet, watchman: &Watchman) {
     fleet.upgrade(SPEC).await;
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
     fleet.approve("roll").await;
     let end = Instant::now() + LIMIT;
     while watchman.times_out().values().sum::<usize>() == 0 {
@@ -45,7 +45,7 @@ async fn nothing_acts(fleet: &Fleet, watchman: &Watchman) {
     let out = watchman.times_out();
     let path = fleet.spec_file(&fleet.spec(SPEC));
     let start = ["upgrade", "start", &path, "--id", "u9"];
-    let told = |words: &str| words.contains("nothing acts until a person has reconciled it");
+    let told = |words: &str| words.contains("no step is taken until a person reconciles it");
     // A database with a term that the store does not know is the first finding of a start.
     let refused = |said: &Said| told(&said.err) || said.err.contains("this store does not know");
     fleet.until("whoever asks for more is refused with the reason", &start, refused).await;
@@ -156,7 +156,7 @@ async fn blank_store_in_mid_roll_keeps_every_health_url_at_200() {
     // One wave: a wave of a skipped instance alone does not pass.
     let spec = "strategy: {rolling: {batch: 4}}\nmin_in_service: 3\nmax_unavailable: 1\napprovals: [roll]";
     fleet.upgrade(spec).await;
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
     fleet.must(&["upgrade", "skip", ID, &last, "--why", "it stays at version 1"]).await;
     fleet.approve("roll").await;
     let new = |said: &Said| said.out.matches("\"version\":2").count() == 3 && all_in_service(said, 4);

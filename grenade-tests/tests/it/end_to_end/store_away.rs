@@ -16,7 +16,7 @@ fn each(times: usize) -> BTreeMap<String, usize> {
 
 async fn before_the_roll(fleet: &Fleet) {
     fleet.upgrade(SPEC).await;
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
 }
 
 async fn rolls_to_its_end(fleet: &Fleet, watchman: &Watchman, load: grenade_tests::load::LoadHandle) {
@@ -72,7 +72,7 @@ async fn real_etcd_stands_still_and_later_is_killed_in_the_roll() {
     fleet.all_serve(1).await;
     assert_eq!(watchman.times_out(), each(0), "after etcd went on");
 
-    fleet.waits_for(&["roll waits for a person's approval"]).await;
+    fleet.waits_for(&["phase roll requires a manual approval"]).await;
     fleet.approve("roll").await;
     let end = Instant::now() + super::fleet::LIMIT;
     while watchman.times_out().values().sum::<usize>() == 0 {

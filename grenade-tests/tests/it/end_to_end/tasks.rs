@@ -43,7 +43,7 @@ impl Region {
 
     async fn until_it_runs_on_node_2(&self, revision: u32) {
         let runs = |region: &Self| {
-            region.reasons(revision).iter().any(|why| why["what"] == "hook pull runs on node-2")
+            region.reasons(revision).iter().any(|why| why["blocked_on"] == "hook pull runs on node-2")
         };
         self.until("the hook runs on node-2, and nothing else is waited for", |region| {
             runs(region) && region.reasons(revision).len() == 1
@@ -101,11 +101,11 @@ async fn a_release_goes_out_once_its_nodes_are_warm_and_what_it_replaces_is_remo
     let runner: i32 = runner.split_whitespace().nth(2).unwrap().parse().unwrap();
     end(runner);
     region
-        .until("how it ended is not known", |region| {
-            region.reasons(3).iter().any(|why| why["kind"] == "errand-unknown")
+        .until("its outcome is not known", |region| {
+            region.reasons(3).iter().any(|why| why["kind"] == "task-unknown")
         })
         .await;
-    let helps = region.reasons(3)[0]["command"].as_str().unwrap().to_owned();
+    let helps = region.reasons(3)[0]["next_step"].as_str().unwrap().to_owned();
     assert_eq!(helps, format!("tidegate task settle node-2 {id} --outcome succeeded|failed --why …"));
     assert!(region.ask(&["task", "show", "node-2", &id]).contains("state    unknown: "));
     region.ask(&["task", "settle", "node-2", &id, "--outcome", "succeeded", "--why", "the image is there"]);

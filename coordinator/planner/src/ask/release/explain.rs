@@ -5,7 +5,7 @@ use crate::ask::Refusal;
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::plan::stream_turn;
-use crate::reason::Reason;
+use crate::reason::{Reason, ReleaseGate, Waits};
 use std::collections::BTreeMap;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::Stream;
@@ -21,7 +21,7 @@ pub fn explain(
 ) -> Result<BTreeMap<ReleaseRevision, Vec<WaitingFor>>, Refusal> {
     let stream = find(fleet, name)?;
     let told = |(revision, reasons): (ReleaseRevision, Vec<Reason>)| {
-        let reasons = reasons.iter().map(|reason| reason.for_release(name, revision)).collect();
+        let reasons = reasons.iter().map(|reason| reason.explained(Waits::Release(name, revision))).collect();
         (revision, reasons)
     };
     let waiting = stream_turn(fleet, moment, name).waiting;
@@ -35,6 +35,6 @@ fn failed(stream: &Stream) -> impl Iterator<Item = (ReleaseRevision, Vec<Reason>
     errors.map(move |head| {
         let overtaken = deployed.filter(|deployed| *deployed > head.release.revision);
         let why = head.release.because.clone();
-        (head.release.revision, vec![Reason::ReleaseFailed { why, overtaken }])
+        (head.release.revision, vec![Reason::Release(ReleaseGate::ReleaseFailed { why, overtaken })])
     })
 }

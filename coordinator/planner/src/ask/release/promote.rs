@@ -5,7 +5,7 @@ use super::{Asked, find, find_head, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
-use crate::reason::Reason;
+use crate::reason::{Reason, ReleaseGate};
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
 use crate::stream::{image, returning};
@@ -60,10 +60,11 @@ pub fn promote(
         );
     }
     let mut reasons = Vec::new();
-    let waits = |reason: &Reason| matches!(reason, Reason::RollsBack { failed: false, .. });
+    let waits =
+        |reason: &Reason| matches!(reason, Reason::Release(ReleaseGate::RollsBack { failed: false, .. }));
     reasons.extend(returning::holds_back(stream, revision).filter(waits));
     if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
-        reasons.push(Reason::ReleaseApproval { stream: name.clone(), revision });
+        reasons.push(Reason::Release(ReleaseGate::ReleaseApproval { stream: name.clone(), revision }));
     }
     reasons.extend(image::being_removed(fleet, name, &head.release.tag));
     let compares = may_meet_storage(fleet, &stream.settings, &head.release)

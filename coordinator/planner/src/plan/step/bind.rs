@@ -3,7 +3,7 @@
 use super::super::{Draft, SchemaJob};
 use super::schema::see_to;
 use crate::moment::SchemaFacts;
-use crate::reason::Reason;
+use crate::reason::{PersonGate, Reason};
 use crate::upgrade::schema_lock;
 use tidegate_proto::commit::Commit;
 
@@ -17,7 +17,7 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
     let facts = draft.facts().unwrap_or(&nothing);
     if !facts.obstacles.is_empty() {
         for finding in &facts.obstacles {
-            draft.wait(Reason::Preflight { finding: finding.clone() });
+            draft.wait(Reason::Person(PersonGate::Preflight { finding: finding.clone() }));
         }
         // Looked at again until a person has removed them.
         draft.schema(SchemaJob::Bind);
@@ -28,7 +28,7 @@ pub(super) fn bound(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     if let Err(not_free) = schema_lock::free(fleet, spec, &found) {
-        draft.wait(Reason::Preflight { finding: not_free.to_string() });
+        draft.wait(Reason::Person(PersonGate::Preflight { finding: not_free.to_string() }));
         return false;
     }
     let extra = schema_lock::take(fleet, Commit::new(), draft.id, spec, &found);

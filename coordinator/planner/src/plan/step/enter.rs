@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use crate::fleet::ServiceFleet;
-use crate::reason::Reason;
+use crate::reason::{PersonGate, Reason};
 use crate::upgrade::phase::Move;
 use crate::wave::{Drawn, draw, pages, redraw};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(super) fn approved(draft: &mut Draft<'_>, point: ApprovalPoint) -> bool {
     let asked = draft.spec().approvals.contains(&point) && !mutant::is("approval-is-not-waited-for");
     let given = draft.upgrade.approvals.contains_key(&point);
     if asked && !given {
-        draft.wait(Reason::Approval { point });
+        draft.wait(Reason::Person(PersonGate::Approval { point }));
     }
     !asked || given
 }

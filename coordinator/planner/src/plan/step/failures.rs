@@ -5,7 +5,7 @@ use super::super::Draft;
 use super::faults;
 use super::walk::UnderWay;
 use crate::fleet::{Exceptions, Instance, Known, ServiceFleet};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, RollGate, Sample};
 use crate::upgrade::way_back;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Commit;
@@ -124,11 +124,11 @@ pub(super) fn tell_excused(draft: &mut Draft<'_>, is_missing: impl Fn(&NodeId) -
     let exceptions = draft.exceptions();
     let failed = exceptions.failures().filter(|(node, _)| is_missing(node));
     for (node, failure) in failed.take(Sample::NAMED) {
-        draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
+        draft.wait(Reason::Roll(RollGate::Failed { node: node.clone(), why: failure.reason.clone() }));
     }
     let skipped = exceptions.skipped().filter(|node| !exceptions.has_failed(node));
     let skipped = Sample::counted(skipped.filter(|node| is_missing(node)));
-    draft.wait_for_any(skipped, |nodes| Reason::Skipped { nodes });
+    draft.wait_for_any(skipped, |nodes| Reason::Roll(RollGate::Skipped { nodes }));
 }
 
 /// Says who has failed and was neither retried nor accepted: what a person who finds it paused has to decide about.
@@ -136,7 +136,7 @@ pub(super) fn tell_open(draft: &mut Draft<'_>) {
     let exceptions = draft.exceptions();
     let open = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure));
     for (node, failure) in open.take(Sample::NAMED) {
-        draft.wait(Reason::Failed { node: node.clone(), why: failure.reason.clone() });
+        draft.wait(Reason::Roll(RollGate::Failed { node: node.clone(), why: failure.reason.clone() }));
     }
 }
 

@@ -6,7 +6,7 @@
 use super::super::action::{Action, PlannedCommit};
 use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
 use crate::moment::Moment;
-use crate::reason::{Causes, Reason};
+use crate::reason::{BudgetGate, Causes, Reason};
 use crate::release::floor::follows_needs;
 use crate::wave::budget::Budget;
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
         return None;
     }
     let (service, words) = (service.name().clone(), window.record.body.to_string());
-    Some(Reason::Outside { service, window: words, nodes: Causes::counted(concerned) })
+    Some(Reason::Budget(BudgetGate::Outside { service, window: words, nodes: Causes::counted(concerned) }))
 }
 
 /// In rotation with a version that the window does not admit.

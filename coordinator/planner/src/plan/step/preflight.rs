@@ -5,7 +5,7 @@ use super::super::Draft;
 use super::bind::bound;
 use super::enter::approved;
 use crate::preflight::{findings, former, is_cut_off};
-use crate::reason::Reason;
+use crate::reason::{PersonGate, Reason};
 use crate::upgrade::phase::Move;
 use tidegate_proto::Key;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -15,7 +15,7 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
     let (fleet, spec) = (draft.fleet, draft.spec());
     let found = findings(fleet, spec, draft.upgrade.schema.as_ref());
     for finding in found.into_iter().filter(|finding| finding.blocks) {
-        draft.wait(Reason::Preflight { finding: finding.what });
+        draft.wait(Reason::Person(PersonGate::Preflight { finding: finding.what }));
     }
     if draft.is_waiting() || !bound(draft) || !approved(draft, ApprovalPoint::Stage) {
         return;

@@ -6,7 +6,7 @@
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, is_told_anew, releases};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, Sample, StoreGate};
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
@@ -22,10 +22,12 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     }
     let standing: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
     let nodes = Sample::counted(standing.iter().map(|instance| &instance.node));
-    let waits = draft.wait_for_any(nodes, |nodes| Reason::FormerStore { nodes });
+    let waits = draft.wait_for_any(nodes, |nodes| Reason::Store(StoreGate::FormerStore { nodes }));
     let disregarded = draft.fleet.disregarded_of(service);
     let nodes = Sample::counted(disregarded.map(|instance| &instance.node));
-    draft.wait_for_any(nodes, |nodes| Reason::Disregarded { service: service.clone(), nodes });
+    draft.wait_for_any(nodes, |nodes| {
+        Reason::Store(StoreGate::Disregarded { service: service.clone(), nodes })
+    });
     let told = standing.into_iter().filter(|instance| is_told_anew(instance));
     let orders: Vec<Order<'_>> = told
         .map(|instance| Order {

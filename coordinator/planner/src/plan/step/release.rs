@@ -9,7 +9,7 @@ use super::super::draft::BATCH;
 use crate::ask::release::roll_back::{again, emergency, while_removed};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
-use crate::reason::{CanaryCount, Reason};
+use crate::reason::{CanaryCount, Reason, ReleaseGate};
 use crate::release::canary::{Judgement, counted, judge};
 use crate::release::compatibility::may_meet_storage;
 use crate::release::floor;
@@ -147,11 +147,14 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
         return if reasons.is_empty() { Ok(compares) } else { Err(reasons) };
     }
     if stream.settings.approval == ApprovalRule::Required && release.approved.is_none() {
-        reasons.push(Reason::ReleaseApproval { stream: change.name.clone(), revision: release.revision });
+        reasons.push(Reason::Release(ReleaseGate::ReleaseApproval {
+            stream: change.name.clone(),
+            revision: release.revision,
+        }));
     }
     reasons.extend(strategy::wants(&stream.settings.strategy, head).err());
     if let Some(other) = stream.canary.as_ref().filter(|_| !by_hand) {
-        reasons.push(Reason::CanaryBusy { revision: other.release.revision });
+        reasons.push(Reason::Release(ReleaseGate::CanaryBusy { revision: other.release.revision }));
     }
     reasons.extend(room_to_keep(stream, release.revision).err());
     reasons.extend(image::being_removed(change.fleet, change.name, &release.tag));
@@ -215,7 +218,11 @@ fn room_to_keep(stream: &Stream, revision: ReleaseRevision) -> Result<(), Reason
         + usize::from(stream.deployed.is_some())
         + usize::from(stream.canary.is_some());
     let count = stream.kept.len();
-    if count + superseded > MAX_KEPT { Err(Reason::TooManyKept { count }) } else { Ok(()) }
+    if count + superseded > MAX_KEPT {
+        Err(Reason::Release(ReleaseGate::TooManyKept { count }))
+    } else {
+        Ok(())
+    }
 }
 
 fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> Option<Step> {
@@ -280,7 +287,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
                 failures: told.failures,
                 tolerated: canary.tolerate,
             };
-            let open = Reason::CanaryOpen { count, deadline: canary.deadline };
+            let open = Reason::Release(ReleaseGate::CanaryOpen { count, deadline: canary.deadline });
             waiting.insert(revision, vec![open]);
             return None;
         }
@@ -298,7 +305,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         return None;
     }
     change.relies_on(compares);
-    let because = format!("{} computes told of success", told.successes);
+    let because = format!("{} computes signalled success", told.successes);
     deploy(change, revision, &because)
 }
 

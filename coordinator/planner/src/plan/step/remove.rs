@@ -6,7 +6,7 @@ use super::stage::tell_failures;
 use super::{acknowledged, all_at, all_serving, schema, set_window, shared, stragglers};
 use crate::certificate::SESSIONS;
 use crate::fleet::Instance;
-use crate::reason::Reason;
+use crate::reason::{PersonGate, Reason, RollGate, SchemaGate};
 use crate::upgrade::phase::Move;
 use tidegate_proto::NodeId;
 use tidegate_proto::commit::Commit;
@@ -56,10 +56,10 @@ fn contract(draft: &mut Draft<'_>) {
         return;
     }
     draft.certify();
-    draft.wait(Reason::Schema {
+    draft.wait(Reason::Schema(SchemaGate::Schema {
         job: "contract".to_owned(),
         progress: "its certificate is being made".to_owned(),
-    });
+    }));
 }
 
 /// Where the database cannot list its sessions, an approval must accept that by name.
@@ -71,7 +71,7 @@ fn accepted(draft: &mut Draft<'_>) -> bool {
         .get(&ApprovalPoint::Contract)
         .is_some_and(|word| word.accepts.contains(SESSIONS));
     if !accepted {
-        draft.wait(Reason::Acceptance { why });
+        draft.wait(Reason::Person(PersonGate::Acceptance { why }));
     }
     accepted
 }
@@ -85,6 +85,6 @@ pub(super) fn removed(draft: &mut Draft<'_>) -> bool {
     let at_work = |node: &NodeId| service.get(node).is_some_and(has_failed);
     let nodes = service.cluttered().sample_but(at_work, failed.len());
     tell_failures(draft, failed.iter().copied());
-    let waits = draft.wait_for_any(nodes, |nodes| Reason::Removing { nodes });
+    let waits = draft.wait_for_any(nodes, |nodes| Reason::Roll(RollGate::Removing { nodes }));
     !waits && failed.is_empty()
 }

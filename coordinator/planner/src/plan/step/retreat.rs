@@ -11,7 +11,7 @@ use super::{
 use crate::contracted;
 use crate::fleet::{Instance, Standing};
 use crate::moment::SchemaFacts;
-use crate::reason::{Reason, Sample};
+use crate::reason::{PersonGate, Reason, RollGate, Sample, VersionGate};
 use crate::release::need;
 use crate::upgrade::phase::Move;
 use crate::upgrade::way_back;
@@ -23,7 +23,7 @@ use tidegate_proto::{Key, mutant};
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
 pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
     if let Err(refused) = way_back(draft.fleet, draft.upgrade, &why) {
-        return draft.wait(Reason::NoWayBack { why: refused.to_string() });
+        return draft.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() }));
     }
     if let Some(needed) = needed(draft) {
         return draft.wait(needed);
@@ -52,7 +52,7 @@ fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
     let service = draft.spec().service.clone();
     let forbidden = contracted::forbids(draft.fleet, &service, from).filter(|_| from < floor);
     if let Some(forbidden) = forbidden {
-        draft.wait(Reason::NoWayBack { why: forbidden.to_string() });
+        draft.wait(Reason::Person(PersonGate::NoRollback { why: forbidden.to_string() }));
     } else if let Some(needed) = needed(draft) {
         draft.wait(needed);
     } else {
@@ -92,12 +92,13 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
         .partition(|instance| instance.stage_failures().any(|(failed, _)| failed == *tag));
     for instance in failed.iter().take(Sample::NAMED) {
         for (release, why) in instance.stage_failures().filter(|(release, _)| release == tag) {
-            draft.wait(Reason::StageFailed { node: instance.node.clone(), release, why });
+            draft.wait(Reason::Roll(RollGate::StageFailed { node: instance.node.clone(), release, why }));
         }
     }
     let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
     let release = tag.clone();
-    let waits = draft.wait_for_any(at_work, |nodes| Reason::Staging { release, nodes }) || !failed.is_empty();
+    let waits = draft.wait_for_any(at_work, |nodes| Reason::Roll(RollGate::Staging { release, nodes }))
+        || !failed.is_empty();
     if !waits && !draft.has_commits() {
         draft.advance(Move::Retreated, Commit::new(), |_| (), "the old code is present");
     }
@@ -133,7 +134,9 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     }
     if under_way.is_any() {
         let silent = service.silent().sample();
-        draft.wait_for_any(silent, |nodes| Reason::Silent { service: service.name().clone(), nodes });
+        draft.wait_for_any(silent, |nodes| {
+            Reason::Version(VersionGate::Silent { service: service.name().clone(), nodes })
+        });
     } else {
         let (serving, back) = (all_serving(draft), all_at(draft, former.release.version));
         if serving && back {

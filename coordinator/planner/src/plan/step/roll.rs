@@ -9,7 +9,7 @@ use super::schema::{self, Shown};
 use super::walk::{UnderWay, Walk, begin_with_the_move, walk};
 use super::{all_at, direct, nobody_joined, shared};
 use crate::fleet::{Instance, ServiceFleet, Standing};
-use crate::reason::{Causes, Reason, Sample};
+use crate::reason::{Causes, Reason, RollGate, Sample, VersionGate};
 use crate::upgrade::migrate_floors;
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
@@ -112,7 +112,7 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: Holdup) {
     let deadline = draft.spec().health.progress_deadline;
     let ignored = draft.spec().failures.ignore.contains(&IgnoredFailure::Unreachable);
     let out = Causes::of(service.out());
-    let reason = Reason::Stalled { for_ms: draft.elapsed().stalled_ms, deadline, out };
+    let reason = Reason::Roll(RollGate::Stalled { for_ms: draft.elapsed().stalled_ms, deadline, out });
     if ignored && !holdup.others {
         return draft.wait(reason);
     }
@@ -134,7 +134,7 @@ fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
     }
     let nobody = service.in_wave(wave) > 0 && service.done_in(wave) == 0;
     if nobody && !mutant::is("an-empty-wave-passes") {
-        draft.wait(Reason::EmptyWave { wave });
+        draft.wait(Reason::Roll(RollGate::EmptyWave { wave }));
         let is_open = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
         return failures::tell_excused(draft, is_open);
     }
@@ -200,10 +200,10 @@ fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
     let unstaged = unstaged.into_iter().filter(|instance| !instance.has_stage_failures()).collect();
     let names = |of: Vec<&Instance>| Sample::counted(of.into_iter().map(|instance| &instance.node));
     let release = draft.spec().release.tag.clone();
-    draft.wait_for_any(names(unstaged), |nodes| Reason::Staging { release, nodes });
-    draft.wait_for_any(open.silent, |nodes| Reason::Silent { service: name, nodes });
+    draft.wait_for_any(names(unstaged), |nodes| Reason::Roll(RollGate::Staging { release, nodes }));
+    draft.wait_for_any(open.silent, |nodes| Reason::Version(VersionGate::Silent { service: name, nodes }));
     for nodes in open.kept_out {
-        draft.wait_for_any(nodes, |nodes| Reason::Maintained { nodes });
+        draft.wait_for_any(nodes, |nodes| Reason::Roll(RollGate::Maintenance { nodes }));
     }
     draft.wait_for_unfit(Causes::counted(idle.into_iter()));
 }

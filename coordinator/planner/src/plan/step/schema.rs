@@ -4,7 +4,7 @@ use super::super::{Draft, SchemaJob};
 use super::enter::{approved, roll};
 use super::{all_at, retreat, shared, stragglers};
 use crate::moment::SchemaFacts;
-use crate::reason::Reason;
+use crate::reason::{Reason, SchemaGate};
 use crate::upgrade::{migrate_floors, phase::Move, way_back};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
@@ -118,7 +118,7 @@ fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
     draft.schema(SchemaJob::Look);
     let (from, to) = (draft.spec().from, draft.spec().to);
     let way_back = way_back(draft.fleet, draft.upgrade, "").is_ok() && retreat::needed(draft).is_none();
-    draft.wait(Reason::SchemaLost { job: job.word().to_owned(), from, to, way_back });
+    draft.wait(Reason::Schema(SchemaGate::SchemaLost { job: job.word().to_owned(), from, to, way_back }));
     true
 }
 
@@ -144,8 +144,15 @@ pub(super) fn see_to(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts)
 fn ask(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
     draft.schema(job);
     draft.wait(match (&facts.trouble, &facts.running) {
-        (Some(why), _) => Reason::SchemaTrouble { job: job.word().to_owned(), why: why.clone() },
-        (None, Some(progress)) => Reason::Schema { job: job.word().to_owned(), progress: progress.clone() },
-        (None, None) => Reason::Schema { job: job.word().to_owned(), progress: "about to begin".to_owned() },
+        (Some(why), _) => {
+            Reason::Schema(SchemaGate::SchemaTrouble { job: job.word().to_owned(), why: why.clone() })
+        }
+        (None, Some(progress)) => {
+            Reason::Schema(SchemaGate::Schema { job: job.word().to_owned(), progress: progress.clone() })
+        }
+        (None, None) => Reason::Schema(SchemaGate::Schema {
+            job: job.word().to_owned(),
+            progress: "about to begin".to_owned(),
+        }),
     });
 }

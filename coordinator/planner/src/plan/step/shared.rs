@@ -5,7 +5,7 @@ use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
 use crate::preflight::lowest;
-use crate::reason::Reason;
+use crate::reason::{Reason, VersionGate};
 use crate::release::floor::is_only_watched;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -72,8 +72,12 @@ fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVer
 /// The lowest version that runs cannot be told of these.
 fn wait_for_unknown(draft: &mut Draft<'_>, of: &ServiceFleet) {
     let service = || of.name().clone();
-    draft.wait_for_any(of.silent().sample(), |nodes| Reason::Silent { service: service(), nodes });
-    draft.wait_for_any(of.unknown().sample(), |nodes| Reason::VersionUnknown { service: service(), nodes });
+    draft.wait_for_any(of.silent().sample(), |nodes| {
+        Reason::Version(VersionGate::Silent { service: service(), nodes })
+    });
+    draft.wait_for_any(of.unknown().sample(), |nodes| {
+        Reason::Version(VersionGate::VersionUnknown { service: service(), nodes })
+    });
 }
 
 /// After a rollback these windows admit every version again, as before, unless what runs or was contracted meanwhile

@@ -5,7 +5,7 @@ use super::super::Draft;
 use super::enter::{approved, roll};
 use super::{acknowledged, direct, shared};
 use crate::fleet::{Instance, Known};
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, RollGate, Sample, VersionGate};
 use crate::upgrade::phase::Move;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::spec::ApprovalPoint;
@@ -47,9 +47,10 @@ fn staged(draft: &mut Draft<'_>, releases: &[Release]) -> bool {
     tell_failures(draft, service.stage_failed().each.filter(|instance| !excused(&instance.node)));
     let name = service.name().clone();
     let mut waits = failed > 0;
-    waits |= draft.wait_for_any(silent, |nodes| Reason::Silent { service: name, nodes });
+    waits |=
+        draft.wait_for_any(silent, |nodes| Reason::Version(VersionGate::Silent { service: name, nodes }));
     if let Some(release) = releases.last().map(|r| r.tag.clone()) {
-        waits |= draft.wait_for_any(reporting, |nodes| Reason::Staging { release, nodes });
+        waits |= draft.wait_for_any(reporting, |nodes| Reason::Roll(RollGate::Staging { release, nodes }));
     }
     !waits
 }
@@ -59,5 +60,7 @@ pub(super) fn tell_failures<'a>(draft: &mut Draft<'_>, instances: impl Iterator<
     instances
         .flat_map(|instance| instance.stage_failures().map(|(tag, why)| (instance.node.clone(), tag, why)))
         .take(Sample::NAMED)
-        .for_each(|(node, release, why)| draft.wait(Reason::StageFailed { node, release, why }));
+        .for_each(|(node, release, why)| {
+            draft.wait(Reason::Roll(RollGate::StageFailed { node, release, why }))
+        });
 }

@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Exposure, Instance, Known, ServiceFleet, Standing};
-use crate::reason::{Causes, Reason, Sample};
+use crate::reason::{BudgetGate, Causes, Reason, RollGate, Sample, VersionGate};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
@@ -378,27 +378,34 @@ fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
     let sample = |nodes: &[&NodeId]| Sample::of(nodes.iter().copied(), nodes.len());
     let (drain, healthy) = (draft.spec().drain.deadline, draft.spec().health.healthy_deadline);
     let service = draft.spec().service.clone();
-    draft.wait_for_any(sample(&found.silent), |nodes| Reason::Silent { service, nodes });
-    draft.wait_for_any(sample(&found.draining), |nodes| Reason::Draining { nodes, deadline: drain });
-    draft.wait_for_any(sample(&found.replacing), |nodes| Reason::Replacing { nodes, deadline: healthy });
+    draft
+        .wait_for_any(sample(&found.silent), |nodes| Reason::Version(VersionGate::Silent { service, nodes }));
+    draft.wait_for_any(sample(&found.draining), |nodes| {
+        Reason::Roll(RollGate::Draining { nodes, deadline: drain })
+    });
+    draft.wait_for_any(sample(&found.replacing), |nodes| {
+        Reason::Roll(RollGate::Replacing { nodes, deadline: healthy })
+    });
     let answering = draft
         .service()
         .into_iter()
         .flat_map(|service| found.replacing.iter().filter_map(|node| service.get(node)));
     draft.wait_for_unfit(Causes::counted(answering.filter(|instance| instance.tells_answers())));
-    draft.wait_for_any(sample(&found.returning), |nodes| Reason::Returning { nodes });
+    draft.wait_for_any(sample(&found.returning), |nodes| Reason::Roll(RollGate::Returning { nodes }));
     draft.wait_for_unfit(Causes::counted(found.broken.iter().copied()));
     if !found.held.is_empty() {
-        draft.wait(Reason::Held { nodes: Sample::counted(found.held.iter().map(|i| &i.node)) });
+        draft.wait(Reason::Budget(BudgetGate::Held {
+            nodes: Sample::counted(found.held.iter().map(|i| &i.node)),
+        }));
     }
     if let Some(window) = draft.service().and_then(ServiceFleet::window).filter(|_| !found.outside.is_empty())
     {
         let (service, window) = (draft.spec().service.clone(), window.record.body.to_string());
         let nodes = Causes::counted(found.outside.iter().copied());
-        draft.wait(Reason::Outside { service, window, nodes });
+        draft.wait(Reason::Budget(BudgetGate::Outside { service, window, nodes }));
     }
-    draft.wait_for_any(sample(&found.kept_out), |nodes| Reason::Maintained { nodes });
+    draft.wait_for_any(sample(&found.kept_out), |nodes| Reason::Roll(RollGate::Maintenance { nodes }));
     for (instance, why) in found.failed.iter().take(Sample::NAMED) {
-        draft.wait(Reason::Failed { node: instance.node.clone(), why: why.clone() });
+        draft.wait(Reason::Roll(RollGate::Failed { node: instance.node.clone(), why: why.clone() }));
     }
 }

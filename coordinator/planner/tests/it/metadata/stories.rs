@@ -45,7 +45,7 @@ fn rolling_exposes_one_after_the_other_told() {
         assert!(exposed.is_superset(&before), "nobody is taken back");
         let fresh: BTreeSet<_> = exposed.difference(&before).cloned().collect();
         let name = fresh.first().unwrap();
-        assert_eq!(reasons[0].to_string(), format!("batch {count} of 4: not yet told by {name}"));
+        assert_eq!(reasons[0].to_string(), format!("batch {count}/4: no signal yet from {name}"));
         let hidden = (0..4).map(node).find(|n| !exposed.contains(n));
         if let Some(hidden) = hidden {
             let refused = world.tell(&hidden, true, None).unwrap_err();
@@ -127,7 +127,7 @@ fn what_is_tolerated_or_expected_goes_on_and_the_last_word_stands() {
     let last = world.group().last.clone().unwrap();
     assert_eq!(
         last.because,
-        "2 of 4 instances told of success; 1 failed, which is tolerated; 1 failed in ways that are expected"
+        "2 of 4 instances signalled success; 1 failed, which is tolerated; 1 failed in ways that are expected"
     );
 }
 
@@ -196,7 +196,7 @@ fn a_batch_is_watched_for_as_long_as_was_asked() {
     let first = world.exposed_to(2);
     tell_all(&mut world, &first);
     let reasons = world.rest();
-    assert_eq!(reasons[0].kind(), "watched", "{reasons:?}");
+    assert_eq!(reasons[0].kind(), "soaking", "{reasons:?}");
     world.pass(10_000);
     world.rest();
     assert_eq!(world.exposed_to(2).len(), 2);

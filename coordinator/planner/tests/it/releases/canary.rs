@@ -60,7 +60,7 @@ fn it_goes_out_when_enough_computes_told_of_success() {
     let waiting = world.settle();
     assert_eq!(
         waiting[&2][0].to_string(),
-        "1 computes told of success and 2 are needed; 1 told of failure and 1 are tolerated"
+        "1 computes signalled success and 2 are needed; 1 signalled failure and 1 are tolerated"
     );
     world.signal(2, "c25", true).unwrap();
     world.settle();
@@ -192,7 +192,7 @@ fn stored_signal_of_a_compute_outside_the_share_does_not_count() {
         for (compute, success) in world.computes(false).iter().zip([true, true, false]) {
             world.stored_signal(compute, success);
         }
-        let none = "0 computes told of success and 1 are needed; 0 told of failure and 0 are tolerated";
+        let none = "0 computes signalled success and 1 are needed; 0 signalled failure and 0 are tolerated";
         assert_eq!(world.counted(), none);
         world.elect(2);
         world.store.rebuild();
@@ -223,6 +223,6 @@ fn pin_takes_back_a_success_and_no_failure() {
     }
     assert_eq!(
         world.counted(),
-        "0 computes told of success and 2 are needed; 1 told of failure and 1 are tolerated"
+        "0 computes signalled success and 2 are needed; 1 signalled failure and 1 are tolerated"
     );
 }

@@ -5,6 +5,7 @@ use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::release;
+use tidegate_planner::reason::ReleaseGate;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::{Key, Revision};
@@ -55,10 +56,13 @@ fn an_approval_is_waited_for() {
     let waiting = world.settle();
     assert_eq!(
         waiting[&1],
-        [Reason::ReleaseApproval { stream: stream(), revision: super::sea::revision(1) }]
+        [Reason::Release(ReleaseGate::ReleaseApproval {
+            stream: stream(),
+            revision: super::sea::revision(1)
+        })]
     );
     let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
-    let helps = told.values().next().unwrap()[0].command.clone();
+    let helps = told.values().next().unwrap()[0].next_step.clone();
     assert_eq!(helps.as_deref(), Some("tidegate release approve 1 --stream compute"));
     let refused = world.promote(1, None).unwrap_err();
     assert!(refused.message.contains("approval"), "a promotion is no approval: {refused}");
@@ -86,7 +90,7 @@ fn manual_wins_over_latest_and_is_gone_back_to() {
     assert_eq!(deployed.rollback_of, Some(super::sea::revision(2)));
     world.create(5, json!({})).unwrap();
     let waiting = world.settle();
-    assert_eq!(waiting[&5], [Reason::Manual { tag: "release-2".parse().unwrap() }]);
+    assert_eq!(waiting[&5], [Reason::Release(ReleaseGate::Manual { tag: "release-2".parse().unwrap() })]);
     for refused in [world.promote(5, None).unwrap_err(), world.go_back(3).unwrap_err()] {
         assert!(refused.message.contains("manual wins"), "{refused}");
     }
@@ -102,7 +106,7 @@ fn without_latest_and_manual_a_person_promotes() {
     let mut world = world();
     world.configure(json!({"strategy": {"latest": false}})).unwrap();
     world.create(1, json!({})).unwrap();
-    assert_eq!(world.settle()[&1], [Reason::NoStrategy]);
+    assert_eq!(world.settle()[&1], [Reason::Release(ReleaseGate::NoStrategy)]);
     world.promote(1, None).unwrap();
     assert_eq!(world.deployed(), Some(1));
 }

@@ -235,8 +235,8 @@ fn failed_release_is_explained_with_the_retry_that_helps() {
         told[&revision(2)][0].clone()
     };
     let reason = explained(&world);
-    assert_eq!((reason.kind.as_str(), reason.who.as_str()), ("release-failed", "a person"));
-    assert_eq!(reason.command.as_deref(), Some("tidegate release retry 2 --stream compute"));
+    assert_eq!((reason.kind.as_str(), reason.owner.as_str()), ("release-failed", "a person"));
+    assert_eq!(reason.next_step.as_deref(), Some("tidegate release retry 2 --stream compute"));
     assert!(world.retry(2).unwrap().commit.is_some(), "it helps");
     world.settle();
     world.signal(2, "b", false).unwrap();
@@ -245,6 +245,10 @@ fn failed_release_is_explained_with_the_retry_that_helps() {
     world.run_computes(&[("release-2", 3)]).unwrap();
     world.release(3, json!({}));
     let reason = explained(&world);
-    assert_eq!(reason.command, None, "a later one is deployed: {}", reason.what);
-    assert!(world.retry(2).is_err() && reason.what.contains("revision 3, which is later"), "{}", reason.what);
+    assert_eq!(reason.next_step, None, "a later one is deployed: {}", reason.blocked_on);
+    assert!(
+        world.retry(2).is_err() && reason.blocked_on.contains("the later revision 3"),
+        "{}",
+        reason.blocked_on
+    );
 }

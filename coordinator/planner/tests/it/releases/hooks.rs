@@ -104,9 +104,9 @@ fn a_release_goes_out_only_after_every_named_node_was_warmed_up() {
     world.settle();
     assert!(world.tasks().is_empty(), "not before it is approved");
     world.approve(1).unwrap();
-    assert_eq!(world.hook_waits(1), ["hook pull-image was not begun on n7, n8"]);
+    assert_eq!(world.hook_waits(1), ["hook pull-image has not started on n7, n8"]);
     world.hook_tells("n7", Outcome::Claimed);
-    assert_eq!(world.hook_waits(1), ["hook pull-image was not begun on n8", "hook pull-image runs on n7"]);
+    assert_eq!(world.hook_waits(1), ["hook pull-image has not started on n8", "hook pull-image runs on n7"]);
     world.hook_tells("n7", Outcome::Succeeded);
     world.hook_tells("n8", Outcome::Claimed);
     assert_eq!(world.hook_waits(1), ["hook pull-image runs on n8"]);
@@ -161,10 +161,10 @@ fn an_outcome_that_nobody_knows_waits_for_a_person_for_as_long_as_it_takes() {
     world.hook_tells("n8", Outcome::Succeeded);
     world.settle();
     world.wait(1_000_000_000);
-    let why = "hook pull-image was begun on n7, and how it ended is not known: the machine was booted anew while the hook ran";
+    let why = "hook pull-image started on n7, and its outcome is not known: the machine was booted anew while the hook ran";
     assert_eq!(world.hook_waits(1), [why]);
     let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
-    let helps = told.values().next().unwrap()[0].command.clone().unwrap();
+    let helps = told.values().next().unwrap()[0].next_step.clone().unwrap();
     let id = world.task("n7").1;
     assert_eq!(helps, format!("tidegate task settle n7 {id} --outcome succeeded|failed --why …"));
 
@@ -249,8 +249,7 @@ fn an_agent_that_finds_out_after_all_is_first() {
 
 #[test]
 fn another_attempt_runs_nothing_beside_a_hook_that_may_still_run() {
-    for (outcome, why) in [(Outcome::Claimed, "runs on n7"), (unknown(), "was begun on n7, and how it ended")]
-    {
+    for (outcome, why) in [(Outcome::Claimed, "runs on n7"), (unknown(), "started on n7, and its outcome")] {
         let mut world = warmed();
         world.create(1, json!({})).unwrap();
         world.settle();
@@ -326,7 +325,7 @@ fn an_image_is_removed_by_its_hook_and_the_record_stays() {
         .unwrap();
     world.release(1, json!({}));
     world.release(2, json!({}));
-    assert_eq!(world.hook_waits(1), ["hook drop-image was not begun on n7"]);
+    assert_eq!(world.hook_waits(1), ["hook drop-image has not started on n7"]);
     assert_eq!(world.status(1), ReleaseStatus::Deprecated);
     world.hook_tells("n7", Outcome::Claimed);
     assert_eq!(world.hook_waits(1), ["hook drop-image runs on n7"]);

@@ -145,7 +145,7 @@ fn rollback_to_a_removed_image_warms_it_up_first() {
     assert!(waiting[&7][0].to_string().contains("pull-image"), "{waiting:?}");
     assert_eq!(waiting[&6][0].kind(), "rolls-back", "what waits is overtaken: {waiting:?}");
     let refused = world.promote(6, None).unwrap_err();
-    assert!(refused.message.contains("revision 7 goes back"), "{refused}");
+    assert!(refused.message.contains("revision 7 rolls back"), "{refused}");
     assert!(world.go_back(1).unwrap().commit.is_none(), "that is under way");
     world.settle_warmed();
     assert_eq!((world.deployed(), world.status(6)), (Some(7), ReleaseStatus::Deprecated));

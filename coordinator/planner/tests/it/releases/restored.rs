@@ -5,6 +5,7 @@ use crate::sim::{World, node};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
 use tidegate_planner::ask::{self, release};
+use tidegate_planner::reason::StoreGate;
 use tidegate_planner::{Reason, plan};
 use tidegate_proto::TermId;
 use tidegate_proto::record::release::ReleaseStatus;
@@ -27,12 +28,12 @@ fn a_release_is_held_and_nothing_is_granted_on_a_store_that_was_restored() {
     let planned = plan(world.store.fleet(), &moment);
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
     let held = &planned.releases[&(stream(), revision(1))];
-    assert!(matches!(held.as_slice(), [Reason::Restored { count: 2, .. }]), "{held:?}");
+    assert!(matches!(held.as_slice(), [Reason::Store(StoreGate::Restored { count: 2, .. })]), "{held:?}");
     let told = release::explain(world.store.fleet(), &moment, &stream()).unwrap();
     let [told] = told[&revision(1)].as_slice() else { panic!("{told:?}") };
     assert_eq!(told.kind, "restored");
-    assert!(told.what.contains("pantry-api/n1 obeyed term elsewhere"), "{}", told.what);
-    assert_eq!(told.command.as_deref(), Some("tidegate fleet reconcile"));
+    assert!(told.blocked_on.contains("pantry-api/n1 obeyed term elsewhere"), "{}", told.blocked_on);
+    assert_eq!(told.next_step.as_deref(), Some("tidegate fleet reconcile"));
     assert!(ask::reconciled(world.store.fleet(), &moment).is_err(), "no wish is granted");
 
     let asker = super::sea::asker("the disk died");
@@ -53,5 +54,8 @@ fn agents_are_heard_before_a_release_goes_out_from_a_store_that_is_new() {
     moment.unheard_ms = 900;
     let planned = plan(world.store.fleet(), &moment);
     assert!(planned.actions.is_empty(), "{:?}", planned.actions);
-    assert_eq!(planned.releases[&(stream(), revision(1))], [Reason::Unheard { for_ms: 900 }]);
+    assert_eq!(
+        planned.releases[&(stream(), revision(1))],
+        [Reason::Store(StoreGate::AwaitingReports { for_ms: 900 })]
+    );
 }

@@ -4,6 +4,7 @@ use super::images::{removing, with_prewarm};
 use super::sea::stream;
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
+use tidegate_planner::reason::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::task::{Outcome, TaskResult};
@@ -73,8 +74,11 @@ fn failed_rollback_lets_nothing_before_it_go_out() {
     let waiting = world.settle();
     assert_eq!(world.deployed(), Some(5), "what was deployed stays");
     let why = waiting[&6].iter().find(|reason| reason.kind() == "rolls-back").expect("it says why");
-    assert_eq!(why.to_string(), "revision 7, a rollback, failed, and no earlier release goes out by itself");
-    let helps = why.release_command(&stream(), super::sea::revision(6)).unwrap();
+    assert_eq!(
+        why.to_string(),
+        "revision 7, a rollback, failed, and no earlier release goes out automatically"
+    );
+    let helps = why.explained(Waits::Release(&stream(), super::sea::revision(6))).next_step.unwrap();
     assert_eq!(helps, "tidegate release retry 7 --stream compute");
     // A later release that waits changes nothing about that.
     world.create(8, json!({})).unwrap();

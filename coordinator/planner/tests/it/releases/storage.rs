@@ -4,6 +4,7 @@ use super::sea::{asker, commits, stream};
 use crate::sim::{Database, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, release};
+use tidegate_planner::reason::{StoreGate, VersionGate, Waits};
 use tidegate_planner::{Reason, Sample};
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;
@@ -53,7 +54,10 @@ fn it_waits_for_the_last_storage_node_and_goes_out_by_itself() {
     world.create(9057, needs_2()).unwrap();
     let waiting = world.settle();
     let all = Sample { first: vec![node(0), node(1), node(2)], count: 3 };
-    assert_eq!(waiting[&1], [Reason::Behind { service: service(), nodes: all, needs: version(2) }]);
+    assert_eq!(
+        waiting[&1],
+        [Reason::Version(VersionGate::Behind { service: service(), nodes: all, needs: version(2) })]
+    );
     world.start(spec(json!({}))).unwrap();
     let mut seen_by_floor = false;
     for _ in 0..10_000 {
@@ -111,9 +115,10 @@ fn lost_schema_under_a_release_that_needs_it_is_not_answered_by_a_rollback() {
     let told = |world: &mut World| {
         world.database = Database::default();
         let last = world.run();
-        let told = last.waiting[&upgrade_id()].iter().map(|reason| reason.for_people(&upgrade_id()));
+        let told =
+            last.waiting[&upgrade_id()].iter().map(|reason| reason.explained(Waits::Upgrade(&upgrade_id())));
         let lost = told.into_iter().find(|told| told.kind == "schema-lost").expect("the schema is lost");
-        lost.command.unwrap_or_default()
+        lost.next_step.unwrap_or_default()
     };
     assert!(told(&mut world.clone()).starts_with("tidegate upgrade rollback"));
     world.create(1, needs_2()).unwrap();
@@ -205,9 +210,15 @@ fn storage_that_is_only_watched_is_compared_by_its_inventory() {
     world.fall_silent(1);
     world.create(2, json!({"requires": {"pantry-api": 1}})).unwrap();
     let silent = Sample { first: vec![node(1)], count: 1 };
-    assert_eq!(world.settle()[&2], [Reason::Silent { service: service(), nodes: silent }]);
+    assert_eq!(
+        world.settle()[&2],
+        [Reason::Version(VersionGate::Silent { service: service(), nodes: silent })]
+    );
     world.create(3, json!({"requires": {"nobody": 1}})).unwrap();
-    assert_eq!(world.settle()[&3], [Reason::NoInstances { service: "nobody".parse().unwrap() }]);
+    assert_eq!(
+        world.settle()[&3],
+        [Reason::Version(VersionGate::NoInstances { service: "nobody".parse().unwrap() })]
+    );
 }
 
 #[test]
@@ -218,7 +229,10 @@ fn storage_that_contradicts_the_store_is_named_with_what_it_obeyed() {
     world.publish(&node(1));
     world.create(1, json!({"requires": {"pantry-api": 1}})).unwrap();
     let waits = world.settle();
-    assert!(matches!(&waits[&1][..], [Reason::Unsupported { node: n, .. }] if *n == node(1)), "{waits:?}");
+    assert!(
+        matches!(&waits[&1][..], [Reason::Store(StoreGate::Unsupported { node: n, .. })] if *n == node(1)),
+        "{waits:?}"
+    );
 }
 
 #[test]
@@ -239,7 +253,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     world.join(2, 2);
     world.create(1, json!({"requires": {"pantry-api": 1}, "evidence": "required"})).unwrap();
     let lacks = |waiting: &[Reason]| waiting.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let none = |tag: &str| format!("there is no evidence that release-1 works with {tag}, which is in use");
+    let none = |tag: &str| format!("no evidence that release-1 works with {tag}, which is in use");
     assert_eq!(lacks(&world.settle()[&1]), [none("pantry-1.0.0"), none("pantry-2.0.0")]);
     let tell = |world: &mut World, storage: &str, verdict| {
         let (compute, storage) = ("release-1".parse().unwrap(), storage.parse().unwrap());
@@ -258,7 +272,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
     tell(&mut world, "pantry-2.0.0", Verdict::Inconclusive);
     assert_eq!(
         lacks(&world.settle()[&1]),
-        ["the compatibility run of release-1 with pantry-2.0.0, which is in use, said inconclusive"]
+        ["the compatibility run of release-1 with pantry-2.0.0, which is in use, ended with inconclusive"]
     );
     tell(&mut world, "pantry-2.0.0", Verdict::Pass);
     let planned = commits(&world);
@@ -307,7 +321,7 @@ fn floor_of_watched_storage_follows_the_highest_need_up_and_down() {
     assert_eq!(watched_floor(&world), Some((1, true)), "nothing is needed");
     world.create(4, json!({"requires": {"pantry-api": 4}})).unwrap();
     let waiting = world.settle();
-    assert!(matches!(waiting[&5][0], Reason::Behind { .. }), "{waiting:?}");
+    assert!(matches!(waiting[&5][0], Reason::Version(VersionGate::Behind { .. })), "{waiting:?}");
 }
 
 #[test]
@@ -342,7 +356,7 @@ fn what_serves_below_the_need_is_named() {
     world.run_computes(&[("release-2", 1)]).unwrap();
     assert_eq!(watched_floor(&world), Some((2, true)), "an older instance is not started from now on");
     let nodes = Sample { first: vec![node(0), node(1)], count: 2 };
-    let behind = Reason::Behind { service: service(), nodes, needs: version(2) };
+    let behind = Reason::Version(VersionGate::Behind { service: service(), nodes, needs: version(2) });
     assert!(world.settle()[&2].contains(&behind));
     let told: Vec<String> = world
         .store

@@ -66,7 +66,7 @@ async fn waits_for_its_database(fleet: &Fleet, variable: &str, id: &str, reason:
     let mut wrong = Wrong::default();
     wrong.told("a database that does not answer", &said, 0, &["waits in preflight", variable, reason]);
     wrong.nothing();
-    fleet.explains(id, &["stands in preflight", variable, reason]).await;
+    fleet.explains(id, &[": phase preflight", variable, reason]).await;
     fleet.must(&["upgrade", "rollback", id, "--why", "the URL is wrong"]).await;
     let over = |said: &Said| said.out.contains("\"phase\":\"failed\"");
     fleet.until("it has ended", &["--json", "upgrade", "status", id], over).await;

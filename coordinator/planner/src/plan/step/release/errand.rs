@@ -4,7 +4,7 @@
 use crate::fleet::Fleet;
 use crate::plan::action::{Action, PlannedCommit};
 use crate::plan::draft::BATCH;
-use crate::reason::{Reason, Sample};
+use crate::reason::{Reason, Sample, StoreGate, TaskGate};
 use crate::stream::change::Change;
 use crate::stream::image;
 use crate::task::Purpose::{self, Prewarm, Removal};
@@ -41,11 +41,13 @@ pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: 
     let hook = &asked.hook;
     let (mut untaken, mut running, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for node in &asked.nodes {
-        let unknown = |task: &TaskId, why: String| Reason::ErrandUnknown {
-            hook: hook.clone(),
-            node: node.clone(),
-            task: task.clone(),
-            why,
+        let unknown = |task: &TaskId, why: String| {
+            Reason::Task(TaskGate::TaskUnknown {
+                hook: hook.clone(),
+                node: node.clone(),
+                task: task.clone(),
+                why,
+            })
         };
         if let Some(reason) = unreadable(fleet, node, &id) {
             reasons.push(reason);
@@ -54,7 +56,11 @@ pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: 
         match state(fleet, node, &id) {
             TaskState::Succeeded => {}
             TaskState::Failed(why) => {
-                return Errands::Failed(Reason::ErrandFailed { hook: hook.clone(), node: node.clone(), why });
+                return Errands::Failed(Reason::Task(TaskGate::TaskFailed {
+                    hook: hook.clone(),
+                    node: node.clone(),
+                    why,
+                }));
             }
             TaskState::Unknown(why) => reasons.push(unknown(&id, why)),
             TaskState::Claimed => running.push(node),
@@ -67,11 +73,11 @@ pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: 
     }
     if !untaken.is_empty() {
         let nodes = Sample::counted(untaken.into_iter());
-        reasons.push(Reason::Errand { hook: hook.clone(), nodes });
+        reasons.push(Reason::Task(TaskGate::TaskWaiting { hook: hook.clone(), nodes }));
     }
     if !running.is_empty() {
         let nodes = Sample::counted(running.into_iter());
-        reasons.push(Reason::ErrandRuns { hook: hook.clone(), nodes });
+        reasons.push(Reason::Task(TaskGate::TaskRunning { hook: hook.clone(), nodes }));
     }
     if reasons.is_empty() { Errands::Done } else { Errands::Waits(reasons) }
 }
@@ -81,7 +87,7 @@ fn unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
     let keys = [Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone())];
     let found = |key: Key| {
         let why = fleet.unreadable_at(&key)?.to_string();
-        Some(Reason::Unreadable { key: key.to_string(), why })
+        Some(Reason::Store(StoreGate::Unreadable { key: key.to_string(), why }))
     };
     keys.into_iter().find_map(found)
 }

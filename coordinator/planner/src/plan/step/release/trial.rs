@@ -2,7 +2,7 @@
 //! out, or it has failed. The time is counted only while nothing else holds it.
 
 use super::Step;
-use crate::reason::Reason;
+use crate::reason::{Reason, ReleaseGate};
 use crate::stream::change::Change;
 use tidegate_proto::record::stream::{Availability, Head};
 use tidegate_proto::{ReleaseRevision, Span};
@@ -39,11 +39,11 @@ pub(super) fn assess(
             "it did not answer for {} without a break within {}",
             asked.min_healthy_time, asked.healthy_deadline
         ))),
-        (true, true) => Err(Trial::Waits(vec![Reason::NotAvailable {
+        (true, true) => Err(Trial::Waits(vec![Reason::Release(ReleaseGate::NotAvailable {
             answered: Span::from_millis(head.available_ms / 1000 * 1000),
             needed: asked.min_healthy_time,
             deadline: asked.healthy_deadline,
-        }])),
+        })])),
     }
 }
 

@@ -1,0 +1,68 @@
+//! How many instances may be out of service at once.
+
+use super::roll::{besides, mend};
+use super::said::{Said, Waits};
+use super::{Causes, Sample};
+use serde::{Deserialize, Serialize};
+use tidegate_proto::ServiceName;
+
+/// A gate on capacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is described by its sentence, below")]
+pub enum BudgetGate {
+    Capacity { in_service: usize, required: usize, out: Causes },
+    Unavailable { allowed: usize, out: Causes },
+    Domain { domain: String, out: Causes },
+    Held { nodes: Sample },
+    Outside { service: ServiceName, window: String, nodes: Causes },
+    Unlabelled { nodes: Sample },
+}
+
+const RETURNS: &str =
+    "the instances that return to rotation; or a person, who corrects those that are out of service";
+
+impl BudgetGate {
+    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+        let status = || waits.upgrade(|id| format!("tidegate upgrade status {id}"));
+        match self {
+            Self::Capacity { in_service, required, out } => Said::new(
+                format!("{in_service} instances are in service, and {required} are required{}", besides(out)),
+                RETURNS,
+            )
+            .next_step(mend(waits, out)),
+            Self::Unavailable { allowed, out } => Said::new(
+                format!("{} instances are not in service, and at most {allowed} may be: {out}", out.count),
+                RETURNS,
+            )
+            .next_step(mend(waits, out)),
+            Self::Domain { domain, out } => Said::new(
+                format!(
+                    "failure domain {domain} has instances out of service, and only one domain may have them: {out}"
+                ),
+                RETURNS,
+            )
+            .next_step(mend(waits, out)),
+            Self::Held { nodes } => Said::new(
+                format!("drained and not stopped, because too few other instances are in rotation: {nodes}"),
+                RETURNS,
+            )
+            .next_step(status()),
+            Self::Outside { service, window, nodes } => Said::new(
+                format!(
+                    "{service}: the version changed in rotation to one outside the window {window} on {nodes}; these instances are drained one at a time, as far as capacity allows"
+                ),
+                "a person, who starts a version that the window admits on these nodes",
+            )
+            .next_step(waits.upgrade(|_| format!("tidegate fleet list {service}"))),
+            Self::Unlabelled { nodes } => Said::new(
+                format!(
+                    "out of rotation without the label of a failure domain, so possibly in any of them: {nodes}; no other instance may be drained"
+                ),
+                "the instance, which returns; or a person, who sets the label in its agent's configuration",
+            )
+            .next_step(status()),
+        }
+    }
+}
