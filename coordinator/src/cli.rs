@@ -7,6 +7,7 @@ mod coordinator;
 mod document;
 mod exit;
 mod fleet;
+mod man;
 mod metadata;
 mod reach;
 mod release;
@@ -76,6 +77,8 @@ enum Verb {
     Spec(spec::Args),
     /// Print a shell completion script.
     Completion(completion::Args),
+    /// Write a man page for each command.
+    Man(man::Args),
 }
 
 impl Cli {
@@ -110,6 +113,7 @@ impl Cli {
             Verb::Token(args) => asking(args.run(reach)),
             Verb::Spec(args) => args.run(),
             Verb::Completion(args) => args.run(),
+            Verb::Man(args) => args.run(),
         };
         exit::exit(done.map_err(|failure| failure.at(&reach.coordinator)), reach.json)
     }

@@ -54,5 +54,5 @@ pub use sessions::{SessionFact, SessionKind, SessionTag, Sessions};
 pub use term::Term;
 pub use unit::{
     AddColumn, Backfill, Digest, DropColumn, DropSync, Index, InvalidName, LoadError, Migration,
-    MigrationSet, Name, NotNull, Phase, Refresh, Requires, Statement, Step, Sync,
+    MigrationSet, Name, NotNull, Phase, Refresh, Requires, Statement, Step, Sync, json_schema,
 };

@@ -8,6 +8,7 @@ mod file;
 mod load;
 mod name;
 mod phase;
+mod schema;
 mod statement;
 mod step;
 
@@ -16,6 +17,7 @@ pub use load::LoadError;
 pub(crate) use name::quoted;
 pub use name::{InvalidName, Name};
 pub use phase::{Phase, Requires};
+pub use schema::json_schema;
 pub use statement::Statement;
 pub(crate) use statement::Token;
 pub use step::{AddColumn, Backfill, DropColumn, DropSync, Index, NotNull, Refresh, Step, Sync};

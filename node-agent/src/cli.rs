@@ -72,10 +72,18 @@ enum Verb {
         #[arg(long)]
         version: ServiceVersion,
     },
+    /// Print the JSON Schema of the configuration, with which editors complete and check it.
+    Schema,
     /// Print a completion script for a shell.
     Completion {
         /// The shell.
         shell: clap_complete::Shell,
+    },
+    /// Write a man page for each command.
+    Man {
+        /// Directory for the pages; it is created where it is missing.
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
     },
     /// How the agent calls itself to wait for the hook of a task.
     #[command(name = run::WORD, hide = true)]
@@ -166,9 +174,19 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
         Verb::Admit { configured, service, version } => {
             runtime()?.block_on(admit_one(&configured.config, service, version))
         }
+        Verb::Schema => {
+            println!("{:#}", config::schema());
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Completion { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(shell, &mut command, "tidegate-agent", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Man { directory } => {
+            let wrote = std::fs::create_dir_all(&directory)
+                .and_then(|()| clap_mangen::generate_to(Arguments::command(), &directory));
+            wrote.with_context(|| format!("could not write man pages to {}", directory.display()))?;
             Ok(ExitCode::SUCCESS)
         }
         Verb::RunTask { .. } => Ok(ExitCode::FAILURE),

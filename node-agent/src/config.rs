@@ -41,6 +41,12 @@ pub enum NotAConfig {
     },
 }
 
+/// The JSON Schema of the configuration.
+pub fn schema() -> serde_json::Value {
+    let description = "The configuration of the agent on one node, as a TOML file.";
+    tidegate_proto::schema::of_file::<fragment::Node>("Tidegate agent", description)
+}
+
 /// Reads and checks the configuration at `path`. Nothing of the system is touched but the files it names as
 /// holding a password.
 pub fn load(path: &Path) -> Result<Node, NotAConfig> {

@@ -22,7 +22,7 @@ mod text;
 pub mod value;
 pub mod version;
 
-#[cfg(feature = "wire")]
+#[cfg(feature = "schema")]
 pub mod schema;
 #[cfg(feature = "wire")]
 pub mod verb;

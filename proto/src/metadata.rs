@@ -32,11 +32,11 @@ pub const UNNAMED: &str = "failed";
 
 /// Another document for a group.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRequest {
     /// The document: an object.
-    #[cfg_attr(feature = "wire", schemars(with = "crate::schema::Object"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Object"))]
     pub document: Json,
     /// How it is exposed. Absent = immediate (Heat).
     #[serde(default)]
@@ -69,7 +69,7 @@ pub struct UpdateRequest {
 
 /// How a document is exposed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Batch by batch, of equal size.
@@ -83,7 +83,7 @@ pub enum Pattern {
 
 /// What is waited for, and what is borne.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct UpdateTerms {
     /// How long the instances of a batch may take to tell how they fared.

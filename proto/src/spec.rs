@@ -14,6 +14,7 @@ pub use strategy::{CanaryStep, Strategy};
 /// What an operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spec {
     /// The service to upgrade.
     pub service: ServiceName,
@@ -59,6 +60,7 @@ fn one() -> Amount {
 /// The release of a spec; its version is the spec's `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpecRelease {
     /// Its tag.
     pub tag: ReleaseTag,
@@ -69,6 +71,7 @@ pub struct SpecRelease {
 /// The failure budget.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failures {
     /// Of the whole fleet.
     #[serde(default = "none")]
@@ -97,6 +100,7 @@ impl Default for Failures {
 /// A kind of failure that may be left out of the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum IgnoredFailure {
     /// The instance fell silent.
     Unreachable,
@@ -105,6 +109,7 @@ pub enum IgnoredFailure {
 /// What follows beyond the failure budget.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Then {
     /// Walk back to the former version.
     #[default]
@@ -116,6 +121,7 @@ pub enum Then {
 /// The schema change of an upgrade.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpecSchema {
     /// Which database.
     pub database: DatabaseSource,
@@ -152,6 +158,7 @@ impl SpecSchema {
 /// Where the coordinators find a database: never in the spec itself, which is kept in version control.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum DatabaseSource {
     /// The URL is in this environment variable of every coordinator.
     FromEnv(String),
@@ -168,6 +175,7 @@ impl DatabaseSource {
 /// A phase that a person must approve before it is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ApprovalPoint {
     /// Before any code is staged.
     Stage,

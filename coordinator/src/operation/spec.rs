@@ -10,6 +10,11 @@ const MOST_BYTES: usize = 64 * 1024;
 /// A commented example that is itself a valid spec.
 pub const EXAMPLE: &str = include_str!("spec/example.yaml");
 
+/// The JSON Schema of a spec.
+pub fn schema() -> serde_json::Value {
+    tidegate_proto::schema::of_file::<Spec>("Tidegate spec", "The spec of an upgrade, as a YAML file.")
+}
+
 /// Reads a spec.
 ///
 /// # Errors

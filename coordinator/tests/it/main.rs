@@ -23,6 +23,7 @@ mod regions;
 mod releases;
 mod schema;
 mod schema_owner;
+mod schemas;
 mod stored;
 mod traffic;
 mod upgrades;

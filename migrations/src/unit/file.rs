@@ -14,36 +14,53 @@ use std::path::{Component, Path};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub(super) struct File {
+    /// Its name in the history of the database; each is there once.
     id: String,
+    /// The service version that it leads to.
     version: u32,
+    /// Whether the old version reads rows that migrate has changed.
     old_reads_migrated: bool,
+    /// Adds what the new version needs; the old version goes on.
     expand: Option<Steps>,
+    /// Fills and converts rows.
     migrate: Option<Migrate>,
+    /// Removes what only the old version needs.
     contract: Option<Steps>,
+    /// Undoes expand, for a rollback.
     undo: Option<Steps>,
+    /// Phases that are otherwise on PostgreSQL.
     #[serde(default)]
     postgres: Override,
+    /// Phases that are otherwise on SQLite.
     #[serde(default)]
     sqlite: Override,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 struct Steps {
+    /// The steps, in order; each is one of the kinds below.
     steps: Vec<StepFile>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 struct Migrate {
+    /// When it may run.
     requires: Requires,
+    /// The steps, in order.
     steps: Vec<StepFile>,
+    /// An expression that is true for each migrated row.
     verify: Option<Statement>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 struct MigrateOverride {
     steps: Vec<StepFile>,
     verify: Option<Statement>,
@@ -51,6 +68,7 @@ struct MigrateOverride {
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 struct Override {
     expand: Option<Steps>,
     migrate: Option<MigrateOverride>,
@@ -71,7 +89,7 @@ impl Override {
 
 /// One step, as `{ KIND = … }`, in expand also with `irreversible = true` beside it.
 #[derive(Clone)]
-struct StepFile {
+pub(super) struct StepFile {
     kind: StepKind,
     irreversible: bool,
 }

@@ -80,6 +80,7 @@ impl Step {
 /// `add_column = { table, column, type, default }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct AddColumn {
     /// The table.
     pub table: Name,
@@ -96,6 +97,7 @@ pub struct AddColumn {
 /// `drop_column = { table, column }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct DropColumn {
     /// The table.
     pub table: Name,
@@ -111,6 +113,7 @@ pub struct DropColumn {
 /// old version cannot express is not lost by a write that does not concern it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Sync {
     /// The table.
     pub table: Name,
@@ -136,6 +139,7 @@ impl Sync {
 /// equals the inserted row's `key` has its new column computed again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Refresh {
     /// The other table.
     pub table: Name,
@@ -148,6 +152,7 @@ pub struct Refresh {
 /// `drop_sync = { table, new }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct DropSync {
     /// The synced table.
     pub table: Name,
@@ -158,6 +163,7 @@ pub struct DropSync {
 /// `backfill = { table, key, set = { column = "expression" }, where, batch_ms }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Backfill {
     /// The table.
     pub table: Name,
@@ -184,6 +190,7 @@ impl Backfill {
 /// `index = { name, table, on, unique, where }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Index {
     /// The index's name.
     pub name: Name,
@@ -202,6 +209,7 @@ pub struct Index {
 /// `not_null = { table, column }`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct NotNull {
     /// The table.
     pub table: Name,

@@ -104,5 +104,30 @@ impl TryFrom<String> for AbsolutePath {
     }
 }
 
+macro_rules! schemas {
+    ($($type:ident $title:literal: $pattern:literal, $description:literal;)*) => {$(
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "title": $title,
+                    "type": "string",
+                    "pattern": $pattern,
+                    "description": $description
+                })
+            }
+        }
+    )*};
+}
+
+schemas! {
+    Url "URL": "^http://.", "An address to ask: http://host:port/path.";
+    Stats "socket": "^(unix:/|tcp:.+:[0-9]+$)", "The runtime socket of a balancer: unix:/path or tcp:host:port.";
+    AbsolutePath "absolute path": "^/", "An absolute path.";
+}
+
 /// A socket to listen on.
 pub type Listen = SocketAddr;

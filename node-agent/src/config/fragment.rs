@@ -10,6 +10,7 @@ use tidegate_proto::{Digest, GroupName, HookName, NodeId, ReleaseTag, ServiceNam
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Node {
     /// The node's name; one agent a node.
     pub node: NodeId,
@@ -43,6 +44,7 @@ fn ten_seconds() -> Span {
 /// A metadata group that the node follows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Metadata {
     /// The file that holds the document.
     pub file: AbsolutePath,
@@ -57,6 +59,7 @@ pub struct Metadata {
 /// Where the store is and who asks.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Store {
     /// etcd's client URLs.
     pub endpoints: Vec<String>,
@@ -80,6 +83,7 @@ pub struct Store {
 /// TLS towards the store.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Tls {
     /// The authority that signed the store's certificate.
     pub ca: AbsolutePath,
@@ -97,6 +101,7 @@ pub struct Tls {
 /// One service.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Service {
     /// How the version that runs is learned.
     pub probe: Probe,
@@ -160,6 +165,7 @@ fn two() -> u32 {
 /// How a version is learned: `{file = …}`, `{http = …}` or `{command = […]}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Probe {
     /// A file that holds the number.
     #[serde(default)]
@@ -178,6 +184,7 @@ pub struct Probe {
 /// A balancer that can be asked.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Balancer {
     /// Its runtime socket.
     pub stats: Stats,
@@ -193,6 +200,7 @@ pub struct Balancer {
 /// The balancers' check, by HAProxy's words and defaults.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Check {
     /// Between two checks (HAProxy: 2 s).
     #[serde(default = "two_seconds")]
@@ -218,6 +226,7 @@ impl Default for Check {
 /// How requests in flight are counted: `{url = …, pointer = …}` or `{tcp_port = …}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct InFlight {
     /// An address that answers the number.
     #[serde(default)]
@@ -233,6 +242,7 @@ pub struct InFlight {
 /// How code is replaced.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(schemars::JsonSchema)]
 pub enum Driver {
     /// The agent starts the process itself.
     Process(Process),
@@ -243,6 +253,7 @@ pub enum Driver {
 /// A process of the agent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Process {
     /// Program and arguments, with `{release_dir}`, `{tag}`, `{node}`, `{service}`.
     pub argv: Vec<String>,
@@ -264,6 +275,7 @@ fn thirty_seconds() -> Span {
 /// Hooks, each a program with arguments, with `{release_dir}`, `{tag}`, `{node}`, `{service}`, `{version}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Hooks {
     /// Brings the new code onto the node; absent: the artifact is copied to `{release_dir}`.
     #[serde(default)]
@@ -293,12 +305,14 @@ fn one_minute() -> Span {
 /// The artifact of a release.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Artifact {
     /// The file.
     pub source: AbsolutePath,
     /// Its sha256, where it is pinned here too. A stage hook verifies it for a release that no directive named, such as one
     /// that ran before Tidegate; `absent` ([`Digest::ABSENT`]) declares that there is none to verify.
     #[serde(default, deserialize_with = "pinned")]
+    #[schemars(with = "Option<tidegate_proto::schema::PinnedDigest>")]
     pub sha256: Option<Digest>,
     /// The service version that it carries.
     pub version: ServiceVersion,
@@ -323,6 +337,7 @@ fn pinned<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Digest>, D
 /// The health check served by the agent.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Healthcheck {
     /// Answers `GET /healthcheck` by the service's disable-file.
     #[serde(default)]

@@ -14,6 +14,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// A hook as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[derive(schemars::JsonSchema)]
 pub struct Written {
     /// Program and arguments, with `{stream}`, `{revision}`, `{tag}`, `{task}`, `{node}`.
     pub argv: Vec<String>,

@@ -19,6 +19,7 @@ mod real_haproxy;
 mod refuse;
 mod replace;
 mod rest;
+mod schema;
 mod stage_hook;
 mod store_away;
 mod tasks;

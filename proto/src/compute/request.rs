@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A compute release, as it is asked for. Unknown fields are refused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
     /// The version of the image.
@@ -18,7 +18,7 @@ pub struct ReleaseRequest {
     pub tag: ReleaseTag,
     /// Settings, extensions and whatever else belongs to the image: a JSON object.
     #[serde(default = "empty")]
-    #[cfg_attr(feature = "wire", schemars(with = "crate::schema::Object"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Object"))]
     pub manifest: Json,
     /// The branch that it was cut from; absent = the stream's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct ReleaseRequest {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "super::pull_request::maybe"
     )]
-    #[cfg_attr(feature = "wire", schemars(with = "Option<crate::schema::PullRequest>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::PullRequest>"))]
     pub pull_request: Option<GroupLabel>,
     /// The group that it belongs to, where streams are grouped by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ fn empty() -> Json {
 
 /// Whether a release, or a whole stream, demands a passed compatibility run with the storage that is in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum EvidenceRule {
     /// It does not.
@@ -63,7 +63,7 @@ pub enum EvidenceRule {
 
 /// How a release is tried on a share of starts before it is deployed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Canary {
     /// Of how many starts.

@@ -79,6 +79,7 @@ impl Disposition {
 /// How to drain.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drain {
     /// What proves that every balancer has let go.
     #[serde(default)]
@@ -117,6 +118,7 @@ impl Default for Drain {
 /// What proves that a balancer has let go of an instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Evidence {
     /// Its own word on its runtime socket: DOWN and no sessions; UP on the way back.
     Haproxy,
@@ -128,6 +130,7 @@ pub enum Evidence {
 /// What follows when a drain exceeds its deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum OnDeadline {
     /// Go on, and say so in the report.
     #[default]
@@ -139,6 +142,7 @@ pub enum OnDeadline {
 /// Nomad's three times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HealthTimes {
     /// How long without a break an instance must be healthy and in rotation before it counts (Nomad: 10 s).
     #[serde(default = "ten_seconds")]

@@ -57,7 +57,7 @@ pub struct ComputeRelease {
 
 /// What a release of a line was posted as: from this another region finds the line by its own grouping.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Posted {
     /// The grouped stream.
     pub to: StreamName,
@@ -75,7 +75,7 @@ impl Body for ComputeRelease {
 
 /// What became of a compute release (machine 3 of the design; its moves are the planner's).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseStatus {
     /// It waits, with reasons.

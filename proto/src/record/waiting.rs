@@ -21,7 +21,7 @@ impl Body for Waiting {
 
 /// One reason, as a machine and as a person reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "wire", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitingFor {
     /// The kind of reason, in kebab-case.
     pub kind: String,

@@ -1,0 +1,26 @@
+//! `tidegate man DIR`.
+
+use super::Cli;
+use super::exit::{Failure, Outcome};
+use clap::CommandFactory;
+use std::path::PathBuf;
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Directory for the pages; it is created where it is missing.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl Args {
+    /// Writes a page for each command.
+    pub fn run(self) -> Result<Outcome, Failure> {
+        let told = |error: std::io::Error| {
+            Failure::failed(format!("could not write man pages to {}: {error}", self.directory.display()))
+        };
+        std::fs::create_dir_all(&self.directory).map_err(told)?;
+        clap_mangen::generate_to(Cli::command(), &self.directory).map_err(told)?;
+        Ok(Outcome::Good)
+    }
+}
