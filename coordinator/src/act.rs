@@ -73,11 +73,11 @@ async fn commit(seat: &Seat, planned: PlannedCommit) -> Outcome {
             Outcome::Done
         }
         Err(CommitError::Conflict { .. }) => {
-            tracing::debug!(%subject, what, "something else was first; planned anew");
+            tracing::debug!(%subject, what, "transaction conflict; planned again");
             Outcome::Overtaken
         }
         Err(error) => {
-            tracing::warn!(%subject, what, error = %Chain(&error), "not done; planned anew");
+            tracing::warn!(%subject, what, error = %Chain(&error), "not done; planned again");
             match error {
                 CommitError::Invalid(_) | CommitError::Store(StoreError::Refused { .. }) => {
                     let why = Chain(&error).to_string();

@@ -201,7 +201,7 @@ async fn stands(embedded: Option<Embedded>, shutdown: CancellationToken) -> Resu
     let Some(embedded) = embedded else { return Ok(()) };
     tokio::select! {
         () = shutdown.cancelled() => Ok(()),
-        why = embedded.broken() => Err(anyhow!("the embedded store cannot write to its file any more: {why}")),
+        why = embedded.broken() => Err(anyhow!("the embedded store can no longer write to its file: {why}")),
     }
 }
 

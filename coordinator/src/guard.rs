@@ -150,7 +150,7 @@ impl Guard {
                 Ok(principal(known.name.as_str(), known.role, By::Certificate(subject.clone())))
             }
             None => Err(Denied::Unknown(format!(
-                "the certificate of {subject} is good, but nobody is known by it now: `tidegate token create --certificate {subject:?}` makes it so",
+                "the certificate of {subject} is valid, but no token names it now: `tidegate token create --certificate {subject:?}` makes it so",
                 subject = subject.to_string()
             ))),
         }

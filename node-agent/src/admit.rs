@@ -52,9 +52,7 @@ pub enum NotAdmitted {
         holder: Identity,
     },
     /// The same agent reported it before its machine was started anew; that lease has not run out yet.
-    #[error(
-        "{0} is still reported from before this machine was started anew: waiting until that lease runs out"
-    )]
+    #[error("{0} is still reported from before this machine was rebooted: waiting until that lease expires")]
     EarlierBoot(InstanceId),
     /// What authorises it cannot be read.
     #[error("the record {key} cannot be read ({found}), so nothing is admitted by it")]

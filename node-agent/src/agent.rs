@@ -42,7 +42,7 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
     if node.services.is_empty() {
         if node.metadata.is_empty() && node.hooks.is_empty() {
             tracing::warn!(
-                "the configuration names neither service nor metadata group nor hook: nothing to look after"
+                "the configuration names neither service nor metadata group nor hook: there is nothing to manage"
             );
         }
         cancel.cancelled().await;

@@ -17,7 +17,7 @@ use tidegate_proto::printable::one_line;
 use tidegate_proto::{Chain, InstanceId, Revision, ServiceName, ServiceVersion};
 
 /// The daemon on each node: reports the version that really runs, takes the node out of rotation and back, replaces
-/// the code, and refuses what is too old or too new. The services that it looks after outlive it.
+/// the code, and refuses what is too old or too new. The services that it manages outlive it.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate-agent", version, after_help = EXIT_CODES)]
 pub struct Arguments {

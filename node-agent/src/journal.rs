@@ -131,7 +131,7 @@ pub enum JournalError {
     },
     /// It is not a journal.
     #[error(
-        "the journal {} is damaged: {found}; look at what runs, then move both files away to have the service adopted anew",
+        "the journal {} is damaged: {found}; look at what runs, then move both files away, so that the service is adopted again",
         path.display()
     )]
     Damaged {

@@ -282,7 +282,7 @@ impl Worker {
 
     fn start(&mut self, active: &Active) -> Result<(), String> {
         let Some(hook) = self.hooks.get(&active.task.hook) else {
-            return Err(format!("hook {} is not in this node's configuration any more", active.task.hook));
+            return Err(format!("hook {} is no longer in this node's configuration", active.task.hook));
         };
         if self.starts == STARTS {
             return Err(format!("what should run the hook ended {STARTS} times before it had begun"));
@@ -317,7 +317,7 @@ impl Worker {
             Ok(_) => {}
             // Told already, without an answer; or nobody waits for it any more.
             Err(CommitError::Conflict { .. }) => {
-                tracing::debug!(task = %active.id, "its result is not asked for, or was told");
+                tracing::debug!(task = %active.id, "its result is not needed, or was reported");
             }
             Err(error) => return Err(error.into()),
         }

@@ -150,7 +150,7 @@ impl UpdateRequest {
                 ("expected", !self.expected.is_empty()),
             ];
             for (field, _) in waits.into_iter().filter(|(_, given)| *given) {
-                flaw(field, "is given, and the pattern immediate waits for nobody".to_owned());
+                flaw(field, "is given, and the pattern immediate does not wait".to_owned());
             }
         }
         if self.timeout.is_some_and(|timeout| timeout.as_millis() == 0) {

@@ -30,7 +30,7 @@ pub struct Spec {
     /// How many healthy instances must stay in rotation at any instant.
     #[serde(default = "one")]
     pub min_in_service: Amount,
-    /// How many may be out of rotation at any instant, whoever took them out.
+    /// How many may be out of rotation at any instant, for whatever cause.
     #[serde(default = "one")]
     pub max_unavailable: Amount,
     /// A label; at most one of its values is out of rotation at a time.
@@ -42,7 +42,7 @@ pub struct Spec {
     /// How instances are drained.
     #[serde(default)]
     pub drain: Drain,
-    /// How many failures are borne, and what follows beyond them.
+    /// How many failures are tolerated, and what follows beyond them.
     #[serde(default)]
     pub failures: Failures,
     /// The schema change that goes with the release.
@@ -111,7 +111,7 @@ pub enum IgnoredFailure {
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Then {
-    /// Walk back to the former version.
+    /// Roll back to the former version.
     #[default]
     Rollback,
     /// Stop and wait for a person.
@@ -275,7 +275,7 @@ impl Spec {
             flaw(
                 "health.progress_deadline",
                 format!(
-                    "{} is below healthy_deadline ({}): a wave would be given up before an instance may fail",
+                    "{} is below healthy_deadline ({}): a wave would fail before an instance may fail",
                     self.health.progress_deadline, self.health.healthy_deadline
                 ),
             );

@@ -191,7 +191,7 @@ fn run(dir: &Path, mut database: Database, inbox: &Receiver<Message>, durable: &
 }
 
 fn stop(durable: &Durable, why: &str) {
-    tracing::error!(error = why, "could not write to the embedded store; it answers no more");
+    tracing::error!(error = why, "could not write to the embedded store; it no longer answers");
     durable.fail(why);
 }
 

@@ -178,7 +178,7 @@ fn answer(verb: &Verb, route: &Route, schemas: &mut Schemas) -> Json {
             let headers = json!({
                 "ETag": etag,
                 "Location": {"schema": {"type": "string"}},
-                "Warning": {"description": "Settings that nobody knows.", "schema": {"type": "string"}},
+                "Warning": {"description": "Settings that are not known.", "schema": {"type": "string"}},
             });
             of("application/json", schemas.told("Release"), headers)
         }

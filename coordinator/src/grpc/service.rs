@@ -109,5 +109,5 @@ fn json(view: &impl serde::Serialize) -> Response<JsonReply> {
 /// Who calls, as the guard has it. A call that did not come through the guard is nobody's.
 fn principal<T>(request: &Request<T>) -> Result<Principal, Status> {
     let principal = request.extensions().get::<Principal>().cloned();
-    principal.ok_or_else(|| Status::unauthenticated("nobody has said who calls"))
+    principal.ok_or_else(|| Status::unauthenticated("the caller is not known"))
 }

@@ -26,6 +26,6 @@ pub async fn decommission_instance(
         ask::decommission(fleet, moment, &instance, how.clone(), &asker)
     })
     .await?;
-    let what = format!("{instance} is decommissioned: it counts no more, until it is admitted again");
+    let what = format!("{instance} is decommissioned: it does not count until it is admitted again");
     Ok(Done { what, revision: revision.0 })
 }

@@ -47,6 +47,8 @@ fn lost(picture: &Picture, id: &UpgradeId, lock: &Key) -> Option<String> {
     let holder = picture.fleet.lock(service).map(|(holder, _)| holder);
     (holder != Some(id)).then(|| {
         let found = holder.map_or_else(|| "is gone".to_owned(), |holder| format!("names upgrade {holder}"));
-        format!("the record {lock}, which lets this upgrade move, {found}: somebody removed or replaced it; put it back")
+        format!(
+            "the record {lock}, which this upgrade requires, {found}: it was removed or replaced; put it back"
+        )
     })
 }

@@ -89,7 +89,7 @@ pub async fn revoke_token(
     let revision =
         wish::grant_on_any_store(room, seat, |fleet, moment| ask::revoke_token(fleet, moment, &id, &asker))
             .await?;
-    Ok(Done { what: format!("token {id} is revoked: it lets nobody in any more"), revision: revision.0 })
+    Ok(Done { what: format!("token {id} is revoked"), revision: revision.0 })
 }
 
 fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, OperationError> {

@@ -113,7 +113,7 @@ impl Reader {
             match listed {
                 Ok(()) => return Ok(snapshot),
                 Err(StoreError::Compacted { .. }) if starts < FRESH_STARTS => {
-                    tracing::debug!(revision = %snapshot.revision, "compacted between two pages; listing anew");
+                    tracing::debug!(revision = %snapshot.revision, "compacted between two pages; listing again");
                 }
                 Err(error) => return Err(error),
             }

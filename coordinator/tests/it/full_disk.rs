@@ -118,6 +118,6 @@ fn store_that_cannot_go_on_ends_the_coordinator_with_an_error() {
     let Full { daemon, store, .. } = full;
     let (code, log) = daemon.ended();
     assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("the embedded store cannot write to its file any more"), "{log}");
+    assert!(log.contains("the embedded store can no longer write to its file"), "{log}");
     drop(store);
 }

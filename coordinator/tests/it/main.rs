@@ -17,6 +17,7 @@ mod metadata;
 mod old_looks;
 mod openapi;
 mod process;
+mod prose;
 mod real_etcd;
 mod real_postgres;
 mod regions;

@@ -81,7 +81,7 @@ pub(super) async fn plan(
             Ok(rows) => return Err(Error::Unverified { migration: one.migration.clone(), rows }),
             // After contract the columns may be gone that the query names.
             Err(error @ Error::Sql { .. }) => {
-                tracing::debug!(%error, "the verify query cannot be asked any more")
+                tracing::debug!(%error, "the verify query can no longer be run")
             }
             Err(error) => return Err(error),
         }

@@ -93,7 +93,10 @@ impl<'a> Record<'a> {
                 return refuse("it is not migrated", "run migrate first");
             }
             Phase::Undo if self.begun(Phase::Contract) && !self.done(Phase::Contract) => {
-                return refuse("its contract has begun", "run contract to its end; there is no way back");
+                return refuse(
+                    "its contract has started",
+                    "run contract to its end; a rollback is not possible",
+                );
             }
             Phase::Undo => {
                 return Ok(self.expanded_by(migration, dialect, owner) && !self.begun(Phase::Contract));

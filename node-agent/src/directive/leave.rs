@@ -102,7 +102,7 @@ impl Place<'_> {
             Lacks::Balancer(words) => (
                 NOT_LEFT,
                 format!(
-                    "a balancer has not let go ({words}), although {url} refuses: its check may ask another address, or is slower than the deadline"
+                    "a balancer still sends requests ({words}), although {url} answers 503: its check may use another address, or is slower than the deadline"
                 ),
             ),
             Lacks::Answer(why) => ("draining", why),

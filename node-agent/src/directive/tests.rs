@@ -214,7 +214,7 @@ fn a_program_that_never_listened_can_be_replaced_and_a_wrong_health_url_is_no_ev
 fn what_could_not_be_drained_is_shown_only_where_it_may_be() {
     let mut story = Story::serving();
     story.hidden();
-    story.enter(Phase::failed("draining", "a balancer has not let go", false));
+    story.enter(Phase::failed("draining", "a balancer still sends requests", false));
     assert_eq!(story.act(), Act::Show);
     story.seen.readmit = true;
     story.seen.store = false;

@@ -70,7 +70,7 @@ impl Runs {
 impl TaskRuns for Runs {
     fn look(&self, id: &TaskId, boot: &str) -> Stand {
         let lock = lock(&self.of(id));
-        let rebooted = || Stand::Lost("the machine was booted anew while the hook ran".to_owned());
+        let rebooted = || Stand::Lost("the machine was rebooted while the hook ran".to_owned());
         let stand = match lock.written() {
             None if identity::boot().is_ok_and(|now| now == boot) => Stand::NotBegun,
             None => rebooted(),
@@ -83,8 +83,8 @@ impl TaskRuns for Runs {
             Some(_) => {
                 let left = lock.is_locked().unwrap_or(true);
                 let left =
-                    if left { "something that it started still runs" } else { "nothing of it runs any more" };
-                Stand::Lost(format!("whoever waited for the hook was ended from outside; {left}"))
+                    if left { "a process that it started still runs" } else { "none of its processes runs" };
+                Stand::Lost(format!("the process that waited for the hook was killed; {left}"))
             }
         };
         // Asked last: a runner writes it down before it ends.
@@ -245,7 +245,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(runs.look(&id, &boot), Stand::NotBegun);
-        lost(runs.look(&id, "another"), "booted anew");
+        lost(runs.look(&id, "another"), "rebooted");
 
         let directory = runs.of(&id);
         fs::create_dir_all(&directory).unwrap();

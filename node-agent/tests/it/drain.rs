@@ -114,7 +114,7 @@ async fn the_deadline_excuses_what_is_in_flight_and_nothing_else() {
     let stays = |step: &Step| matches!(step, Step::Failed { at, .. } if at == NOT_LEFT);
     let report = world.store.wait_for_report(&world, "failed", |r| stays(&r.step)).await;
     let Step::Failed { reason, .. } = report.step else { unreachable!() };
-    assert!(reason.contains("not let go"), "{reason}");
+    assert!(reason.contains("still sends requests"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -281,7 +281,7 @@ async fn what_cannot_be_found_out_is_told_as_unknown_and_not_run_again() {
     let _agent = node.agent();
     let result = node.end_of(&id).await;
     assert!(matches!(result.outcome, Outcome::Unknown { .. }), "{result:?}");
-    assert!(why(&result).contains("something that it started still runs"), "{}", why(&result));
+    assert!(why(&result).contains("a process that it started still runs"), "{}", why(&result));
     node.go();
     // The next is taken, and that one is not taken up again.
     let next = node.order("t-2", "short").await;

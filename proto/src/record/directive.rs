@@ -81,7 +81,7 @@ impl Disposition {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Drain {
-    /// What proves that every balancer has let go.
+    /// What proves that every balancer has stopped sending requests.
     #[serde(default)]
     pub evidence: Evidence,
     /// With evidence `settle`: how long the balancers' checks need to see the 503 (interval × fall).

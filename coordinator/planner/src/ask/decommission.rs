@@ -45,7 +45,7 @@ pub fn decommission(
     if instance.is_decommissioned() && !(untold && told_how) {
         return refuse(
             RefusalKind::State,
-            format!("{id} is decommissioned already; its word can only be completed, with --stopped-how"),
+            format!("{id} is already decommissioned; only --stopped-how can be added"),
         );
     }
     if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)

@@ -168,7 +168,7 @@ fn wanted_members(
         return refuse(
             RefusalKind::NotFound,
             format!(
-                "no instance of {service} was ever admitted, so {name} would have nobody in it; nothing was changed"
+                "no instance of {service} was ever admitted, so {name} would be empty; nothing was changed"
             ),
         );
     }
@@ -329,7 +329,7 @@ impl SetChange<'_> {
         let because = match (self.request.pattern, members) {
             (_, 0) => "there is no instance to wait for".to_owned(),
             (Pattern::Immediate, _) => {
-                "immediate: it was exposed to everybody, and nobody was waited for".to_owned()
+                "immediate: exposed to all instances, without waiting for signals".to_owned()
             }
             _ => String::new(),
         };

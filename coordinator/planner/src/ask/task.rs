@@ -33,7 +33,7 @@ pub fn settle_task(
         return refuse(
             RefusalKind::State,
             format!(
-                "{id} was not begun on {node}: there is nothing to state the end of. To wait for that node no more, change the settings of stream {}",
+                "{id} has not started on {node}, so it has no outcome to settle. To stop waiting for that node, change the settings of stream {}",
                 task.release.stream
             ),
         );

@@ -44,7 +44,7 @@ pub fn create_token(
     if lasts.is_some_and(|span| span.as_millis() == 0) {
         return refuse(
             RefusalKind::Invalid,
-            "a token that expires at once lets nobody in: give a longer time",
+            "a token that expires immediately is useless: give a longer time",
         );
     }
     if let Credential::Certificate(subject) = &credential

@@ -71,7 +71,7 @@ fn service_flaws(
         ));
     }
     if part.instances.is_empty() && !part.named_empty {
-        found.push(not(name("instances"), "it has none, and nobody named it as empty"));
+        found.push(not(name("instances"), "it has none, and the spec does not name it as empty"));
     }
     for (node, seen) in &part.instances {
         found.extend(
@@ -138,11 +138,11 @@ fn gone_flaw(
         ));
     }
     if gone.who.is_empty() || gone.why.is_empty() {
-        return Some("nobody answers for it".to_owned());
+        return Some("no statement says how it was stopped".to_owned());
     }
     let how = gone.stopped_how.as_deref().unwrap_or_default();
     (gone.admitted < required && how.trim().is_empty()).then(|| {
-        format!("it was last known at version {}, and nobody said how it was stopped", gone.admitted)
+        format!("it was last known at version {}, and no statement says how it was stopped", gone.admitted)
     })
 }
 
@@ -150,7 +150,7 @@ fn gone_flaw(
 fn approval_flaw(certificate: &Certificate) -> Option<False> {
     let sessions_unknown = matches!(certificate.sessions, Part::NotApplicable(_));
     match &certificate.approval {
-        Part::Proved(word) if word.who.is_empty() => Some(not("approval", "nobody is named")),
+        Part::Proved(word) if word.who.is_empty() => Some(not("approval", "no approver is named")),
         Part::Proved(word) if sessions_unknown && !word.accepts.contains(SESSIONS) => Some(not(
             "approval",
             "the database cannot list its sessions, and the approval does not accept that",
@@ -160,7 +160,7 @@ fn approval_flaw(certificate: &Certificate) -> Option<False> {
             Some(not("approval", "the spec asks for one, and there is none"))
         }
         Part::NotApplicable(_) if sessions_unknown => {
-            Some(not("approval", "the database cannot list its sessions, and nobody has accepted that"))
+            Some(not("approval", "the database cannot list its sessions, and no approval accepts that"))
         }
         Part::NotApplicable(_) => None,
     }

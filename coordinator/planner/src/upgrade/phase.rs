@@ -47,10 +47,10 @@ pub enum Move {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Contract began, or is done.
-    #[error("what only the old version needs is being dropped: there is no way back from {0}")]
+    #[error("cannot roll back: {0} has started and has dropped what the old version needs")]
     NoWayBack(PhaseName),
     /// Rows were migrated that the old version cannot read.
-    #[error("the old version cannot read migrated rows: there is no way back once {0} began")]
+    #[error("cannot roll back: {0} has started, and the old version cannot read migrated rows")]
     RowsMigrated(PhaseName),
     /// A schema that the service shares was contracted, by another upgrade.
     #[error("the former version could not run: {0}")]

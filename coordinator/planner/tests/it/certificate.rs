@@ -212,7 +212,7 @@ fn a_session_of_an_unknown_service() {
 #[test]
 fn sessions_that_cannot_be_listed_and_nobody_accepted() {
     assert!(
-        refused(|w| w.evidence.sessions = Err("cannot tell".into())).contains("nobody has accepted that")
+        refused(|w| w.evidence.sessions = Err("cannot tell".into())).contains("no approval accepts that")
     );
 }
 

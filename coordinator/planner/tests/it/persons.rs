@@ -125,7 +125,7 @@ fn a_decommission_is_completed_with_how_it_was_stopped_and_not_given_twice() {
     };
     let first = ask_it(&world, None).unwrap();
     carry_out(&mut world, first);
-    assert!(ask_it(&world, None).unwrap_err().message.contains("can only be completed"));
+    assert!(ask_it(&world, None).unwrap_err().message.contains("only --stopped-how can be added"));
     let completed = ask_it(&world, Some("power is off")).unwrap();
     carry_out(&mut world, completed);
     let Value::Decommission(word) = &world.store.keys[&Key::Decommission(service(), node(1))].0 else {

@@ -298,7 +298,7 @@ async fn still_allowed(
     }
     let now = upgrade_of(room, id).filter(|now| now.phase == Phase::Contract { certificate });
     let Some(now) = now else {
-        return Err("the upgrade no longer stands in contract on this certificate".to_owned());
+        return Err("the upgrade is no longer in phase contract on this certificate".to_owned());
     };
     if let Some(pause) = &now.paused {
         return Err(format!("paused by {}: {}", pause.who, pause.why));

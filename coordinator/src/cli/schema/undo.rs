@@ -19,7 +19,7 @@ pub struct UndoArgs {
     /// Migration ID, such as 0002_colour; may be given several times. Default: all that --from and --to leave.
     #[arg(long = "migration", value_name = "ID", required_unless_present = "from")]
     ids: Vec<String>,
-    /// Your statement that nothing of the new version runs any more: nobody else is asked.
+    /// Your statement that no process of the new version runs; it is not checked.
     #[arg(long, required = true)]
     nothing_new_runs: bool,
     /// Take back what this upgrade expanded instead, by its ID; `unrecorded`: what a coordinator expanded before

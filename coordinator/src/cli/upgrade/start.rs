@@ -62,7 +62,7 @@ fn foreseen(reply: &ForeseeUpgradeReply) -> Page {
         page.line(format!("{word}  {}", finding.what));
     }
     if reply.findings.is_empty() {
-        page.line("preflight finds nothing in the way");
+        page.line("preflight has no findings");
     }
     for wave in &reply.waves {
         let more = if wave.more_nodes > 0 { format!(" and {} more", wave.more_nodes) } else { String::new() };

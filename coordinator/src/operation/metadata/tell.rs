@@ -30,5 +30,5 @@ pub async fn tell_metadata(
     )
     .await?;
     let told = if asked.success { "success" } else { "failure" };
-    Ok(reply(&group, granted, format!("{node} told of {told} with what {group} is being given")))
+    Ok(reply(&group, granted, format!("{node} signalled {told} for the document of {group}")))
 }

@@ -26,7 +26,7 @@ pub async fn explain_release(
         waits.push(view::Waits::of(&release, reasons));
     }
     match only {
-        // History: nothing holds it any more, and the store knows how it ended.
+        // History: no longer in use, and the store knows how it ended.
         Some(only) if waits.is_empty() => {
             let release = read::release(room, &stream, only).await?;
             Ok(vec![view::Waits::of(&release, Vec::new())])

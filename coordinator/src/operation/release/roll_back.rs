@@ -52,7 +52,7 @@ async fn what(
     };
     let until = match prewarm {
         true => "its image is warmed up",
-        false => "no agent can begin to remove its image any more",
+        false => "no agent can start to remove its image",
     };
     Ok(match (&granted.revision, granted.commit.is_some()) {
         (Some(revision), _) if waits => format!(

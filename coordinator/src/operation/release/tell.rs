@@ -50,7 +50,7 @@ pub async fn tell_signal(
         stream: granted.stream.to_string(),
         revision: revision.get(),
         changed: granted.commit.is_some(),
-        what: format!("{compute} told of {word} with revision {revision} of {stream}"),
+        what: format!("{compute} signalled {word} for revision {revision} of {stream}"),
         store_revision: at.0,
         ..ReleaseReply::default()
     })

@@ -38,7 +38,7 @@ async fn guard(
     let why = tokio::select! {
         () = lost.cancelled() => return,
         // An error means that the lease itself was dropped.
-        _ = lease.wait_for(|state| *state != LeaseState::Held) => "its lease is not held any more",
+        _ = lease.wait_for(|state| *state != LeaseState::Held) => "its lease is no longer held",
         why = key_lost(created, &mut seen) => why,
     };
     tracing::warn!(term = %created, why, "this leadership is over");
@@ -60,7 +60,7 @@ async fn key_lost(created: Revision, seen: &mut WatchStream) -> &'static str {
             Some(_) => true,
         };
         if !ours {
-            return "the leader's key is not its own any more";
+            return "the leader's key is no longer its own";
         }
     }
 }

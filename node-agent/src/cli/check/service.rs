@@ -49,7 +49,7 @@ pub async fn look_at(node: &Node, config: &Path, service: &Service, findings: &m
     if service.balancers.is_empty() && service.in_flight.is_none() {
         findings.note(
             service,
-            "neither balancers nor in_flight are configured, so that nobody can tell when it is idle: each drain lasts until its deadline",
+            "neither balancers nor in_flight are configured, so it is not known when it is idle: each drain lasts until its deadline",
         );
     }
     if service.balancers.is_empty() {

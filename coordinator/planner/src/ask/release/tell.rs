@@ -80,7 +80,7 @@ pub fn signal(
         return refuse(
             RefusalKind::State,
             format!(
-                "{MAX_SIGNALS} computes have told of revision {revision} of {name}: promote it, or roll back"
+                "{MAX_SIGNALS} computes have signalled for revision {revision} of {name}, which is the maximum: promote it, or roll back"
             ),
         );
     }

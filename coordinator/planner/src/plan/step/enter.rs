@@ -63,7 +63,7 @@ pub(super) fn roll_again(draft: &mut Draft<'_>, service: &ServiceFleet, wave: u3
     let mut changes = page_changes(draft, &wanted);
     let last = changes.pop().unwrap_or_default();
     store_pages(draft, changes);
-    let because = format!("nobody was left in wave {}", wave + 1);
+    let because = format!("no instance was left in wave {}", wave + 1);
     draft.rewrite(
         last,
         move |body| body.waves = Some(division),

@@ -79,7 +79,7 @@ fn not_left(
 ) {
     let (node, id) = (&instance.node, draft.id);
     let why = format!(
-        "the drain of {node} changed nothing, so it was not stopped: {reason}. Mend disable_file, health_url or the balancer's \
+        "the drain of {node} changed nothing, so it was not stopped: {reason}. Fix disable_file, health_url or the balancer's \
          check there and on nodes that are configured alike (`tidegate-agent check`), then `tidegate upgrade retry {id} {node} \
          --why …` and `tidegate upgrade resume {id}`"
     );

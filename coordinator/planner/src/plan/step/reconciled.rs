@@ -35,6 +35,6 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
             ..Order::serve(instance)
         })
         .collect();
-    draft.order(&orders, &releases(draft.upgrade), "tell anew", "the store was reconciled");
+    draft.order(&orders, &releases(draft.upgrade), "order again", "the store was reconciled");
     waits
 }

@@ -180,7 +180,7 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
             }
         },
         None if head.returns() => {
-            let because = "its image may be gone, and the stream has no prewarm hook any more";
+            let because = "its image may be gone, and the stream no longer has a prewarm hook";
             return Gates::Trial(Trial::Failed(not_warmed_up(change, head, because)));
         }
         _ => {}
@@ -353,7 +353,7 @@ const WITH_ANOTHER: usize = 4;
 /// What nothing holds is collected, at most so many; never in the commit that overtook it, so that no release makes two
 /// moves at once.
 fn collect(change: &mut Change<'_>, most: usize) -> Option<Step> {
-    const BECAUSE: &str = "nothing holds it any more";
+    const BECAUSE: &str = "no longer in use";
     let held = retention::kept(&change.stream);
     let ripe: Vec<ReleaseRevision> = change
         .stream
@@ -430,6 +430,6 @@ fn forget_signals(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     let commit = computes
         .take(BATCH)
         .fold(Commit::new(), |commit, compute| commit.delete(Key::Signal(subject.clone(), compute.clone())));
-    let what = format!("forget what computes told of {subject}");
+    let what = format!("remove signals of computes for {subject}");
     Some(Action::Commit(PlannedCommit { subject: Subject::Stream(name.clone()), what, commit }))
 }

@@ -111,7 +111,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         return;
     }
     let releases = vec![former.release.clone(), draft.spec().target()];
-    direct(draft, &releases, "an instance that joined is told what the others know");
+    direct(draft, &releases, "an instance that joined gets the directive of the others");
     if draft.has_commits() {
         return;
     }

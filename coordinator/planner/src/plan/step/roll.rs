@@ -23,7 +23,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
     let target = draft.spec().target();
     let releases = vec![former.release.clone(), target.clone()];
-    direct(draft, &releases, "an instance that joined is told what the others know");
+    direct(draft, &releases, "an instance that joined gets the directive of the others");
     let upgrade = draft.upgrade;
     let last = failures::last_wave(upgrade);
     let exceptions = draft.exceptions();

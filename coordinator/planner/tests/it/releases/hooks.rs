@@ -17,7 +17,7 @@ fn failed(why: &str) -> Outcome {
 }
 
 fn unknown() -> Outcome {
-    Outcome::Unknown { why: "the machine was booted anew while the hook ran".into() }
+    Outcome::Unknown { why: "the machine was rebooted while the hook ran".into() }
 }
 
 /// Two nodes are warmed up before each release.
@@ -161,7 +161,7 @@ fn an_outcome_that_nobody_knows_waits_for_a_person_for_as_long_as_it_takes() {
     world.hook_tells("n8", Outcome::Succeeded);
     world.settle();
     world.wait(1_000_000_000);
-    let why = "hook pull-image started on n7, and its outcome is not known: the machine was booted anew while the hook ran";
+    let why = "hook pull-image started on n7, and its outcome is not known: the machine was rebooted while the hook ran";
     assert_eq!(world.hook_waits(1), [why]);
     let told = release::explain(world.store.fleet(), &world.moment(), &stream()).unwrap();
     let helps = told.values().next().unwrap()[0].next_step.clone().unwrap();
@@ -207,7 +207,7 @@ fn only_what_was_begun_and_has_not_ended_is_settled() {
     let untaken = world.settle_task("n7", Ended::Failed).unwrap_err();
     assert_eq!(untaken.kind, RefusalKind::State);
     assert!(
-        untaken.message.contains("was not begun on n7")
+        untaken.message.contains("has not started on n7")
             && untaken.message.contains("settings of stream compute")
     );
     world.hook_tells("n7", Outcome::Succeeded);

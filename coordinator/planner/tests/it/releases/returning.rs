@@ -196,7 +196,7 @@ fn prewarm_hook_that_is_taken_away_fails_the_rollback_and_names_the_emergency() 
     world.settle();
     assert_eq!((world.deployed(), world.status(6)), (Some(5), ReleaseStatus::Error));
     let because = world.release_record(6).unwrap().record.body.because;
-    assert!(because.contains("no prewarm hook"), "{because}");
+    assert!(because.contains("no longer has a prewarm hook"), "{because}");
     assert!(because.contains("rollback 1 --stream compute --no-prewarm"), "{because}");
 }
 
