@@ -249,10 +249,6 @@ pub const HEADER: [&str; 7] = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HE
 
 /// One instance, as in every table of instances.
 pub fn row(instance: &Instance) -> Vec<String> {
-    let step = match &instance.because {
-        Some(because) => format!("{}: {because}", instance.step),
-        None => instance.step.clone(),
-    };
     let rotation = match (instance.decommissioned, instance.silent, instance.cordoned) {
         (true, ..) => "decommissioned".to_owned(),
         (_, true, _) => "silent".to_owned(),
@@ -269,7 +265,7 @@ pub fn row(instance: &Instance) -> Vec<String> {
         show::or_dash(instance.release.as_ref()),
         rotation,
         instance.health.clone(),
-        step,
+        show::step(instance),
         show::or_dash(instance.wave),
     ]
 }

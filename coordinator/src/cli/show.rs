@@ -104,6 +104,14 @@ pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
+/// What an instance does, with why where it failed or was refused.
+pub fn step(instance: &v1::Instance) -> String {
+    match &instance.because {
+        Some(because) => format!("{}: {because}", instance.step),
+        None => instance.step.clone(),
+    }
+}
+
 /// An event: when, from what to what, why, by whom.
 pub fn event(event: &v1::Event) -> String {
     let moved = match (event.from.as_str(), event.to.as_str()) {

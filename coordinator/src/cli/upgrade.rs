@@ -1,11 +1,14 @@
 //! `tidegate upgrade …`.
 
 mod follow;
+mod live;
 mod look;
+mod picture;
 mod start;
 mod steer;
 mod wait;
 mod watch;
+mod watched;
 
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
@@ -53,6 +56,9 @@ enum Verb {
         instances: u32,
     },
     /// Watch an upgrade until it ends. Exits 0 only when it completed.
+    ///
+    /// On a terminal it draws a picture, which stays when the upgrade ends. In a pipe, with --json, and where TERM is
+    /// "dumb" it prints a line for each change.
     Watch {
         /// Upgrade ID.
         id: String,
