@@ -1,5 +1,6 @@
 //! How a coordinator is reached, and as whom: the options that every command has.
 
+use super::colour::When;
 use super::exit::Failure;
 use crate::grpc::client::{self, Client, Connection, Metadata, Releases, Trust};
 use crate::guard::Token;
@@ -39,6 +40,17 @@ pub struct Reach {
     /// Print JSON: one object, or one object per line. Errors are JSON on stderr.
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to colour the output. `auto`: on a terminal, unless NO_COLOR is set; with CLICOLOR_FORCE also in a pipe. Never
+    /// with --json.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub color: When,
     /// Name to record in the audit log beside the token's name. Default: the user's name.
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub name: Option<String>,

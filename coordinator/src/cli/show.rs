@@ -1,7 +1,9 @@
 //! Answers as text and as JSON. All that the command line writes to stdout goes through here.
 
+use super::colour;
 use super::exit::Failure;
-use comfy_table::{Table, presets::NOTHING};
+use super::paint::{Line, Tone};
+use super::table;
 use serde::Serialize;
 use std::io::Write;
 use tidegate_proto::printable::one_line;
@@ -11,13 +13,12 @@ use tidegate_proto::wire::v1;
 /// Lines of text for stdout. Each is escaped as it is added ([`one_line`]): no value can begin a line of its own or
 /// reach the terminal as a control sequence.
 #[derive(Debug, Default)]
-pub struct Page(String);
+pub struct Page(Vec<Line>);
 
 impl Page {
     /// Adds a line.
     pub fn line(&mut self, text: impl AsRef<str>) {
-        self.0.push_str(&one_line(text.as_ref()));
-        self.0.push('\n');
+        self.0.push(Line::new().with(Tone::Plain, text));
     }
 
     /// Adds lines.
@@ -33,21 +34,22 @@ impl Page {
 
     /// Adds a table without rules, as in `kubectl get`.
     pub fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-        let plain = |row: Vec<String>| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>();
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_header(header.to_vec());
-        table.add_rows(rows.into_iter().map(plain));
-        self.lines(table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()));
+        self.0.extend(table::lines(header, rows));
     }
 
     /// Leaves the first line out: the header of a table that continues another.
-    pub fn without_header(self) -> Self {
-        Self(self.0.split_once('\n').map_or_else(String::new, |(_, rest)| rest.to_owned()))
+    pub fn without_header(mut self) -> Self {
+        self.0.drain(..1.min(self.0.len()));
+        self
     }
 
     /// Writes it.
     pub fn print(&self) -> Result<(), Failure> {
-        raw(self.0.trim_end_matches('\n'))
+        raw(self.text(colour::stdout()).trim_end_matches('\n'))
+    }
+
+    fn text(&self, colour: bool) -> String {
+        self.0.iter().map(|line| line.text(usize::MAX, colour) + "\n").collect()
     }
 }
 
@@ -80,6 +82,12 @@ pub fn raw(text: &str) -> Result<(), Failure> {
 /// Writes one line to stderr, where notes go that are no data.
 pub fn note(text: impl AsRef<str>) {
     eprintln!("{}", one_line(text.as_ref()));
+}
+
+/// Writes one line of a failure to stderr.
+pub fn failure(line: &str) {
+    let prefix = Tone::Bad.paint("tidegate:", colour::stderr());
+    eprintln!("{prefix} {}", one_line(line));
 }
 
 /// A time of the store, in UTC.
@@ -174,8 +182,11 @@ mod tests {
         let mut page = Page::default();
         page.line("n1: gone\nn2  2  serving\u{1b}[2J");
         page.table(&["NODE", "STEP"], [vec!["n1".to_owned(), "failed: a\r\nb".to_owned()]]);
-        assert_eq!(page.0, "n1: gone\\nn2  2  serving\\u001b[2J\nNODE  STEP\nn1    failed: a\\r\\nb\n");
-        assert_eq!(page.without_header().0, "NODE  STEP\nn1    failed: a\\r\\nb\n");
+        assert_eq!(
+            page.text(false),
+            "n1: gone\\nn2  2  serving\\u001b[2J\nNODE  STEP\nn1    failed: a\\r\\nb\n"
+        );
+        assert_eq!(page.without_header().text(false), "NODE  STEP\nn1    failed: a\\r\\nb\n");
     }
 
     #[test]

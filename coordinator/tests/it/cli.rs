@@ -108,6 +108,32 @@ fn usage_of_an_error_leaves_out_what_the_environment_sets() {
 }
 
 #[test]
+fn output_is_coloured_only_where_it_is_asked_for() {
+    let away = ["--coordinator", "http://127.0.0.1:1", "upgrade", "list"];
+    let coloured = |command: &mut std::process::Command| {
+        let said = run(command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE"));
+        (said.out + &said.err).contains('\u{1b}')
+    };
+    assert!(!coloured(tidegate().args(away)), "a pipe");
+    assert!(coloured(tidegate().args(away).args(["--color", "always"])));
+    assert!(!coloured(tidegate().args(away).args(["--color", "always", "--json"])));
+    assert!(!coloured(tidegate().args(["upgrade", "staus"])), "a pipe");
+    assert!(coloured(tidegate().args(["--color=always", "upgrade", "staus"])));
+    assert!(!coloured(tidegate().args(["--color=always", "--json", "upgrade", "staus"])));
+    assert!(coloured(tidegate().args(["--color", "always", "upgrade", "--help"])));
+    let forced = |option: &str| {
+        let mut command = tidegate();
+        let said = run(command
+            .env_remove("NO_COLOR")
+            .env("CLICOLOR_FORCE", "1")
+            .args(away)
+            .args(["--color", option]));
+        said.err.contains('\u{1b}')
+    };
+    assert_eq!(["auto", "never"].map(forced), [true, false]);
+}
+
+#[test]
 fn token_file_may_name_the_token_that_a_new_store_makes() {
     for (store, token) in [("store", "absolute"), ("./store/", "absolute"), ("absolute", "store/../store")] {
         let daemon = Daemon::bare(|command, dir| {

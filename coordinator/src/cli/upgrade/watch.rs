@@ -2,6 +2,7 @@
 
 use super::follow::follow;
 use super::live::live;
+use crate::cli::colour;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
 use crate::cli::screen::{self, Screen};
@@ -12,8 +13,7 @@ use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeSummary};
 /// Watches until it is over.
 pub async fn watch(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     if !reach.json && screen::can_draw() {
-        let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        return live(reach, id, Screen::new(colour)).await;
+        return live(reach, id, Screen::new(colour::stdout())).await;
     }
     let mut shown = Shown { json: reach.json, reasons: None, progress: None };
     follow(reach, &id, async |seen| shown.show(seen)).await
