@@ -15,8 +15,13 @@ pub fn can_draw() -> bool {
     io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
+/// Columns of stdout, where it is a terminal.
+pub fn width() -> Option<usize> {
+    io::stdout().is_terminal().then(|| size().0)
+}
+
 /// Columns and rows of the terminal at stdout.
-pub fn size() -> (usize, usize) {
+fn size() -> (usize, usize) {
     match tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
         _ => USUAL,

@@ -3,6 +3,7 @@
 use super::colour;
 use super::exit::Failure;
 use super::paint::{Line, Tone};
+use super::screen;
 use super::table;
 use serde::Serialize;
 use std::io::Write;
@@ -32,9 +33,9 @@ impl Page {
         self.lines(format!("{label}{pretty}").lines());
     }
 
-    /// Adds a table without rules, as in `kubectl get`.
+    /// Adds a table without rules, as in `kubectl get`. On a terminal it fits into its columns.
     pub fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-        self.0.extend(table::lines(header, rows));
+        self.0.extend(table::lines(header, rows, screen::width()));
     }
 
     /// Leaves the first line out: the header of a table that continues another.
