@@ -149,6 +149,36 @@ fn token_file_may_name_the_token_that_a_new_store_makes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn error_about_a_missing_name_names_the_nearest_one() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let herd = daemon.herd(2).await;
+    tokio::spawn(herd.run(CancellationToken::new()));
+    let path = daemon.file("spec.yaml", &spec("approvals: [roll]\nmin_in_service: 1"));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "spring-2"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let made = daemon.ask(&["--json", "token", "create", "--name", "ci", "--role", "read"]);
+    let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+    let token = made["id"].as_str().unwrap();
+    for (verb, near) in [
+        (&["upgrade", "status", "spring2"][..], "spring-2"),
+        (&["upgrade", "watch", "sprang-2"], "spring-2"),
+        (&["upgrade", "pause", "spring-22", "--why", "x"], "spring-2"),
+        (&["upgrade", "skip", "spring-2", "n0001", "--why", "x"], "n00001"),
+        (&["fleet", "spread", "pantry-apo"], "pantry-api"),
+        (&["fleet", "list", "pantri-api"], "pantry-api"),
+        (&["fleet", "cordon", "n0001", "--why", "x"], "n00001"),
+        (&["fleet", "decommission", "pantryapi/n0001", "--why", "x"], "pantry-api/n00001"),
+        (&["token", "revoke", &format!("{token}0"), "--why", "x"], token),
+    ] {
+        let said = daemon.ask(verb);
+        let hint = format!("; did you mean {near}?");
+        assert_eq!((said.code, said.err.trim_end().ends_with(&hint)), (2, true), "{verb:?}: {said:?}");
+    }
+    let far = daemon.ask(&["upgrade", "status", "winter"]);
+    assert!(!far.err.contains("did you mean"), "{far:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn control_characters_of_a_node_reach_no_output_and_no_log() {
     let daemon = Daemon::embedded(|_, _| {});
     let reason = "no library\u{1b}[2J\u{1b}]0;owned\u{7}\r\nFORGED/n9  2  in  healthy";
