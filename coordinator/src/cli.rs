@@ -151,4 +151,30 @@ mod tests {
     fn every_command_is_well_formed() {
         Cli::command().debug_assert();
     }
+
+    #[test]
+    fn global_options_are_the_last_group_and_every_value_is_explained() {
+        let mut command = Cli::command();
+        command.build();
+        let (mut commands, mut leaves, mut terse) = (vec![&command], 0, Vec::new());
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().filter(|verb| verb.get_name() != "help"));
+            if command.has_subcommands() {
+                continue;
+            }
+            leaves += 1;
+            let name = command.get_bin_name().unwrap_or_default();
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                if arg.is_positional() && help.split(' ').count() < 4 {
+                    terse.push(format!("{name} {}: {help:?}", arg.get_id()));
+                }
+                assert!(!help.is_empty(), "{name} {}", arg.get_id());
+            }
+            let headings = command.get_arguments().filter_map(clap::Arg::get_help_heading);
+            assert_eq!(headings.last(), Some("Global options"), "{name}");
+        }
+        assert!(leaves > 40, "{leaves}");
+        assert!(terse.is_empty(), "{terse:#?}");
+    }
 }

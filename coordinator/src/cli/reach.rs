@@ -11,7 +11,7 @@ use tidegate_proto::Span;
 
 /// Options of every command that asks a coordinator.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub struct Reach {
     /// URL of any coordinator: a follower forwards to the leader.
     #[arg(
