@@ -37,7 +37,7 @@ pub struct Reach {
     /// Time limit for the first byte of an answer: 100ms to 1h. After that the exit code is 4.
     #[arg(long, global = true, env = "TIDEGATE_CALL_TIMEOUT", value_name = "SPAN", default_value = "60s", value_parser = call_timeout)]
     pub call_timeout: Duration,
-    /// Print JSON: one object, or one object per line. Errors are JSON on stderr.
+    /// Print JSON (form v1): one object, or one object per line. Errors are JSON on stderr.
     #[arg(long, global = true)]
     pub json: bool,
     /// When to colour the output. `auto`: on a terminal, unless NO_COLOR is set; with CLICOLOR_FORCE also in a pipe. Never

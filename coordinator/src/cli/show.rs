@@ -91,16 +91,16 @@ pub fn failure(line: &str) {
     eprintln!("{prefix} {}", one_line(line));
 }
 
-/// A time of the store, in UTC.
+/// A time of the store, in UTC (RFC 3339).
 pub fn time(at: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-    time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The same to the millisecond: events of one second have an order.
 fn moment(at: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-    time.strftime("%Y-%m-%d %H:%M:%S%.3fZ").to_string()
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// A span of milliseconds, to the second.
@@ -195,7 +195,10 @@ mod tests {
         let because = "budget".to_owned();
         let (from, to, who) = ("roll".to_owned(), "drain n1".to_owned(), "coordinator".to_owned());
         let shown = event(&v1::Event { from, to, because, who, at: 1_795_424_401_042 });
-        assert!(shown.contains(".042Z  roll -> drain n1: budget (coordinator)"), "{shown}");
+        assert!(
+            shown.starts_with("2026-11-23T09:00:01.042Z  roll -> drain n1: budget (coordinator)"),
+            "{shown}"
+        );
         let max = tidegate_proto::ServiceVersion::MAX.get();
         let words = [(Some(1), Some(2)), (Some(2), Some(max)), (Some(1), Some(max)), (None, None)];
         assert_eq!(
