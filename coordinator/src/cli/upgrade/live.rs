@@ -9,7 +9,7 @@ use crate::cli::reach::Reach;
 use crate::cli::screen::Screen;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
-use tidegate_proto::wire::v1::UpgradeStatusRequest;
+use tidegate_proto::wire::v1::{UpgradeStatusReply, UpgradeStatusRequest};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the picture is drawn: a resize is answered within this time.
@@ -17,6 +17,9 @@ const FRAME: Duration = Duration::from_millis(200);
 
 /// How often the status is asked for.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a status may take before the picture says that no coordinator answers.
+const LATE: Duration = Duration::from_secs(3);
 
 /// How long the last status may take: the outcome is known by then.
 const LAST: Duration = Duration::from_secs(2);
@@ -50,9 +53,7 @@ async fn last(
     ended: Result<Outcome, Failure>,
 ) -> Result<Outcome, Failure> {
     if matches!(ended, Ok(Outcome::Good | Outcome::Negative)) {
-        let status = async {
-            Ok::<_, Failure>(reach.client().await?.upgrade_status(request(&id)).await?.into_inner())
-        };
+        let status = final_status(reach, &id);
         // Without it the picture is a second old.
         if let Ok(Ok(status)) = tokio::time::timeout(LAST, status).await {
             watched.status(status, Instant::now());
@@ -60,6 +61,18 @@ async fn last(
         show(&watched, screen)?;
     }
     ended
+}
+
+/// The status of an upgrade that is over. The stream may be ahead of it by some milliseconds.
+async fn final_status(reach: &Reach, id: &str) -> Result<UpgradeStatusReply, Failure> {
+    let mut client = reach.client().await?;
+    loop {
+        let status = client.upgrade_status(request(id)).await?.into_inner();
+        if status.upgrade.as_ref().is_none_or(|upgrade| upgrade.over) {
+            return Ok(status);
+        }
+        tokio::time::sleep(FRAME).await;
+    }
 }
 
 fn request(id: &str) -> UpgradeStatusRequest {
@@ -77,7 +90,8 @@ async fn refresh(reach: &Reach, id: &str, watched: &RefCell<Watched>) -> Failure
                 continue;
             }
         };
-        while let Ok(status) = client.upgrade_status(request(id)).await {
+        // A coordinator that hangs refuses no connection.
+        while let Ok(Ok(status)) = tokio::time::timeout(LATE, client.upgrade_status(request(id))).await {
             watched.borrow_mut().status(status.into_inner(), Instant::now());
             tokio::time::sleep(PAUSE).await;
         }

@@ -82,7 +82,7 @@ fn head(picture: &Picture, width: usize, low: bool) -> Vec<Line> {
         lines.push(labelled("time").with(Tone::Plain, time));
     }
     if let Some(away) = picture.away {
-        let text = format!("no coordinator answers for {}; trying again, up to 1m", span(away));
+        let text = format!("no coordinator has answered for {}; trying again", span(away));
         lines.push(labelled("connection").with(Tone::Bad, text));
     }
     lines
