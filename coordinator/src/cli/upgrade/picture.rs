@@ -32,6 +32,9 @@ const LABEL: usize = 12;
 /// Columns of a bar on a wide terminal.
 const BAR: usize = 30;
 
+/// Lines of a sentence, where there is room for more than one.
+const SENTENCE: usize = 3;
+
 /// Lines that belong together: shown whole, or counted as one more.
 type Item = Vec<Line>;
 
@@ -61,20 +64,36 @@ fn labelled(label: &str) -> Line {
     Line::new().with(Tone::Faint, format!("{label:<LABEL$}"))
 }
 
+/// A label and a sentence in at most so many lines; the last one holds all the rest.
+fn sentence(label: &str, tone: Tone, text: &str, width: usize, most: usize) -> Vec<Line> {
+    let mut rows = wrap(text, width.saturating_sub(LABEL));
+    if rows.len() > most {
+        let rest = rows.split_off(most - 1).join(" ");
+        rows.push(rest);
+    }
+    let labels = std::iter::once(label).chain(std::iter::repeat(""));
+    labels.zip(rows).map(|(label, row)| labelled(label).with(tone, row)).collect()
+}
+
 fn head(picture: &Picture, width: usize, low: bool) -> Vec<Line> {
     let (upgrade, status) = (picture.upgrade, picture.status);
-    let mut lines = vec![title(picture), phases(picture, width), done(upgrade, width)];
+    let mut lines = vec![title(picture), phases(picture, width)];
+    // What an upgrade that did not complete has done was undone, or is not counted any more.
+    if picture.over.is_none_or(|over| over.phase == "completed") {
+        lines.push(done(upgrade, width));
+    }
+    let most = if low { 1 } else { SENTENCE };
     if let Some(spread) = status.spread.as_ref().filter(|_| !low) {
         lines.push(labelled("versions").with(Tone::Plain, show::spread(spread)));
     }
     if let Some(because) = picture.over.and_then(|over| over.because.as_ref()).or(status.because.as_ref()) {
-        lines.push(labelled("because").with(Tone::Warn, because));
+        lines.extend(sentence("because", Tone::Warn, because, width, most));
     }
     if let Some(failure) = status.failed.first().filter(|_| !low) {
         let more = status.failed.len() as u64 - 1 + u64::from(status.more_failed);
         let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         let text = format!("{} in wave {}{more}: {}", failure.node, failure.wave, failure.reason);
-        lines.push(labelled("failed").with(Tone::Bad, text));
+        lines.extend(sentence("failed", Tone::Bad, &text, width, most));
     }
     if let Some(in_phase) = picture.in_phase {
         let left = picture.left.map(|left| format!(", about {} left", about(left))).unwrap_or_default();

@@ -160,3 +160,16 @@ fn picture_fits_every_size() {
         }
     }
 }
+
+#[test]
+fn rolled_back_upgrade_shows_why_in_three_lines_and_no_count() {
+    let (upgrade, status, reasons) = roll();
+    let phase = "rolled-back".to_owned();
+    let upgrade = UpgradeSummary { phase: phase.clone(), over: true, wave: None, done: 0, ..upgrade };
+    let because = "n6 failed in wave 3, last answers: ".to_owned() + &"503 disabled by file; ".repeat(20);
+    let over = Over { phase, because: Some(because) };
+    let known =
+        (upgrade, UpgradeStatusReply { failed: Vec::new(), instances: Vec::new(), ..status }, reasons);
+    let picture = Picture { over: Some(&over), in_phase: None, left: None, ..picture(&known) };
+    insta::assert_snapshot!(rendered(&picture, (80, 24), false));
+}
