@@ -116,7 +116,7 @@ async fn interrupted_watch_restores_the_terminal_and_ends_no_upgrade() {
     let path = daemon.file("spec.yaml", &spec("approvals: [roll]\nmin_in_service: 1"));
     assert_eq!(daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "u1"]).code, 0);
     let terminal = Terminal::watch(&daemon, "u1");
-    terminal.until("next step: tidegate upgrade approve u1 roll");
+    terminal.until("u1  stage");
     kill_process(Pid::from_child(&terminal.child), Signal::INT).unwrap();
     let (code, left) = terminal.end();
     assert_eq!((code, left.starts_with("u1  stage  pantry-api 1 -> 2")), (Some(130), true), "{left}");
