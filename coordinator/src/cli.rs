@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn global_options_are_the_last_group_and_every_value_is_explained() {
+    fn global_options_are_last_and_every_value_is_explained() {
         let mut command = Cli::command();
         command.build();
         let (mut commands, mut leaves, mut terse) = (vec![&command], 0, Vec::new());
