@@ -2,6 +2,7 @@
 //! to stderr; exit codes are documented in `--help` and nowhere else decided than in `exit`.
 
 mod certificate;
+mod colour;
 mod completion;
 mod coordinator;
 mod document;
@@ -9,18 +10,21 @@ mod exit;
 mod fleet;
 mod man;
 mod metadata;
+mod paint;
 mod reach;
 mod release;
 mod schema;
+mod screen;
 mod show;
 mod spec;
+mod table;
 mod task;
 mod token;
 mod upgrade;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::{Failure, Outcome};
 use reach::Reach;
 use std::process::ExitCode;
@@ -85,12 +89,16 @@ impl Cli {
     /// Reads the command line. The usage line of an error leaves out what the environment sets: it was not typed, and
     /// need not be.
     pub fn read() -> Self {
-        Self::try_parse().unwrap_or_else(|mut error| {
+        let words: Vec<String> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        let command = Self::command().color(colour::typed(&words));
+        let read = command.try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
+        read.unwrap_or_else(|mut error| {
             if error.get(ContextKind::Usage).is_some() {
-                let usage = usage(std::env::args().skip(1));
+                let usage = usage(words.iter().skip(1).cloned());
                 error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
             }
-            if error.use_stderr() && std::env::args().any(|arg| arg == "--json") {
+            if error.use_stderr() && words.iter().any(|arg| arg == "--json") {
                 show::note(exit::as_json(2, error.to_string().trim_end()).to_string());
                 std::process::exit(2);
             }
@@ -101,6 +109,7 @@ impl Cli {
     /// Does what was asked.
     pub fn run(self) -> ExitCode {
         let reach = &self.reach;
+        colour::decide(reach.color, reach.json);
         let done = match self.verb {
             Verb::Coordinator(args) => return args.run(reach),
             Verb::Upgrade(args) => asking(args.run(reach)),
@@ -145,5 +154,31 @@ mod tests {
     #[test]
     fn every_command_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_are_last_and_every_value_is_explained() {
+        let mut command = Cli::command();
+        command.build();
+        let (mut commands, mut leaves, mut terse) = (vec![&command], 0, Vec::new());
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().filter(|verb| verb.get_name() != "help"));
+            if command.has_subcommands() {
+                continue;
+            }
+            leaves += 1;
+            let name = command.get_bin_name().unwrap_or_default();
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                if arg.is_positional() && help.split(' ').count() < 4 {
+                    terse.push(format!("{name} {}: {help:?}", arg.get_id()));
+                }
+                assert!(!help.is_empty(), "{name} {}", arg.get_id());
+            }
+            let headings = command.get_arguments().filter_map(clap::Arg::get_help_heading);
+            assert_eq!(headings.last(), Some("Global options"), "{name}");
+        }
+        assert!(leaves > 40, "{leaves}");
+        assert!(terse.is_empty(), "{terse:#?}");
     }
 }

@@ -140,7 +140,7 @@ pub fn exit(done: Result<Outcome, Failure>, json: bool) -> ExitCode {
             ExitCode::from(code)
         }
         Err(Failure { code, message }) => {
-            message.lines().for_each(|line| show::note(format!("tidegate: {line}")));
+            message.lines().for_each(show::failure);
             ExitCode::from(code)
         }
     }

@@ -23,19 +23,19 @@ pub struct Args {
 enum Verb {
     /// Count the instances at each version, and the silent ones.
     Spread {
-        /// Only this service.
+        /// Only this service, named as in `tidegate fleet spread`. Default: every service.
         service: Option<String>,
     },
     /// Show which versions of a service run: distinct, minimum, maximum, and how many instances are silent.
     ///
     /// Exits 3 while an instance is silent or its version is not known: the minimum may then be lower.
     Versions {
-        /// Service.
+        /// Service, as `tidegate fleet spread` shows it.
         service: String,
     },
     /// List instances: version, release, rotation, health, step.
     List {
-        /// Only this service.
+        /// Only this service, named as in `tidegate fleet spread`. Default: every service.
         service: Option<String>,
         /// Include decommissioned instances.
         #[arg(long)]
@@ -45,7 +45,7 @@ enum Verb {
     History,
     /// Remove a dead instance from all gates. Refused while it reports.
     Decommission {
-        /// Instance, as SERVICE/NODE.
+        /// Instance as SERVICE/NODE, as `tidegate fleet list` shows it.
         instance: String,
         /// Reason for the audit log.
         #[arg(long)]
@@ -60,7 +60,7 @@ enum Verb {
     },
     /// Put a node in maintenance: upgrades do not move it and count it as out of rotation.
     Cordon {
-        /// Node name.
+        /// Node, as `tidegate fleet list` shows it after the service and a slash.
         node: String,
         /// Reason for the audit log.
         #[arg(long)]
@@ -97,7 +97,7 @@ enum Verb {
     /// contradicted; below what a schema of the service has contracted, or what a compute release needs; and where an
     /// instance would be outside. A silent instance counts at its last admission.
     Window {
-        /// Service.
+        /// Service, as `tidegate fleet spread` shows it.
         service: String,
         /// Lowest version that may be admitted.
         #[arg(long, value_name = "N")]
@@ -114,7 +114,7 @@ enum Verb {
     },
     /// Take a node out of maintenance.
     Uncordon {
-        /// Node name.
+        /// Node, as `tidegate fleet list` shows it after the service and a slash.
         node: String,
         /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
@@ -249,10 +249,6 @@ pub const HEADER: [&str; 7] = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HE
 
 /// One instance, as in every table of instances.
 pub fn row(instance: &Instance) -> Vec<String> {
-    let step = match &instance.because {
-        Some(because) => format!("{}: {because}", instance.step),
-        None => instance.step.clone(),
-    };
     let rotation = match (instance.decommissioned, instance.silent, instance.cordoned) {
         (true, ..) => "decommissioned".to_owned(),
         (_, true, _) => "silent".to_owned(),
@@ -269,7 +265,7 @@ pub fn row(instance: &Instance) -> Vec<String> {
         show::or_dash(instance.release.as_ref()),
         rotation,
         instance.health.clone(),
-        step,
+        show::step(instance),
         show::or_dash(instance.wave),
     ]
 }

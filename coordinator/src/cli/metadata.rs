@@ -47,7 +47,7 @@ enum Pattern {
 
 #[derive(Debug, clap::Args)]
 struct Set {
-    /// Group name. The first document creates the group.
+    /// Metadata group, as `tidegate metadata list` shows it. The first document creates the group.
     group: String,
     /// Document: a YAML or JSON file that holds an object, or - for stdin.
     document: PathBuf,
@@ -91,14 +91,14 @@ enum Verb {
     List,
     /// Show a group, or the document that one of its instances gets.
     Show {
-        /// Group name.
+        /// Metadata group, as `tidegate metadata list` shows it.
         group: String,
-        /// Instance whose document to show.
+        /// Node of the instance whose document to show. Default: show the group.
         instance: Option<String>,
     },
     /// Cancel an update: every instance gets the former document again.
     Cancel {
-        /// Group name.
+        /// Metadata group, as `tidegate metadata list` shows it.
         group: String,
         /// Reason for the audit log.
         #[arg(long)]
@@ -106,9 +106,9 @@ enum Verb {
     },
     /// Report success or failure of an update on behalf of an instance.
     Signal {
-        /// Group name.
+        /// Metadata group, as `tidegate metadata list` shows it.
         group: String,
-        /// Instance name.
+        /// Node of the instance, as `tidegate metadata explain GROUP` shows it.
         instance: String,
         /// Report success.
         #[arg(long, required_unless_present = "failure", conflicts_with = "failure")]
@@ -122,12 +122,12 @@ enum Verb {
     },
     /// Explain what an update is waiting on.
     Explain {
-        /// Group name.
+        /// Metadata group, as `tidegate metadata list` shows it.
         group: String,
     },
     /// Print the audit log of a group.
     History {
-        /// Group name.
+        /// Metadata group, as `tidegate metadata list` shows it.
         group: String,
     },
 }

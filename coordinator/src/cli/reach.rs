@@ -1,5 +1,6 @@
 //! How a coordinator is reached, and as whom: the options that every command has.
 
+use super::colour::When;
 use super::exit::Failure;
 use crate::grpc::client::{self, Client, Connection, Metadata, Releases, Trust};
 use crate::guard::Token;
@@ -10,7 +11,7 @@ use tidegate_proto::Span;
 
 /// Options of every command that asks a coordinator.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = "Global options")]
 pub struct Reach {
     /// URL of any coordinator: a follower forwards to the leader.
     #[arg(
@@ -36,9 +37,20 @@ pub struct Reach {
     /// Time limit for the first byte of an answer: 100ms to 1h. After that the exit code is 4.
     #[arg(long, global = true, env = "TIDEGATE_CALL_TIMEOUT", value_name = "SPAN", default_value = "60s", value_parser = call_timeout)]
     pub call_timeout: Duration,
-    /// Print JSON: one object, or one object per line. Errors are JSON on stderr.
+    /// Print JSON (form v1): one object, or one object per line. Errors are JSON on stderr.
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to colour the output. `auto`: on a terminal, unless NO_COLOR is set; with CLICOLOR_FORCE also in a pipe. Never
+    /// with --json.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub color: When,
     /// Name to record in the audit log beside the token's name. Default: the user's name.
     #[arg(long = "as", global = true, value_name = "NAME")]
     pub name: Option<String>,

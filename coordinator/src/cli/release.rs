@@ -89,13 +89,13 @@ enum Verb {
     },
     /// Show one release.
     Show {
-        /// Revision or tag. Default: the deployed release.
+        /// Revision or tag, as `tidegate release list` shows them. Default: the deployed release.
         which: Option<String>,
     },
     /// Roll back to a release that was deployed before, as a new revision with the same content. If its image was removed, it
     /// is warmed up first.
     Rollback {
-        /// Revision.
+        /// Revision, as `tidegate release list` shows it.
         revision: u64,
         /// Reason for the audit log.
         #[arg(long)]
@@ -106,7 +106,7 @@ enum Verb {
     },
     /// Approve a release that waits for an approval.
     Approve {
-        /// Revision.
+        /// Revision, as `tidegate release list` shows it.
         revision: u64,
         /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
@@ -139,7 +139,7 @@ enum Verb {
     },
     /// Retry a failed release, with its failed hooks.
     Retry {
-        /// Revision.
+        /// Revision, as `tidegate release list` shows it.
         revision: u64,
         /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
@@ -147,9 +147,9 @@ enum Verb {
     },
     /// Pin a compute to a release.
     Pin {
-        /// Compute name.
+        /// Compute ID, as the control plane names the compute.
         compute: String,
-        /// Revision.
+        /// Revision, as `tidegate release list` shows it.
         revision: u64,
         /// Reason for the audit log.
         #[arg(long)]
@@ -157,7 +157,7 @@ enum Verb {
     },
     /// Remove the pin of a compute.
     Unpin {
-        /// Compute name.
+        /// Compute ID, as the control plane names the compute.
         compute: String,
         /// Reason for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
@@ -165,7 +165,7 @@ enum Verb {
     },
     /// Show the settings of a compute, each with its source layer.
     Settings {
-        /// Revision or tag. Default: the deployed release.
+        /// Revision or tag, as `tidegate release list` shows them. Default: the deployed release.
         which: Option<String>,
         /// Major version of PostgreSQL.
         #[arg(long, value_name = "N")]
@@ -182,7 +182,7 @@ enum Verb {
     },
     /// Show the release that a compute starts with.
     Start {
-        /// Compute name.
+        /// Compute ID, as the control plane names the compute.
         compute: String,
     },
     /// Explain what a release is waiting on, who can act, and the next command.
@@ -192,9 +192,9 @@ enum Verb {
     },
     /// Compare two releases.
     Diff {
-        /// First revision.
+        /// First revision, as `tidegate release list` shows it.
         from: u64,
-        /// Second revision.
+        /// Second revision, as `tidegate release list` shows it.
         to: u64,
     },
     /// Print the audit log of the stream.
@@ -213,7 +213,7 @@ enum Verb {
     },
     /// List release streams; show or replace the settings of one.
     Stream {
-        /// Stream to show; with --set, to change.
+        /// Stream to show, or with --set to change, named as in the list. Default: list all streams.
         name: Option<String>,
         /// Replace the settings by those in this YAML or JSON file, or - for stdin.
         #[arg(long, value_name = "PATH", requires = "name")]

@@ -1,7 +1,10 @@
 //! Answers as text and as JSON. All that the command line writes to stdout goes through here.
 
+use super::colour;
 use super::exit::Failure;
-use comfy_table::{Table, presets::NOTHING};
+use super::paint::{Line, Tone};
+use super::screen;
+use super::table;
 use serde::Serialize;
 use std::io::Write;
 use tidegate_proto::printable::one_line;
@@ -11,13 +14,12 @@ use tidegate_proto::wire::v1;
 /// Lines of text for stdout. Each is escaped as it is added ([`one_line`]): no value can begin a line of its own or
 /// reach the terminal as a control sequence.
 #[derive(Debug, Default)]
-pub struct Page(String);
+pub struct Page(Vec<Line>);
 
 impl Page {
     /// Adds a line.
     pub fn line(&mut self, text: impl AsRef<str>) {
-        self.0.push_str(&one_line(text.as_ref()));
-        self.0.push('\n');
+        self.0.push(Line::new().with(Tone::Plain, text));
     }
 
     /// Adds lines.
@@ -31,23 +33,24 @@ impl Page {
         self.lines(format!("{label}{pretty}").lines());
     }
 
-    /// Adds a table without rules, as in `kubectl get`.
+    /// Adds a table without rules, as in `kubectl get`. On a terminal it fits into its columns.
     pub fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-        let plain = |row: Vec<String>| row.iter().map(|cell| one_line(cell).into_owned()).collect::<Vec<_>>();
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_header(header.to_vec());
-        table.add_rows(rows.into_iter().map(plain));
-        self.lines(table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()));
+        self.0.extend(table::lines(header, rows, screen::width()));
     }
 
     /// Leaves the first line out: the header of a table that continues another.
-    pub fn without_header(self) -> Self {
-        Self(self.0.split_once('\n').map_or_else(String::new, |(_, rest)| rest.to_owned()))
+    pub fn without_header(mut self) -> Self {
+        self.0.drain(..1.min(self.0.len()));
+        self
     }
 
     /// Writes it.
     pub fn print(&self) -> Result<(), Failure> {
-        raw(self.0.trim_end_matches('\n'))
+        raw(self.text(colour::stdout()).trim_end_matches('\n'))
+    }
+
+    fn text(&self, colour: bool) -> String {
+        self.0.iter().map(|line| line.text(usize::MAX, colour) + "\n").collect()
     }
 }
 
@@ -82,16 +85,22 @@ pub fn note(text: impl AsRef<str>) {
     eprintln!("{}", one_line(text.as_ref()));
 }
 
-/// A time of the store, in UTC.
+/// Writes one line of a failure to stderr.
+pub fn failure(line: &str) {
+    let prefix = Tone::Bad.paint("tidegate:", colour::stderr());
+    eprintln!("{prefix} {}", one_line(line));
+}
+
+/// A time of the store, in UTC (RFC 3339).
 pub fn time(at: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-    time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The same to the millisecond: events of one second have an order.
 fn moment(at: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-    time.strftime("%Y-%m-%d %H:%M:%S%.3fZ").to_string()
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 /// A span of milliseconds, to the second.
@@ -102,6 +111,14 @@ pub fn span(ms: u64) -> String {
 /// What may be absent.
 pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// What an instance does, with why where it failed or was refused.
+pub fn step(instance: &v1::Instance) -> String {
+    match &instance.because {
+        Some(because) => format!("{}: {because}", instance.step),
+        None => instance.step.clone(),
+    }
 }
 
 /// An event: when, from what to what, why, by whom.
@@ -166,8 +183,11 @@ mod tests {
         let mut page = Page::default();
         page.line("n1: gone\nn2  2  serving\u{1b}[2J");
         page.table(&["NODE", "STEP"], [vec!["n1".to_owned(), "failed: a\r\nb".to_owned()]]);
-        assert_eq!(page.0, "n1: gone\\nn2  2  serving\\u001b[2J\nNODE  STEP\nn1    failed: a\\r\\nb\n");
-        assert_eq!(page.without_header().0, "NODE  STEP\nn1    failed: a\\r\\nb\n");
+        assert_eq!(
+            page.text(false),
+            "n1: gone\\nn2  2  serving\\u001b[2J\nNODE  STEP\nn1    failed: a\\r\\nb\n"
+        );
+        assert_eq!(page.without_header().text(false), "NODE  STEP\nn1    failed: a\\r\\nb\n");
     }
 
     #[test]
@@ -175,7 +195,10 @@ mod tests {
         let because = "budget".to_owned();
         let (from, to, who) = ("roll".to_owned(), "drain n1".to_owned(), "coordinator".to_owned());
         let shown = event(&v1::Event { from, to, because, who, at: 1_795_424_401_042 });
-        assert!(shown.contains(".042Z  roll -> drain n1: budget (coordinator)"), "{shown}");
+        assert!(
+            shown.starts_with("2026-11-23T09:00:01.042Z  roll -> drain n1: budget (coordinator)"),
+            "{shown}"
+        );
         let max = tidegate_proto::ServiceVersion::MAX.get();
         let words = [(Some(1), Some(2)), (Some(2), Some(max)), (Some(1), Some(max)), (None, None)];
         assert_eq!(

@@ -18,7 +18,7 @@ enum Verb {
     New,
     /// Print the JSON Schema of a file, with which editors complete and check it.
     Schema {
-        /// Kind of file.
+        /// Kind of file that the schema describes.
         #[arg(value_enum, default_value_t = File::Spec)]
         of: File,
     },

@@ -42,16 +42,16 @@ enum Verb {
     },
     /// Show one task, with the last lines of its hook's output.
     Show {
-        /// Node name.
+        /// Node, as `tidegate task list` shows it.
         node: NodeId,
-        /// Task ID.
+        /// Task ID, as `tidegate task list` shows it.
         task: TaskId,
     },
     /// Declare how the process of a claimed task ended. The task is not run again.
     Settle {
-        /// Node name.
+        /// Node, as `tidegate task list` shows it.
         node: NodeId,
-        /// Task ID.
+        /// Task ID, as `tidegate task list` shows it.
         task: TaskId,
         /// Outcome: succeeded or failed.
         #[arg(long)]

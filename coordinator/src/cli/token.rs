@@ -60,7 +60,7 @@ enum Verb {
     },
     /// Revoke a token.
     Revoke {
-        /// Token ID, as `list` prints it.
+        /// Token ID, as `tidegate token list` shows it.
         id: TokenId,
         /// Reason for the audit log.
         #[arg(long)]

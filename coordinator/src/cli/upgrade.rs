@@ -1,11 +1,14 @@
 //! `tidegate upgrade …`.
 
 mod follow;
+mod live;
 mod look;
+mod picture;
 mod start;
 mod steer;
 mod wait;
 mod watch;
+mod watched;
 
 use super::exit::{Failure, Outcome};
 use super::reach::Reach;
@@ -38,7 +41,7 @@ enum Verb {
     },
     /// List upgrades.
     List {
-        /// Only upgrades of this service.
+        /// Only upgrades of this service, named as in `tidegate fleet spread`.
         service: Option<String>,
         /// Only upgrades that have not ended.
         #[arg(long)]
@@ -46,15 +49,18 @@ enum Verb {
     },
     /// Show the phase and each instance of an upgrade.
     Status {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
         /// Maximum number of instances to show.
         #[arg(long, value_name = "N", default_value_t = 1000)]
         instances: u32,
     },
     /// Watch an upgrade until it ends. Exits 0 only when it completed.
+    ///
+    /// On a terminal it draws a picture, which stays when the upgrade ends. In a pipe, with --json, and where TERM is
+    /// "dumb" it prints a line for each change.
     Watch {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
     },
     /// Wait until an upgrade needs an approval, is paused, or has ended. For scripts.
@@ -63,7 +69,7 @@ enum Verb {
         (--for end: it did not complete), or --timeout has passed; 4 no coordinator answered for a minute."
     )]
     Wait {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
         /// Condition to wait for.
         #[arg(long = "for", value_enum, value_name = "CONDITION", default_value = "end")]
@@ -74,12 +80,12 @@ enum Verb {
     },
     /// Explain what an upgrade is waiting on, who can act, and the next command.
     Explain {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
     },
     /// Approve a phase.
     Approve {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
         /// Phase: stage, expand, migrate, roll, remove or contract.
         phase: String,
@@ -93,7 +99,7 @@ enum Verb {
     },
     /// Pause an upgrade: no new step begins.
     Pause {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
         /// Reason for the audit log.
         #[arg(long)]
@@ -101,7 +107,7 @@ enum Verb {
     },
     /// Resume a paused upgrade.
     Resume {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
         /// Note for the audit log.
         #[arg(long, default_value = "", hide_default_value = true)]
@@ -109,7 +115,7 @@ enum Verb {
     },
     /// Roll an upgrade back. Not possible after contract has begun.
     Rollback {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
         /// Reason for the audit log.
         #[arg(long)]
@@ -117,9 +123,9 @@ enum Verb {
     },
     /// Skip an instance in its wave. It still blocks remove and contract.
     Skip {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
-        /// Node of the instance.
+        /// Node of the instance, as `tidegate upgrade status ID` shows it after the service and a slash.
         node: String,
         /// Reason for the audit log.
         #[arg(long)]
@@ -127,9 +133,9 @@ enum Verb {
     },
     /// Retry a failed instance.
     Retry {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
-        /// Node of the instance.
+        /// Node of the instance, as `tidegate upgrade status ID` shows it after the service and a slash.
         node: String,
         /// Note for the audit log; required with --declare-stopped.
         #[arg(long, default_value = "", hide_default_value = true)]
@@ -142,12 +148,12 @@ enum Verb {
     },
     /// Print the audit log of an upgrade.
     History {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
     },
     /// Print the certificate of the contract phase (`tidegate certificate verify` checks it).
     Certificate {
-        /// Upgrade ID.
+        /// Upgrade ID, as `tidegate upgrade list` shows it.
         id: String,
     },
 }

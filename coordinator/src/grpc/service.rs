@@ -5,6 +5,7 @@ use super::lines::{Lines, Streamed};
 use super::wish::{Written, wish};
 use crate::guard::Principal;
 use crate::operation::release::view;
+use crate::operation::{OperationError, hinted};
 use crate::report::Trouble;
 use crate::room::Room;
 use futures::stream::{BoxStream, StreamExt};
@@ -37,7 +38,7 @@ macro_rules! serve {
 
             $(async fn $look(&self, r: Request<v1::$look_in>) -> Result<Response<v1::$look_out>, Status> {
                 look(&self.room, &r)?;
-                Ok(Response::new(operation::$look(&self.room, r.get_ref()).await?))
+                Ok(Response::new(hint(&self.room, &r, operation::$look(&self.room, r.get_ref()).await)?))
             })*
 
             $(async fn $always(&self, r: Request<v1::$always_in>) -> Result<Response<v1::$always_out>, Status> {
@@ -47,14 +48,17 @@ macro_rules! serve {
 
             $(async fn $view(&self, r: Request<v1::$view_in>) -> Result<Response<v1::$view_out>, Status> {
                 look(&self.room, &r)?;
-                Ok(json(&operation::$view(&self.room, r.get_ref()).await?))
+                Ok(json(&hint(&self.room, &r, operation::$view(&self.room, r.get_ref()).await)?))
             })*
 
             $(async fn $led(&self, r: Request<v1::$led_in>) -> Result<Response<v1::$led_out>, Status> {
                 look(&self.room, &r)?;
                 let principal = principal(&r)?;
                 match self.peers.route(&self.room, &r, &principal).await? {
-                    Route::Here(seat) => Ok(json(&operation::$led(&self.room, &seat, r.get_ref()).await?)),
+                    Route::Here(seat) => {
+                        let seen = operation::$led(&self.room, &seat, r.get_ref()).await;
+                        Ok(json(&hint(&self.room, &r, seen)?))
+                    }
                     Route::There(leader) => {
                         leader.$client().$led(forwarded(r, &principal)).await.map_err(unread)
                     }
@@ -66,7 +70,7 @@ macro_rules! serve {
 
                 async fn $lines(&self, r: Request<v1::$lines_in>) -> Streamed<v1::$lines_out> {
                     look(&self.room, &r)?;
-                    let told = operation::$lines(&self.room, r.get_ref()).await?;
+                    let told = hint(&self.room, &r, operation::$lines(&self.room, r.get_ref()).await)?;
                     Ok(Response::new(told.lines().map(Ok).boxed()))
                 }
             )*
@@ -99,6 +103,15 @@ fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
         Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
         _ => Ok(()),
     }
+}
+
+/// An answer, or an error that names what was perhaps meant.
+fn hint<A: serde::Serialize, T>(
+    room: &Room,
+    request: &Request<A>,
+    answer: Result<T, OperationError>,
+) -> Result<T, Status> {
+    Ok(answer.map_err(|error| hinted(room, request.get_ref(), error))?)
 }
 
 /// A view, as JSON.

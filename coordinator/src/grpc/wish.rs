@@ -38,7 +38,9 @@ macro_rules! wish {
             Route::Here(seat) => {
                 let mut asked = $request.into_inner();
                 asked.who = principal.who(&asked.who);
-                Ok(Response::new($operation(&$self.room, &seat, asked).await?))
+                let named = asked.clone();
+                let done = $operation(&$self.room, &seat, asked).await;
+                Ok(Response::new(done.map_err(|error| hinted(&$self.room, &named, error))?))
             }
             Route::There(leader) => {
                 let answer = leader.$client().$method(forwarded($request, &principal)).await;

@@ -108,6 +108,32 @@ fn usage_of_an_error_leaves_out_what_the_environment_sets() {
 }
 
 #[test]
+fn output_is_coloured_only_where_it_is_asked_for() {
+    let away = ["--coordinator", "http://127.0.0.1:1", "upgrade", "list"];
+    let coloured = |command: &mut std::process::Command| {
+        let said = run(command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE"));
+        (said.out + &said.err).contains('\u{1b}')
+    };
+    assert!(!coloured(tidegate().args(away)), "a pipe");
+    assert!(coloured(tidegate().args(away).args(["--color", "always"])));
+    assert!(!coloured(tidegate().args(away).args(["--color", "always", "--json"])));
+    assert!(!coloured(tidegate().args(["upgrade", "staus"])), "a pipe");
+    assert!(coloured(tidegate().args(["--color=always", "upgrade", "staus"])));
+    assert!(!coloured(tidegate().args(["--color=always", "--json", "upgrade", "staus"])));
+    assert!(coloured(tidegate().args(["--color", "always", "upgrade", "--help"])));
+    let forced = |option: &str| {
+        let mut command = tidegate();
+        let said = run(command
+            .env_remove("NO_COLOR")
+            .env("CLICOLOR_FORCE", "1")
+            .args(away)
+            .args(["--color", option]));
+        said.err.contains('\u{1b}')
+    };
+    assert_eq!(["auto", "never"].map(forced), [true, false]);
+}
+
+#[test]
 fn token_file_may_name_the_token_that_a_new_store_makes() {
     for (store, token) in [("store", "absolute"), ("./store/", "absolute"), ("absolute", "store/../store")] {
         let daemon = Daemon::bare(|command, dir| {
@@ -120,6 +146,36 @@ fn token_file_may_name_the_token_that_a_new_store_makes() {
         });
         assert_eq!(daemon.ask(&["upgrade", "list"]).code, 0, "{store} {token}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn error_about_a_missing_name_names_the_nearest_one() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let herd = daemon.herd(2).await;
+    tokio::spawn(herd.run(CancellationToken::new()));
+    let path = daemon.file("spec.yaml", &spec("approvals: [roll]\nmin_in_service: 1"));
+    let started = daemon.ask(&["upgrade", "start", path.to_str().unwrap(), "--id", "spring-2"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let made = daemon.ask(&["--json", "token", "create", "--name", "ci", "--role", "read"]);
+    let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();
+    let token = made["id"].as_str().unwrap();
+    for (verb, near) in [
+        (&["upgrade", "status", "spring2"][..], "spring-2"),
+        (&["upgrade", "watch", "sprang-2"], "spring-2"),
+        (&["upgrade", "pause", "spring-22", "--why", "x"], "spring-2"),
+        (&["upgrade", "skip", "spring-2", "n0001", "--why", "x"], "n00001"),
+        (&["fleet", "spread", "pantry-apo"], "pantry-api"),
+        (&["fleet", "list", "pantri-api"], "pantry-api"),
+        (&["fleet", "cordon", "n0001", "--why", "x"], "n00001"),
+        (&["fleet", "decommission", "pantryapi/n0001", "--why", "x"], "pantry-api/n00001"),
+        (&["token", "revoke", &format!("{token}0"), "--why", "x"], token),
+    ] {
+        let said = daemon.ask(verb);
+        let hint = format!("; did you mean {near}?");
+        assert_eq!((said.code, said.err.trim_end().ends_with(&hint)), (2, true), "{verb:?}: {said:?}");
+    }
+    let far = daemon.ask(&["upgrade", "status", "winter"]);
+    assert!(!far.err.contains("did you mean"), "{far:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

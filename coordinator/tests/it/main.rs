@@ -29,5 +29,6 @@ mod stored;
 mod traffic;
 mod upgrades;
 mod verbs;
+mod watch;
 mod world;
 mod written;

@@ -55,7 +55,7 @@ fn files(under: &str, extension: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Each text of a line that people read: a literal, and in the command line's files what becomes help.
-fn texts<'a>(line: &'a str, is_cli: bool) -> Vec<&'a str> {
+fn texts(line: &str, is_cli: bool) -> Vec<&str> {
     let line = line.trim();
     if line.starts_with("//") {
         let is_help = is_cli && line.starts_with("///");

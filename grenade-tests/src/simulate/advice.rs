@@ -54,11 +54,11 @@ pub async fn advised(world: &mut World, current: &mut Current, kind: &str, comma
         }
     }
     let done = within(Person::new(&world.coordinators).act(&command)).await;
-    // Contract has begun: there is no way back, and what is advised is to go on.
+    // Contract has started, so a rollback is refused, and the advice is to resume.
     let done = match (&command, done) {
         (Command::RollBack(id), Err(why)) => {
             world.ground.tell(format!("rollback of {id}: {why}"));
-            if why.contains("no way back") {
+            if why.contains("has started") {
                 // What is wrong with it is corrected where it runs.
                 let plan = &world.scenario.upgrades[current.plan];
                 world.ground.mend(&tag(&world.scenario.services[plan.service].name, plan.from + 1));

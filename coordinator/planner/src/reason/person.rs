@@ -47,7 +47,7 @@ impl PersonGate {
                     }))
                     .timeout(MANUAL)
             }
-            Self::NoRollback { why } => Said::new(why.clone(), "a person"),
+            Self::NoRollback { why } => Said::new(format!("cannot roll back: {why}"), "a person"),
         }
     }
 }

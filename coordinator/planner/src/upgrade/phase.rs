@@ -47,10 +47,10 @@ pub enum Move {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Contract began, or is done.
-    #[error("cannot roll back: {0} has started and has dropped what the old version needs")]
+    #[error("{0} has started and has dropped what the old version needs")]
     NoWayBack(PhaseName),
     /// Rows were migrated that the old version cannot read.
-    #[error("cannot roll back: {0} has started, and the old version cannot read migrated rows")]
+    #[error("{0} has started, and the old version cannot read migrated rows")]
     RowsMigrated(PhaseName),
     /// A schema that the service shares was contracted, by another upgrade.
     #[error("the former version could not run: {0}")]

@@ -95,7 +95,9 @@ fn all() -> Vec<Reason> {
             needs: release(2).version,
         }),
         Reason::Schema(SchemaGate::Certificate { why: "pending_rows: 3 rows are not migrated".into() }),
-        Reason::Person(PersonGate::NoRollback { why: "there is no way back from contract".into() }),
+        Reason::Person(PersonGate::NoRollback {
+            why: "contract has started and has dropped what the old version needs".into(),
+        }),
         Reason::Release(ReleaseGate::ReleaseFailed {
             why: "12 computes signalled failure".into(),
             overtaken: None,

@@ -1,14 +1,20 @@
-//! `tidegate upgrade watch`: lines that can be read in a pipe, until it is over.
+//! `tidegate upgrade watch`: a picture on a terminal, lines that can be read in a pipe, until it is over.
 
 use super::follow::follow;
+use super::live::live;
+use crate::cli::colour;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
+use crate::cli::screen::{self, Screen};
 use crate::cli::show;
 use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeSummary};
 
 /// Watches until it is over.
 pub async fn watch(reach: &Reach, id: String) -> Result<Outcome, Failure> {
+    if !reach.json && screen::can_draw() {
+        return live(reach, id, Screen::new(colour::stdout())).await;
+    }
     let mut shown = Shown { json: reach.json, reasons: None, progress: None };
     follow(reach, &id, async |seen| shown.show(seen)).await
 }
