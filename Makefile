@@ -1,6 +1,6 @@
 # The two commands of this project are `make demo` and `make test`; the rest serves those who change it.
 
-.PHONY: help demo test test-long simulate coverage nemesis bench rules deps fmt
+.PHONY: help demo test test-long simulate coverage nemesis bench rules recording deps fmt
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,10 @@ bench: ## The figures, as ratios in one run (release build)
 
 rules: ## Each rule that must never break, the test that tries, and whether its mutant was caught
 	@tools/rules
+
+recording: ## Records `make demo` as docs/upgrade.svg, for the README
+	@cargo build --quiet --workspace --bins
+	@cargo run --quiet --package grenade-tests --example recording -- docs/upgrade.svg target/debug/tidegate-demo
 
 deps: ## Installs the servers and cargo tools that tests and `make demo ARGS=--real` use
 	@tools/deps

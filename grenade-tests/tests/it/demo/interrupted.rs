@@ -46,7 +46,7 @@ at_each_stage! {
     in_the_first_wave: "waits     draining", INT;
     in_mid_replacement: "replacing", TERM;
     in_the_second_wave: "wave      2 of 2", INT;
-    before_contract: "waits     contract waits for", TERM;
+    before_contract: "waits     phase contract requires", TERM;
     in_contract: "phase     contract", INT;
     after_the_upgrade: "the upgrade is over", TERM;
     while_the_last_answers_come: "waiting for the last answers", INT;

@@ -60,7 +60,7 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
         "wave      5 of 5",
         "waits     draining",
         "balancer says DOWN",
-        "contract waits for an approval",
+        "phase contract requires an approval",
         "version 2",
         "ideal",
     ] {
