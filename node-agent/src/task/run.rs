@@ -262,9 +262,9 @@ mod tests {
         sign(&boot, own, ticks);
         assert_eq!(runs.look(&id, &boot), Stand::Runs);
         sign(&boot, own, ticks + 1);
-        lost(runs.look(&id, &boot), "nothing of it runs");
+        lost(runs.look(&id, &boot), "none of its processes runs");
         sign("another", own, ticks);
-        lost(runs.look(&id, &boot), "booted anew");
+        lost(runs.look(&id, &boot), "rebooted");
 
         let told = Written { success: true, why: "exit status: 0".into(), output: "o".into() };
         fs::write(outcome(&directory), serde_json::to_vec(&told).unwrap()).unwrap();
