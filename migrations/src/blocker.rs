@@ -49,13 +49,13 @@ pub(crate) struct Lookout {
 
 impl Lookout {
     /// None where it cannot connect: the wait goes on, and is told without names.
-    pub async fn of(url: &DatabaseUrl, waiting: i64) -> Option<Lookout> {
+    pub(crate) async fn of(url: &DatabaseUrl, waiting: i64) -> Option<Lookout> {
         let session = Session::connect(url, "tidegate/sessions", &CancellationToken::new()).await;
         session.ok().map(|session| Lookout { session, waiting })
     }
 
     /// The sessions and prepared transactions whose locks, rows or snapshots it waits for now.
-    pub async fn blockers(&mut self) -> Option<String> {
+    pub(crate) async fn blockers(&mut self) -> Option<String> {
         let sessions = format!(
             "SELECT {TOLD} WHERE a.pid = ANY (pg_blocking_pids($1::int)) ORDER BY a.xact_start NULLS LAST LIMIT {NAMED}"
         );

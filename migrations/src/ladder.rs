@@ -26,17 +26,22 @@ pub(crate) struct Ladder<'a> {
 }
 
 impl<'a> Ladder<'a> {
-    pub fn new(cancel: &'a CancellationToken) -> Self {
+    pub(crate) fn new(cancel: &'a CancellationToken) -> Self {
         Ladder { tries: 0, rest: FIRST_REST, since: Instant::now(), cancel }
     }
 
     /// Rests after a refused try, or passes on what no further try would change.
-    pub async fn rest(&mut self, refused: Error, step: &str, teller: &Teller<'_>) -> Result<(), Error> {
+    pub(crate) async fn rest(
+        &mut self,
+        refused: Error,
+        step: &str,
+        teller: &Teller<'_>,
+    ) -> Result<(), Error> {
         self.rest_for(refused, step, None, teller).await
     }
 
     /// The same, where it is known who holds the lock.
-    pub async fn rest_for(
+    pub(crate) async fn rest_for(
         &mut self,
         refused: Error,
         step: &str,

@@ -45,7 +45,7 @@ pub(crate) struct Leader {
 
 impl Leader {
     /// Connects, takes the lock, makes the tables when they are missing, and raises the term.
-    pub async fn take(
+    pub(crate) async fn take(
         engine: &Engine,
         term: &Term,
         teller: &Teller<'_>,
@@ -82,7 +82,7 @@ impl Leader {
     }
 
     /// Opens a transaction in which the term is seen to be ours until it ends.
-    pub async fn begin(&mut self) -> Result<(), Error> {
+    pub(crate) async fn begin(&mut self) -> Result<(), Error> {
         self.open().await?;
         let stored = history::stored_locked(&mut self.session).await?;
         compare(&self.term, &stored.term)?;
@@ -95,7 +95,7 @@ impl Leader {
     }
 
     /// Commits `what`, by which a test names the transaction.
-    pub async fn commit(&mut self, what: &str) -> Result<(), Error> {
+    pub(crate) async fn commit(&mut self, what: &str) -> Result<(), Error> {
         crash::point(what, crash::When::Before);
         self.session.commit().await.map_err(|f| Error::of(f, "commit"))?;
         crash::point(what, crash::When::After);
@@ -103,7 +103,7 @@ impl Leader {
     }
 
     /// A long statement that changes something by itself, as [`Leader::long`].
-    pub async fn long_change(&mut self, what: &str, sql: &str) -> Result<(), Error> {
+    pub(crate) async fn long_change(&mut self, what: &str, sql: &str) -> Result<(), Error> {
         crash::point(what, crash::When::Before);
         self.long(sql).await?;
         crash::point(what, crash::When::After);
@@ -112,7 +112,7 @@ impl Leader {
 
     /// A statement that may take long, outside a transaction; ended in the database when the caller
     /// gives up.
-    pub async fn long(&mut self, sql: &str) -> Result<(), Error> {
+    pub(crate) async fn long(&mut self, sql: &str) -> Result<(), Error> {
         let (cancel, url, pid) = (self.cancel.clone(), self.url.clone(), self.pid);
         if cancel.is_cancelled() {
             return Err(Error::Cancelled);
@@ -141,7 +141,7 @@ impl Leader {
     }
 
     /// Who holds one of these tables now, for a reason that people read: not being able to tell is no failure.
-    pub async fn holders(&mut self, tables: &[String]) -> Option<String> {
+    pub(crate) async fn holders(&mut self, tables: &[String]) -> Option<String> {
         if self.session.dialect() != Dialect::Postgres {
             return None;
         }

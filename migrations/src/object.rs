@@ -37,7 +37,7 @@ impl fmt::Display for Object {
 }
 
 impl Relation {
-    pub fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Relation::Table => "table",
             Relation::View => "view",
@@ -53,7 +53,7 @@ impl Object {
     }
 
     /// Its own name, without a qualifier.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let name = match self {
             Object::Relation { name, .. }
             | Object::Column { name, .. }
@@ -77,7 +77,7 @@ impl Object {
     }
 
     /// Whether the two are one thing. A dropped index does not name its table.
-    pub fn is(&self, other: &Object) -> bool {
+    pub(crate) fn is(&self, other: &Object) -> bool {
         match (self, other) {
             (
                 Object::Relation { kind: Relation::Index { .. }, name },
@@ -92,7 +92,7 @@ impl Object {
     }
 
     /// Whether it goes where `removed` goes: the same thing, or a part of a table.
-    pub fn goes_with(&self, removed: &Object) -> bool {
+    pub(crate) fn goes_with(&self, removed: &Object) -> bool {
         self.is(removed) || self.part_of().is_some_and(|table| *removed == Object::table(table))
     }
 }

@@ -30,12 +30,12 @@ pub struct PhaseProgress {
 pub(crate) struct Teller<'a>(pub &'a watch::Sender<PhaseProgress>);
 
 impl Teller<'_> {
-    pub fn step(&self, migration: &str, step: usize, steps: usize, doing: String) {
+    pub(crate) fn step(&self, migration: &str, step: usize, steps: usize, doing: String) {
         let migration = migration.to_owned();
         self.0.send_replace(PhaseProgress { migration, step, steps, doing, ..PhaseProgress::default() });
     }
 
-    pub fn waiting(&self, reason: Option<String>) {
+    pub(crate) fn waiting(&self, reason: Option<String>) {
         self.0.send_if_modified(|p| {
             let changed = p.waiting != reason;
             p.waiting = reason;
@@ -43,7 +43,7 @@ impl Teller<'_> {
         });
     }
 
-    pub fn rows(&self, done: u64, total: u64, rate: f64) {
+    pub(crate) fn rows(&self, done: u64, total: u64, rate: f64) {
         self.0.send_modify(|p| {
             (p.rows_done, p.rows_total, p.rows_per_second) = (done, total.max(done), rate);
             let left = total.saturating_sub(done) as f64;

@@ -12,7 +12,7 @@ const ASKED: &str = "TIDEGATE_CRASH_ASK";
 
 /// Whether the act is still to come, or done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     /// Still to come; each act has this first, and it counts.
     Before,
     /// Done.
@@ -21,7 +21,7 @@ pub enum When {
 
 /// A place of the `kind`; `what` tells more of the act to whoever is asked.
 #[cfg(debug_assertions)]
-pub fn point(kind: &str, what: impl FnOnce() -> String, when: When) {
+pub(crate) fn point(kind: &str, what: impl FnOnce() -> String, when: When) {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU32, Ordering};
     static NAMED: LazyLock<Option<String>> = LazyLock::new(|| std::env::var(VARIABLE).ok());

@@ -15,17 +15,17 @@ const NEW: &str = ".tidegate-new";
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
 /// Replaces the file at `path` by `bytes`; after a crash it holds either what it held or all of `bytes`.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     make(path, bytes)?.replace()
 }
 
 /// The same, but never over a file that is there: `AlreadyExists` then.
-pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     make(path, bytes)?.appear()
 }
 
 /// Makes a file that is to appear at `path`: whole, and on the disk.
-pub fn make(path: &Path, bytes: &[u8]) -> io::Result<Made> {
+pub(crate) fn make(path: &Path, bytes: &[u8]) -> io::Result<Made> {
     let mut made = Made::begin(path, 0o644)?;
     made.file.write_all(bytes)?;
     made.file.sync_all()?;
@@ -34,7 +34,7 @@ pub fn make(path: &Path, bytes: &[u8]) -> io::Result<Made> {
 
 /// A file beside the path at which it is to be, under a name that cannot be foreseen. Removed when it is dropped before.
 #[derive(Debug)]
-pub struct Made {
+pub(crate) struct Made {
     place: Place,
     beside: OsString,
     /// The file, open for writing. What is to survive a crash is flushed before it is moved.
@@ -44,7 +44,7 @@ pub struct Made {
 
 impl Made {
     /// An empty file.
-    pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
+    pub(crate) fn begin(path: &Path, mode: u32) -> io::Result<Self> {
         let place = Place::of(path)?;
         let name = place.name().to_string_lossy();
         let beside = OsString::from(format!(".{name}.{}{NEW}", uuid::Uuid::new_v4().simple()));
@@ -53,14 +53,14 @@ impl Made {
     }
 
     /// It appears at its path, unless a file is there: `AlreadyExists` then.
-    pub fn appear(mut self) -> io::Result<()> {
+    pub(crate) fn appear(mut self) -> io::Result<()> {
         self.place.move_into(&self.beside)?;
         self.moved = true;
         self.place.flush()
     }
 
     /// It takes the place of what is at its path.
-    pub fn replace(mut self) -> io::Result<()> {
+    pub(crate) fn replace(mut self) -> io::Result<()> {
         self.place.move_over(&self.beside)?;
         self.moved = true;
         self.place.flush()
@@ -76,7 +76,7 @@ impl Drop for Made {
 }
 
 /// Removes the file at `path`; one that is not there is no error.
-pub fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let place = Place::of(path)?;
     match place.remove(place.name()) {
         Ok(()) => place.flush(),
@@ -86,7 +86,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Flushes the directory that holds `path`, so that its entry survives a crash.
-pub fn flush_directory_of(path: &Path) -> io::Result<()> {
+pub(crate) fn flush_directory_of(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
         _ => File::open(".")?.sync_all(),
@@ -94,7 +94,7 @@ pub fn flush_directory_of(path: &Path) -> io::Result<()> {
 }
 
 /// Removes what a crash left beside the files of a directory. That it cannot be read is no error: nothing is left then.
-pub fn sweep(directory: &Path) {
+pub(crate) fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(NEW));

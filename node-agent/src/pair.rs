@@ -3,7 +3,7 @@
 //! moving a new file into place. The one that is being written may be cut off at any byte; the other holds what stood
 //! before.
 
-pub mod form;
+pub(crate) mod form;
 
 use crate::host::Host;
 use std::io;
@@ -19,7 +19,7 @@ const MAX_FILE: usize = 256 * 1024 * 1024;
 
 /// The two files, and which was written last.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub(crate) struct Pair {
     host: Arc<dyn Host>,
     paths: [PathBuf; 2],
     newest: usize,
@@ -28,7 +28,7 @@ pub struct Pair {
 
 /// What was found in them.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// Neither is there.
     Nothing,
     /// The newest text that is whole.
@@ -39,12 +39,12 @@ pub enum Kept {
 
 impl Pair {
     /// Those at `paths` of a node.
-    pub fn new(host: &Arc<dyn Host>, paths: [PathBuf; 2]) -> Self {
+    pub(crate) fn new(host: &Arc<dyn Host>, paths: [PathBuf; 2]) -> Self {
         Self { host: Arc::clone(host), paths, newest: 1, sequence: 0 }
     }
 
     /// The newest text that is whole; to be called before anything is written.
-    pub fn read(&mut self) -> io::Result<Kept> {
+    pub(crate) fn read(&mut self) -> io::Result<Kept> {
         let mut kept = Kept::Nothing;
         for (n, path) in self.paths.iter().enumerate() {
             let bytes = match self.host.read(path, MAX_FILE) {
@@ -65,7 +65,7 @@ impl Pair {
     }
 
     /// Writes `text`, and returns when it is on the disk.
-    pub fn write(&mut self, text: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, text: &[u8]) -> io::Result<()> {
         let (next, sequence) = (1 - self.newest, self.sequence + 1);
         let mut bytes = format!("{sequence} {} {}\n", text.len(), mark(sequence, text)).into_bytes();
         bytes.extend_from_slice(text);

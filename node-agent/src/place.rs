@@ -17,7 +17,7 @@ const MAX_LINKS: usize = 40;
 
 /// A name in an open directory.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     directory: OwnedFd,
     name: OsString,
 }
@@ -27,7 +27,7 @@ impl Place {
     ///
     /// # Errors
     /// Where the directory cannot be opened, or is reached by a link of another user.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
         Self::trusting(path, |user| user == 0 || user == rustix::process::geteuid().as_raw())
     }
 
@@ -39,19 +39,19 @@ impl Place {
     }
 
     /// The file's own name.
-    pub fn name(&self) -> &OsStr {
+    pub(crate) fn name(&self) -> &OsStr {
         &self.name
     }
 
     /// Opens a new file in the directory for writing: never one that is there, and never through a link.
-    pub fn create(&self, name: &OsStr, mode: u32) -> io::Result<std::fs::File> {
+    pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<std::fs::File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.directory, name, flags, Mode::from_raw_mode(mode))?.into())
     }
 
     /// Opens the file for appending and makes it where it is absent; never through a link. A device such as `/dev/null`
     /// will do.
-    pub fn append(&self) -> io::Result<std::fs::File> {
+    pub(crate) fn append(&self) -> io::Result<std::fs::File> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = openat(&self.directory, &self.name, flags, Mode::from_raw_mode(0o644))?;
@@ -59,30 +59,30 @@ impl Place {
     }
 
     /// Moves a file of the directory to the place, over what is there.
-    pub fn move_over(&self, from: &OsStr) -> io::Result<()> {
+    pub(crate) fn move_over(&self, from: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.directory, from, &self.directory, &self.name)?)
     }
 
     /// Moves a file of the directory to the place, unless something is there: `AlreadyExists` then.
-    pub fn move_into(&self, from: &OsStr) -> io::Result<()> {
+    pub(crate) fn move_into(&self, from: &OsStr) -> io::Result<()> {
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         Ok(rustix::fs::renameat_with(&self.directory, from, &self.directory, &self.name, flags)?)
     }
 
     /// Removes a file of the directory; a link is removed and not followed.
-    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())?)
     }
 
     /// Flushes the directory, so that its entries survive a crash.
-    pub fn flush(&self) -> io::Result<()> {
+    pub(crate) fn flush(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.directory)?)
     }
 }
 
 /// Who else than root and the agent's own user may put files into a directory, in words; none where nobody may, or where
 /// it is not there.
-pub fn others_who_write(directory: &Path) -> Option<String> {
+pub(crate) fn others_who_write(directory: &Path) -> Option<String> {
     let stat = rustix::fs::stat(directory).ok()?;
     let own = rustix::process::geteuid().as_raw();
     let mut others = Vec::new();
@@ -99,7 +99,7 @@ pub fn others_who_write(directory: &Path) -> Option<String> {
 }
 
 /// Refuses what is no regular file: opening or reading a FIFO or a device may wait for ever, or never end.
-pub fn is_regular(file: &OwnedFd) -> io::Result<()> {
+pub(crate) fn is_regular(file: &OwnedFd) -> io::Result<()> {
     match FileType::from_raw_mode(fstat(file)?.st_mode) {
         FileType::RegularFile => Ok(()),
         other => {

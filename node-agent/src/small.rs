@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Opens a regular file for reading; a FIFO or a device is refused and not waited for.
-pub fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
     is_regular(&file)?;
@@ -19,7 +19,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// What the system says; `InvalidInput` where it is no regular file; `FileTooLarge` where it is larger.
-pub fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > most {

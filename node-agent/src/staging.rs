@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is being brought or removed for one service: one at a time.
 #[derive(Debug)]
-pub struct Stager {
+pub(crate) struct Stager {
     driver: Option<Driver>,
     work: Option<Work>,
     /// What has ended and was not taken in yet.
@@ -33,7 +33,7 @@ pub struct Stager {
 
 /// A release to bring or to remove.
 #[derive(Debug)]
-pub enum Errand {
+pub(crate) enum Errand {
     /// It is missing.
     Bring(Target),
     /// Nobody lists it any more.
@@ -50,7 +50,7 @@ type Ended = (ReleaseTag, Result<Option<Digest>, NotStaged>);
 
 impl Stager {
     /// Nothing under way.
-    pub fn new(driver: Option<Driver>) -> Self {
+    pub(crate) fn new(driver: Option<Driver>) -> Self {
         Self {
             driver,
             work: None,
@@ -62,12 +62,12 @@ impl Stager {
     }
 
     /// What failed, by tag, until a newer directive asks again.
-    pub fn failures(&self) -> &BTreeMap<ReleaseTag, String> {
+    pub(crate) fn failures(&self) -> &BTreeMap<ReleaseTag, String> {
         &self.failures
     }
 
     /// Waits until what is under way has ended; for ever where nothing is. Giving up on it loses nothing.
-    pub async fn ended(&mut self) {
+    pub(crate) async fn ended(&mut self) {
         if self.ended.is_some() {
             return;
         }
@@ -77,7 +77,7 @@ impl Stager {
     }
 
     /// Takes in what has ended; says whether the journal was changed.
-    pub fn collect(&mut self, journal: &mut Journal) -> bool {
+    pub(crate) fn collect(&mut self, journal: &mut Journal) -> bool {
         if journal.generation() != self.failed_under {
             self.failed_under = journal.generation();
             self.failures.clear();
@@ -109,14 +109,14 @@ impl Stager {
     }
 
     /// What is to be done next, where nothing is under way.
-    pub fn next(&self, journal: &Journal) -> Option<Errand> {
+    pub(crate) fn next(&self, journal: &Journal) -> Option<Errand> {
         let driver = self.driver.as_ref().filter(|_| self.work.is_none())?;
         let missing = self.missing(driver, journal).map(Errand::Bring);
         missing.or_else(|| self.superfluous(journal).map(Errand::Remove))
     }
 
     /// Begins it.
-    pub fn begin(&mut self, errand: Errand) {
+    pub(crate) fn begin(&mut self, errand: Errand) {
         let Some(driver) = self.driver.clone() else { return };
         let tag = match &errand {
             Errand::Bring(target) => target.tag.clone(),
@@ -157,7 +157,7 @@ impl Stager {
     }
 
     /// How it stands for the release that the accepted directive wants to be started.
-    pub fn state(&self, journal: &Journal) -> Staging {
+    pub(crate) fn state(&self, journal: &Journal) -> Staging {
         let Some(Disposition::Replace { release }) = journal.disposition() else {
             return Staging::Ready;
         };

@@ -6,12 +6,12 @@ use axum::response::{IntoResponse, Response};
 use tidegate_proto::Digest;
 
 /// The tag of a text.
-pub fn of(text: &str) -> String {
+pub(super) fn of(text: &str) -> String {
     format!("\"{}\"", Digest::of(text.as_bytes()))
 }
 
 /// The answer with its tag; 304 without a body where the caller knows it already.
-pub fn conditional(asked: &HeaderMap, etag: &str, answer: Response) -> Response {
+pub(super) fn conditional(asked: &HeaderMap, etag: &str, answer: Response) -> Response {
     let mut response = match knows(asked, etag) {
         true => {
             let mut unchanged = StatusCode::NOT_MODIFIED.into_response();

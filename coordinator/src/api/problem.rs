@@ -87,7 +87,7 @@ impl IntoResponse for Problem {
 }
 
 /// There is no such path.
-pub async fn no_route(uri: Uri) -> Problem {
+pub(super) async fn no_route(uri: Uri) -> Problem {
     let message = format!(
         "there is no {}: /management/api/v2/openapi.json and /v1/openapi.json describe what there is",
         uri.path()
@@ -96,13 +96,13 @@ pub async fn no_route(uri: Uri) -> Problem {
 }
 
 /// The path is there, and not with this method; the header `Allow` names those that are.
-pub async fn no_method(method: Method, uri: Uri) -> Problem {
+pub(super) async fn no_method(method: Method, uri: Uri) -> Problem {
     let message = format!("{} cannot be asked with {method}: the header Allow names the methods", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", message)
 }
 
 /// What a caller gave: a query, and a body.
-pub struct Given<Q> {
+pub(super) struct Given<Q> {
     query: Result<Q, QueryRejection>,
     /// None = it did not come in time.
     body: Option<Result<Bytes, BytesRejection>>,
@@ -122,12 +122,12 @@ impl<Q: DeserializeOwned + Send, S: Send + Sync> FromRequest<S> for Given<Q> {
 
 impl<Q> Given<Q> {
     /// The query.
-    pub fn query(self) -> Result<Q, Problem> {
+    pub(super) fn query(self) -> Result<Q, Problem> {
         self.query.map_err(Problem::no_query)
     }
 
     /// Both, the body as text.
-    pub fn text(self) -> Result<(Q, String), Problem> {
+    pub(super) fn text(self) -> Result<(Q, String), Problem> {
         let late = || {
             let message = format!("the body did not come within {BODY_TIME:?}; nothing was changed");
             Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", message)

@@ -17,7 +17,7 @@ Exit codes: 0 every condition is true; 1 one is not, or this is no certificate: 
 
 /// Verbs on certificates.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -44,7 +44,7 @@ fn text_of(file: &Path) -> std::io::Result<Vec<u8>> {
 
 impl Args {
     /// Checks it.
-    pub fn run(self, as_json: bool) -> Result<Outcome, Failure> {
+    pub(super) fn run(self, as_json: bool) -> Result<Outcome, Failure> {
         let Verb::Verify { file } = self.verb;
         let text = text_of(&file)
             .map_err(|error| Failure::usage(format!("could not read {}: {error}", file.display())))?;

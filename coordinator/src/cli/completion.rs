@@ -8,14 +8,14 @@ use std::io::Write;
 
 /// For which shell.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The shell that shall complete.
     shell: Shell,
 }
 
 impl Args {
     /// Prints the script.
-    pub fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "tidegate", &mut script);
         std::io::stdout().lock().write_all(&script)?;

@@ -21,14 +21,14 @@ RUST_LOG chooses what is logged (default: info).";
 /// Flags of the daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     settings: Settings,
 }
 
 impl Args {
     /// Runs until told to end.
-    pub fn run(self, reach: &Reach) -> ExitCode {
+    pub(super) fn run(self, reach: &Reach) -> ExitCode {
         telemetry::begin("info");
         let settings = Settings { token_file: reach.token_file.clone(), ..self.settings };
         if let Err(contradiction) = settings.check() {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Reads a file of YAML or JSON (which is YAML too), or stdin, with the reader of what it holds. Readers refuse a key that
 /// is there twice, and tell line and column.
-pub fn document<E: Display>(
+pub(super) fn document<E: Display>(
     path: &Path,
     read: impl FnOnce(&str) -> Result<Json, E>,
 ) -> Result<Json, Failure> {

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 /// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// Done, or yes.
     Good,
     /// No.
@@ -24,34 +24,34 @@ pub enum Outcome {
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct Failure {
     code: u8,
     message: String,
 }
 
 impl Failure {
     /// It was tried and did not succeed.
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
         Self { code: 1, message: message.into() }
     }
 
     /// What was typed is wrong.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
         Self { code: 2, message: message.into() }
     }
 
     /// It is not allowed as things stand.
-    pub fn refused(message: impl Into<String>) -> Self {
+    pub(super) fn refused(message: impl Into<String>) -> Self {
         Self { code: 3, message: message.into() }
     }
 
     /// What is needed does not answer.
-    pub fn away(message: impl Into<String>) -> Self {
+    pub(super) fn away(message: impl Into<String>) -> Self {
         Self { code: 4, message: message.into() }
     }
 
     /// Names the coordinator that was asked, where the failure is that it does not answer and its text names none.
-    pub fn at(mut self, coordinator: &str) -> Self {
+    pub(super) fn at(mut self, coordinator: &str) -> Self {
         if self.is_away() && !self.message.contains("://") {
             self.message.push_str(&format!(" (coordinator {coordinator})"));
         }
@@ -59,7 +59,7 @@ impl Failure {
     }
 
     /// Whether asking again may help: the coordinator is away, or none leads.
-    pub fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.code == 4
     }
 }
@@ -117,7 +117,7 @@ impl From<io::Error> for Failure {
 }
 
 /// A failure as JSON: `{"error":{"kind":…,"exit_code":…,"message":…}}`.
-pub fn as_json(code: u8, message: &str) -> serde_json::Value {
+pub(super) fn as_json(code: u8, message: &str) -> serde_json::Value {
     let kind = match code {
         2 => "invalid",
         3 => "refused",
@@ -128,7 +128,7 @@ pub fn as_json(code: u8, message: &str) -> serde_json::Value {
 }
 
 /// Prints a failure to stderr, as text or as one line of JSON, and returns the exit code.
-pub fn exit(done: Result<Outcome, Failure>, json: bool) -> ExitCode {
+pub(super) fn exit(done: Result<Outcome, Failure>, json: bool) -> ExitCode {
     match done {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Negative) => ExitCode::from(1),

@@ -14,7 +14,7 @@ use tidegate_proto::wire::v1::{
 
 /// Verbs on the fleet.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -124,7 +124,7 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         let mut client = reach.client().await?;
         let who = reach.who();
         let done = match self.verb {
@@ -161,7 +161,7 @@ impl Args {
 }
 
 /// Shows that a wish was granted.
-pub fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
+pub(super) fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
     if reach.json {
         show::json(done)?
     } else {
@@ -234,7 +234,7 @@ fn by_hand(instance: &Instance) -> Option<&str> {
 }
 
 /// What an instance still works on, and what balancers say of it, where there is anything to say.
-pub fn under_way(instance: &Instance) -> Option<String> {
+pub(super) fn under_way(instance: &Instance) -> Option<String> {
     let counted = instance.in_flight.map(|count| format!("{count} requests in flight"));
     let balancers = instance.balancers.iter().map(|balancer| {
         let sessions = balancer.sessions.map_or_else(String::new, |count| format!(", {count} sessions"));
@@ -245,10 +245,10 @@ pub fn under_way(instance: &Instance) -> Option<String> {
 }
 
 /// The columns of every table of instances.
-pub const HEADER: [&str; 7] = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
+pub(super) const HEADER: [&str; 7] = ["INSTANCE", "VERSION", "RELEASE", "ROTATION", "HEALTH", "STEP", "WAVE"];
 
 /// One instance, as in every table of instances.
-pub fn row(instance: &Instance) -> Vec<String> {
+pub(super) fn row(instance: &Instance) -> Vec<String> {
     let rotation = match (instance.decommissioned, instance.silent, instance.cordoned) {
         (true, ..) => "decommissioned".to_owned(),
         (_, true, _) => "silent".to_owned(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Where to.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Directory for the pages; it is created where it is missing.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -15,7 +15,7 @@ pub struct Args {
 
 impl Args {
     /// Writes a page for each command.
-    pub fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
         let told = |error: std::io::Error| {
             Failure::failed(format!("could not write man pages to {}: {error}", self.directory.display()))
         };

@@ -18,7 +18,7 @@ use tidegate_proto::wire::v1::{
 /// Verbs on metadata groups.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -170,7 +170,7 @@ fn body(asked: &Set) -> Result<Json, Failure> {
 
 impl Args {
     /// Asks and shows.
-    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         match self.verb {
             Verb::Set(asked) => set(reach, *asked).await,
             Verb::List => list(reach).await,

@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What a piece of text means to its reader; the colour follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
+pub(super) enum Tone {
     /// Neither good nor bad.
     Plain,
     /// Read first.
@@ -23,7 +23,7 @@ pub enum Tone {
 
 impl Tone {
     /// The tone of a phase.
-    pub fn of_phase(phase: &str) -> Self {
+    pub(super) fn of_phase(phase: &str) -> Self {
         match phase {
             "completed" => Self::Good,
             "failed" => Self::Bad,
@@ -33,7 +33,7 @@ impl Tone {
     }
 
     /// The tone of a word about an instance: its rotation, its health or its step.
-    pub fn of_instance(word: &str) -> Self {
+    pub(super) fn of_instance(word: &str) -> Self {
         match word {
             "in" | "healthy" => Self::Good,
             "unhealthy" | "silent" | "failed" | "refused" | "not-answering" => Self::Bad,
@@ -55,7 +55,7 @@ impl Tone {
     }
 
     /// The text, in this tone where colours are on.
-    pub fn paint(self, text: &str, colour: bool) -> String {
+    pub(super) fn paint(self, text: &str, colour: bool) -> String {
         match self.code().filter(|_| colour && !text.is_empty()) {
             Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),
             None => text.to_owned(),
@@ -65,27 +65,27 @@ impl Tone {
 
 /// A line of text. Pieces are escaped as they are added ([`one_line`]): none holds a control sequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line(Vec<(Tone, String)>);
+pub(super) struct Line(Vec<(Tone, String)>);
 
 impl Line {
     /// An empty line.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::default()
     }
 
     /// With another piece at its end.
-    pub fn with(mut self, tone: Tone, text: impl AsRef<str>) -> Self {
+    pub(super) fn with(mut self, tone: Tone, text: impl AsRef<str>) -> Self {
         self.0.push((tone, one_line(text.as_ref()).into_owned()));
         self
     }
 
     /// Columns that it takes.
-    pub fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text.width()).sum()
     }
 
     /// Cut to so many columns.
-    pub fn text(&self, width: usize, colour: bool) -> String {
+    pub(super) fn text(&self, width: usize, colour: bool) -> String {
         let (mut text, mut left) = (String::new(), width);
         for (tone, piece) in &self.0 {
             let shown = cut(piece, left);
@@ -100,7 +100,7 @@ impl Line {
 }
 
 /// The beginning of a text, of at most so many columns.
-pub fn cut(text: &str, width: usize) -> &str {
+pub(super) fn cut(text: &str, width: usize) -> &str {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
         taken += c.width().unwrap_or(0);
@@ -112,7 +112,7 @@ pub fn cut(text: &str, width: usize) -> &str {
 }
 
 /// A text in lines of at most so many columns, broken at spaces where there are any.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let (width, mut lines, mut line) = (width.max(1), Vec::new(), String::new());
     for word in text.split_whitespace() {
         if !line.is_empty() && line.width() + 1 + word.width() > width {
@@ -138,7 +138,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// How much is done: `[####....]`.
-pub fn bar(done: u32, of: u32, width: usize) -> String {
+pub(super) fn bar(done: u32, of: u32, width: usize) -> String {
     let full = if of == 0 { 0 } else { (width as u64 * u64::from(done.min(of)) / u64::from(of)) as usize };
     format!("[{}{}]", "#".repeat(full), ".".repeat(width - full))
 }

@@ -12,7 +12,7 @@ use tidegate_proto::Span;
 /// Options of every command that asks a coordinator.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Global options")]
-pub struct Reach {
+pub(super) struct Reach {
     /// URL of any coordinator: a follower forwards to the leader.
     #[arg(
         long,
@@ -67,17 +67,17 @@ fn call_timeout(text: &str) -> Result<Duration, String> {
 
 impl Reach {
     /// Connects to the operators' service.
-    pub async fn client(&self) -> Result<Client, Failure> {
+    pub(super) async fn client(&self) -> Result<Client, Failure> {
         Ok(self.connect().await?.operator())
     }
 
     /// Connects to the service about compute releases.
-    pub async fn releases(&self) -> Result<Releases, Failure> {
+    pub(super) async fn releases(&self) -> Result<Releases, Failure> {
         Ok(self.connect().await?.releases())
     }
 
     /// Connects to the service about metadata groups.
-    pub async fn metadata(&self) -> Result<Metadata, Failure> {
+    pub(super) async fn metadata(&self) -> Result<Metadata, Failure> {
         Ok(self.connect().await?.metadata())
     }
 
@@ -90,7 +90,7 @@ impl Reach {
     }
 
     /// For whom it is asked, where that is known; who asks is what the token says.
-    pub fn who(&self) -> String {
+    pub(super) fn who(&self) -> String {
         let named = self.name.clone().or_else(|| std::env::var("USER").ok());
         named.unwrap_or_default()
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Verbs on compute releases.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Args {
+pub(super) struct Args {
     /// Release stream; any but the default is made by `tidegate release stream STREAM --set FILE`.
     #[arg(long, short, global = true, value_name = "STREAM", default_value = "compute")]
     stream: String,
@@ -223,7 +223,7 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         let stream = self.stream;
         match self.verb {
             Verb::Create {

@@ -31,7 +31,7 @@ Under a coordinator none of this is needed: an upgrade with a schema does it by 
 /// Verbs on a schema.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -105,7 +105,7 @@ struct Opened {
 
 impl Args {
     /// Looks, or does it.
-    pub async fn run(self, who: String, as_json: bool) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, who: String, as_json: bool) -> Result<Outcome, Failure> {
         let (which, phase, certificate) = match self.verb {
             Verb::Check { which } => return check(&which.open().await?, as_json).await,
             Verb::Expand { which } => (which, Phase::Expand, None),

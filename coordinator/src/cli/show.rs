@@ -14,38 +14,38 @@ use tidegate_proto::wire::v1;
 /// Lines of text for stdout. Each is escaped as it is added ([`one_line`]): no value can begin a line of its own or
 /// reach the terminal as a control sequence.
 #[derive(Debug, Default)]
-pub struct Page(Vec<Line>);
+pub(super) struct Page(Vec<Line>);
 
 impl Page {
     /// Adds a line.
-    pub fn line(&mut self, text: impl AsRef<str>) {
+    pub(super) fn line(&mut self, text: impl AsRef<str>) {
         self.0.push(Line::new().with(Tone::Plain, text));
     }
 
     /// Adds lines.
-    pub fn lines(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) {
+    pub(super) fn lines(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) {
         lines.into_iter().for_each(|line| self.line(line));
     }
 
     /// Adds a label and a JSON document below each other, the document indented as JSON is.
-    pub fn document(&mut self, label: &str, value: &impl Serialize) {
+    pub(super) fn document(&mut self, label: &str, value: &impl Serialize) {
         let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
         self.lines(format!("{label}{pretty}").lines());
     }
 
     /// Adds a table without rules, as in `kubectl get`. On a terminal it fits into its columns.
-    pub fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    pub(super) fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
         self.0.extend(table::lines(header, rows, screen::width()));
     }
 
     /// Leaves the first line out: the header of a table that continues another.
-    pub fn without_header(mut self) -> Self {
+    pub(super) fn without_header(mut self) -> Self {
         self.0.drain(..1.min(self.0.len()));
         self
     }
 
     /// Writes it.
-    pub fn print(&self) -> Result<(), Failure> {
+    pub(super) fn print(&self) -> Result<(), Failure> {
         raw(self.text(colour::stdout()).trim_end_matches('\n'))
     }
 
@@ -55,44 +55,44 @@ impl Page {
 }
 
 /// Writes one line of text.
-pub fn line(text: impl AsRef<str>) -> Result<(), Failure> {
+pub(super) fn line(text: impl AsRef<str>) -> Result<(), Failure> {
     raw(&one_line(text.as_ref()))
 }
 
 /// Writes a table.
-pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), Failure> {
+pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), Failure> {
     let mut page = Page::default();
     page.table(header, rows);
     page.print()
 }
 
 /// Writes one JSON object on a line.
-pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let line =
         serde_json::to_string(value).map_err(|e| Failure::failed(format!("could not write JSON: {e}")))?;
     raw(&one_line(&line))
 }
 
 /// Writes a text byte for byte: a document whose bytes matter, in which no value is quoted but as JSON.
-pub fn raw(text: &str) -> Result<(), Failure> {
+pub(super) fn raw(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", text.trim_end())?;
     Ok(out.flush()?)
 }
 
 /// Writes one line to stderr, where notes go that are no data.
-pub fn note(text: impl AsRef<str>) {
+pub(super) fn note(text: impl AsRef<str>) {
     eprintln!("{}", one_line(text.as_ref()));
 }
 
 /// Writes one line of a failure to stderr.
-pub fn failure(line: &str) {
+pub(super) fn failure(line: &str) {
     let prefix = Tone::Bad.paint("tidegate:", colour::stderr());
     eprintln!("{prefix} {}", one_line(line));
 }
 
 /// A time of the store, in UTC (RFC 3339).
-pub fn time(at: i64) -> String {
+pub(super) fn time(at: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -104,17 +104,17 @@ fn moment(at: i64) -> String {
 }
 
 /// A span of milliseconds, to the second.
-pub fn span(ms: u64) -> String {
+pub(super) fn span(ms: u64) -> String {
     tidegate_proto::Span::from_millis(ms / 1000 * 1000).to_string()
 }
 
 /// What may be absent.
-pub fn or_dash(value: Option<impl ToString>) -> String {
+pub(super) fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 /// What an instance does, with why where it failed or was refused.
-pub fn step(instance: &v1::Instance) -> String {
+pub(super) fn step(instance: &v1::Instance) -> String {
     match &instance.because {
         Some(because) => format!("{}: {because}", instance.step),
         None => instance.step.clone(),
@@ -122,7 +122,7 @@ pub fn step(instance: &v1::Instance) -> String {
 }
 
 /// An event: when, from what to what, why, by whom.
-pub fn event(event: &v1::Event) -> String {
+pub(super) fn event(event: &v1::Event) -> String {
     let moved = match (event.from.as_str(), event.to.as_str()) {
         ("", to) => to.to_owned(),
         (from, to) => format!("{from} -> {to}"),
@@ -132,7 +132,7 @@ pub fn event(event: &v1::Event) -> String {
 }
 
 /// Where an upgrade stands: `roll 2/4`, `paused in roll 2/4`.
-pub fn stands(upgrade: &v1::UpgradeSummary) -> String {
+pub(super) fn stands(upgrade: &v1::UpgradeSummary) -> String {
     let phase = match upgrade.wave {
         Some(wave) => format!("{} {wave}/{}", upgrade.phase, upgrade.waves),
         None => upgrade.phase.clone(),
@@ -141,7 +141,7 @@ pub fn stands(upgrade: &v1::UpgradeSummary) -> String {
 }
 
 /// How many are at each version: `4 at 1, 2 at 2, 1 silent`.
-pub fn spread(spread: &v1::Spread) -> String {
+pub(super) fn spread(spread: &v1::Spread) -> String {
     let mut parts: Vec<String> =
         spread.by_version.iter().map(|(version, count)| format!("{count} at {version}")).collect();
     for (count, word) in [(spread.silent, "silent"), (spread.unknown, "unknown")] {
@@ -153,12 +153,12 @@ pub fn spread(spread: &v1::Spread) -> String {
 }
 
 /// The versions that a window admits; `any` where there is no window.
-pub fn window(floor: Option<u32>, ceiling: Option<u32>) -> String {
+pub(super) fn window(floor: Option<u32>, ceiling: Option<u32>) -> String {
     floor.zip(ceiling).map_or_else(|| "any".to_owned(), |(floor, ceiling)| window::shown(floor, ceiling))
 }
 
 /// Reasons, each with its owner, the next step and the timeout.
-pub fn reasons(page: &mut Page, reasons: &[v1::Reason], more: u64) {
+pub(super) fn reasons(page: &mut Page, reasons: &[v1::Reason], more: u64) {
     for reason in reasons {
         page.line(format!("  {}", reason.blocked_on));
         page.line(format!("      owner: {}", reason.owner));

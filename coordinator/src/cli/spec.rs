@@ -7,7 +7,7 @@ use clap::{Subcommand, ValueEnum};
 
 /// Verbs on specs.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -34,7 +34,7 @@ enum File {
 
 impl Args {
     /// Prints it.
-    pub fn run(self) -> Result<Outcome, Failure> {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
         match self.verb {
             Verb::New => show::raw(EXAMPLE)?,
             Verb::Schema { of: File::Spec } => show::raw(&format!("{:#}\n", schema()))?,

@@ -20,7 +20,7 @@ struct Row {
 }
 
 /// The lines of a table. With a `width`, no line is wider: reasons go below their row, then the last columns do.
-pub fn lines(
+pub(super) fn lines(
     header: &[&str],
     rows: impl IntoIterator<Item = Vec<String>>,
     width: Option<usize>,

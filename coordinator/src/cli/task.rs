@@ -27,7 +27,7 @@ What failed is tried again by `tidegate release retry`.";
 /// Verbs on tasks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -64,7 +64,7 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         match self.verb {
             Verb::List { node } => list(reach, node).await,
             Verb::Show { node, task } => show_one(reach, &node, &task).await,

@@ -27,7 +27,7 @@ replaced without a gap. Without a token, whoever calls from the coordinator's ow
 /// Verbs on tokens.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -70,7 +70,7 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         let who = reach.who();
         match self.verb {
             Verb::Create { name, role, expires, certificate, why } => {

@@ -18,7 +18,7 @@ use tidegate_proto::Span;
 
 /// Verbs on upgrades.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -160,7 +160,7 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         match self.verb {
             Verb::Start { spec, dry_run: true, id, .. } => start::foresee(reach, &spec, id).await,
             Verb::Start { spec, wait, id, .. } => start::start(reach, &spec, id, wait).await,

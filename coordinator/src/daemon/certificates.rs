@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Reads them, where they are configured.
-pub fn read(settings: &Settings) -> Result<Option<Certificates>> {
+pub(super) fn read(settings: &Settings) -> Result<Option<Certificates>> {
     let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else { return Ok(None) };
     let files = Files {
         cert: cert.clone(),
@@ -24,7 +24,7 @@ pub fn read(settings: &Settings) -> Result<Option<Certificates>> {
 }
 
 /// Looks at the files every minute and on SIGHUP, until `shutdown`.
-pub async fn renew(mut certificates: Certificates, shutdown: CancellationToken) -> Result<()> {
+pub(super) async fn renew(mut certificates: Certificates, shutdown: CancellationToken) -> Result<()> {
     let mut told = signal(SignalKind::hangup()).context("could not listen for SIGHUP")?;
     loop {
         tokio::select! {

@@ -8,15 +8,15 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// How long calls that are under way may take to end; a watch of an operator would last for hours.
-pub const GRACE: Duration = Duration::from_millis(500);
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
 /// Binds a socket, or says which flag asked for it.
-pub async fn bind(flag: &str, addr: SocketAddr) -> Result<TcpListener> {
+pub(super) async fn bind(flag: &str, addr: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(addr).await.with_context(|| format!("could not listen on {flag} {addr}"))
 }
 
 /// Serves until `shutdown`, then for [`GRACE`] at most; none = it was cut off.
-pub async fn with_grace<T, F: Future<Output = T>>(
+pub(crate) async fn with_grace<T, F: Future<Output = T>>(
     shutdown: CancellationToken,
     serve: impl FnOnce(futures::future::BoxFuture<'static, ()>) -> F,
 ) -> Option<T> {

@@ -16,7 +16,7 @@ const REST: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Keeps the files in `dir` as the store has it, until `end`. What cannot be trusted now changes no file.
-pub async fn keep(dir: PathBuf, mirror: Arc<Mirror>, end: CancellationToken) {
+pub(super) async fn keep(dir: PathBuf, mirror: Arc<Mirror>, end: CancellationToken) {
     let mut sight = mirror.sight();
     let mut written = BTreeMap::new();
     let following = async {

@@ -19,10 +19,10 @@ const RESERVE: u64 = 96;
 const SHARES: u64 = 3;
 
 /// The most connections of a door for persons and programs, whatever the limit of descriptors is.
-pub const MOST: u64 = 4096;
+pub(super) const MOST: u64 = 4096;
 
 /// The same of the store, where each agent of a fleet stays connected.
-pub const MOST_AGENTS: u64 = 65_536;
+pub(super) const MOST_AGENTS: u64 = 65_536;
 
 /// The fewest, so that a door works at all.
 const FEWEST: u64 = 16;
@@ -51,7 +51,7 @@ fn within_descriptors(most: u64) -> usize {
 
 /// The connections of one door.
 #[derive(Debug, Clone)]
-pub struct Crowd {
+pub(super) struct Crowd {
     most: usize,
     /// A connection whose other end said something within this time is in use.
     in_use: Duration,
@@ -74,7 +74,7 @@ struct Guest {
 
 /// The place of one connection; it is free again when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub(super) struct Place {
     number: u64,
     guest: Arc<Guest>,
     guests: Arc<Mutex<Guests>>,
@@ -82,7 +82,7 @@ pub struct Place {
 
 impl Crowd {
     /// As many as the descriptors of this process allow for one door, and not more than `most`.
-    pub fn new(most: u64, in_use: Duration) -> Self {
+    pub(super) fn new(most: u64, in_use: Duration) -> Self {
         Self::of(within_descriptors(most), in_use)
     }
 
@@ -91,7 +91,7 @@ impl Crowd {
     }
 
     /// A place for one more, as soon as there is one.
-    pub async fn enter(&self) -> Place {
+    pub(super) async fn enter(&self) -> Place {
         loop {
             if let Some(place) = self.try_enter(Instant::now()) {
                 return place;
@@ -138,12 +138,12 @@ impl Guest {
 
 impl Place {
     /// Its other end said something.
-    pub fn moved(&self) {
+    pub(super) fn moved(&self) {
         *held(&self.guest.moved) = Some(Instant::now());
     }
 
     /// Whether the connection is to end; where not, `reader` is woken when it is.
-    pub fn has_ended(&self, reader: &Waker) -> bool {
+    pub(super) fn has_ended(&self, reader: &Waker) -> bool {
         self.guest.reader.register(reader);
         self.guest.ended.load(Ordering::Acquire)
     }

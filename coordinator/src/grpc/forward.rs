@@ -80,7 +80,7 @@ impl Peers {
 }
 
 /// The same call, marked.
-pub fn forwarded<T>(request: Request<T>, principal: &Principal) -> Request<T> {
+pub(super) fn forwarded<T>(request: Request<T>, principal: &Principal) -> Request<T> {
     let mut again = Request::new(request.into_inner());
     again.metadata_mut().insert(FORWARDED, MetadataValue::from_static("1"));
     if let By::Certificate(subject) = &principal.by {
@@ -91,7 +91,7 @@ pub fn forwarded<T>(request: Request<T>, principal: &Principal) -> Request<T> {
 
 /// What a caller is told that asked for a change: the leader's own words, or, where the connection broke or the answer did
 /// not come in time, that the outcome is not known.
-pub fn unanswered(status: Status) -> Status {
+pub(super) fn unanswered(status: Status) -> Status {
     match is_of_the_leader(&status) {
         true => status,
         false => Status::unknown(format!(
@@ -102,7 +102,7 @@ pub fn unanswered(status: Status) -> Status {
 }
 
 /// The same where nothing was to be changed.
-pub fn unread(status: Status) -> Status {
+pub(super) fn unread(status: Status) -> Status {
     match is_of_the_leader(&status) {
         true => status,
         false => Status::unavailable(format!("the leader did not answer ({}): ask again", Chain(&status))),
@@ -117,7 +117,7 @@ fn is_of_the_leader(status: &Status) -> bool {
 
 /// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
 /// is late, the wish is granted all the same.
-pub async fn seen(room: &Room, revision: i64) {
+pub(super) async fn seen(room: &Room, revision: i64) {
     room.mirror.reaches_within(Revision(revision), SIGHT).await;
 }
 

@@ -5,7 +5,7 @@ use tidegate_proto::wire::v1::{
 };
 
 /// An answer to a wish, with a revision of the store at which the leader saw what it wrote.
-pub trait Written {
+pub(super) trait Written {
     /// That revision.
     fn written(&self) -> i64;
 }

@@ -9,7 +9,7 @@ use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1;
 
 /// Where an upgrade stands, in a line.
-pub fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::UpgradeSummary {
+pub(super) fn summary(fleet: &Fleet, id: &UpgradeId, upgrade: &Stored<Upgrade>) -> v1::UpgradeSummary {
     let service = fleet.service(&upgrade.spec.service);
     let active = fleet.active_upgrade(&upgrade.spec.service).is_some_and(|(active, _)| active == id);
     let done = match (&upgrade.phase, service) {
@@ -51,7 +51,7 @@ fn at_the_end(upgrade: &Upgrade) -> usize {
 }
 
 /// Why an upgrade is held, turned or failed, where it is.
-pub fn because(upgrade: &Upgrade) -> Option<String> {
+pub(super) fn because(upgrade: &Upgrade) -> Option<String> {
     if let Some(pause) = &upgrade.paused {
         return Some(format!("paused by {}: {}", pause.who, pause.why));
     }
@@ -64,7 +64,7 @@ pub fn because(upgrade: &Upgrade) -> Option<String> {
 }
 
 /// How many instances of a service are at each version.
-pub fn spread(fleet: &Fleet, service: &ServiceFleet) -> v1::Spread {
+pub(super) fn spread(fleet: &Fleet, service: &ServiceFleet) -> v1::Spread {
     let spread = service.spread();
     let unreadable = fleet.unreadable().filter(|(key, ..)| is_of(key, service)).take(100);
     v1::Spread {
@@ -94,7 +94,7 @@ fn is_of(key: &Key, of: &ServiceFleet) -> bool {
 }
 
 /// One instance.
-pub fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
+pub(super) fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
     let report = instance.report.as_ref();
     let known = instance.known();
     v1::Instance {
@@ -143,7 +143,7 @@ fn step(report: &Report) -> &'static str {
 }
 
 /// The first instances of a service that are leaving rotation.
-pub fn leaving(of: &ServiceFleet) -> Vec<v1::Instance> {
+pub(super) fn leaving(of: &ServiceFleet) -> Vec<v1::Instance> {
     let leaves = |i: &&Instance| i.report.as_ref().is_some_and(|report| report.step == Step::Draining);
     of.ordered().each.filter(leaves).take(Sample::NAMED).map(|each| instance(of, each)).collect()
 }
@@ -179,7 +179,7 @@ fn health(health: Health) -> &'static str {
 }
 
 /// A count as messages have it; no fleet is larger.
-pub fn short(n: usize) -> u32 {
+pub(super) fn short(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 

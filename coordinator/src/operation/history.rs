@@ -29,7 +29,7 @@ async fn of(room: &Room, subject: Subject, attempt: &'static str) -> Result<Vec<
 }
 
 /// An event as it is told, or why it cannot be.
-pub fn read(entry: Entry) -> Event {
+pub(super) fn read(entry: Entry) -> Event {
     match entry.value {
         Ok(Value::Event(record)) => record.body.into(),
         Ok(_) => unreadable(&entry.key, "is no event"),

@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a wish becomes: a commit, or the knowledge that it is fulfilled already.
-pub trait Wished {
+pub(super) trait Wished {
     /// What is written; none = nothing.
     fn commit(&self) -> Option<&Commit>;
 }
@@ -37,7 +37,7 @@ impl Wished for Asked {
 }
 
 /// Grants a wish, or says why not; none is granted on a store that somebody contradicts.
-pub async fn grant(
+pub(super) async fn grant(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
@@ -47,7 +47,7 @@ pub async fn grant(
 }
 
 /// Grants a wish also on a store that was restored, and not yet reconciled.
-pub async fn grant_on_any_store(
+pub(super) async fn grant_on_any_store(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
@@ -59,7 +59,7 @@ pub async fn grant_on_any_store(
 
 /// Grants what is asked of a release stream. One at a time here, so that those who ask at once do not overtake each
 /// other over and over; what comes between is a turn, and then it is asked anew.
-pub async fn asked_of_stream(
+pub(super) async fn asked_of_stream(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Asked, Refusal>,
@@ -70,7 +70,7 @@ pub async fn asked_of_stream(
 
 /// Grants a wish that rests on what `prepare` reads besides the picture, each time anew; what was wished, and the
 /// revision at which it was granted. None is granted on a store that somebody contradicts.
-pub async fn settle<P, W: Wished, F: Future<Output = Result<P, OperationError>>>(
+pub(super) async fn settle<P, W: Wished, F: Future<Output = Result<P, OperationError>>>(
     room: &Room,
     seat: &Seat,
     prepare: impl Fn() -> F,
@@ -151,7 +151,7 @@ fn deposed() -> OperationError {
 }
 
 /// Asks the planner over what is seen, on any store; changes nothing.
-pub async fn look<T>(
+pub(super) async fn look<T>(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<T, Refusal>,
@@ -164,7 +164,7 @@ pub async fn look<T>(
 }
 
 /// Asks whether a wish would be granted now; changes nothing.
-pub async fn ponder(
+pub(super) async fn ponder(
     room: &Room,
     seat: &Seat,
     ask: impl Fn(&Fleet, &Moment) -> Result<Commit, Refusal>,
@@ -193,7 +193,7 @@ fn away(room: &Room) -> OperationError {
 }
 
 /// A refusal of the planner, as operations tell it.
-pub fn refused(refusal: Refusal) -> OperationError {
+pub(super) fn refused(refusal: Refusal) -> OperationError {
     match refusal.kind {
         RefusalKind::NotFound => OperationError::NotFound(refusal.message),
         RefusalKind::Invalid => OperationError::BadInput(refusal.message),

@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 
 /// How many were told in the present window.
 #[derive(Debug, Default)]
-pub struct Complaints {
+pub(super) struct Complaints {
     began: Option<Instant>,
     told: u32,
     kept_back: u64,
@@ -19,7 +19,7 @@ pub struct Complaints {
 
 impl Complaints {
     /// Tells that a key is bad, unless too many were told within the last minute.
-    pub fn tell(&mut self, key: &dyn Display, why: &dyn Display, what: &'static str) {
+    pub(super) fn tell(&mut self, key: &dyn Display, why: &dyn Display, what: &'static str) {
         let may = self.may_tell(Instant::now());
         if let Some(kept_back) = may.1 {
             tracing::warn!(kept_back, "more keys were bad; at most {MOST} are named within {WINDOW:?}");

@@ -14,15 +14,15 @@ use tidegate_proto::{Commit, Digest, Key, NodeId, Precondition, Release, Revisio
 use tidegate_store::{Change, CommitError, Entry, Lease, Scope, Seen, Store};
 use tokio_util::sync::CancellationToken;
 
-pub fn service() -> ServiceName {
+pub(crate) fn service() -> ServiceName {
     "pantry-api".parse().unwrap()
 }
 
-pub fn node(n: usize) -> NodeId {
+pub(crate) fn node(n: usize) -> NodeId {
     format!("n{n:05}").parse().unwrap()
 }
 
-pub fn release(version: i64) -> Release {
+pub(crate) fn release(version: i64) -> Release {
     Release {
         tag: format!("pantry-{version}.0.0").parse().unwrap(),
         sha256: Digest::of(format!("artifact {version}").as_bytes()),
@@ -37,7 +37,7 @@ struct Agent {
 }
 
 /// Many agents of one service.
-pub struct Herd {
+pub(crate) struct Herd {
     store: Store,
     lease: Lease,
     agents: BTreeMap<NodeId, Agent>,
@@ -51,12 +51,12 @@ pub struct Herd {
 
 impl Herd {
     /// `count` instances at version 1, admitted and reporting.
-    pub async fn at_version_1(store: Store, count: usize) -> Self {
+    pub(crate) async fn at_version_1(store: Store, count: usize) -> Self {
         Self::at(store, count, 1).await
     }
 
     /// The same at some version.
-    pub async fn at(store: Store, count: usize, version: i64) -> Self {
+    pub(crate) async fn at(store: Store, count: usize, version: i64) -> Self {
         let lease = store.lease(Duration::from_secs(60)).await.unwrap();
         let mut herd = Self {
             store,
@@ -92,7 +92,7 @@ impl Herd {
     }
 
     /// The agents whose last reports the store holds, under a lease of their own.
-    pub async fn taken_over(store: Store) -> Self {
+    pub(crate) async fn taken_over(store: Store) -> Self {
         let lease = store.lease(Duration::from_secs(60)).await.unwrap();
         let mut agents = BTreeMap::new();
         for entry in store.list(&Scope::Kind(Kind::Report)).await.unwrap().entries {
@@ -111,19 +111,19 @@ impl Herd {
     }
 
     /// The release of version 2 never becomes healthy on this node.
-    pub fn break_at_2(mut self, n: usize) -> Self {
+    pub(crate) fn break_at_2(mut self, n: usize) -> Self {
         self.agents.get_mut(&node(n)).unwrap().broken_at_2 = true;
         self
     }
 
     /// What a broken one says.
-    pub fn fails_with(mut self, reason: &str) -> Self {
+    pub(crate) fn fails_with(mut self, reason: &str) -> Self {
         reason.clone_into(&mut self.reason);
         self
     }
 
     /// Every step takes so long.
-    pub fn slow(mut self, pace: Duration) -> Self {
+    pub(crate) fn slow(mut self, pace: Duration) -> Self {
         self.pace = pace;
         self
     }
@@ -163,7 +163,7 @@ impl Herd {
     }
 
     /// Obeys until cancelled.
-    pub async fn run(mut self, cancel: CancellationToken) {
+    pub(crate) async fn run(mut self, cancel: CancellationToken) {
         let scopes = vec![Scope::Kind(Kind::Directive), Scope::Key(Key::Window(service()))];
         let mut seen = self.store.watch(scopes, cancel);
         while let Some(next) = seen.recv().await {

@@ -17,7 +17,7 @@ use tidegate_proto::record::token::Role;
 use tower::ServiceExt;
 
 /// A door, and which of its operations were asked.
-pub struct Door {
+pub(crate) struct Door {
     router: Router,
     /// What every path of its document begins with.
     base: &'static str,
@@ -27,7 +27,7 @@ pub struct Door {
     asked: Mutex<BTreeSet<String>>,
 }
 
-pub struct Answer {
+pub(crate) struct Answer {
     pub status: StatusCode,
     pub etag: Option<String>,
     pub location: Option<String>,
@@ -38,7 +38,7 @@ pub struct Answer {
 
 impl Door {
     /// The door of every rpc of a coordinator, as CI knocks at it.
-    pub async fn of(room: &Room, base: &'static str, part: fn(&str) -> bool) -> Self {
+    pub(crate) async fn of(room: &Room, base: &'static str, part: fn(&str) -> bool) -> Self {
         // That route asks the guard itself: the call comes from this machine.
         let guard = Guard::new(room.mirror.clone(), None);
         let peer = Peer { address: ([127, 0, 0, 1], 1).into(), shown: Shown::Nothing };
@@ -51,12 +51,12 @@ impl Door {
         door
     }
 
-    pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Option<String>) -> Answer {
         self.send_knowing(method, path, body, None).await
     }
 
     /// With the ETag of what is known already.
-    pub async fn send_knowing(
+    pub(crate) async fn send_knowing(
         &self,
         method: &str,
         path: &str,
@@ -133,7 +133,7 @@ impl Door {
     }
 
     /// Whether every operation of its part of the document was asked.
-    pub fn was_asked_everything(&self) {
+    pub(crate) fn was_asked_everything(&self) {
         let paths = self.document["paths"].as_object().unwrap().iter();
         let told: BTreeSet<String> = paths
             .filter(|(path, _)| (self.part)(path))

@@ -14,7 +14,7 @@ const SHARED: &str = "tgt_operator_0123456789abcdef";
 /// How long a daemon may take to be ready, or a command to end.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub fn tidegate() -> Command {
+pub(crate) fn tidegate() -> Command {
     without_settings(Command::new(env!("CARGO_BIN_EXE_tidegate")))
 }
 
@@ -28,13 +28,13 @@ fn without_settings(mut command: Command) -> Command {
 
 /// What a command said.
 #[derive(Debug)]
-pub struct Said {
+pub(crate) struct Said {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-pub fn run(command: &mut Command) -> Said {
+pub(crate) fn run(command: &mut Command) -> Said {
     let output = command.output().unwrap();
     Said {
         code: output.status.code().unwrap_or(-1),
@@ -44,7 +44,7 @@ pub fn run(command: &mut Command) -> Said {
 }
 
 /// A daemon that ends with its handle.
-pub struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     pub ready: serde_json::Value,
     pub dir: TempDir,
@@ -52,7 +52,7 @@ pub struct Daemon {
 
 impl Daemon {
     /// With an embedded store that is served.
-    pub fn embedded(configure: impl FnOnce(&mut Command, &Path)) -> Self {
+    pub(crate) fn embedded(configure: impl FnOnce(&mut Command, &Path)) -> Self {
         Self::start(|command, dir| {
             let store = format!("embedded:{}", dir.join("store").display());
             command.args(["--store", &store, "--store-listen", "127.0.0.1:0"]);
@@ -61,12 +61,12 @@ impl Daemon {
     }
 
     /// With nothing but what is asked for.
-    pub fn bare(configure: impl FnOnce(&mut Command, &Path)) -> Self {
+    pub(crate) fn bare(configure: impl FnOnce(&mut Command, &Path)) -> Self {
         Self::start(configure)
     }
 
     /// With the embedded store of a directory that outlives it.
-    pub fn embedded_in(store: &Path, configure: impl FnOnce(&mut Command, &Path)) -> Self {
+    pub(crate) fn embedded_in(store: &Path, configure: impl FnOnce(&mut Command, &Path)) -> Self {
         let store = format!("embedded:{}", store.display());
         Self::start(|command, dir| {
             command.args(["--store", &store, "--store-listen", "127.0.0.1:0"]);
@@ -75,7 +75,7 @@ impl Daemon {
     }
 
     /// Beside another one, over its store.
-    pub fn beside(first: &Self) -> Self {
+    pub(crate) fn beside(first: &Self) -> Self {
         let store = format!("etcd:http://{}", first.address("store"));
         let token = first.address("token_file");
         Self::start(|command, _| {
@@ -84,7 +84,7 @@ impl Daemon {
     }
 
     /// Over an etcd cluster.
-    pub fn over(url: &str) -> Self {
+    pub(crate) fn over(url: &str) -> Self {
         let store = format!("etcd:{url}");
         Self::start(|command, dir| {
             std::fs::write(dir.join("token"), SHARED).unwrap();
@@ -93,7 +93,7 @@ impl Daemon {
     }
 
     /// With an embedded store, and at most so many descriptors.
-    pub fn with_descriptors(most: u32) -> Self {
+    pub(crate) fn with_descriptors(most: u32) -> Self {
         let mut command = without_settings(Command::new("sh"));
         command.args([
             "-c",
@@ -142,40 +142,40 @@ impl Daemon {
         if tls { self.log().contains(" leads ") } else { self.http("/readyz").starts_with("HTTP/1.1 200") }
     }
 
-    pub fn address(&self, of: &str) -> String {
+    pub(crate) fn address(&self, of: &str) -> String {
         self.ready[of].as_str().unwrap().to_owned()
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
-    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
 
     /// As the operator, unless the arguments name another token.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.anonymous(args);
         command.env("TIDEGATE_TOKEN_FILE", self.address("token_file"));
         command
     }
 
     /// Without any token.
-    pub fn anonymous(&self, args: &[&str]) -> Command {
+    pub(crate) fn anonymous(&self, args: &[&str]) -> Command {
         let mut command = tidegate();
         command.args(["--coordinator", &self.address("advertise")]).args(args);
         command
     }
 
-    pub fn ask(&self, args: &[&str]) -> Said {
+    pub(crate) fn ask(&self, args: &[&str]) -> Said {
         run(&mut self.command(args))
     }
 
     /// Asks until the answer is such, or says what the last one was.
-    pub fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
+    pub(crate) fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
         let began = Instant::now();
         loop {
             let said = self.ask(args);
@@ -188,12 +188,12 @@ impl Daemon {
     }
 
     /// One HTTP request, by hand.
-    pub fn http(&self, path: &str) -> String {
+    pub(crate) fn http(&self, path: &str) -> String {
         self.request("GET", path, None, "")
     }
 
     /// The same with everything that it may have, and its answer.
-    pub fn request(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> String {
+    pub(crate) fn request(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> String {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(self.address("http")).unwrap();
         let bearer = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
@@ -209,35 +209,35 @@ impl Daemon {
     }
 
     /// A connection to its store, as an agent has one.
-    pub async fn store(&self) -> Store {
+    pub(crate) async fn store(&self) -> Store {
         let endpoints = Endpoints::plain([format!("http://{}", self.address("store"))]);
         Store::connect(&endpoints, Prefix::default()).await.unwrap()
     }
 
     /// A herd at version 1 on its store.
-    pub async fn herd(&self, count: usize) -> Herd {
+    pub(crate) async fn herd(&self, count: usize) -> Herd {
         Herd::at_version_1(self.store().await, count).await
     }
 
     /// SIGKILL.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// SIGTERM; its exit code.
-    pub fn terminate(self) -> Option<i32> {
+    pub(crate) fn terminate(self) -> Option<i32> {
         let pid = self.pid().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         self.ended().0
     }
 
     /// Waits until it has ended; its exit code and its log.
-    pub fn ended(mut self) -> (Option<i32>, String) {
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let began = Instant::now();
         while began.elapsed() < LIMIT {
             if let Some(status) = self.child.try_wait().unwrap() {

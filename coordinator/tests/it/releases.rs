@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 const RELEASES: &str = "/management/api/v2/compute_releases";
 
 impl Door {
-    pub async fn of_releases(coordinator: &Coordinator) -> Self {
+    pub(crate) async fn of_releases(coordinator: &Coordinator) -> Self {
         Self::of(&coordinator.room, "/management/api/v2", |_| true).await
     }
 
@@ -26,27 +26,27 @@ impl Door {
         self.send("GET", &format!("{RELEASES}{path}"), None).await
     }
 
-    pub async fn post(&self, path: &str, body: &Json) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Json) -> Answer {
         self.send("POST", &format!("{RELEASES}{path}"), Some(body.to_string())).await
     }
 
-    pub async fn put(&self, path: &str, body: &Json) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Json) -> Answer {
         self.send("PUT", &format!("/management/api/v2{path}"), Some(body.to_string())).await
     }
 
-    pub async fn create(&self, version: u64) -> Answer {
+    pub(crate) async fn create(&self, version: u64) -> Answer {
         self.post("", &release(version)).await
     }
 
     /// Creates a release that needs a service to be at version 2.
-    pub async fn create_requiring_2(&self, version: u64, service: &str) -> Answer {
+    pub(crate) async fn create_requiring_2(&self, version: u64, service: &str) -> Answer {
         let mut asked = release(version);
         asked["requires"] = json!({ service: 2 });
         self.post("", &asked).await
     }
 
     /// Waits until a release has this status.
-    pub async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
+    pub(crate) async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
         let mut sight = coordinator.room.mirror.sight();
         let there = async {
             loop {
@@ -71,7 +71,7 @@ fn release(version: u64) -> Json {
     json!({ "version": version, "tag": format!("release-{version}"), "manifest": { "pg_settings": {} } })
 }
 
-pub async fn door() -> (Embedded, Coordinator, Door) {
+pub(crate) async fn door() -> (Embedded, Coordinator, Door) {
     let embedded = Embedded::in_memory();
     let coordinator = Coordinator::start(&embedded, "one").await;
     coordinator.leads().await;

@@ -6,7 +6,7 @@ use sqlx::{Connection, SqliteConnection};
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
-pub const MIGRATION: &str = r#"
+pub(crate) const MIGRATION: &str = r#"
 id = "0002_colour"
 version = 2
 old_reads_migrated = true
@@ -22,7 +22,7 @@ steps = [{ drop_column = { table = "things", column = "shade" } }]
 steps = [{ drop_column = { table = "things", column = "colour" } }]
 "#;
 
-pub const SCHEMA: &str =
+pub(crate) const SCHEMA: &str =
     "schema: {database: {from_env: THINGS_URL}, migrations: things}\napprovals: [contract]";
 
 async fn database(dir: &Path) -> String {
@@ -37,7 +37,7 @@ async fn database(dir: &Path) -> String {
 }
 
 /// A directory with migrations and a database, which outlives the daemon that uses it.
-pub async fn place() -> (tempfile::TempDir, String) {
+pub(crate) async fn place() -> (tempfile::TempDir, String) {
     let place = tempfile::tempdir().unwrap();
     let migrations = place.path().join("migrations/things");
     std::fs::create_dir_all(&migrations).unwrap();
@@ -46,7 +46,7 @@ pub async fn place() -> (tempfile::TempDir, String) {
     (place, url)
 }
 
-pub fn daemon(place: &Path, url: Option<&str>) -> Daemon {
+pub(crate) fn daemon(place: &Path, url: Option<&str>) -> Daemon {
     Daemon::embedded(|command, _| {
         command.arg("--migrations").arg(place.join("migrations"));
         if let Some(url) = url {

@@ -117,7 +117,7 @@ async fn rollback_keeps_what_version_1_made_by_hand() {
 }
 
 /// Runs a command of `tidegate schema` as a text advises it.
-pub fn advised(place: &Path, url: &str, command: &str) -> Said {
+pub(crate) fn advised(place: &Path, url: &str, command: &str) -> Said {
     let words: Vec<&str> =
         command.strip_prefix("tidegate schema ").expect("of this tool").split(' ').collect();
     let (verb, directory) = words.split_at(words.len() - 2);

@@ -20,27 +20,27 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long anything may take that is waited for.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// One coordinator.
-pub struct Coordinator {
+pub(crate) struct Coordinator {
     pub room: Room,
     cancel: CancellationToken,
     wheel: JoinHandle<()>,
 }
 
 impl Coordinator {
-    pub async fn start(embedded: &Embedded, name: &str) -> Self {
+    pub(crate) async fn start(embedded: &Embedded, name: &str) -> Self {
         Self::over(store(embedded).await, name)
     }
 
     /// Over a store that is reached in some other way.
-    pub fn over(store: Store, name: &str) -> Self {
+    pub(crate) fn over(store: Store, name: &str) -> Self {
         Self::at(store, &format!("http://{name}.invalid:7400"))
     }
 
     /// That others reach at this URL.
-    pub fn at(store: Store, address: &str) -> Self {
+    pub(crate) fn at(store: Store, address: &str) -> Self {
         let mirror = Mirror::new();
         let (seats, seat) = watch::channel(None);
         let cancel = CancellationToken::new();
@@ -51,25 +51,25 @@ impl Coordinator {
     }
 
     /// Waits until it leads.
-    pub async fn leads(&self) {
+    pub(crate) async fn leads(&self) {
         let mut seat = self.room.seat.clone();
         let led = tokio::time::timeout(LIMIT, seat.wait_for(Option::is_some)).await;
         led.expect("it leads within the limit").unwrap();
     }
 
     /// Ends it as SIGTERM would: the action under way is finished, the leadership given up.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.cancel.cancel();
         self.wheel.await.unwrap();
     }
 
     /// Ends it as a crash would: whatever it still has under way must find its store out of reach.
-    pub fn kill(self) {
+    pub(crate) fn kill(self) {
         self.wheel.abort();
         self.cancel.cancel();
     }
 
-    pub async fn start_upgrade(
+    pub(crate) async fn start_upgrade(
         &self,
         spec: &str,
         id: &str,
@@ -84,13 +84,13 @@ impl Coordinator {
         operation::start_upgrade(&self.room, &seat, asked).await
     }
 
-    pub async fn status(&self, id: &str) -> UpgradeStatusReply {
+    pub(crate) async fn status(&self, id: &str) -> UpgradeStatusReply {
         let asked = UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 };
         operation::upgrade_status(&self.room, &asked).await.unwrap()
     }
 
     /// Waits until an upgrade is over, for a whole fleet's time; asks for nothing but its phase.
-    pub async fn is_over_within(&self, id: &str, limit: Duration) -> String {
+    pub(crate) async fn is_over_within(&self, id: &str, limit: Duration) -> String {
         let id: UpgradeId = id.parse().unwrap();
         let mut sight = self.room.mirror.sight();
         let phase = || {
@@ -115,7 +115,7 @@ impl Coordinator {
     }
 
     /// Waits until an upgrade stands in this phase.
-    pub async fn reaches(&self, id: &str, phase: &str) -> UpgradeStatusReply {
+    pub(crate) async fn reaches(&self, id: &str, phase: &str) -> UpgradeStatusReply {
         let mut sight = self.room.mirror.sight();
         let there = async {
             loop {
@@ -136,7 +136,7 @@ impl Coordinator {
 }
 
 /// What a coordinator at this URL stands in.
-pub fn room(
+pub(crate) fn room(
     store: Reader,
     mirror: Arc<Mirror>,
     seat: watch::Receiver<Option<Arc<Seat>>>,
@@ -156,12 +156,12 @@ pub fn room(
 }
 
 /// A connection to an embedded store.
-pub async fn store(embedded: &Embedded) -> Store {
+pub(crate) async fn store(embedded: &Embedded) -> Store {
     Store::over(embedded.client().await.unwrap(), Prefix::default())
 }
 
 /// One coordinator that leads, and a herd at version 1.
-pub async fn world(count: usize) -> (Embedded, Coordinator, Herd) {
+pub(crate) async fn world(count: usize) -> (Embedded, Coordinator, Herd) {
     let embedded = Embedded::in_memory();
     let herd = Herd::at_version_1(store(&embedded).await, count).await;
     let coordinator = Coordinator::start(&embedded, "one").await;
@@ -170,7 +170,7 @@ pub async fn world(count: usize) -> (Embedded, Coordinator, Herd) {
 }
 
 /// A spec from 1 to 2.
-pub fn spec(more: &str) -> String {
+pub(crate) fn spec(more: &str) -> String {
     format!(
         "service: pantry-api\nfrom: 1\nto: 2\nrelease: {{tag: pantry-2.0.0, sha256: {}}}\n{more}\n",
         release(2).sha256

@@ -22,7 +22,7 @@ const CATCHES_UP: Duration = Duration::from_secs(30);
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(super) struct Seen {
     trace: Trace,
     last: i64,
     phases: BTreeMap<String, Vec<(PhaseName, Instant)>>,
@@ -35,7 +35,7 @@ pub struct Seen {
 
 /// The history of the store.
 #[derive(Debug)]
-pub struct Auditor {
+pub(super) struct Auditor {
     seen: Arc<Mutex<Seen>>,
     endpoints: Vec<String>,
     follows: Vec<JoinHandle<()>>,
@@ -43,7 +43,7 @@ pub struct Auditor {
 
 impl Auditor {
     /// Follows from the beginning.
-    pub fn begin(endpoints: Vec<String>, tale: &Tale) -> Self {
+    pub(super) fn begin(endpoints: Vec<String>, tale: &Tale) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let follows = endpoints
             .iter()
@@ -57,33 +57,33 @@ impl Auditor {
     }
 
     /// When an upgrade entered a phase first.
-    pub fn entered(&self, id: &str, phase: &str) -> Option<Instant> {
+    pub(super) fn entered(&self, id: &str, phase: &str) -> Option<Instant> {
         let seen = self.seen();
         seen.phases.get(id)?.iter().find(|(name, _)| word(*name) == phase).map(|(_, at)| *at)
     }
 
     /// The phase of an upgrade, and since when.
-    pub fn phase(&self, id: &str) -> Option<(PhaseName, Instant)> {
+    pub(super) fn phase(&self, id: &str) -> Option<(PhaseName, Instant)> {
         self.seen().phases.get(id)?.last().copied()
     }
 
     /// Where the coordinator that leads answers.
-    pub fn leader(&self) -> Option<String> {
+    pub(super) fn leader(&self) -> Option<String> {
         self.seen().leader.clone()
     }
 
     /// When the first leadership after this instant began.
-    pub fn led_after(&self, instant: Instant) -> Option<Instant> {
+    pub(super) fn led_after(&self, instant: Instant) -> Option<Instant> {
         self.seen().leaderships.iter().find(|at| **at > instant).copied()
     }
 
     /// The last revision that was seen.
-    pub fn revision(&self) -> i64 {
+    pub(super) fn revision(&self) -> i64 {
         self.seen().last
     }
 
     /// How many revisions wrote something.
-    pub fn revisions(&self) -> usize {
+    pub(super) fn revisions(&self) -> usize {
         self.seen().trace.revisions.len()
     }
 
@@ -91,7 +91,7 @@ impl Auditor {
     ///
     /// # Errors
     /// When the store does not answer, or history was missed.
-    pub async fn catch_up(&self) -> anyhow::Result<()> {
+    pub(super) async fn catch_up(&self) -> anyhow::Result<()> {
         // After a fault of etcd it may have no leader for a moment.
         let newest = wait_for("etcd to answer", CATCHES_UP, || async {
             newest(&self.endpoints).await.map_err(|error| error.to_string())
@@ -106,7 +106,7 @@ impl Auditor {
     }
 
     /// Every breach of a rule in the history, and what of it was missed.
-    pub fn breaches(&self) -> (Vec<Broken>, Vec<String>) {
+    pub(super) fn breaches(&self) -> (Vec<Broken>, Vec<String>) {
         let (trace, gaps) = {
             let seen = self.seen();
             (seen.trace.clone(), seen.gaps.clone())
@@ -233,6 +233,6 @@ impl Seen {
 }
 
 /// A phase in the words of a plan.
-pub fn word(phase: PhaseName) -> String {
+pub(super) fn word(phase: PhaseName) -> String {
     serde_json::to_value(phase).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// The clocks of a world.
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub(super) struct Clock {
     directory: PathBuf,
     library: PathBuf,
 }
@@ -25,7 +25,7 @@ impl Clock {
     ///
     /// # Errors
     /// When there is no compiler, or it refuses.
-    pub fn new(directory: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(directory: &Path) -> anyhow::Result<Self> {
         let (source, library) = (directory.join("clock.c"), directory.join("clock.so"));
         std::fs::write(&source, SOURCE).context("could not write the source of the clock's library")?;
         let done = Command::new(program::outside("cc")?)
@@ -46,7 +46,7 @@ impl Clock {
     ///
     /// # Errors
     /// When the clock's file cannot be made.
-    pub fn env(&self, of: &str) -> anyhow::Result<Vec<(String, String)>> {
+    pub(super) fn env(&self, of: &str) -> anyhow::Result<Vec<(String, String)>> {
         let file = self.file(of);
         if !file.exists() {
             self.step(of, 0)?;
@@ -59,7 +59,7 @@ impl Clock {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn step(&self, of: &str, seconds: i64) -> anyhow::Result<()> {
+    pub(super) fn step(&self, of: &str, seconds: i64) -> anyhow::Result<()> {
         let path = self.file(of);
         let nanoseconds = seconds.saturating_mul(SECOND_NS).to_ne_bytes();
         // In place: processes have the file in their memory.

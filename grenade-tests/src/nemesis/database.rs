@@ -14,7 +14,7 @@ use crate::world::wait::wait_for;
 use crate::world::{Host, World};
 
 /// The hosts of the two servers.
-pub const HOSTS: [&str; 2] = ["database-a", "database-b"];
+pub(super) const HOSTS: [&str; 2] = ["database-a", "database-b"];
 const PORT: u16 = 5432;
 /// How long a replica may take to follow.
 const FOLLOWS: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ const FORM: &str = "
 
 /// The two servers.
 #[derive(Debug)]
-pub struct Databases {
+pub(super) struct Databases {
     servers: [Option<Postgres>; 2],
     plans: [ServerPlan; 2],
     /// Which of them takes writes.
@@ -56,7 +56,7 @@ impl Databases {
     ///
     /// # Errors
     /// When one of them cannot be had.
-    pub async fn start(world: &World, network: &mut Network, clock: &Clock) -> anyhow::Result<Self> {
+    pub(super) async fn start(world: &World, network: &mut Network, clock: &Clock) -> anyhow::Result<Self> {
         let env = clock.env("database")?;
         let plan = |name: &str, host: Host| ServerPlan {
             name: name.to_owned(),
@@ -74,7 +74,7 @@ impl Databases {
     }
 
     /// What clients are told.
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         url_at(self.address, "pantry")
     }
 
@@ -114,7 +114,7 @@ impl Databases {
     ///
     /// # Errors
     /// When there is none.
-    pub fn crash(&mut self) -> anyhow::Result<()> {
+    pub(super) fn crash(&mut self) -> anyhow::Result<()> {
         self.primary()?.crash();
         Ok(())
     }
@@ -123,7 +123,7 @@ impl Databases {
     ///
     /// # Errors
     /// When it cannot be started or does not answer.
-    pub async fn restart(&mut self, world: &World) -> anyhow::Result<()> {
+    pub(super) async fn restart(&mut self, world: &World) -> anyhow::Result<()> {
         Ok(self.primary()?.restart(world).await?)
     }
 
@@ -131,7 +131,7 @@ impl Databases {
     ///
     /// # Errors
     /// When there is none.
-    pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
+    pub(super) fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         self.primary()?.signal_all(signal);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Databases {
     ///
     /// # Errors
     /// When the server does not answer or serves no client.
-    pub async fn crash_backend(&mut self, which: usize) -> anyhow::Result<()> {
+    pub(super) async fn crash_backend(&mut self, which: usize) -> anyhow::Result<()> {
         let url = self.primary()?.url_of("postgres");
         let mut connection = PgConnection::connect(&url).await?;
         let clients = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' \
@@ -157,7 +157,7 @@ impl Databases {
     ///
     /// # Errors
     /// When the replica cannot take its place.
-    pub async fn fail_over(&mut self, network: &mut Network) -> anyhow::Result<()> {
+    pub(super) async fn fail_over(&mut self, network: &mut Network) -> anyhow::Result<()> {
         self.primary()?.crash();
         self.servers[self.first] = None;
         self.first = 1 - self.first;
@@ -171,7 +171,7 @@ impl Databases {
     ///
     /// # Errors
     /// When it cannot be had.
-    pub async fn rebuild(&mut self, world: &World) -> anyhow::Result<()> {
+    pub(super) async fn rebuild(&mut self, world: &World) -> anyhow::Result<()> {
         self.replicate(world).await
     }
 
@@ -179,7 +179,7 @@ impl Databases {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn connect(&self) -> anyhow::Result<PgConnection> {
+    pub(super) async fn connect(&self) -> anyhow::Result<PgConnection> {
         let connection = tokio::time::timeout(FOLLOWS, PgConnection::connect(&self.url())).await;
         connection.context("the database does not answer")?.context("could not connect to the database")
     }
@@ -188,7 +188,7 @@ impl Databases {
     ///
     /// # Errors
     /// When the database does not answer.
-    pub async fn form(&self) -> anyhow::Result<Vec<String>> {
+    pub(super) async fn form(&self) -> anyhow::Result<Vec<String>> {
         let mut connection = self.connect().await?;
         sqlx::query_scalar(FORM).fetch_all(&mut connection).await.context("could not read the schema")
     }

@@ -45,7 +45,7 @@ struct Recovery {
 
 /// The faults of a run.
 #[derive(Debug, Default)]
-pub struct Faults {
+pub(super) struct Faults {
     waiting: Vec<Mishap>,
     active: Vec<Active>,
     /// When requests may fail.
@@ -63,7 +63,7 @@ pub struct Faults {
 
 impl Faults {
     /// These are to come in the next upgrade, beside what did not come in the one before: that comes in the roll.
-    pub fn expect(&mut self, mishaps: &[Mishap]) {
+    pub(super) fn expect(&mut self, mishaps: &[Mishap]) {
         for left in &mut self.waiting {
             "roll".clone_into(&mut left.phase);
         }
@@ -71,12 +71,12 @@ impl Faults {
     }
 
     /// Whether none is there.
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.active.is_empty()
     }
 
     /// Since when none is there.
-    pub fn quiet_since(&self) -> Option<Instant> {
+    pub(super) fn quiet_since(&self) -> Option<Instant> {
         if self.is_quiet() { self.last_end } else { Some(Instant::now()) }
     }
 
@@ -84,7 +84,7 @@ impl Faults {
     ///
     /// # Errors
     /// When a fault cannot be made or ended.
-    pub async fn step(
+    pub(super) async fn step(
         &mut self,
         ground: &mut Ground,
         auditor: &Auditor,
@@ -118,7 +118,11 @@ impl Faults {
     ///
     /// # Errors
     /// As [`Faults::step`].
-    pub async fn kill_leader_alone(&mut self, ground: &mut Ground, auditor: &Auditor) -> anyhow::Result<()> {
+    pub(super) async fn kill_leader_alone(
+        &mut self,
+        ground: &mut Ground,
+        auditor: &Auditor,
+    ) -> anyhow::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let what = What::LeaderKilled;
         let mishap = Mishap { phase: String::new(), after: 0, lasts: LEADER_TTL * 2000, what };

@@ -22,21 +22,21 @@ use crate::world::etcd::Etcd;
 use crate::world::{Process, Spawn, World, etcd, haproxy, pantry};
 
 /// How long a leader may be unheard, in seconds: the least that etcd grants.
-pub const LEADER_TTL: u64 = 2;
+pub(super) const LEADER_TTL: u64 = 2;
 /// The seconds of an agent's lease.
 const AGENT_TTL: u64 = 3;
 /// Rows of the catalogue at the beginning.
-pub const ROWS: u32 = 3000;
+pub(super) const ROWS: u32 = 3000;
 /// The port of each instance of the service.
 const SERVICE_PORT: u16 = 8080;
 /// Names of the coordinators.
 const NAMES: [&str; COORDINATORS] = ["left", "right"];
 /// The balancer's host.
-pub const BALANCER: &str = "balancer";
+pub(super) const BALANCER: &str = "balancer";
 
 /// What runs.
 #[derive(Debug)]
-pub struct Ground {
+pub(super) struct Ground {
     /// The network between all of it.
     pub network: Network,
     /// The clocks.
@@ -73,7 +73,7 @@ impl Ground {
     ///
     /// # Errors
     /// When something cannot be started.
-    pub async fn start(world: World, tale: Tale) -> anyhow::Result<Self> {
+    pub(super) async fn start(world: World, tale: Tale) -> anyhow::Result<Self> {
         let (mut network, clock) = (Network::new()?, Clock::new(world.dir())?);
         let (sha256, size) = releases::publish(&world)?;
         let migrations = schema::write(&world)?;
@@ -155,17 +155,17 @@ impl Ground {
     }
 
     /// The directory with what an agent keeps, a disk of its own.
-    pub fn state(&self, n: usize) -> PathBuf {
+    pub(super) fn state(&self, n: usize) -> PathBuf {
         self.home(n).join("state")
     }
 
     /// What takes an instance out of rotation.
-    pub fn disable_file(&self, n: usize) -> PathBuf {
+    pub(super) fn disable_file(&self, n: usize) -> PathBuf {
         self.home(n).join("pantry-api.disable")
     }
 
     /// Sends a signal to the instance on a node; whether there is one.
-    pub fn signal_service(&self, n: usize, signal: Signal) -> bool {
+    pub(super) fn signal_service(&self, n: usize, signal: Signal) -> bool {
         let file = self.disable_file(n).display().to_string();
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -181,7 +181,7 @@ impl Ground {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn slow_disk(&mut self, name: &str, pid: u32, by_ms: u64) -> anyhow::Result<()> {
+    pub(super) fn slow_disk(&mut self, name: &str, pid: u32, by_ms: u64) -> anyhow::Result<()> {
         let calls = "fsync,fdatasync,rename,renameat,renameat2";
         let spawn = Spawn::new(&format!("slow-{name}"), &crate::world::program::outside("strace")?)
             .args(["-qq", "-f", "-o", "/dev/null", "-p", &pid.to_string(), "-e", &format!("trace={calls}")])
@@ -192,7 +192,7 @@ impl Ground {
     }
 
     /// Ends that.
-    pub fn mend_disk(&mut self, name: &str) {
+    pub(super) fn mend_disk(&mut self, name: &str) {
         for (_, process) in self.slowed.extract_if(.., |(of, _)| of == name) {
             // It lets go of the process before it ends; its drop ends it in any case.
             let _ = process.signal(Signal::INT);
@@ -204,7 +204,7 @@ impl Ground {
     ///
     /// # Errors
     /// When something cannot be started.
-    pub fn revive(&mut self) -> anyhow::Result<()> {
+    pub(super) fn revive(&mut self) -> anyhow::Result<()> {
         let (world, tale, down) = (&self.world, &self.tale, &self.down);
         for one in self.coordinators.iter_mut().filter(|one| !down.contains(&one.plan.name)) {
             if let Some(status) = one.process.ended() {
@@ -234,7 +234,7 @@ impl Ground {
     }
 
     /// The spec of an upgrade.
-    pub fn spec(&self, plan: &UpgradePlan, from: u32) -> String {
+    pub(super) fn spec(&self, plan: &UpgradePlan, from: u32) -> String {
         let to = from + 1;
         serde_json::json!({
             "service": SERVICE,
@@ -259,7 +259,7 @@ impl Ground {
     }
 
     /// The ends of all logs of the product.
-    pub fn logs(&self) -> String {
+    pub(super) fn logs(&self) -> String {
         let coordinators = self.coordinators.iter().map(|c| (c.process.name(), c.process.tail()));
         let agents = self.agents.iter().map(|a| (a.process.name(), a.process.tail()));
         coordinators.chain(agents).map(|(name, tail)| format!("--- {name}\n{tail}\n")).collect()
@@ -267,11 +267,11 @@ impl Ground {
 }
 
 /// The host of a member of etcd.
-pub fn member(n: usize) -> String {
+pub(super) fn member(n: usize) -> String {
     format!("etcd-{n}")
 }
 
 /// A node.
-pub fn node(n: usize) -> String {
+pub(super) fn node(n: usize) -> String {
     format!("node-{}", n + 1)
 }

@@ -14,7 +14,7 @@ use crate::world::{descendants, program};
 const INSIDE: &str = "TIDEGATE_NEMESIS_INSIDE";
 
 /// Whether this process is the one inside.
-pub fn is_inside() -> bool {
+pub(super) fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
@@ -32,7 +32,7 @@ fn namespaces() -> Vec<&'static str> {
 ///
 /// # Errors
 /// What is missing, in a sentence.
-pub fn is_possible() -> anyhow::Result<()> {
+pub(super) fn is_possible() -> anyhow::Result<()> {
     for name in ["unshare", "setpriv", "nsenter", "ip", "mount"] {
         program::outside(name)?;
     }
@@ -53,7 +53,7 @@ pub fn is_possible() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When it cannot be started or waited for.
-pub fn run_inside(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+pub(super) fn run_inside(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let own = std::env::current_exe().context("could not find this program")?;
     // Started by this thread, which waits for it: its end ends the child too.
     let mut child = Command::new(program::outside("setpriv")?)

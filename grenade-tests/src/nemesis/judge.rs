@@ -27,7 +27,12 @@ const FIRST: usize = 10;
 ///
 /// # Errors
 /// When something cannot be looked at.
-pub async fn after(run: &mut Run, id: &str, requests: (&Path, u64), before: &[String]) -> anyhow::Result<()> {
+pub(super) async fn after(
+    run: &mut Run,
+    id: &str,
+    requests: (&Path, u64),
+    before: &[String],
+) -> anyhow::Result<()> {
     run.settles().await?;
     let (breaches, gaps) = run.auditor.breaches();
     run.broken.extend(breaches.iter().take(FIRST).map(ToString::to_string));

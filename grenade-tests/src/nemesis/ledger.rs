@@ -8,7 +8,7 @@ use crate::load::ledger::HEADER;
 
 /// When requests may fail because of a fault, in milliseconds of the story.
 #[derive(Debug, Clone)]
-pub struct Excuse {
+pub(super) struct Excuse {
     /// The fault.
     pub what: String,
     /// The node that it happens to: it explains no failure that another node answered.
@@ -21,7 +21,7 @@ pub struct Excuse {
 
 /// What is known of the requests.
 #[derive(Debug, Default)]
-pub struct Requests {
+pub(super) struct Requests {
     /// How many there were.
     pub sent: usize,
     /// How many there were at times when no fault would have explained a failure.
@@ -40,7 +40,7 @@ pub struct Requests {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Requests> {
+pub(super) fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Requests> {
     let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
     let mut lines = text.lines();
     ensure!(lines.next() == Some(HEADER), "{} is no ledger", path.display());

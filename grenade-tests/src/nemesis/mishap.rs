@@ -22,7 +22,7 @@ const COMPACTS: Duration = Duration::from_secs(5);
 
 /// What is to be done when a mishap is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Undo {
+pub(super) enum Undo {
     /// Nothing: it was over at once.
     Nothing,
     /// A member of etcd is started again.
@@ -63,7 +63,11 @@ pub enum Undo {
 ///
 /// # Errors
 /// When the system or a server refuses.
-pub async fn begin(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow::Result<Option<Undo>> {
+pub(super) async fn begin(
+    ground: &mut Ground,
+    auditor: &Auditor,
+    what: &What,
+) -> anyhow::Result<Option<Undo>> {
     match *what {
         What::MemberKilled(_) | What::MemberStalled(_) | What::MemberDiskSlow(_) => of_etcd(ground, what),
         What::LeaderKilled | What::FollowerKilled | What::LeaderStalled | What::FollowerStalled => {
@@ -206,7 +210,7 @@ fn of_coordinator(ground: &mut Ground, auditor: &Auditor, what: &What) -> anyhow
 ///
 /// # Errors
 /// When something cannot be started again.
-pub async fn end(ground: &mut Ground, undo: &Undo) -> anyhow::Result<()> {
+pub(super) async fn end(ground: &mut Ground, undo: &Undo) -> anyhow::Result<()> {
     match undo {
         Undo::Nothing => {}
         Undo::StartMember(n) => {

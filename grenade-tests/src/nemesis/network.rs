@@ -17,7 +17,7 @@ const FIRST_RULE: u32 = 1000;
 
 /// Hosts and the links between them.
 #[derive(Debug)]
-pub struct Network {
+pub(super) struct Network {
     hosts: BTreeMap<String, Link>,
     cuts: BTreeMap<(String, String), u32>,
     /// An address that belongs to one of several hosts, and to which.
@@ -37,7 +37,7 @@ impl Network {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         run("mount", &["-t", "tmpfs", "tmpfs", ABOVE])?;
         std::fs::create_dir_all(NAMESPACES).context("could not make the directory of namespaces")?;
         run("ip", &["link", "set", "lo", "up"])?;
@@ -49,7 +49,7 @@ impl Network {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn add(&mut self, name: &str) -> anyhow::Result<Host> {
+    pub(super) fn add(&mut self, name: &str) -> anyhow::Result<Host> {
         let number = u8::try_from(self.hosts.len() + 1).context("there are too many hosts")?;
         let device = format!("veth{number}");
         let (own, ip) = (Ipv4Addr::new(10, 77, number, 1), Ipv4Addr::new(10, 77, number, 2));
@@ -71,7 +71,7 @@ impl Network {
     ///
     /// # Errors
     /// When there is none of this name.
-    pub fn host(&self, name: &str) -> anyhow::Result<Host> {
+    pub(super) fn host(&self, name: &str) -> anyhow::Result<Host> {
         Ok(self.link(name)?.host.clone())
     }
 
@@ -83,7 +83,7 @@ impl Network {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn float(&mut self, among: &[&str]) -> anyhow::Result<IpAddr> {
+    pub(super) fn float(&mut self, among: &[&str]) -> anyhow::Result<IpAddr> {
         let address = Ipv4Addr::new(10, 77, 255, 1);
         for name in among {
             run("ip", &["-n", name, "address", "add", &format!("{address}/32"), "dev", "lo"])?;
@@ -98,7 +98,7 @@ impl Network {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn lead_to(&mut self, name: &str) -> anyhow::Result<()> {
+    pub(super) fn lead_to(&mut self, name: &str) -> anyhow::Result<()> {
         let via = self.link(name)?.ip;
         let Some((address, to)) = &mut self.floating else { bail!("there is no address in common") };
         name.clone_into(to);
@@ -109,7 +109,7 @@ impl Network {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn cut(&mut self, one: &str, other: &str) -> anyhow::Result<()> {
+    pub(super) fn cut(&mut self, one: &str, other: &str) -> anyhow::Result<()> {
         let rule = self.next_rule;
         self.next_rule += 1;
         self.cuts.insert((one.to_owned(), other.to_owned()), rule);
@@ -133,7 +133,7 @@ impl Network {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn mend(&mut self, one: &str, other: &str) -> anyhow::Result<()> {
+    pub(super) fn mend(&mut self, one: &str, other: &str) -> anyhow::Result<()> {
         let Some(rule) = self.cuts.remove(&(one.to_owned(), other.to_owned())) else { return Ok(()) };
         let rule = rule.to_string();
         // Each call removes one rule of this number; the last one finds none.
@@ -146,7 +146,7 @@ impl Network {
 ///
 /// # Errors
 /// With what it said.
-pub fn run(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+pub(super) fn run(name: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let done = Command::new(program::outside(name)?).args(arguments).stdin(Stdio::null()).output();
     let done = done.with_context(|| format!("could not run {name}"))?;
     if done.status.success() {

@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// A person.
 #[derive(Debug, Clone)]
-pub struct Person {
+pub(super) struct Person {
     coordinators: Vec<SocketAddr>,
     token: PathBuf,
     tale: Tale,
@@ -30,7 +30,7 @@ pub struct Person {
 
 /// What a command said.
 #[derive(Debug)]
-pub struct Said {
+pub(super) struct Said {
     code: Option<i32>,
     /// Its answer.
     pub out: String,
@@ -40,19 +40,19 @@ pub struct Said {
 
 impl Said {
     /// Whether it did what was asked.
-    pub fn is_good(&self) -> bool {
+    pub(super) fn is_good(&self) -> bool {
         self.code == Some(0)
     }
 
     /// Whether trying again may help.
-    pub fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.code.is_none_or(|code| code == AWAY)
     }
 }
 
 impl Person {
     /// Who knows these coordinators, and bears the token of this file.
-    pub fn new(coordinators: Vec<SocketAddr>, token: PathBuf, tale: &Tale) -> Self {
+    pub(super) fn new(coordinators: Vec<SocketAddr>, token: PathBuf, tale: &Tale) -> Self {
         Self { coordinators, token, tale: tale.clone(), last: Arc::default() }
     }
 
@@ -60,7 +60,7 @@ impl Person {
     ///
     /// # Errors
     /// When the program cannot be run.
-    pub async fn ask(&self, arguments: &[&str]) -> anyhow::Result<Said> {
+    pub(super) async fn ask(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         let mut last = None;
         for coordinator in &self.coordinators {
             let said = self.ask_at(*coordinator, arguments).await?;
@@ -111,7 +111,7 @@ impl Person {
     ///
     /// # Errors
     /// When the program cannot be run.
-    pub async fn start(&self, spec: &str, id: &str) -> anyhow::Result<Said> {
+    pub(super) async fn start(&self, spec: &str, id: &str) -> anyhow::Result<Said> {
         self.act(&["upgrade", "start", spec, "--id", id]).await
     }
 
@@ -119,14 +119,14 @@ impl Person {
     ///
     /// # Errors
     /// When the program cannot be run.
-    pub async fn roll_back(&self, id: &str) -> anyhow::Result<Said> {
+    pub(super) async fn roll_back(&self, id: &str) -> anyhow::Result<Said> {
         self.act(&["upgrade", "rollback", id, "--why", "as planned"]).await
     }
 }
 
 /// What a person does about one upgrade.
 #[derive(Debug)]
-pub struct Care {
+pub(super) struct Care {
     person: Person,
     id: String,
     approves_after: Duration,
@@ -140,14 +140,14 @@ pub struct Care {
 
 impl Care {
     /// Of an upgrade; approvals take a while.
-    pub fn of(person: Person, id: &str, approves_after: Duration) -> Self {
+    pub(super) fn of(person: Person, id: &str, approves_after: Duration) -> Self {
         let id = id.to_owned();
         let (reasons, kinds) = (Vec::new(), Vec::new());
         Self { person, id, approves_after, resumptions: 0, waits: None, acted: None, reasons, kinds }
     }
 
     /// What was waited for when it was last asked.
-    pub fn reasons(&self) -> &[String] {
+    pub(super) fn reasons(&self) -> &[String] {
         &self.reasons
     }
 
@@ -155,7 +155,7 @@ impl Care {
     ///
     /// # Errors
     /// When the program cannot be run.
-    pub async fn look(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn look(&mut self) -> anyhow::Result<()> {
         let said = self.person.ask(&["--json", "upgrade", "explain", &self.id]).await?;
         if !said.is_good() {
             self.reasons = vec![format!("explain failed: {}", said.err)];

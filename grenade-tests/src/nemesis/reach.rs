@@ -4,7 +4,7 @@ use super::ground::node;
 use super::plan::{Cut, What};
 
 /// What a mishap touches; two that touch the same are not there at the same time.
-pub fn touches(what: &What) -> Vec<String> {
+pub(super) fn touches(what: &What) -> Vec<String> {
     let of = |kind: &str, n: &usize| vec![format!("{kind} {n}")];
     let one = |kind: &str| vec![kind.to_owned()];
     match what {
@@ -31,7 +31,7 @@ pub fn touches(what: &What) -> Vec<String> {
 
 /// Whether requests may fail because of it: those that are in flight where something is killed or cut off. Nothing that
 /// happens to etcd, coordinators, agents, disks or clocks explains a failed request.
-pub fn explains_failures(what: &What) -> bool {
+pub(super) fn explains_failures(what: &What) -> bool {
     match what {
         What::ServiceKilled(_)
         | What::ServiceStalled(_)
@@ -47,7 +47,7 @@ pub fn explains_failures(what: &What) -> bool {
 }
 
 /// The one node whose requests it disturbs; none = those of all.
-pub fn happens_to(what: &What) -> Option<String> {
+pub(super) fn happens_to(what: &What) -> Option<String> {
     match what {
         What::ServiceKilled(n)
         | What::ServiceStalled(n)

@@ -12,10 +12,10 @@ use crate::demo::schema::DIRECTORY;
 use crate::world::{World, program};
 
 /// The last release.
-pub const LAST: u32 = 60;
+pub(super) const LAST: u32 = 60;
 
 /// The tag of a release.
-pub fn tag(version: u32) -> String {
+pub(super) fn tag(version: u32) -> String {
     format!("pantry-{version}.0.0")
 }
 
@@ -29,7 +29,7 @@ fn artifact(world: &World, version: u32) -> PathBuf {
 ///
 /// # Errors
 /// When a program is not built or cannot be copied.
-pub fn publish(world: &World) -> anyhow::Result<(String, u64)> {
+pub(super) fn publish(world: &World) -> anyhow::Result<(String, u64)> {
     for version in 1..=LAST {
         let to = artifact(world, version);
         std::fs::create_dir_all(to.parent().unwrap_or(Path::new("/")))?;
@@ -49,7 +49,7 @@ pub fn publish(world: &World) -> anyhow::Result<(String, u64)> {
 }
 
 /// What an agent's configuration says of the releases after the second.
-pub fn later_artifacts(world: &World) -> String {
+pub(super) fn later_artifacts(world: &World) -> String {
     let one = |version: u32| {
         let source = artifact(world, version).display().to_string();
         format!("[service.{SERVICE}.artifact.{:?}]\nsource = {source:?}\nversion = {version}\n", tag(version))
@@ -61,7 +61,7 @@ pub fn later_artifacts(world: &World) -> String {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_migration(migrations: &Path, version: u32) -> anyhow::Result<()> {
+pub(super) fn write_migration(migrations: &Path, version: u32) -> anyhow::Result<()> {
     if version <= 2 {
         return Ok(());
     }

@@ -39,7 +39,7 @@ const REFUSALS: usize = 3;
 
 /// A run.
 #[derive(Debug)]
-pub struct Run {
+pub(super) struct Run {
     // Those who look end before what they look at.
     /// The store's history.
     pub auditor: Auditor,
@@ -64,7 +64,7 @@ pub struct Run {
 
 /// What became of all requests.
 #[derive(Debug, Default)]
-pub struct Sums {
+pub(super) struct Sums {
     /// How many there were.
     pub sent: usize,
     /// How many of these had to succeed whatever happened.
@@ -89,7 +89,7 @@ impl Run {
     ///
     /// # Errors
     /// When something cannot be started.
-    pub async fn begin(directory: &Path, aloud: bool) -> anyhow::Result<Self> {
+    pub(super) async fn begin(directory: &Path, aloud: bool) -> anyhow::Result<Self> {
         let world = World::alone(directory)?;
         let tale = Tale::begin(&world.path("story.txt"), aloud)?;
         let ground = Ground::start(world, tale.clone()).await?;
@@ -118,7 +118,7 @@ impl Run {
     ///
     /// # Errors
     /// When the run itself cannot go on.
-    pub async fn play(&mut self, plan: &Plan, limit: Duration) -> anyhow::Result<()> {
+    pub(super) async fn play(&mut self, plan: &Plan, limit: Duration) -> anyhow::Result<()> {
         let began = Instant::now();
         for (n, upgrade) in plan.upgrades.iter().enumerate() {
             if began.elapsed() >= limit || !self.broken.is_empty() || self.version >= releases::LAST {
@@ -277,7 +277,7 @@ impl Run {
     ///
     /// # Errors
     /// When they do not.
-    pub async fn settles(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn settles(&mut self) -> anyhow::Result<()> {
         self.auditor.catch_up().await?;
         let databases = &self.ground.databases;
         wait_for("the database to answer", SERVES, || async {

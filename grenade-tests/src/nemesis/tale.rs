@@ -13,7 +13,7 @@ const LAST: usize = 400;
 
 /// A handle; clones tell the same story.
 #[derive(Debug, Clone)]
-pub struct Tale {
+pub(super) struct Tale {
     began: Instant,
     told: Arc<Mutex<Told>>,
     aloud: bool,
@@ -30,24 +30,24 @@ impl Tale {
     ///
     /// # Errors
     /// When the file cannot be made.
-    pub fn begin(path: &Path, aloud: bool) -> anyhow::Result<Self> {
+    pub(super) fn begin(path: &Path, aloud: bool) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("could not make {}", path.display()))?;
         let told = Arc::new(Mutex::new(Told { file, lines: Vec::new() }));
         Ok(Self { began: Instant::now(), told, aloud })
     }
 
     /// Milliseconds since it began.
-    pub fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         self.at(Instant::now())
     }
 
     /// The same at another instant.
-    pub fn at(&self, instant: Instant) -> u64 {
+    pub(super) fn at(&self, instant: Instant) -> u64 {
         u64::try_from(instant.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// One more line.
-    pub fn tell(&self, line: impl AsRef<str>) {
+    pub(super) fn tell(&self, line: impl AsRef<str>) {
         let now = self.now();
         let text = format!("{:>5}.{:03} {}", now / 1000, now % 1000, line.as_ref());
         if self.aloud {
@@ -60,7 +60,7 @@ impl Tale {
     }
 
     /// Its last lines.
-    pub fn last_lines(&self) -> Vec<String> {
+    pub(super) fn last_lines(&self) -> Vec<String> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.lines[told.lines.len().saturating_sub(LAST)..].to_vec()
     }

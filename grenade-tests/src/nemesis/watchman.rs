@@ -52,14 +52,14 @@ struct Book {
 
 /// A watchman; it ends with this value.
 #[derive(Debug)]
-pub struct Watchman {
+pub(super) struct Watchman {
     book: Arc<Mutex<Book>>,
     task: JoinHandle<()>,
 }
 
 impl Watchman {
     /// Begins with these: name, address of the service, disable-file.
-    pub fn begin(instances: Vec<(String, SocketAddr, PathBuf)>, tale: &Tale) -> Self {
+    pub(super) fn begin(instances: Vec<(String, SocketAddr, PathBuf)>, tale: &Tale) -> Self {
         let instances = instances.into_iter().map(|(name, address, disable_file)| Instance {
             name,
             address,
@@ -79,19 +79,19 @@ impl Watchman {
     }
 
     /// As many must stay from now on.
-    pub fn demand(&self, least: usize) {
+    pub(super) fn demand(&self, least: usize) {
         let mut book = self.book();
         book.least = least;
         book.fewest = book.instances.len();
     }
 
     /// The fewest that orders left in service since the last demand.
-    pub fn fewest(&self) -> usize {
+    pub(super) fn fewest(&self) -> usize {
         self.book().fewest
     }
 
     /// The instances that do not answer 200 at this version, each with what it does instead.
-    pub fn not_serving(&self, version: u32) -> Vec<String> {
+    pub(super) fn not_serving(&self, version: u32) -> Vec<String> {
         let book = self.book();
         let others = book.instances.iter().filter(|i| i.out.is_some() || i.version != Some(version));
         others
@@ -105,7 +105,7 @@ impl Watchman {
     }
 
     /// What was broken.
-    pub fn breaches(&self) -> Vec<String> {
+    pub(super) fn breaches(&self) -> Vec<String> {
         self.book().breaches.clone()
     }
 }

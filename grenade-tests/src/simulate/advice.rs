@@ -10,7 +10,7 @@ use super::world::{World, tag};
 const RESUMPTIONS: u32 = 2;
 
 /// Follows an advice, where a person who knows the world would; whether something was done.
-pub async fn advised(world: &mut World, current: &mut Current, kind: &str, command: &Command) -> bool {
+pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str, command: &Command) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
     let bad = !current.mended && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
     let command = match command {
@@ -72,12 +72,12 @@ pub async fn advised(world: &mut World, current: &mut Current, kind: &str, comma
     done.is_ok()
 }
 
-pub fn is_of_another_database(what: &str) -> bool {
+pub(super) fn is_of_another_database(what: &str) -> bool {
     what.contains("restore the database") || what.contains("it was restored, or the URL")
 }
 
 /// A database that is an older copy: people go back where that is possible, and else find the right one.
-pub async fn restored(world: &mut World, current: &Current) {
+pub(super) async fn restored(world: &mut World, current: &Current) {
     let command = Command::RollBack(current.id.clone());
     let done = within(Person::new(&world.coordinators).act(&command)).await;
     world.ground.tell(format!("the database is older: {command:?}: {done:?}"));
@@ -97,7 +97,7 @@ fn is_of_liar(world: &World, instance: &str) -> bool {
 }
 
 /// Reconciles a store where that is what an answer asks for.
-pub async fn reconciled(world: &World, answer: &str) {
+pub(super) async fn reconciled(world: &World, answer: &str) {
     if answer.contains("fleet reconcile") {
         reconcile(world, Vec::new()).await;
     }
@@ -122,7 +122,7 @@ fn stays_out(world: &World, instance: &str) -> bool {
 
 /// An agent cannot say which of two releases of one version runs, and the answer asks for a config that names one: a person
 /// takes the other out of it.
-pub fn named_in_config(world: &mut World, service: usize, answer: &str) {
+pub(super) fn named_in_config(world: &mut World, service: usize, answer: &str) {
     if answer.contains("in the agent's config give exactly one") {
         world.name_what_runs(service, answer);
     }

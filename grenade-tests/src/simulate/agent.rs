@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// The nonce of a second agent with a name of another.
-pub const IMPOSTOR: &str = "impostor";
+pub(super) const IMPOSTOR: &str = "impostor";
 
 /// The agent of one node, as a process.
-pub struct Agent {
+pub(super) struct Agent {
     /// What stands between it and everything else.
     pub gate: Gate,
     /// Its line to the store.
@@ -40,7 +40,7 @@ pub struct Agent {
 
 impl Agent {
     /// Starts the agent of a node, and starts it again where it ends by itself. `nonce` tells two agents of one name apart.
-    pub fn start(
+    pub(super) fn start(
         scenario: &Scenario,
         ground: &Ground,
         place: &Place,
@@ -67,7 +67,7 @@ impl Agent {
     }
 
     /// kill -9.
-    pub fn kill(self) {
+    pub(super) fn kill(self) {
         self.gate.set(Passage::Dead);
         self.supervisor.abort();
         // What it had begun beside its loops ends at the gate.

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 const CATCHES_UP: u32 = 20;
 
 /// The history of one store.
-pub struct Auditor {
+pub(super) struct Auditor {
     trace: Arc<Mutex<Trace>>,
     follows: JoinHandle<()>,
 }
@@ -31,7 +31,7 @@ impl Auditor {
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub async fn begin(store: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
+    pub(super) async fn begin(store: &Embedded, ground: Ground) -> Result<Self, etcd_client::Error> {
         Self::begin_after(store, ground, Trace::default(), 0).await
     }
 
@@ -40,7 +40,7 @@ impl Auditor {
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub async fn follow_copy(
+    pub(super) async fn follow_copy(
         mut trace: Trace,
         copy: &Embedded,
         ground: Ground,
@@ -68,19 +68,19 @@ impl Auditor {
     }
 
     /// What is known of the store's history so far.
-    pub fn history(&self) -> Trace {
+    pub(super) fn history(&self) -> Trace {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every breach of a rule in the history, with a lie in it where one is to be told.
-    pub fn breaches(&self, lie: Option<Lie>) -> Vec<crate::trace::Broken> {
+    pub(super) fn breaches(&self, lie: Option<Lie>) -> Vec<crate::trace::Broken> {
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
         lie.and_then(|lie| lie.tell(&mut trace));
         trace.breaches()
     }
 
     /// The names of everybody who is in the history of events.
-    pub fn names(&self) -> BTreeSet<String> {
+    pub(super) fn names(&self) -> BTreeSet<String> {
         let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         let written = trace.revisions.iter().flat_map(|revision| &revision.writes);
         let of = written.filter_map(|written| match &written.put.as_ref()?.value {
@@ -94,7 +94,7 @@ impl Auditor {
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub async fn catch_up(&self, store: &Embedded) -> Result<(), etcd_client::Error> {
+    pub(super) async fn catch_up(&self, store: &Embedded) -> Result<(), etcd_client::Error> {
         let now = store.client().await?.get("revision", None).await?;
         let written = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         let last = || {
@@ -112,14 +112,14 @@ impl Auditor {
     }
 
     /// The agent of a node is started again.
-    pub fn note_restart(&self, node: &str) {
+    pub(super) fn note_restart(&self, node: &str) {
         let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         let at = trace.revisions.last().map_or(0, |revision| revision.number);
         trace.restarts.extend(node.parse().ok().map(|node| (node, at)));
     }
 
     /// How many revisions wrote something.
-    pub fn revisions(&self) -> usize {
+    pub(super) fn revisions(&self) -> usize {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).revisions.len()
     }
 }

@@ -24,7 +24,7 @@ fn is_comparable(world: &World, current: &Current, schema: usize) -> bool {
 }
 
 /// After a rollback everything is as it was before.
-pub async fn as_before(world: &mut World, current: &Current, over: &str) {
+pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) {
     let plan = world.scenario.upgrades[current.plan].clone();
     let now = world.ground.now();
     if let Some(schema) = world.scenario.owned_schema(plan.service)
@@ -64,7 +64,7 @@ pub async fn as_before(world: &mut World, current: &Current, over: &str) {
 }
 
 /// Once an upgrade is completed, every row is filled in the new form.
-pub async fn all_filled(world: &mut World, current: &Current) {
+pub(super) async fn all_filled(world: &mut World, current: &Current) {
     let plan = &world.scenario.upgrades[current.plan];
     let (to, now) = (plan.from + 1, world.ground.now());
     let Some(schema) = world.scenario.owned_schema(plan.service) else { return };

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// # Errors
 /// What the engine says.
-pub async fn expand_and_migrate(
+pub(super) async fn expand_and_migrate(
     world: &World,
     schema: usize,
     (from, to): (ServiceVersion, ServiceVersion),
@@ -39,7 +39,7 @@ fn url(schema: usize) -> Result<DatabaseUrl, String> {
 ///
 /// # Errors
 /// What the engine says.
-pub async fn adopt_all(scenario: &Scenario, migrations: &Path) -> anyhow::Result<()> {
+pub(super) async fn adopt_all(scenario: &Scenario, migrations: &Path) -> anyhow::Result<()> {
     for (n, schema) in scenario.schemas.iter().enumerate().filter(|(_, schema)| schema.contracted > 0) {
         let to = u32::try_from(schema.contracted + 1)?;
         let all = MigrationSet::load(&migrations.join(schema_name(n)))?;

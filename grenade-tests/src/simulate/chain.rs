@@ -16,7 +16,7 @@ use tidegate_proto::record::upgrade::PhaseName;
 const LOOK: u64 = 5_000;
 
 /// After so long everything that went wrong ends, in milliseconds.
-pub const MISFORTUNE: u64 = 150_000;
+pub(super) const MISFORTUNE: u64 = 150_000;
 
 /// So long after that every upgrade must be over.
 const PATIENCE: u64 = 900_000;
@@ -32,7 +32,7 @@ const ATTEMPTS: u32 = 4;
 
 /// The upgrades of one service.
 #[derive(Debug)]
-pub struct Chain {
+pub(super) struct Chain {
     /// Those to come, by their place in the scenario.
     pub left: Vec<usize>,
     /// The one under way.
@@ -47,7 +47,7 @@ pub struct Chain {
 
 /// An upgrade under way.
 #[derive(Debug, Clone)]
-pub struct Current {
+pub(super) struct Current {
     /// Its place in the scenario.
     pub plan: usize,
     /// Its id.
@@ -71,25 +71,25 @@ impl Current {
 }
 
 /// The place of an upgrade in the scenario, by its id.
-pub fn place_of(id: &str) -> Option<usize> {
+pub(super) fn place_of(id: &str) -> Option<usize> {
     id.strip_prefix('u')?.split('-').next()?.parse().ok()
 }
 
 impl Chain {
     /// Those of the service at a place.
-    pub fn of(world: &World, service: usize) -> Self {
+    pub(super) fn of(world: &World, service: usize) -> Self {
         let all = world.scenario.upgrades.iter().enumerate();
         let left = all.filter(|(_, plan)| plan.service == service).map(|(n, _)| n).collect();
         Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0, failed: 0 }
     }
 
     /// Whether nothing is left to do.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.left.is_empty() && self.current.is_none()
     }
 
     /// The upgrade that people start now: its place and its id.
-    pub fn starts_now(&self, world: &World) -> Option<(usize, String)> {
+    pub(super) fn starts_now(&self, world: &World) -> Option<(usize, String)> {
         let place = *self.left.first()?;
         let is_due = self.current.is_none() && world.ground.now() >= self.looked_at + LOOK;
         let starts = is_due && sharing::turn(world, &world.scenario.upgrades[place]) == Turn::Now;
@@ -97,7 +97,7 @@ impl Chain {
     }
 
     /// What people do now.
-    pub async fn step(&mut self, world: &mut World) {
+    pub(super) async fn step(&mut self, world: &mut World) {
         let now = world.ground.now();
         if now < self.looked_at + LOOK {
             return;
@@ -313,7 +313,7 @@ impl Chain {
 }
 
 /// A person gives up on an answer after a while.
-pub async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
+pub(super) async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
     let limit = std::time::Duration::from_secs(20);
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
 }

@@ -16,7 +16,7 @@ const GUARD: &str = "TIDEGATE_MUTANT";
 
 /// What is played.
 #[derive(Debug, Clone, Copy)]
-pub enum Play<'a> {
+pub(super) enum Play<'a> {
     /// What is drawn from a seed, with no other kinds of mishaps than these; none = all.
     Seed(u64, &'a [String]),
     /// What a file holds.
@@ -27,7 +27,7 @@ pub enum Play<'a> {
 
 /// What became of it.
 #[derive(Debug)]
-pub enum Became {
+pub(super) enum Became {
     /// It was played to its end.
     Over(Box<Outcome>),
     /// The process failed, or did not end.
@@ -36,7 +36,7 @@ pub enum Became {
 
 /// Which guards of the product are in place (feature `mutants`).
 #[derive(Debug, Clone, Copy)]
-pub enum Guards<'a> {
+pub(super) enum Guards<'a> {
     /// Those that the environment leaves.
     AsGiven,
     /// All.
@@ -46,12 +46,12 @@ pub enum Guards<'a> {
 }
 
 /// Plays it, on this core only if one is named.
-pub fn run(play: Play<'_>, story: bool, core: Option<usize>) -> Became {
+pub(super) fn run(play: Play<'_>, story: bool, core: Option<usize>) -> Became {
     run_with(Guards::AsGiven, play, story, core)
 }
 
 /// The same with these guards.
-pub fn run_with(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>) -> Became {
+pub(super) fn run_with(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>) -> Became {
     try_run(guards, play, story, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
 }
 

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long a leadership lasts without a sign of life.
-pub const TTL: Duration = Duration::from_secs(3);
+pub(super) const TTL: Duration = Duration::from_secs(3);
 
 /// Whose a session of a leader with a database is. There is one world in a process.
 static LED: Mutex<Led> = Mutex::new(Led { started: Vec::new(), sessions: BTreeMap::new() });
@@ -56,7 +56,7 @@ impl Led {
 }
 
 /// Waits as long as the coordinator is stopped whose session this is. What was killed has sent what it had to send.
-pub fn goes_on(session: &str) -> BoxFuture<'static, ()> {
+pub(super) fn goes_on(session: &str) -> BoxFuture<'static, ()> {
     let gate = held(&LED).gate(session);
     async move {
         if let Some(gate) = gate {
@@ -67,7 +67,7 @@ pub fn goes_on(session: &str) -> BoxFuture<'static, ()> {
 }
 
 /// One coordinator, as a process.
-pub struct Coordinator {
+pub(super) struct Coordinator {
     /// What stands between it and everything else.
     pub gate: Gate,
     /// Its line to the store.
@@ -83,7 +83,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// None in practice: the store is reached in process.
-    pub async fn start(
+    pub(super) async fn start(
         place: &Place,
         name: &str,
         migrations: PathBuf,
@@ -115,24 +115,24 @@ impl Coordinator {
     }
 
     /// The seat, where it leads.
-    pub fn leads(&self) -> Option<Arc<Seat>> {
+    pub(super) fn leads(&self) -> Option<Arc<Seat>> {
         self.room.led_here()
     }
 
     /// kill -9. What it had sent to a database is carried out or taken back by that.
-    pub fn kill(self) {
+    pub(super) fn kill(self) {
         self.gate.set(Passage::Dead);
         self.cancel.cancel();
         self.loops[0].abort();
     }
 
     /// Its loop ends, as it would where the product broke.
-    pub fn end_by_itself(&self) {
+    pub(super) fn end_by_itself(&self) {
         self.loops[1].abort();
     }
 
     /// Whether one of its loops broke: a fault of the product.
-    pub fn is_broken(&self) -> bool {
+    pub(super) fn is_broken(&self) -> bool {
         self.loops[1].is_finished()
     }
 }

@@ -11,7 +11,7 @@ const LEAST: u64 = 10;
 
 /// What was counted.
 #[derive(Debug, Clone, Copy)]
-pub struct Counted<'a> {
+pub(super) struct Counted<'a> {
     /// Schedules.
     pub done: u64,
     /// By kind of mishap and phase.
@@ -23,7 +23,7 @@ pub struct Counted<'a> {
 }
 
 /// What is missing; nothing where there were too few schedules to tell.
-pub fn gaps(counted: Counted<'_>) -> Vec<String> {
+pub(super) fn gaps(counted: Counted<'_>) -> Vec<String> {
     if counted.done < ENOUGH {
         return Vec::new();
     }

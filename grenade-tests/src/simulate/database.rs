@@ -27,12 +27,12 @@ const USUAL_MS: u64 = 40;
 const SLOW_MS: u64 = 1_500;
 
 /// How long one takes now.
-pub fn statement() -> Duration {
+pub(super) fn statement() -> Duration {
     Duration::from_millis(rand::random_range(1..=SLOWEST_MS.load(Ordering::SeqCst)))
 }
 
 /// Makes all databases slow, or as fast as usual.
-pub fn set_slow(slow: bool) {
+pub(super) fn set_slow(slow: bool) {
     SLOWEST_MS.store(if slow { SLOW_MS } else { USUAL_MS }, Ordering::SeqCst);
 }
 
@@ -40,7 +40,7 @@ pub fn set_slow(slow: bool) {
 const ROWS: u64 = 48;
 
 /// One database with the programs' knowledge of it.
-pub struct Database {
+pub(super) struct Database {
     plan: SchemaPlan,
     path: PathBuf,
     connection: Option<SqliteConnection>,
@@ -66,13 +66,13 @@ async fn held<T>(work: impl Future<Output = T>) -> T {
 
 /// A program that the database refused, or that did not read what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong(pub String);
+pub(super) struct Wrong(pub String);
 
 type Asked<T> = Result<T, Wrong>;
 
 impl Wrong {
     /// Whether another writer was at it: a program waits and tries again.
-    pub fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.0.contains("database is locked") || self.0.contains("table is locked")
     }
 }
@@ -83,7 +83,7 @@ impl Database {
     ///
     /// # Errors
     /// What the file system or SQLite says.
-    pub async fn make(
+    pub(super) async fn make(
         plan: &SchemaPlan,
         directory: &Path,
         name: &str,
@@ -153,7 +153,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn write(&mut self, version: u32) -> Asked<()> {
+    pub(super) async fn write(&mut self, version: u32) -> Asked<()> {
         self.next += 1;
         let (id, value) = (format!("row-{}", self.next % ROWS), format!("value-{}", self.next));
         let (column, form) = (column(&self.plan, version), form(&self.plan, version, &value));
@@ -178,7 +178,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says, or which row it does not find as it was written.
-    pub async fn read_all(&mut self, version: u32, unfilled: bool) -> Asked<()> {
+    pub(super) async fn read_all(&mut self, version: u32, unfilled: bool) -> Asked<()> {
         let column = column(&self.plan, version);
         // Every column that the program knows is asked for.
         let mut columns = column.clone();
@@ -205,7 +205,7 @@ impl Database {
 
     /// Looks at the history that coordinators keep in it: what was written since a higher term was obeyed, under a lower
     /// one.
-    pub async fn written_by_the_deposed(&mut self) -> Option<String> {
+    pub(super) async fn written_by_the_deposed(&mut self) -> Option<String> {
         // Before the first claim there is none.
         let term = self.texts("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)")).await.ok()?;
         let rows = "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS row FROM tidegate_history)";
@@ -219,7 +219,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says, or what is there that must not be, or the other way round.
-    pub async fn is_filled(&mut self, version: u32) -> Asked<()> {
+    pub(super) async fn is_filled(&mut self, version: u32) -> Asked<()> {
         self.read_all(version, false).await?;
         let rows = self.texts("items", ("id", "id")).await?;
         if let Some((id, _)) = rows.iter().find(|(id, _)| !self.rows.contains_key(id)) {
@@ -239,7 +239,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn form(&mut self) -> Asked<Vec<String>> {
+    pub(super) async fn form(&mut self) -> Asked<Vec<String>> {
         let tables = "(SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'tidegate%' AND name NOT LIKE \
                       'sqlite_%' AND tbl_name NOT LIKE 'tidegate%' ORDER BY name)";
         let columns = "(SELECT name, type FROM pragma_table_info('items') ORDER BY name)";
@@ -260,7 +260,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn has_form(&mut self, version: u32) -> Asked<bool> {
+    pub(super) async fn has_form(&mut self, version: u32) -> Asked<bool> {
         let added = added(&self.plan, version).into_iter().map(|n| format!("b{n}"));
         let used: Vec<String> = added.chain([column(&self.plan, version)]).collect();
         let form = self.form().await?;
@@ -271,7 +271,7 @@ impl Database {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn set_away(&mut self, away: bool) -> std::io::Result<()> {
+    pub(super) fn set_away(&mut self, away: bool) -> std::io::Result<()> {
         let aside = self.path.with_extension("away");
         if away == aside.exists() {
             return Ok(());
@@ -290,7 +290,7 @@ impl Database {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn keep_copy(&mut self) -> std::io::Result<()> {
+    pub(super) fn keep_copy(&mut self) -> std::io::Result<()> {
         if !self.is_away() {
             std::fs::copy(&self.path, self.path.with_extension("copy"))?;
             self.kept = Some(self.rows.clone());
@@ -302,7 +302,7 @@ impl Database {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
+    pub(super) fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
         self.connection = None;
         // Another file under the same name, as a restore makes it: whoever has the former one open goes on with that.
@@ -320,7 +320,7 @@ impl Database {
     }
 
     /// Nobody looks for the file any more that the copy took the place of.
-    pub fn stays_older(&mut self) {
+    pub(super) fn stays_older(&mut self) {
         self.newest = None;
     }
 
@@ -329,7 +329,7 @@ impl Database {
     ///
     /// # Errors
     /// What the file system says.
-    pub async fn put_newest_back(&mut self, now: u64) -> std::io::Result<()> {
+    pub(super) async fn put_newest_back(&mut self, now: u64) -> std::io::Result<()> {
         let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else { return Ok(()) };
         let copy = self.form().await.unwrap_or_default();
         self.connection = None;
@@ -342,7 +342,7 @@ impl Database {
     }
 
     /// Whether it can be opened.
-    pub fn is_away(&self) -> bool {
+    pub(super) fn is_away(&self) -> bool {
         self.path.is_dir()
     }
 }

@@ -14,7 +14,13 @@ fn bound(upgrade: &Upgrade, names: &Names) -> Vec<(usize, u32)> {
 }
 
 /// Judges the phase that an upgrade entered.
-pub fn judge(facts: &mut Facts, slots: &BTreeMap<At, Slot>, names: &Names, upgrade: &Upgrade, now: u64) {
+pub(super) fn judge(
+    facts: &mut Facts,
+    slots: &BTreeMap<At, Slot>,
+    names: &Names,
+    upgrade: &Upgrade,
+    now: u64,
+) {
     let phase = upgrade.phase.name();
     let own = names.service(upgrade.spec.service.as_str());
     let gated = match phase {
@@ -94,7 +100,7 @@ fn all_serve(
 }
 
 /// No drain of a roll is ordered on an old look at the database: it had lacked the new form for a while when the wave began.
-pub fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u64) {
+pub(super) fn drains(facts: &mut Facts, names: &Names, at: At, id: &str, now: u64) {
     let is_roll = facts.phases.get(id).is_some_and(|(phase, _)| *phase == PhaseName::Roll);
     let (Some(since), Some((_, began))) = (facts.services[at.0].lacks_since, facts.waves.get(id)) else {
         return;

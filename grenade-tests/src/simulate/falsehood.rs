@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_proto::record::upgrade::PhaseName;
 
-pub use deed::Deed;
+pub(super) use deed::Deed;
 
 /// What is false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,19 +66,19 @@ impl Falsehood {
 
 /// The falsehood of a run, and how far it was carried out.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub(super) struct Plan {
     falsehood: Option<Falsehood>,
     is_done: bool,
 }
 
 impl Plan {
     /// That of a scenario.
-    pub fn of(scenario: &Scenario) -> Self {
+    pub(super) fn of(scenario: &Scenario) -> Self {
         Self { falsehood: scenario.falsify, is_done: false }
     }
 
     /// The lie that the history holds.
-    pub fn lie(&self) -> Option<Lie> {
+    pub(super) fn lie(&self) -> Option<Lie> {
         match self.falsehood {
             Some(Falsehood::Told(lie)) => Some(lie),
             _ => None,
@@ -86,7 +86,7 @@ impl Plan {
     }
 
     /// Does what is to be done to the world, as soon as that is possible in its phase of its upgrade.
-    pub async fn step(&mut self, world: &mut World, id: &str, (phase, since): (PhaseName, u64)) {
+    pub(super) async fn step(&mut self, world: &mut World, id: &str, (phase, since): (PhaseName, u64)) {
         let Some(Falsehood::Done(deed)) = self.falsehood.filter(|_| !self.is_done) else { return };
         if deed.is_due(id, phase) && deed.tell(world, since).await.is_some() {
             world.ground.tell(format!("falsified: {deed:?}"));
@@ -95,7 +95,7 @@ impl Plan {
     }
 
     /// Whether the judge has found out what was done.
-    pub fn is_found(&self, world: &World) -> bool {
+    pub(super) fn is_found(&self, world: &World) -> bool {
         let rule = self.falsehood.map(Falsehood::rule);
         let is_deed = matches!(self.falsehood, Some(Falsehood::Done(_)));
         is_deed && world.ground.state().facts.breaches.iter().any(|breach| Some(breach.rule) == rule)
@@ -150,7 +150,7 @@ impl Line {
 ///
 /// # Errors
 /// None in practice.
-pub fn judge_the_judge(jobs: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn judge_the_judge(jobs: usize) -> anyhow::Result<ExitCode> {
     let mut plays = Vec::new();
     for (name, scenario) in small::scenarios() {
         plays.push((None, name, scenario.clone()));

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 /// Whether a process goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passage {
+pub(super) enum Passage {
     /// It does.
     Open,
     /// It is stopped for a while.
@@ -17,16 +17,16 @@ pub enum Passage {
 
 /// The gate of one process.
 #[derive(Debug, Clone)]
-pub struct Gate(Arc<watch::Sender<Passage>>);
+pub(super) struct Gate(Arc<watch::Sender<Passage>>);
 
 impl Gate {
     /// An open one.
-    pub fn open() -> Self {
+    pub(super) fn open() -> Self {
         Self(Arc::new(watch::Sender::new(Passage::Open)))
     }
 
     /// Changes it. What was killed stays so.
-    pub fn set(&self, passage: Passage) {
+    pub(super) fn set(&self, passage: Passage) {
         self.0.send_if_modified(|now| {
             let changes = *now != Passage::Dead && *now != passage;
             if changes {
@@ -37,24 +37,24 @@ impl Gate {
     }
 
     /// Whether the process goes on.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         *self.0.borrow() == Passage::Open
     }
 
     /// Whether the process was killed.
-    pub fn is_dead(&self) -> bool {
+    pub(super) fn is_dead(&self) -> bool {
         *self.0.borrow() == Passage::Dead
     }
 
     /// Waits as long as the process is stopped.
-    pub async fn thaws(&self) {
+    pub(super) async fn thaws(&self) {
         let mut passage = self.0.subscribe();
         // One that is gone is not stopped.
         let _ = passage.wait_for(|now| *now != Passage::Stalled).await;
     }
 
     /// Waits until the process goes on: for ever, where it was killed.
-    pub async fn passes(&self) {
+    pub(super) async fn passes(&self) {
         if *self.0.borrow() == Passage::Open {
             return;
         }

@@ -22,7 +22,7 @@ const BY_AGENT: &[u8] = b"put by tidegate-agent";
 
 /// One node's disk.
 #[derive(Debug, Clone, Default)]
-pub struct Disk {
+pub(super) struct Disk {
     /// Its files.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// Nothing can be written.
@@ -35,7 +35,7 @@ pub struct Disk {
 
 /// What there is.
 #[derive(Debug)]
-pub struct State {
+pub(super) struct State {
     /// Disks, by node.
     pub disks: Vec<Disk>,
     /// Services on nodes.
@@ -51,7 +51,7 @@ pub struct State {
 
 /// The world; clones are handles on the same one.
 #[derive(Debug, Clone)]
-pub struct Ground {
+pub(super) struct Ground {
     state: Arc<Mutex<State>>,
     began: Instant,
     names: Arc<Names>,
@@ -60,7 +60,7 @@ pub struct Ground {
 
 /// How things are called.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(super) struct Names {
     /// Services, by place.
     pub services: Vec<String>,
     /// Nodes, by place.
@@ -69,29 +69,34 @@ pub struct Names {
 
 impl Names {
     /// The name of an instance.
-    pub fn instance(&self, (service, node): At) -> String {
+    pub(super) fn instance(&self, (service, node): At) -> String {
         format!("{}/{}", self.services[service], self.nodes[node])
     }
 
     /// Which service is called so.
-    pub fn service(&self, name: &str) -> Option<usize> {
+    pub(super) fn service(&self, name: &str) -> Option<usize> {
         self.services.iter().position(|service| service == name)
     }
 
     /// Which node is called so.
-    pub fn node(&self, name: &str) -> Option<usize> {
+    pub(super) fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node == name)
     }
 }
 
 /// Where the disable-file of a service lies on each node.
-pub fn disable_file(service: &str) -> PathBuf {
+pub(super) fn disable_file(service: &str) -> PathBuf {
     Path::new("/run").join(format!("{service}.disable"))
 }
 
 impl Ground {
     /// An empty world with so many nodes, that begins now.
-    pub fn new(names: Names, releases: BTreeMap<String, Behaviour>, story: Story, facts: Facts) -> Self {
+    pub(super) fn new(
+        names: Names,
+        releases: BTreeMap<String, Behaviour>,
+        story: Story,
+        facts: Facts,
+    ) -> Self {
         let disks = vec![Disk::default(); names.nodes.len()];
         let state = State { disks, slots: BTreeMap::new(), releases, story, facts, next: 0 };
         Self {
@@ -103,33 +108,33 @@ impl Ground {
     }
 
     /// Told when an upgrade entered another phase.
-    pub fn changed(&self) -> &Notify {
+    pub(super) fn changed(&self) -> &Notify {
         &self.changed
     }
 
     /// How things are called.
-    pub fn names(&self) -> &Names {
+    pub(super) fn names(&self) -> &Names {
         &self.names
     }
 
     /// Milliseconds since it began.
-    pub fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// All of it, for a computation.
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more line of the story.
-    pub fn tell(&self, line: impl AsRef<str>) {
+    pub(super) fn tell(&self, line: impl AsRef<str>) {
         let now = self.now();
         self.state().story.tell(now, line.as_ref());
     }
 
     /// Changes one service on one node, and looks what that means for its health URL.
-    pub fn change<T>(&self, at: At, change: impl FnOnce(&mut Slot, u64) -> T) -> T {
+    pub(super) fn change<T>(&self, at: At, change: impl FnOnce(&mut Slot, u64) -> T) -> T {
         let now = self.now();
         let mut state = self.state();
         let done = change(state.slots.entry(at).or_default(), now);
@@ -138,7 +143,7 @@ impl Ground {
     }
 
     /// A process begins.
-    pub fn start(&self, at: At, tag: &str) -> i32 {
+    pub(super) fn start(&self, at: At, tag: &str) -> i32 {
         let now = self.now();
         let mut state = self.state();
         state.next += 1;
@@ -158,7 +163,7 @@ impl Ground {
     }
 
     /// The lowest version of a service that runs anywhere.
-    pub fn lowest(&self, service: usize) -> u32 {
+    pub(super) fn lowest(&self, service: usize) -> u32 {
         let now = self.now();
         let state = self.state();
         let of = state.slots.iter().filter(|((of, _), _)| *of == service);
@@ -166,7 +171,7 @@ impl Ground {
     }
 
     /// The highest version of a service that runs anywhere.
-    pub fn highest(&self, service: usize) -> u32 {
+    pub(super) fn highest(&self, service: usize) -> u32 {
         let now = self.now();
         let state = self.state();
         let of = state.slots.iter().filter(|((of, _), _)| *of == service);
@@ -174,7 +179,7 @@ impl Ground {
     }
 
     /// A release behaves from its next start on as it should.
-    pub fn mend(&self, tag: &str) {
+    pub(super) fn mend(&self, tag: &str) {
         self.tell(format!("{tag} is mended"));
         if let Some(is) = self.state().releases.get_mut(tag) {
             *is = is.mended();
@@ -183,7 +188,7 @@ impl Ground {
 
     /// Every release of a service behaves as it should, those that run included: what was wrong with their configuration is
     /// corrected where they run.
-    pub fn mend_all(&self, service: usize) {
+    pub(super) fn mend_all(&self, service: usize) {
         self.tell(format!("every release of {} is mended", self.names.services[service]));
         let now = self.now();
         let mut state = self.state();
@@ -200,7 +205,7 @@ impl Ground {
     }
 
     /// A process ends because its agent wants it to.
-    pub fn stop(&self, at: At) {
+    pub(super) fn stop(&self, at: At) {
         let now = self.now();
         let mut state = self.state();
         let slot = state.slots.entry(at).or_default();
@@ -216,7 +221,7 @@ impl Ground {
     }
 
     /// A process ends by itself.
-    pub fn crash(&self, at: At) {
+    pub(super) fn crash(&self, at: At) {
         self.tell(format!("{} crashes", self.names.instance(at)));
         self.change(at, |slot, now| {
             if let Some(run) = &mut slot.running {
@@ -226,7 +231,7 @@ impl Ground {
     }
 
     /// A node loses its power: nothing of it is left.
-    pub fn loses_power(&self, at: At) {
+    pub(super) fn loses_power(&self, at: At) {
         self.tell(format!("{} loses its power", self.names.instance(at)));
         self.state().disks[at.1].images.lose_power();
         self.change(at, |slot, _| {
@@ -238,7 +243,7 @@ impl Ground {
 
     /// A node is back: what its own supervisor starts is started, where the window admits it, as a unit with `tidegate-agent
     /// admit` does.
-    pub fn boots(&self, at: At) {
+    pub(super) fn boots(&self, at: At) {
         let starts = {
             let state = self.state();
             let slot = state.slots.get(&at).filter(|slot| slot.supervised && slot.running.is_none());
@@ -271,7 +276,7 @@ impl Ground {
     }
 
     /// One look of the balancers at every instance.
-    pub fn tick(&self) {
+    pub(super) fn tick(&self) {
         self.supervise();
         let now = self.now();
         let mut state = self.state();
@@ -339,7 +344,7 @@ impl Ground {
     }
 
     /// Writes a file of a node.
-    pub fn write(&self, node: usize, path: &Path, bytes: Vec<u8>) -> std::io::Result<()> {
+    pub(super) fn write(&self, node: usize, path: &Path, bytes: Vec<u8>) -> std::io::Result<()> {
         let mut state = self.state();
         let disk = &mut state.disks[node];
         if disk.full {
@@ -352,7 +357,7 @@ impl Ground {
     }
 
     /// An agent removes a file: a disable-file that a person put is not its to touch.
-    pub fn removed_by_agent(&self, node: usize, path: &Path) {
+    pub(super) fn removed_by_agent(&self, node: usize, path: &Path) {
         let now = self.now();
         let mut state = self.state();
         let Some(service) = self.names.services.iter().find(|service| *path == disable_file(service)) else {
@@ -369,14 +374,14 @@ impl Ground {
     }
 
     /// Removes a file of a node.
-    pub fn remove(&self, node: usize, path: &Path) -> std::io::Result<()> {
+    pub(super) fn remove(&self, node: usize, path: &Path) -> std::io::Result<()> {
         let gone = self.state().disks[node].files.remove(path);
         self.look_at_node(node);
         gone.map(drop).ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
     /// Removes a file of a node where it names this agent.
-    pub fn remove_of(&self, node: usize, path: &Path, nonce: &str) {
+    pub(super) fn remove_of(&self, node: usize, path: &Path, nonce: &str) {
         let names = |file: &Vec<u8>| file.windows(nonce.len()).any(|part| part == nonce.as_bytes());
         let is_of = self.state().disks[node].files.get(path).is_some_and(names);
         if is_of && let Err(error) = self.remove(node, path) {
@@ -395,7 +400,7 @@ impl Ground {
     }
 
     /// A hook begins; its number.
-    pub fn begin_hook(&self, at: At, set: &'static str, name: &str) -> u64 {
+    pub(super) fn begin_hook(&self, at: At, set: &'static str, name: &str) -> u64 {
         let now = self.now();
         let mut state = self.state();
         state.next += 1;
@@ -410,7 +415,7 @@ impl Ground {
     }
 
     /// A hook ends, or is killed; whether it still ran.
-    pub fn end_hook(&self, at: At, set: &'static str, id: u64) -> bool {
+    pub(super) fn end_hook(&self, at: At, set: &'static str, id: u64) -> bool {
         let mut state = self.state();
         let slot = state.slots.entry(at).or_default();
         let runs = slot.hooks.get(set).is_some_and(|run| run.id == id);

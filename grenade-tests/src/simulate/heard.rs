@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Who is silent since when.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub(super) struct Heard {
     /// Those that were admitted, and not decommissioned since.
     admitted: BTreeSet<At>,
     silent: BTreeMap<At, Silence>,
@@ -20,41 +20,41 @@ struct Silence {
 
 impl Heard {
     /// An instance reported, and can be read.
-    pub fn reported(&mut self, at: At) {
+    pub(super) fn reported(&mut self, at: At) {
         self.silent.remove(&at);
     }
 
     /// Its report is gone, or cannot be read.
-    pub fn lost(&mut self, at: At, now: u64, is_unreadable: bool) {
+    pub(super) fn lost(&mut self, at: At, now: u64, is_unreadable: bool) {
         let silence = self.silent.entry(at).or_insert(Silence { since: now, is_unreadable });
         silence.is_unreadable = is_unreadable;
     }
 
     /// It was admitted.
-    pub fn admitted(&mut self, at: At) {
+    pub(super) fn admitted(&mut self, at: At) {
         self.admitted.insert(at);
     }
 
     /// A person gave it up.
-    pub fn decommissioned(&mut self, at: At) {
+    pub(super) fn decommissioned(&mut self, at: At) {
         self.admitted.remove(&at);
     }
 
     /// Whether it counts: it was admitted once, and was not given up.
-    pub fn counts(&self, at: At) -> bool {
+    pub(super) fn counts(&self, at: At) -> bool {
         self.admitted.contains(&at)
     }
 
     /// Those of a service that count and have not been heard since `then`, each with the rule that a version gate breaks
     /// which opens all the same.
-    pub fn silent_since(&self, service: usize, then: u64) -> Vec<(At, u8)> {
+    pub(super) fn silent_since(&self, service: usize, then: u64) -> Vec<(At, u8)> {
         let of = self.silent.iter().filter(|(at, silence)| at.0 == service && silence.since < then);
         let counted = of.filter(|(at, _)| self.counts(**at));
         counted.map(|(at, silence)| (*at, if silence.is_unreadable { 11 } else { 3 })).collect()
     }
 
     /// Falsifies what was heard: an instance has been silent since the beginning.
-    pub fn falsify(&mut self, at: At, is_unreadable: bool) {
+    pub(super) fn falsify(&mut self, at: At, is_unreadable: bool) {
         self.silent.insert(at, Silence { since: 0, is_unreadable });
     }
 }

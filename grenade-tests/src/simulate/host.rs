@@ -28,7 +28,7 @@ use tokio::sync::oneshot;
 
 /// A node for one agent's process.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub(super) struct Node {
     ground: Ground,
     node: usize,
     gate: Gate,
@@ -37,7 +37,7 @@ pub struct Node {
 
 impl Node {
     /// The node at a place, as the process behind `gate` sees it.
-    pub fn new(ground: Ground, node: usize, gate: Gate, dice: Dice) -> Self {
+    pub(super) fn new(ground: Ground, node: usize, gate: Gate, dice: Dice) -> Self {
         Self { ground, node, gate, dice: Arc::new(Mutex::new(dice)) }
     }
 

@@ -14,14 +14,14 @@ use tidegate_proto::TaskId;
 use tidegate_proto::record::task::Outcome;
 
 /// The hook that pulls an image, as nodes define it.
-pub const PULL: &str = "pull-image";
+pub(super) const PULL: &str = "pull-image";
 
 /// The hook that drops one.
-pub const DROP: &str = "drop-image";
+pub(super) const DROP: &str = "drop-image";
 
 /// The images of one node.
 #[derive(Debug, Clone, Default)]
-pub struct Images {
+pub(super) struct Images {
     /// Their tags.
     pub there: BTreeSet<String>,
     /// Until when a hook that is begun fails.
@@ -38,19 +38,19 @@ enum Run {
 
 impl Images {
     /// The node lost its power: nobody knows how what ran has ended.
-    pub fn lose_power(&mut self) {
+    pub(super) fn lose_power(&mut self) {
         self.runs.values_mut().filter(|run| matches!(run, Run::Runs)).for_each(|run| *run = Run::Lost);
     }
 
     /// Whether a hook of this task runs.
-    pub fn runs(&self, id: &TaskId) -> bool {
+    pub(super) fn runs(&self, id: &TaskId) -> bool {
         matches!(self.runs.get(id), Some(Run::Runs))
     }
 }
 
 /// The hooks of tasks of one node, as one agent's process sees them.
 #[derive(Debug)]
-pub struct Hooks {
+pub(super) struct Hooks {
     ground: Ground,
     node: usize,
     gate: Gate,
@@ -59,7 +59,7 @@ pub struct Hooks {
 
 impl Hooks {
     /// Those of a node.
-    pub fn new(ground: Ground, node: usize, gate: Gate, dice: Arc<Mutex<Dice>>) -> Self {
+    pub(super) fn new(ground: Ground, node: usize, gate: Gate, dice: Arc<Mutex<Dice>>) -> Self {
         Self { ground, node, gate, dice }
     }
 }

@@ -10,7 +10,7 @@ use tidegate_proto::record::upgrade::PhaseName;
 
 /// How old what the coordinator sees of an instance may be, in milliseconds: the longest lease, the time until its end is
 /// noticed, and a change of leaders.
-pub const OLD: u64 = 15_000;
+pub(super) const OLD: u64 = 15_000;
 
 /// So long it takes at most until a coordinator hears of a change, in milliseconds.
 const LAG: u64 = 2_000;
@@ -31,7 +31,7 @@ pub struct Breach {
 
 /// One service, as the judge knows it.
 #[derive(Debug, Clone, Default)]
-pub struct ServiceFacts {
+pub(super) struct ServiceFacts {
     /// How many instances it has.
     pub instances: u64,
     /// How many health URLs must answer 200, by the last upgrade that began.
@@ -53,7 +53,7 @@ const HEALTHY_DEADLINE: u64 = 30_000;
 
 impl ServiceFacts {
     /// An upgrade begins.
-    pub fn begins(&mut self, plan: &UpgradePlan) {
+    pub(super) fn begins(&mut self, plan: &UpgradePlan) {
         self.min_in_service = plan.min_in_service;
         self.drain_deadline = if plan.fails_on_deadline { u64::MAX } else { plan.drain_deadline };
         self.upgrading = true;
@@ -62,7 +62,7 @@ impl ServiceFacts {
 
 /// What is known.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub(super) struct Facts {
     /// Services.
     pub services: Vec<ServiceFacts>,
     /// When the last directive of an instance was committed.
@@ -94,12 +94,12 @@ const KNOWN: u64 = 1_000;
 
 impl Facts {
     /// After how long whoever leads knows what the store holds.
-    pub fn known_after(&self, now: u64) -> u64 {
+    pub(super) fn known_after(&self, now: u64) -> u64 {
         if now < self.disturbed_until { OLD } else { KNOWN }
     }
 
     /// Notes what was broken.
-    pub fn breach(&mut self, at: u64, rule: u8, what: String) {
+    pub(super) fn breach(&mut self, at: u64, rule: u8, what: String) {
         // Once is enough.
         if self.breaches.len() < 100 {
             self.breaches.push(Breach { at, rule, what });
@@ -108,7 +108,7 @@ impl Facts {
 
     /// An agent took an instance out of rotation, or stopped it. As many as must stay, stay: all that orders took out, and
     /// all that were out by themselves when this was ordered, for long enough to be known, are counted.
-    pub fn taken_out(&mut self, now: u64, at: At, slots: &BTreeMap<At, Slot>, name: &str) {
+    pub(super) fn taken_out(&mut self, now: u64, at: At, slots: &BTreeMap<At, Slot>, name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
         let version = slots.get(&at).and_then(|slot| slot.alive(now)).map(|run| run.is.version);
         if version.is_some_and(|version| version < service.contracted) {
@@ -155,7 +155,7 @@ impl Facts {
     }
 
     /// An instance answers 200 again: its version is one that was admitted lately.
-    pub fn came_in(&mut self, now: u64, at: At, version: u32, name: &str) {
+    pub(super) fn came_in(&mut self, now: u64, at: At, version: u32, name: &str) {
         let Some(service) = self.services.get(at.0) else { return };
         let mut allowed = service.windows.iter().rev();
         let mut outside = None;
@@ -180,12 +180,19 @@ impl Facts {
     }
 
     /// An instance is in again, or may be, without its agent: a person removed the disable-file, or nothing heeds it.
-    pub fn shown_again(&mut self, now: u64, at: At) {
+    pub(super) fn shown_again(&mut self, now: u64, at: At) {
         self.shown.insert(at, now);
     }
 
     /// An agent stopped a service that still worked on something, or that the balancer still sent requests to.
-    pub fn stopped_at_work(&mut self, now: u64, at: At, hidden_at: Option<u64>, exposed: bool, name: &str) {
+    pub(super) fn stopped_at_work(
+        &mut self,
+        now: u64,
+        at: At,
+        hidden_at: Option<u64>,
+        exposed: bool,
+        name: &str,
+    ) {
         let deadline = self.services.get(at.0).map_or(0, |service| service.drain_deadline);
         let late = hidden_at.is_some_and(|since| now >= since + deadline);
         // A stop that had begun is not taken back where the instance is let in again without its agent.

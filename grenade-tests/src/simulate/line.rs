@@ -23,7 +23,7 @@ type Inner = BoxCloneSyncService<Request, Response, BoxError>;
 
 /// How the network is, in hundredths of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Weather {
+pub(super) struct Weather {
     /// Requests that never arrive.
     pub lost_requests: u64,
     /// Answers that never arrive, of requests that were carried out.
@@ -46,28 +46,28 @@ struct State {
 
 /// The store that all lines lead to; another one can be put in its place.
 #[derive(Debug, Clone)]
-pub struct Place(Arc<watch::Sender<Embedded>>);
+pub(super) struct Place(Arc<watch::Sender<Embedded>>);
 
 impl Place {
     /// With a store in it.
-    pub fn of(store: Embedded) -> Self {
+    pub(super) fn of(store: Embedded) -> Self {
         Self(Arc::new(watch::Sender::new(store)))
     }
 
     /// The store that is there now.
-    pub fn store(&self) -> Embedded {
+    pub(super) fn store(&self) -> Embedded {
         self.0.borrow().clone()
     }
 
     /// Puts another one in its place.
-    pub fn replace(&self, store: Embedded) {
+    pub(super) fn replace(&self, store: Embedded) {
         self.0.send_replace(store);
     }
 }
 
 /// One line.
 #[derive(Clone)]
-pub struct Line {
+pub(super) struct Line {
     place: Place,
     gate: Gate,
     state: Arc<watch::Sender<State>>,
@@ -85,7 +85,7 @@ fn away(why: &str) -> BoxError {
 
 impl Line {
     /// A line to the store at `place` in good weather.
-    pub fn new(place: Place, gate: Gate, dice: Dice) -> Self {
+    pub(super) fn new(place: Place, gate: Gate, dice: Dice) -> Self {
         let state = State { weather: Weather::default(), cut: false, resets: 0 };
         Self {
             place,
@@ -100,17 +100,17 @@ impl Line {
     ///
     /// # Errors
     /// None in practice.
-    pub async fn client(&self) -> Result<Client, etcd_client::Error> {
+    pub(super) async fn client(&self) -> Result<Client, etcd_client::Error> {
         Client::from_channel(Channel::Custom(BoxCloneSyncService::new(self.clone())), None).await
     }
 
     /// Changes the weather.
-    pub fn set_weather(&self, weather: Weather) {
+    pub(super) fn set_weather(&self, weather: Weather) {
         self.state.send_modify(|state| state.weather = weather);
     }
 
     /// Cuts the line, or mends it.
-    pub fn set_cut(&self, cut: bool) {
+    pub(super) fn set_cut(&self, cut: bool) {
         self.state.send_modify(|state| {
             state.cut = cut;
             state.resets += u64::from(cut);
@@ -118,12 +118,12 @@ impl Line {
     }
 
     /// Whether it is cut.
-    pub fn is_cut(&self) -> bool {
+    pub(super) fn is_cut(&self) -> bool {
         self.state.borrow().cut
     }
 
     /// Ends every stream, as a member that loses its leader does.
-    pub fn reset(&self) {
+    pub(super) fn reset(&self) {
         self.state.send_modify(|state| state.resets += 1);
     }
 

@@ -6,7 +6,7 @@ use super::world::World;
 
 /// What comes of a start that was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub(super) enum Refused {
     /// It is tried again.
     Again,
     /// Every instance runs what it goes to.
@@ -14,7 +14,7 @@ pub enum Refused {
 }
 
 /// Does what the refusal names, and says how it goes on.
-pub async fn refused(world: &World, service: usize, to: u32, why: &str) -> Refused {
+pub(super) async fn refused(world: &World, service: usize, to: u32, why: &str) -> Refused {
     if !world.store_lost {
         return Refused::Again;
     }

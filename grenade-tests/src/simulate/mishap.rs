@@ -17,7 +17,7 @@ use tidegate_proto::{Key, Prefix, Value};
 
 /// What is to be done when a mishap is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Undo {
+pub(super) enum Undo {
     /// The network is good again.
     Weather,
     /// An agent reaches the store again.
@@ -60,13 +60,13 @@ pub enum Undo {
 
 impl Undo {
     /// Whether it ends what a person did: everything else goes on undisturbed meanwhile.
-    pub fn is_a_persons(&self) -> bool {
+    pub(super) fn is_a_persons(&self) -> bool {
         matches!(self, Self::Resume(_) | Self::Uncordon(_) | Self::Show(_))
     }
 }
 
 /// Lets a mishap happen to a service, in the upgrade of this id; says what ends it.
-pub async fn begin(
+pub(super) async fn begin(
     world: &mut World,
     id: Option<String>,
     service: usize,
@@ -285,7 +285,7 @@ pub async fn begin(
 }
 
 /// Ends one; whether that was possible.
-pub async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
+pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> {
     let what = match undo {
         Undo::Record(key, _) => format!("Record({key})"),
         undo => format!("{undo:?}"),

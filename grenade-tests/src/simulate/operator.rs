@@ -15,13 +15,13 @@ use tidegate_proto::wire::v1::{
 };
 
 /// A person.
-pub struct Person<'a> {
+pub(super) struct Person<'a> {
     coordinators: &'a [Option<Coordinator>],
 }
 
 /// A command, as it was understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub(super) enum Command {
     /// `upgrade approve ID PHASE [--accept …]`.
     Approve(String, String, Vec<String>),
     /// `upgrade resume ID`.
@@ -47,7 +47,7 @@ pub enum Command {
 }
 
 /// Reads the command of a reason; of two that are named the first.
-pub fn understood(text: &str) -> Command {
+pub(super) fn understood(text: &str) -> Command {
     let words: Vec<&str> = text.split_whitespace().map(|word| word.trim_end_matches(',')).collect();
     let own = |at: usize| words.get(at).copied().unwrap_or_default().to_owned();
     match words.get(..3) {
@@ -78,7 +78,7 @@ pub fn understood(text: &str) -> Command {
 }
 
 /// What a command was answered: what was done, or why not.
-pub type Answer = Result<String, String>;
+pub(super) type Answer = Result<String, String>;
 
 fn answer<T>(done: Result<T, OperationError>, what: impl FnOnce(T) -> String) -> Answer {
     done.map(what).map_err(|error| error.to_string())
@@ -88,7 +88,7 @@ const WHO: &str = "operator";
 
 impl<'a> Person<'a> {
     /// One who can reach these.
-    pub fn new(coordinators: &'a [Option<Coordinator>]) -> Self {
+    pub(super) fn new(coordinators: &'a [Option<Coordinator>]) -> Self {
         Self { coordinators }
     }
 
@@ -96,14 +96,14 @@ impl<'a> Person<'a> {
     ///
     /// # Errors
     /// None leads.
-    pub fn leader(&self) -> Result<(&'a Room, Arc<Seat>), String> {
+    pub(super) fn leader(&self) -> Result<(&'a Room, Arc<Seat>), String> {
         let mut living = self.coordinators.iter().flatten();
         let found = living.find_map(|one| Some((&one.room, one.leads()?)));
         found.ok_or_else(|| "no coordinator leads".to_owned())
     }
 
     /// Starts an upgrade.
-    pub async fn start(&self, id: &str, spec: &serde_json::Value) -> Answer {
+    pub(super) async fn start(&self, id: &str, spec: &serde_json::Value) -> Answer {
         let (room, seat) = self.leader()?;
         let asked = StartUpgradeRequest {
             spec: spec.to_string(),
@@ -115,7 +115,7 @@ impl<'a> Person<'a> {
     }
 
     /// Why an upgrade waits.
-    pub async fn explain(&self, id: &str) -> Result<ExplainUpgradeReply, String> {
+    pub(super) async fn explain(&self, id: &str) -> Result<ExplainUpgradeReply, String> {
         let (room, _) = self.leader()?;
         operation::explain_upgrade(room, &ExplainUpgradeRequest { id: id.to_owned() })
             .await
@@ -123,7 +123,7 @@ impl<'a> Person<'a> {
     }
 
     /// Does what a command says.
-    pub async fn act(&self, command: &Command) -> Answer {
+    pub(super) async fn act(&self, command: &Command) -> Answer {
         let (room, seat) = self.leader()?;
         let (who, why) = (WHO.to_owned(), "it was advised".to_owned());
         let done = match command.clone() {
@@ -168,7 +168,7 @@ impl<'a> Person<'a> {
 
     /// Reconciles a store that was restored: every claim is applied that some node makes, but for those of nodes that lie.
     /// `taken_up` was disregarded before, and is included now.
-    pub async fn reconcile(
+    pub(super) async fn reconcile(
         &self,
         taken_up: Vec<String>,
         lies: impl Fn(&str) -> bool,
@@ -202,7 +202,7 @@ impl<'a> Person<'a> {
     }
 
     /// Pauses an upgrade.
-    pub async fn pause(&self, id: &str) -> Answer {
+    pub(super) async fn pause(&self, id: &str) -> Answer {
         let (room, seat) = self.leader()?;
         let asked =
             PauseUpgradeRequest { id: id.to_owned(), why: "let me look".to_owned(), who: WHO.to_owned() };
@@ -210,7 +210,7 @@ impl<'a> Person<'a> {
     }
 
     /// Takes a node out by hand.
-    pub async fn cordon(&self, node: &str) -> Answer {
+    pub(super) async fn cordon(&self, node: &str) -> Answer {
         let (room, seat) = self.leader()?;
         let asked =
             CordonNodeRequest { node: node.to_owned(), why: "a disk".to_owned(), who: WHO.to_owned() };

@@ -40,7 +40,7 @@ struct Asked {
 
 /// Everybody who is at work.
 #[derive(Debug, Default)]
-pub struct Persons {
+pub(super) struct Persons {
     asked: Arc<Asked>,
     at_work: Vec<JoinHandle<()>>,
     begun: u32,
@@ -48,7 +48,7 @@ pub struct Persons {
 
 impl Persons {
     /// Something other than people is wrong now.
-    pub fn disturbed(&self, now: u64) {
+    pub(super) fn disturbed(&self, now: u64) {
         self.asked.disturbed_at.store(now, Ordering::Relaxed);
     }
 
@@ -79,7 +79,7 @@ impl Persons {
     }
 
     /// Ends with whatever broke somebody's request.
-    pub async fn look(&mut self) {
+    pub(super) async fn look(&mut self) {
         for over in self.at_work.extract_if(.., |work| work.is_finished()) {
             if let Err(error) = over.await
                 && error.is_panic()
@@ -90,7 +90,7 @@ impl Persons {
     }
 
     /// Requests that were refused, and all the same are in the history under their names.
-    pub fn refused_but_done(&self, names: &BTreeSet<String>) -> Vec<String> {
+    pub(super) fn refused_but_done(&self, names: &BTreeSet<String>) -> Vec<String> {
         let refused = self.asked.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let done = refused.iter().filter(|(who, _)| names.contains(who));
         done.map(|(who, what)| format!("{what} of {who} was refused, and its event is there")).collect()
@@ -98,7 +98,13 @@ impl Persons {
 }
 
 /// So many people ask for something of the upgrade with this id; what is to be put right when they have done.
-pub fn begin(world: &mut World, id: Option<String>, service: usize, count: u32, lasts: u64) -> Vec<Undo> {
+pub(super) fn begin(
+    world: &mut World,
+    id: Option<String>,
+    service: usize,
+    count: u32,
+    lasts: u64,
+) -> Vec<Undo> {
     let Some(id) = id else { return Vec::new() };
     let Some(place) = place_of(&id) else { return Vec::new() };
     // It is about to be started: that is done with care, and by two people at once.

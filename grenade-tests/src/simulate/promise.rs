@@ -8,7 +8,7 @@ use tidegate_coordinator::room::Room;
 use tidegate_proto::wire::v1::{StartUpgradeReply, StartUpgradeRequest};
 
 /// The revision of the store, where this coordinator has seen all of it.
-pub async fn seen(place: &Place, room: &Room) -> Option<i64> {
+pub(super) async fn seen(place: &Place, room: &Room) -> Option<i64> {
     let mut client = place.store().client().await.ok()?;
     let answer = client.get("revision", None).await.ok()?;
     let revision = answer.header()?.revision();
@@ -17,7 +17,7 @@ pub async fn seen(place: &Place, room: &Room) -> Option<i64> {
 
 /// After a dry run two people start the same upgrade at once: one of them does where the dry run said so, with the same
 /// findings and waves.
-pub async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> Answer {
+pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> Answer {
     let (room, seat) = Person::new(&world.coordinators).leader()?;
     let asked = |who: &str, dry_run| StartUpgradeRequest {
         spec: spec.to_string(),
@@ -60,6 +60,6 @@ pub async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> A
     done.map(|done| done.id).map_err(|error| error.to_string())
 }
 
-pub fn blocks(reply: &StartUpgradeReply) -> bool {
+pub(super) fn blocks(reply: &StartUpgradeReply) -> bool {
     reply.findings.iter().any(|finding| finding.blocking)
 }

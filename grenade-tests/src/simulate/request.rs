@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 
 /// A request of one person.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub(super) enum Request {
     /// `upgrade start`, with and without `--dry-run`: of a spec that must be refused.
     StartWrong(Box<Json>),
     /// `upgrade start --dry-run`.
@@ -53,7 +53,7 @@ pub enum Request {
 
 /// What a person knows when they begin.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub(super) struct Known {
     /// The upgrade.
     pub id: String,
     /// Its service.
@@ -113,7 +113,7 @@ fn wrong_spec(dice: &mut Dice, known: &Known) -> Json {
 }
 
 /// One more request.
-pub fn request(dice: &mut Dice, known: &Known) -> Request {
+pub(super) fn request(dice: &mut Dice, known: &Known) -> Request {
     match dice.below(40) {
         0..=2 => Request::StartWrong(Box::new(wrong_spec(dice, known))),
         3 => Request::Preview(Box::new(known.spec.clone())),

@@ -22,7 +22,7 @@ struct Caught {
 ///
 /// # Errors
 /// Where this build has no guards that can be switched off.
-pub fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(
         cfg!(feature = "mutants"),
         "guards can be switched off only in a build with --features mutants"

@@ -8,7 +8,7 @@ use tidegate_proto::record::upgrade::PhaseName;
 
 /// What the people of a service that shares a schema do with its next upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub(super) enum Turn {
     /// They start it.
     Now,
     /// They wait for the upgrade of the service whose upgrades change the schema.
@@ -38,7 +38,7 @@ impl Scenario {
 
 /// Whether an upgrade may be started, as far as the schema goes: at once where it changes the schema itself or has none.
 /// The form that its new version needs must be there, and filled where that version reads no unfilled rows.
-pub fn turn(world: &World, plan: &UpgradePlan) -> Turn {
+pub(super) fn turn(world: &World, plan: &UpgradePlan) -> Turn {
     let scenario = &world.scenario;
     let Some(schema) = scenario.services[plan.service].schema else { return Turn::Now };
     let Some(owner) = scenario.owner(schema).filter(|owner| *owner != plan.service) else { return Turn::Now };
@@ -61,7 +61,7 @@ pub fn turn(world: &World, plan: &UpgradePlan) -> Turn {
 }
 
 /// The id of an upgrade, and of further attempts at it.
-pub fn id(place: usize, attempt: u32) -> String {
+pub(super) fn id(place: usize, attempt: u32) -> String {
     match attempt {
         0 => format!("u{place}"),
         1 => format!("u{place}-again"),
@@ -93,7 +93,7 @@ impl Scenario {
 
 /// What the spec of an upgrade says of the services that share the schema: each must be at the same version before what
 /// older ones need is dropped.
-pub fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json::Value {
+pub(super) fn shared_with(scenario: &Scenario, plan: &UpgradePlan) -> serde_json::Value {
     let others = scenario.sharing(plan.service);
     let each = others.into_iter().map(|other| (scenario.services[other].name.clone(), json!(plan.from + 1)));
     serde_json::Value::Object(each.collect())

@@ -7,14 +7,14 @@ use super::scenario::{Generation, ReleasePlan, Scenario, ServicePlan, UpgradePla
 /// What one failure has in common with the same one in a smaller world: the rule, and what was found without the names
 /// and figures in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
+pub(super) struct Kind {
     rule: u8,
     what: Vec<String>,
 }
 
 impl Kind {
     /// Of a breach.
-    pub fn of(breach: &Breach) -> Self {
+    pub(super) fn of(breach: &Breach) -> Self {
         let is_named = |word: &&str| !word.contains(|c: char| c.is_ascii_digit() || "[({\"".contains(c));
         let words = breach.what.split_whitespace().filter(is_named).take(5);
         Self { rule: breach.rule, what: words.map(str::to_owned).collect() }
@@ -23,7 +23,10 @@ impl Kind {
 
 /// Makes it smaller for as long as `fails` says of some smaller one that it fails in the same way. `fails` is given several
 /// at a time and answers the place of one that does.
-pub fn shrink(mut scenario: Scenario, mut fails: impl FnMut(&[Scenario]) -> Option<usize>) -> Scenario {
+pub(super) fn shrink(
+    mut scenario: Scenario,
+    mut fails: impl FnMut(&[Scenario]) -> Option<usize>,
+) -> Scenario {
     loop {
         let mut is_smaller = false;
         for cut in CUTS {

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which service on which node, by their places in the scenario.
-pub type At = (usize, usize);
+pub(super) type At = (usize, usize);
 
 /// How the code of a release behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Behaviour {
+pub(super) struct Behaviour {
     /// The version that it is.
     pub version: u32,
     /// The version that it says it is, where that is another.
@@ -25,14 +25,14 @@ pub struct Behaviour {
 
 impl Behaviour {
     /// The same release without what is wrong with it.
-    pub fn mended(&self) -> Self {
+    pub(super) fn mended(&self) -> Self {
         Self { says: None, starts: true, crashes_after: None, flaps: None, ..self.clone() }
     }
 }
 
 /// A process of a service.
 #[derive(Debug, Clone)]
-pub struct Running {
+pub(super) struct Running {
     /// Its release.
     pub tag: String,
     /// How that behaves.
@@ -62,7 +62,7 @@ pub enum Hiccup {
 
 /// A hook that runs.
 #[derive(Debug, Clone)]
-pub struct HookRun {
+pub(super) struct HookRun {
     /// Its number.
     pub id: u64,
     /// Which it is.
@@ -71,7 +71,7 @@ pub struct HookRun {
 
 /// The balancer's view of the instance.
 #[derive(Debug, Clone, Default)]
-pub struct Server {
+pub(super) struct Server {
     /// It gets requests.
     pub up: bool,
     /// How many checks in a row said otherwise.
@@ -82,7 +82,7 @@ pub struct Server {
 
 /// Why the health URL does not answer 200.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cause {
+pub(super) enum Cause {
     /// The agent put the disable-file or stopped the service.
     Order,
     /// Anything else; what.
@@ -91,7 +91,7 @@ pub enum Cause {
 
 /// One service on one node.
 #[derive(Debug, Clone, Default)]
-pub struct Slot {
+pub(super) struct Slot {
     /// What runs.
     pub running: Option<Running>,
     /// The releases that are there.
@@ -136,17 +136,17 @@ pub struct Slot {
 
 impl Slot {
     /// What runs and has not ended by itself.
-    pub fn alive(&self, now: u64) -> Option<&Running> {
+    pub(super) fn alive(&self, now: u64) -> Option<&Running> {
         self.running.as_ref().filter(|run| run.is.crashes_after.is_none_or(|after| now < run.since + after))
     }
 
     /// The version that runs.
-    pub fn version(&self) -> Option<u32> {
+    pub(super) fn version(&self) -> Option<u32> {
         self.running.as_ref().map(|run| run.is.version)
     }
 
     /// Whether an order took it out of rotation.
-    pub fn is_out_by_order(&self) -> bool {
+    pub(super) fn is_out_by_order(&self) -> bool {
         matches!(self.out, Some((_, Cause::Order)))
     }
 
@@ -155,34 +155,34 @@ impl Slot {
     }
 
     /// Whether it listens: a moment after it was started.
-    pub fn listens(&self, now: u64) -> Option<&Running> {
+    pub(super) fn listens(&self, now: u64) -> Option<&Running> {
         self.alive(now).filter(|run| run.is.starts && now >= run.since + run.is.ready_after / 2)
     }
 
     /// Whether a question is left without an answer.
-    pub fn hangs(&self, now: u64) -> bool {
+    pub(super) fn hangs(&self, now: u64) -> bool {
         self.has(Hiccup::Hangs, now)
     }
 
     /// What the readiness URL says.
-    pub fn is_ready(&self, now: u64) -> bool {
+    pub(super) fn is_ready(&self, now: u64) -> bool {
         let flap_is_over = |run: &Running| run.is.flaps.is_none_or(|half| (now - run.since) / half % 2 == 1);
         self.listens(now).is_some_and(|run| now >= run.since + run.is.ready_after && flap_is_over(run))
             && !self.has(Hiccup::Ready, now)
     }
 
     /// Whether the health URL heeds the disable-file.
-    pub fn heeds(&self, now: u64) -> bool {
+    pub(super) fn heeds(&self, now: u64) -> bool {
         !self.has(Hiccup::Heedless, now)
     }
 
     /// What the health URL says where there is no disable-file.
-    pub fn is_healthy(&self, now: u64) -> bool {
+    pub(super) fn is_healthy(&self, now: u64) -> bool {
         self.listens(now).is_some() && !self.has(Hiccup::Health, now) && !self.hangs(now)
     }
 
     /// What it says of its version.
-    pub fn said_version(&self, now: u64) -> Option<u32> {
+    pub(super) fn said_version(&self, now: u64) -> Option<u32> {
         let run = self.listens(now)?;
         // A version that nobody is about to run: one that says what is expected next is believed by everybody.
         let lie = self.has(Hiccup::Lies, now).then_some(run.is.version + 5);
@@ -190,14 +190,14 @@ impl Slot {
     }
 
     /// Whether it said another version than it is at some time since then.
-    pub fn lied_since(&self, since: u64, now: u64) -> bool {
+    pub(super) fn lied_since(&self, since: u64, now: u64) -> bool {
         self.hiccups.get(&Hiccup::Lies).is_some_and(|until| *until > since)
             || self.alive(now).is_some_and(|run| run.is.says.is_some())
     }
 
     /// Requests that it works on. Those that a balancer sends come and go: that there is none for a moment does not say that
     /// no more will come.
-    pub fn in_flight(&self, now: u64) -> u32 {
+    pub(super) fn in_flight(&self, now: u64) -> u32 {
         let Some(run) = self.listens(now) else { return 0 };
         let sent = self.server.up && !(now / 400).is_multiple_of(3);
         // Requests of a former process ended with it, and one that did not listen yet was sent none.

@@ -7,7 +7,7 @@ use serde_json::json;
 use tidegate_proto::Digest;
 
 /// Of an upgrade; from the second attempt on with a release in which what was wrong is mended.
-pub fn spec(world: &World, plan: &UpgradePlan, mended: bool) -> serde_json::Value {
+pub(super) fn spec(world: &World, plan: &UpgradePlan, mended: bool) -> serde_json::Value {
     let service = &world.scenario.services[plan.service];
     let to = plan.from + 1;
     let first = tag(&service.name, to);

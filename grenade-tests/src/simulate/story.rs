@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// A story as it is told.
 #[derive(Debug, Clone, Default)]
-pub struct Story {
+pub(super) struct Story {
     hash: Sha256,
     lines: Vec<String>,
     keeps: bool,
@@ -14,12 +14,12 @@ pub struct Story {
 
 impl Story {
     /// An empty one; it keeps its lines where that is asked, and their digest in any case.
-    pub fn new(keeps: bool) -> Self {
+    pub(super) fn new(keeps: bool) -> Self {
         Self { hash: Sha256::new(), lines: Vec::new(), keeps }
     }
 
     /// One more line, at so many milliseconds from the beginning.
-    pub fn tell(&mut self, at_ms: u64, line: &str) {
+    pub(super) fn tell(&mut self, at_ms: u64, line: &str) {
         let text = format!("{:>4}.{:03} {line}", at_ms / 1000, at_ms % 1000);
         self.hash.update(&text);
         self.hash.update("\n");
@@ -29,12 +29,12 @@ impl Story {
     }
 
     /// The lines that were kept.
-    pub fn lines(&self) -> &[String] {
+    pub(super) fn lines(&self) -> &[String] {
         &self.lines
     }
 
     /// The digest of all lines so far.
-    pub fn digest(&self) -> String {
+    pub(super) fn digest(&self) -> String {
         let mut text = String::new();
         for byte in self.hash.clone().finalize().iter().take(8) {
             // Writing to a string does not fail.

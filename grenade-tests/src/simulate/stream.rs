@@ -33,7 +33,7 @@ const MAY_WAIT: [&str; 5] = ["floor", "behind", "no-storage", "rolls-back", "man
 
 /// The people of the stream.
 #[derive(Debug)]
-pub struct StreamPeople {
+pub(super) struct StreamPeople {
     plan: StreamPlan,
     left: VecDeque<StreamStep>,
     looked_at: u64,
@@ -51,13 +51,13 @@ pub struct StreamPeople {
 }
 
 /// Who asks.
-pub fn who() -> String {
+pub(super) fn who() -> String {
     "releaser".to_owned()
 }
 
 impl StreamPeople {
     /// Those of the world's stream.
-    pub fn of(world: &World) -> Option<Self> {
+    pub(super) fn of(world: &World) -> Option<Self> {
         let plan = world.scenario.stream.clone()?;
         let left = plan.steps.iter().cloned().collect();
         Some(Self {
@@ -74,7 +74,7 @@ impl StreamPeople {
     }
 
     /// What they do now. `rests` says that nothing else goes on.
-    pub async fn step(&mut self, world: &mut World, rests: bool) {
+    pub(super) async fn step(&mut self, world: &mut World, rests: bool) {
         let now = world.ground.now();
         if self.over || now < self.looked_at + LOOK {
             return;
@@ -330,12 +330,12 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
 }
 
 /// What a release request was answered.
-pub async fn said<T: Told>(asked: impl Future<Output = Result<T, OperationError>>) -> Answer {
+pub(super) async fn said<T: Told>(asked: impl Future<Output = Result<T, OperationError>>) -> Answer {
     within(async { asked.await.map(T::told).map_err(|error| error.to_string()) }).await
 }
 
 /// An answer in words.
-pub trait Told {
+pub(super) trait Told {
     /// The words.
     fn told(self) -> String;
 }

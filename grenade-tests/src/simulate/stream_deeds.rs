@@ -16,13 +16,13 @@ use tidegate_proto::wire::v1::{
 };
 
 /// The stream.
-pub const STREAM: &str = "compute";
+pub(super) const STREAM: &str = "compute";
 
 /// So many of a hundred rollbacks do not wait for the prewarm.
 const WITHOUT_PREWARM: u64 = 30;
 
 /// How a task ended of which its agent knows nothing, as who looks at the node sees it; none while it runs.
-pub fn truth(world: &World, node: &str, task: &str, tag: &str) -> Option<&'static str> {
+pub(super) fn truth(world: &World, node: &str, task: &str, tag: &str) -> Option<&'static str> {
     let place = world.ground.names().node(node)?;
     let state = world.ground.state();
     let images = &state.disks[place].images;
@@ -43,7 +43,7 @@ fn latest(world: &World) -> u64 {
 }
 
 /// Asks for a release: which version it needs, whether it is tried first, and whether evidence is needed.
-pub async fn release(
+pub(super) async fn release(
     world: &World,
     on: usize,
     number: u64,
@@ -77,7 +77,7 @@ fn body(
 }
 
 /// Does one thing; what was answered.
-pub async fn do_one(world: &mut World, on: usize, number: u64, deed: &Deed) -> String {
+pub(super) async fn do_one(world: &mut World, on: usize, number: u64, deed: &Deed) -> String {
     let lowest = world.ground.lowest(on);
     let done = match deed {
         Deed::Create { ahead, canary, evidence } => {

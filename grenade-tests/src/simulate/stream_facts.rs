@@ -8,7 +8,7 @@ use tidegate_proto::record::stream::{Head, Stream};
 
 /// The streams, as the auditor sees them.
 #[derive(Debug, Default)]
-pub struct StreamFacts {
+pub(super) struct StreamFacts {
     /// The record of each stream as it stands.
     pub now: BTreeMap<String, Stream>,
     /// What each revision that was ever seen is.
@@ -25,7 +25,7 @@ fn in_use(status: ReleaseStatus) -> bool {
 
 impl Facts {
     /// An image was removed from a node: nothing that starts or is kept to go back to bears its tag.
-    pub fn image_removed(&mut self, now: u64, node: &str, tag: &str) {
+    pub(super) fn image_removed(&mut self, now: u64, node: &str, tag: &str) {
         if self.streams.lost {
             return;
         }
@@ -41,7 +41,7 @@ impl Facts {
 }
 
 /// A stream's record was written.
-pub fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, at: Option<i64>) {
+pub(super) fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, at: Option<i64>) {
     let now = ground.now();
     for head in stream.heads() {
         let key = (name.to_owned(), head.release.revision.get());
@@ -76,7 +76,7 @@ pub fn noticed(ground: &Ground, state: &mut State, name: &str, stream: &Stream, 
 }
 
 /// A compute is shown a release: all that serves of the storage that it needs is new enough.
-pub fn shown(ground: &Ground, name: &str, compute: &str, revision: u64) {
+pub(super) fn shown(ground: &Ground, name: &str, compute: &str, revision: u64) {
     let now = ground.now();
     let mut state = ground.state();
     if state.facts.streams.lost {

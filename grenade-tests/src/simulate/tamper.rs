@@ -15,7 +15,7 @@ const NONSENSE: &str = "{\"schema\": 1, \"version\": -7";
 const HUGE: i64 = i64::MAX / 2;
 
 /// What one agent may write, in a form that nobody can read.
-pub async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
+pub(super) async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
     let mut client = world.place.store().client().await.ok()?;
     let names = world.ground.names();
     let key = Key::Report(names.services[service].parse().ok()?, names.nodes[node].parse().ok()?);
@@ -24,7 +24,7 @@ pub async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> 
 }
 
 /// A record of the coordinators becomes unreadable; which, and what it was.
-pub async fn spoil(
+pub(super) async fn spoil(
     world: &World,
     id: Option<&str>,
     (service, node): (usize, usize),
@@ -47,7 +47,7 @@ pub async fn spoil(
 }
 
 /// A person puts back what a record was, where it is still unreadable.
-pub async fn put_back(world: &World, key: &Key, was: &[u8]) {
+pub(super) async fn put_back(world: &World, key: &Key, was: &[u8]) {
     let Ok(mut client) = world.place.store().client().await else { return };
     let at = Prefix::default().key(key);
     let Ok(found) = client.get(at.clone(), None).await else { return };
@@ -58,14 +58,14 @@ pub async fn put_back(world: &World, key: &Key, was: &[u8]) {
 }
 
 /// Its agent is itself again, and what it wrote is gone.
-pub async fn remove(world: &World, key: &Key) {
+pub(super) async fn remove(world: &World, key: &Key) {
     let Ok(mut client) = world.place.store().client().await else { return };
     let done = client.delete(Prefix::default().key(key), None).await;
     world.ground.tell(format!("{key} is removed: {}", done.is_ok()));
 }
 
 /// A program of the former version writes once more, where the form that it knows is still there.
-pub async fn late_row(world: &mut World, id: Option<&str>) {
+pub(super) async fn late_row(world: &mut World, id: Option<&str>) {
     let Some((id, place)) = id.and_then(|id| Some((id, place_of(id)?))) else { return };
     let phase = world.ground.state().facts.phases.get(id).map(|(phase, _)| *phase);
     if matches!(phase, Some(PhaseName::Contract | PhaseName::Completed) | None) {
@@ -81,7 +81,7 @@ pub async fn late_row(world: &mut World, id: Option<&str>) {
 }
 
 /// Every agent that lies writes once more, whatever it may write.
-pub async fn lie(world: &mut World) {
+pub(super) async fn lie(world: &mut World) {
     for node in world.liars.clone() {
         for service in world.services_on(node) {
             if let Err(error) = lie_of(world, service, node).await {
@@ -143,7 +143,7 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64)
 }
 
 /// The machine of an agent that lied is built anew: what it wrote is gone, its services are as they were.
-pub async fn rebuilt(world: &mut World, node: usize) {
+pub(super) async fn rebuilt(world: &mut World, node: usize) {
     world.liars.remove(&node);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);
     for service in world.services_on(node) {

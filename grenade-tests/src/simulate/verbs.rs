@@ -15,7 +15,7 @@ use tidegate_proto::wire::v1::{
 };
 
 /// Asks for what has one answer.
-pub async fn wished(
+pub(super) async fn wished(
     room: &Room,
     seat: &Seat,
     who: &str,
@@ -115,7 +115,7 @@ async fn of_others(
 }
 
 /// Asks every question; that each is answered is enough.
-pub async fn look(room: &Room, seat: &Seat, request: &Request) {
+pub(super) async fn look(room: &Room, seat: &Seat, request: &Request) {
     let (id, service) = match request {
         Request::Look(id, service) => (id.clone(), service.clone()),
         Request::Preview(spec) => {

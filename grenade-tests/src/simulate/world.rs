@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use tidegate_embedded_etcd::Embedded;
 
 /// What there is, and the processes in it.
-pub struct World {
+pub(super) struct World {
     /// What was drawn.
     pub scenario: Scenario,
     /// Nodes and services.
@@ -65,17 +65,17 @@ pub struct World {
 }
 
 /// The tag of a service's release.
-pub fn tag(service: &str, version: u32) -> String {
+pub(super) fn tag(service: &str, version: u32) -> String {
     format!("{service}-{version}")
 }
 
 /// The variable that names a schema's database.
-pub fn variable(schema: usize) -> String {
+pub(super) fn variable(schema: usize) -> String {
     format!("SIMULATED_DATABASE_{schema}")
 }
 
 /// The name of a schema, of its file and of its directory of migrations.
-pub fn schema_name(schema: usize) -> String {
+pub(super) fn schema_name(schema: usize) -> String {
     format!("schema{schema}")
 }
 
@@ -114,7 +114,7 @@ impl World {
     ///
     /// # Errors
     /// What the file system says.
-    pub async fn make(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::Result<Self> {
+    pub(super) async fn make(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::Result<Self> {
         let services: Vec<String> = scenario.services.iter().map(|service| service.name.clone()).collect();
         let nodes: Vec<String> = (0..scenario.zones.len()).map(|n| format!("n{n:02}")).collect();
         let known = |service: &super::scenario::ServicePlan| ServiceFacts {
@@ -173,7 +173,7 @@ impl World {
     ///
     /// # Errors
     /// None in practice.
-    pub async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
+    pub(super) async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
         // What is put in its place is a copy of the store that stood when the snapshot was made, or blank.
         let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Keeps the store as it is now.
-    pub fn keep_store(&mut self) {
+    pub(super) fn keep_store(&mut self) {
         self.snapshot = Some(self.place.store().restored_in_memory());
         self.kept_history = None;
     }
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// A service comes to a node that was not there, at a version: its own supervisor starts it, or the agent does.
-    pub fn joins(&mut self, service: usize, node: usize, version: u32) {
+    pub(super) fn joins(&mut self, service: usize, node: usize, version: u32) {
         let plan = &mut self.scenario.services[service];
         plan.late.retain(|late| *late != node);
         plan.nodes.push(node);
@@ -223,7 +223,7 @@ impl World {
     }
 
     /// The config of an agent that an answer names has no release besides the one that runs at its version.
-    pub fn name_what_runs(&mut self, service: usize, answer: &str) {
+    pub(super) fn name_what_runs(&mut self, service: usize, answer: &str) {
         let now = self.ground.now();
         for node in self.scenario.services[service].nodes.clone() {
             let name = &self.ground.names().nodes[node];
@@ -250,7 +250,7 @@ impl World {
 
     /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
     /// with the lowest one that may.
-    pub fn install_anew(&mut self, service: usize) {
+    pub(super) fn install_anew(&mut self, service: usize) {
         let now = self.ground.now();
         let too_old: Vec<(usize, u32)> = {
             let state = self.ground.state();
@@ -285,7 +285,7 @@ impl World {
     }
 
     /// Where the migrations of every schema lie.
-    pub fn migrations(&self) -> PathBuf {
+    pub(super) fn migrations(&self) -> PathBuf {
         self.directory.join("migrations")
     }
 
@@ -293,7 +293,7 @@ impl World {
     ///
     /// # Errors
     /// None in practice.
-    pub async fn start_coordinator(&mut self, n: usize) -> anyhow::Result<()> {
+    pub(super) async fn start_coordinator(&mut self, n: usize) -> anyhow::Result<()> {
         if self.coordinators[n].is_none() {
             let (name, migrations) = (format!("c{n}"), self.migrations());
             self.coordinators[n] =
@@ -303,7 +303,7 @@ impl World {
     }
 
     /// Starts the agent of a node.
-    pub fn start_agent(&mut self, node: usize) {
+    pub(super) fn start_agent(&mut self, node: usize) {
         if self.agents[node].is_none() {
             let nonce = format!("nonce-{node}");
             self.auditor.note_restart(&self.ground.names().nodes[node]);
@@ -313,7 +313,7 @@ impl World {
     }
 
     /// Starts a second agent with the name of a node's first.
-    pub fn start_impostor(&mut self, node: usize) {
+    pub(super) fn start_impostor(&mut self, node: usize) {
         if self.impostors[node].is_none() {
             let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
             self.impostors[node] =
@@ -322,7 +322,7 @@ impl World {
     }
 
     /// The services of a node, by place.
-    pub fn services_on(&self, node: usize) -> Vec<usize> {
+    pub(super) fn services_on(&self, node: usize) -> Vec<usize> {
         let of = self.scenario.services.iter().enumerate();
         of.filter(|(_, service)| service.nodes.contains(&node)).map(|(n, _)| n).collect()
     }

@@ -14,18 +14,18 @@ use serde_json::Value as Json;
 use crate::rig::Rig;
 
 /// How long anything may take on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// How a command ends when no coordinator answers, or none leads.
 const AWAY: i32 = 4;
 
 /// What it stands on.
 #[derive(Clone, Copy)]
-pub enum Ground {
+pub(crate) enum Ground {
     Embedded,
     Etcd,
 }
 
-pub struct Region {
+pub(crate) struct Region {
     pub coordinator: Coordinator,
     pub agents: Vec<Agent>,
     _etcd: Option<Etcd>,
@@ -36,7 +36,7 @@ pub struct Region {
 impl Region {
     /// A coordinator, and agents on `node-1` and so on, each with what `config` says beyond its place and its store: it is
     /// given the node's number and the directory of all.
-    pub async fn of(ground: Ground, nodes: u32, config: impl Fn(u32, &str) -> String) -> Self {
+    pub(crate) async fn of(ground: Ground, nodes: u32, config: impl Fn(u32, &str) -> String) -> Self {
         let rig = Rig::new();
         let etcd = match ground {
             Ground::Embedded => None,
@@ -62,13 +62,13 @@ impl Region {
     }
 
     /// The coordinator is killed, and begins anew.
-    pub async fn crash_coordinator(&mut self) {
+    pub(crate) async fn crash_coordinator(&mut self) {
         self.coordinator.process.crash().unwrap();
         self.coordinator = Coordinator::start(&self.rig.world, self.coordinator.plan.clone()).await.unwrap();
     }
 
     /// `tidegate …`, asked again while no coordinator answers or leads.
-    pub fn ask(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ask(&self, arguments: &[&str]) -> String {
         let end = Instant::now() + LIMIT;
         loop {
             let said = Command::new(program::own("tidegate").unwrap())
@@ -87,32 +87,32 @@ impl Region {
     }
 
     /// The same as JSON, one value a line.
-    pub fn json(&self, arguments: &[&str]) -> Vec<Json> {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Vec<Json> {
         let text = self.ask(&[&["--json"], arguments].concat());
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Creates the release of a number, with more arguments.
-    pub fn create(&self, number: u32, more: &[&str]) {
+    pub(crate) fn create(&self, number: u32, more: &[&str]) {
         let (version, tag) = (number.to_string(), format!("release-{number}"));
         self.ask(&[&["release", "create", "--version", &version, "--tag", &tag], more].concat());
     }
 
     /// The status of a release, and why.
-    pub fn status(&self, revision: u32) -> (String, String) {
+    pub(crate) fn status(&self, revision: u32) -> (String, String) {
         let release = self.json(&["release", "show", &revision.to_string()]).remove(0);
         let text = |field: &str| release[field].as_str().unwrap_or_default().to_owned();
         (text("status"), text("because"))
     }
 
     /// All that a release waits for.
-    pub fn reasons(&self, revision: u32) -> Vec<Json> {
+    pub(crate) fn reasons(&self, revision: u32) -> Vec<Json> {
         let told = self.json(&["release", "explain", &revision.to_string()]).remove(0);
         told[0]["reasons"].as_array().cloned().unwrap_or_default()
     }
 
     /// Waits until it is so; else says how everything stands.
-    pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let end = Instant::now() + LIMIT;
         while !holds(self) {
             let stands = [["release", "explain"], ["fleet", "list"], ["task", "list"], ["metadata", "list"]];
@@ -123,7 +123,7 @@ impl Region {
     }
 
     /// Waits until a release is deployed.
-    pub async fn until_deployed(&self, revision: u32) {
+    pub(crate) async fn until_deployed(&self, revision: u32) {
         self.until(&format!("{revision} is deployed"), |region| region.status(revision).0 == "deployed")
             .await;
     }

@@ -13,28 +13,28 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long a test waits for anything on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-pub struct Rig {
+pub(crate) struct Rig {
     // The world first: it ends its processes before its directory goes.
     pub world: World,
     _dir: TempDir,
 }
 
 impl Rig {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { world: World::beside(dir.path()).unwrap(), _dir: dir }
     }
 
     /// A seeded SQLite catalogue.
-    pub async fn sqlite(&self, rows: u32) -> String {
+    pub(crate) async fn sqlite(&self, rows: u32) -> String {
         let database = format!("sqlite:{}", self.world.path("pantry.db").display());
         seed(&self.world, &database, rows).await.unwrap();
         database
     }
 
-    pub fn plan(&self, version: u32, node: &str, database: &str) -> PantryPlan {
+    pub(crate) fn plan(&self, version: u32, node: &str, database: &str) -> PantryPlan {
         PantryPlan {
             version,
             node: node.to_owned(),
@@ -44,27 +44,27 @@ impl Rig {
         }
     }
 
-    pub async fn pantry(&self, version: u32, node: &str, database: &str) -> Pantry {
+    pub(crate) async fn pantry(&self, version: u32, node: &str, database: &str) -> Pantry {
         Pantry::start(&self.world, self.plan(version, node, database)).await.unwrap()
     }
 
-    pub fn load(&self, target: SocketAddr, rate: u32, rows: u32) -> LoadPlan {
+    pub(crate) fn load(&self, target: SocketAddr, rate: u32, rows: u32) -> LoadPlan {
         LoadPlan::new(target, rate, rows, self.world.path("requests.csv"))
     }
 }
 
 /// Names and addresses for a balancer.
-pub fn servers(instances: &[&Pantry]) -> Vec<(String, SocketAddr)> {
+pub(crate) fn servers(instances: &[&Pantry]) -> Vec<(String, SocketAddr)> {
     instances.iter().map(|p| (p.plan.node.clone(), p.plan.address)).collect()
 }
 
-pub async fn all_up(balancer: &RunningBalancer, instances: &[&Pantry]) {
+pub(crate) async fn all_up(balancer: &RunningBalancer, instances: &[&Pantry]) {
     for instance in instances {
         balancer.wait_for_status(&instance.plan.node, "UP", LIMIT).await.unwrap();
     }
 }
 
-pub async fn ask(at: SocketAddr, method: Method, path: &str, body: &str) -> Answer {
+pub(crate) async fn ask(at: SocketAddr, method: Method, path: &str, body: &str) -> Answer {
     let body = if body.is_empty() { wire::nothing() } else { text(body) };
     tokio::time::timeout(LIMIT, wire::send(at, method, path, body)).await.expect("an answer in time").unwrap()
 }
@@ -75,7 +75,7 @@ fn text(body: &str) -> wire::OutBody {
 }
 
 /// An answer that must have this status, as JSON.
-pub async fn json(at: SocketAddr, method: Method, path: &str, body: &str, status: u16) -> Value {
+pub(crate) async fn json(at: SocketAddr, method: Method, path: &str, body: &str, status: u16) -> Value {
     let answer = ask(at, method, path, body).await;
     let said = String::from_utf8_lossy(&answer.body);
     assert_eq!(answer.status, status, "{path} answered {said}");

@@ -25,7 +25,7 @@ const EXPAND: &str = "
     CREATE TRIGGER old_member AFTER INSERT ON image_members BEGIN
         UPDATE images SET visibility = 'shared' WHERE id = NEW.image_id AND visibility = 'private'; END;";
 
-pub const FILL: &str = "UPDATE images SET visibility = CASE WHEN is_public THEN 'public'
+pub(crate) const FILL: &str = "UPDATE images SET visibility = CASE WHEN is_public THEN 'public'
     WHEN EXISTS (SELECT 1 FROM image_members m WHERE m.image_id = images.id) THEN 'shared' ELSE 'private' END
     WHERE visibility IS NULL";
 
@@ -49,7 +49,7 @@ fn stable(mut image: Value) -> Value {
 }
 
 /// Writes through one instance, in each way there is, and reads through the other.
-pub async fn write_here_read_there(here: &Pantry, there: &Pantry, id: &str) {
+pub(crate) async fn write_here_read_there(here: &Pantry, there: &Pantry, id: &str) {
     let (w, r) = (here.plan.address, there.plan.address);
     let path = format!("/images/{id}");
     let wish = |public: bool| format!(r#"{{"name":"{id}","public":{public}}}"#);
@@ -85,7 +85,7 @@ pub async fn write_here_read_there(here: &Pantry, there: &Pantry, id: &str) {
 }
 
 /// Every seeded image, as each version lists it.
-pub async fn lists_agree(one: &Pantry, other: &Pantry) {
+pub(crate) async fn lists_agree(one: &Pantry, other: &Pantry) {
     let mut lists = Vec::new();
     for pantry in [one, other] {
         let page = json(pantry.plan.address, Method::GET, "/images?limit=1000", "", 200).await;

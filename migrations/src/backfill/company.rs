@@ -30,7 +30,7 @@ pub(super) struct Company {
 
 impl Company {
     /// Counts a batch of the fill; looks around where it is time to. Whether others write now, where that has changed.
-    pub async fn after_batch(&mut self, session: &mut Session) -> Result<Option<bool>, Error> {
+    pub(super) async fn after_batch(&mut self, session: &mut Session) -> Result<Option<bool>, Error> {
         self.own += 1;
         let now = Instant::now();
         let due = self.looked.is_none_or(|(at, _)| now.duration_since(at) >= EVERY);

@@ -13,7 +13,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         match self {
             Key::Int(n) => Value::Int(*n),
             Key::Text(t) => Value::Text(t.clone()),
@@ -21,7 +21,7 @@ impl Key {
     }
 
     /// None for null.
-    pub fn of(value: &Value) -> Option<Key> {
+    pub(super) fn of(value: &Value) -> Option<Key> {
         match value {
             Value::Null => None,
             Value::Int(n) => Some(Key::Int(*n)),
@@ -39,11 +39,11 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    pub fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         serde_json::to_string(self).expect("keys are integers and text, which json has")
     }
 
-    pub fn parse(text: &str) -> Option<Cursor> {
+    pub(super) fn parse(text: &str) -> Option<Cursor> {
         serde_json::from_str(text).ok()
     }
 }

@@ -20,7 +20,7 @@ impl KeyColumn {
     /// # Errors
     /// Unsupported, where it is missing, may be null, or has no unique index of its own: rows would
     /// be left out, or a batch would be as big as the table.
-    pub async fn find(session: &mut Session, step: &Backfill) -> Result<KeyColumn, Error> {
+    pub(super) async fn find(session: &mut Session, step: &Backfill) -> Result<KeyColumn, Error> {
         let sql = match session.dialect() {
             Dialect::Postgres => {
                 "SELECT format_type(a.atttypid, a.atttypmod), a.attnotnull AND EXISTS (SELECT 1 FROM pg_index i \
@@ -75,7 +75,7 @@ impl KeyColumn {
     }
 
     /// `$n` as a value of the key's type.
-    pub fn parameter(&self, n: usize) -> String {
+    pub(super) fn parameter(&self, n: usize) -> String {
         match &self.cast {
             Some(kind) => format!("CAST(${n} AS {kind})"),
             None => format!("${n}"),
@@ -90,7 +90,7 @@ impl KeyColumn {
     }
 
     /// The highest key, and how many rows there are.
-    pub async fn extent(&self, session: &mut Session) -> Result<(Option<Key>, i64), Error> {
+    pub(super) async fn extent(&self, session: &mut Session) -> Result<(Option<Key>, i64), Error> {
         let KeyColumn { table, column, .. } = self;
         // Qualified: the bare name would mean the output, which is text, and 999 is above 3000 as text.
         let highest =
@@ -103,7 +103,7 @@ impl KeyColumn {
     }
 
     /// The last key of the next batch of at most `rows`, and how many rows it has; none at the end.
-    pub async fn next(
+    pub(super) async fn next(
         &self,
         session: &mut Session,
         cursor: &Cursor,

@@ -44,7 +44,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub fn new(dialect: Dialect, batch_ms: u32) -> Self {
+    pub(super) fn new(dialect: Dialect, batch_ms: u32) -> Self {
         let wished = Duration::from_millis(batch_ms.into());
         let (target, pause, least_rest) = match dialect {
             Dialect::Postgres => (wished, Duration::ZERO, 0.0),
@@ -62,17 +62,17 @@ impl Pace {
     }
 
     /// Rows of the next batch.
-    pub fn rows(&self) -> u32 {
+    pub(super) fn rows(&self) -> u32 {
         self.rows.round() as u32
     }
 
     /// Whether others write meanwhile.
-    pub fn share(&mut self, shared: bool) {
+    pub(super) fn share(&mut self, shared: bool) {
         self.target = if shared { self.wished.min(SHARED_TARGET) } else { self.wished };
     }
 
     /// Takes a batch into account.
-    pub fn observe(&mut self, rows: u64, took: Duration) {
+    pub(super) fn observe(&mut self, rows: u64, took: Duration) {
         let (took, target) = (took.as_secs_f64(), self.target.as_secs_f64());
         if rows == 0 {
             return;
@@ -96,13 +96,13 @@ impl Pace {
     }
 
     /// A batch that could not get its rows: smaller and rarer.
-    pub fn refused(&mut self) {
+    pub(super) fn refused(&mut self) {
         self.rows = (self.rows / 2.0).max(FLOOR);
         self.rest = (2.0 * self.rest.max(0.25)).min(MAX_REST);
     }
 
     /// How long to rest after a batch.
-    pub fn rest(&self, took: Duration) -> Duration {
+    pub(super) fn rest(&self, took: Duration) -> Duration {
         // A batch that hung must not be followed by a rest of minutes: at least one batch a second.
         took.mul_f64(self.rest).min(Duration::from_secs(1)).max(self.pause)
     }

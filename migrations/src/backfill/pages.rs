@@ -31,11 +31,11 @@ pub(super) struct PageCursor {
 }
 
 impl PageCursor {
-    pub fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         serde_json::to_string(self).expect("page numbers are JSON")
     }
 
-    pub fn parse(text: &str) -> Option<PageCursor> {
+    pub(super) fn parse(text: &str) -> Option<PageCursor> {
         serde_json::from_str(text).ok()
     }
 }
@@ -43,7 +43,7 @@ impl PageCursor {
 impl Pages {
     /// None where this walk does not fit: another engine or an old version of this one, a table of several parts or
     /// another kind, or a fill that a second visit could change.
-    pub async fn find(session: &mut Session, step: &Backfill) -> Result<Option<Pages>, Error> {
+    pub(super) async fn find(session: &mut Session, step: &Backfill) -> Result<Option<Pages>, Error> {
         if session.dialect() != Dialect::Postgres || !settled_by_one_visit(step) {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl Pages {
     }
 
     /// How many rows there are, about.
-    pub async fn total(&self, session: &mut Session) -> Result<i64, Error> {
+    pub(super) async fn total(&self, session: &mut Session) -> Result<i64, Error> {
         if let Some(estimate) = self.estimate {
             return Ok(estimate);
         }
@@ -74,7 +74,7 @@ impl Pages {
     }
 
     /// The walk's beginning, over the file that the table has now.
-    pub async fn whole(&self, session: &mut Session) -> Result<PageCursor, Error> {
+    pub(super) async fn whole(&self, session: &mut Session) -> Result<PageCursor, Error> {
         let sql = "SELECT pg_relation_filenode(to_regclass($1))::bigint, \
                    pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint";
         let rows = session.read(sql, &[self.table.as_str().into()]).await.map_err(|f| Error::of(f, sql))?;
@@ -85,13 +85,13 @@ impl Pages {
     }
 
     /// The page before which a batch of `rows` rows ends.
-    pub fn batch_end(&self, cursor: &PageCursor, rows: u32) -> i64 {
+    pub(super) fn batch_end(&self, cursor: &PageCursor, rows: u32) -> i64 {
         let pages = (f64::from(rows) / self.rows_a_page).max(1.0) as i64;
         cursor.next.saturating_add(pages).min(cursor.end)
     }
 
     /// What a batch cost, as a number of rows: pages are read whatever is still to do on them.
-    pub fn rows_of(&self, pages: i64) -> u64 {
+    pub(super) fn rows_of(&self, pages: i64) -> u64 {
         (pages as f64 * self.rows_a_page).ceil() as u64
     }
 }

@@ -12,13 +12,13 @@ pub(super) struct Rate {
 const MEMORY_SECONDS: f64 = 5.0;
 
 impl Rate {
-    pub fn observe(&mut self, rows: u64, took: Duration) {
+    pub(super) fn observe(&mut self, rows: u64, took: Duration) {
         let keep = (-took.as_secs_f64() / MEMORY_SECONDS).exp();
         self.rows = self.rows * keep + rows as f64;
         self.seconds = self.seconds * keep + took.as_secs_f64();
     }
 
-    pub fn per_second(&self) -> f64 {
+    pub(super) fn per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.rows / self.seconds } else { 0.0 }
     }
 }

@@ -30,12 +30,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
         Failure { kind, message: message.into(), source: None }
     }
 
     /// Sorts a driver's error.
-    pub fn of(dialect: Dialect, error: sqlx::Error) -> Self {
+    pub(crate) fn of(dialect: Dialect, error: sqlx::Error) -> Self {
         let (kind, message) = match &error {
             sqlx::Error::Database(e) => {
                 let code = e.code().unwrap_or_default().into_owned();

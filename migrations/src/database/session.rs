@@ -22,14 +22,14 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    pub fn int(&self) -> Option<i64> {
+    pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Value::Int(n) => Some(*n),
             _ => None,
         }
     }
 
-    pub fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Value::Text(t) => Some(t),
             _ => None,
@@ -66,7 +66,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// Connects under `name`, which the database shows to whoever asks who is connected.
-    pub async fn connect(url: &DatabaseUrl, name: &str, cancel: &CancellationToken) -> Result<Self, Failure> {
+    pub(crate) async fn connect(
+        url: &DatabaseUrl,
+        name: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Self, Failure> {
         let attempt = async {
             Ok(match &url.target {
                 Target::Postgres(options) => Connection::Postgres(postgres::connect(options, name).await?),
@@ -83,7 +87,7 @@ impl Session {
         Ok(Session { connection, name: name.to_owned(), cancel: cancel.clone(), left: false })
     }
 
-    pub fn dialect(&self) -> Dialect {
+    pub(crate) fn dialect(&self) -> Dialect {
         match self.connection {
             Connection::Postgres(_) => Dialect::Postgres,
             Connection::Sqlite(_) => Dialect::Sqlite,
@@ -91,7 +95,7 @@ impl Session {
     }
 
     /// Runs statements without parameters, several if need be; inside a transaction if one is open.
-    pub async fn run(&mut self, sql: &str) -> Result<(), Failure> {
+    pub(crate) async fn run(&mut self, sql: &str) -> Result<(), Failure> {
         let cancel = self.cancel.clone();
         goes_on(&self.name).await;
         let answer = async {
@@ -104,7 +108,7 @@ impl Session {
     }
 
     /// Runs one statement with parameters `$1`…; answers how many rows it changed.
-    pub async fn change(&mut self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
+    pub(crate) async fn change(&mut self, sql: &str, values: &[Value]) -> Result<u64, Failure> {
         let cancel = self.cancel.clone();
         goes_on(&self.name).await;
         let answer = async {
@@ -117,7 +121,7 @@ impl Session {
     }
 
     /// Runs one query with parameters `$1`…; answers its rows.
-    pub async fn read(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, Failure> {
+    pub(crate) async fn read(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Vec<Value>>, Failure> {
         let cancel = self.cancel.clone();
         goes_on(&self.name).await;
         let answer = async {
@@ -131,27 +135,27 @@ impl Session {
 
     /// Opens a transaction that may write. SQLite takes its write lock here, so that what is read
     /// inside is what is written upon.
-    pub async fn begin(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         match self.dialect() {
             Dialect::Postgres => self.run("BEGIN").await,
             Dialect::Sqlite => self.run("BEGIN IMMEDIATE").await,
         }
     }
 
-    pub async fn commit(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn commit(&mut self) -> Result<(), Failure> {
         self.run("COMMIT").await
     }
 
     /// Takes back what is open. Its own failure is not passed on: what led here says more, and a
     /// connection that cannot roll back is rolled back by the database when it ends.
-    pub async fn rollback(&mut self) {
+    pub(crate) async fn rollback(&mut self) {
         if let Err(failure) = self.run("ROLLBACK").await {
             tracing::debug!(%failure, "rollback was not answered");
         }
     }
 
     /// Says good-bye; locks of the session are free when this returns.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         if self.left {
             return;
         }

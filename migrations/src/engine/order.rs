@@ -16,48 +16,48 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    pub fn of(entries: &'a [Entry], migration: &str) -> Self {
+    pub(super) fn of(entries: &'a [Entry], migration: &str) -> Self {
         Record { entries: entries.iter().filter(|e| e.migration == migration).collect() }
     }
 
     /// Whether something of it was done, or at least intended. Contract has begun only with its
     /// first step: until then nothing is lost, and there is a way back.
-    pub fn begun(&self, phase: Phase) -> bool {
+    pub(super) fn begun(&self, phase: Phase) -> bool {
         let counts = |e: &Entry| phase != Phase::Contract || e.step != PHASE || e.state == State::Done;
         self.entries.iter().any(|e| e.phase == phase && counts(e))
     }
 
-    pub fn done(&self, phase: Phase) -> bool {
+    pub(super) fn done(&self, phase: Phase) -> bool {
         self.step(phase, PHASE).is_some_and(|e| e.state == State::Done)
     }
 
-    pub fn step(&self, phase: Phase, step: i64) -> Option<&'a Entry> {
+    pub(super) fn step(&self, phase: Phase, step: i64) -> Option<&'a Entry> {
         self.entries.iter().find(|e| e.phase == phase && e.step == step).copied()
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &'a Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'a Entry> {
         self.entries.iter().copied()
     }
 
     /// Whether a row is this owner's.
-    pub fn is_of(&self, entry: &Entry, owner: &Owner) -> bool {
+    pub(super) fn is_of(&self, entry: &Entry, owner: &Owner) -> bool {
         let takes_any = mutant::is("undo-takes-what-is-not-ours") || mutant::is("undo-has-no-lower-bound");
         owner.owns(entry) || takes_any
     }
 
     /// Whether something of expand was begun that an undo can take back.
-    pub fn expanding(&self, migration: &Migration, dialect: Dialect) -> bool {
+    pub(super) fn expanding(&self, migration: &Migration, dialect: Dialect) -> bool {
         self.entries().any(|e| e.phase == Phase::Expand && stays(migration, dialect, e).is_none())
     }
 
     /// Whether this owner has expanded something of it that an undo takes back.
-    pub fn expanded_by(&self, migration: &Migration, dialect: Dialect, owner: &Owner) -> bool {
+    pub(super) fn expanded_by(&self, migration: &Migration, dialect: Dialect, owner: &Owner) -> bool {
         let takes = |e: &Entry| e.phase == Phase::Expand && stays(migration, dialect, e).is_none();
         self.entries().any(|e| takes(e) && self.is_of(e, owner))
     }
 
     /// The other owners of what is expanded of it.
-    pub fn others(&self, owner: &Owner) -> BTreeSet<String> {
+    pub(super) fn others(&self, owner: &Owner) -> BTreeSet<String> {
         let theirs = |e: &&&Entry| e.phase == Phase::Expand && e.step != PHASE && !owner.owns(e);
         self.entries.iter().filter(theirs).map(|e| owner::of(e)).collect()
     }
@@ -66,7 +66,7 @@ impl<'a> Record<'a> {
     ///
     /// # Errors
     /// [`Error::Order`] where it may not run now.
-    pub fn wants(
+    pub(super) fn wants(
         &self,
         migration: &Migration,
         phase: Phase,

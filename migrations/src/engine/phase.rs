@@ -34,7 +34,7 @@ pub(super) struct Run<'a, 'r> {
 
 impl Run<'_, '_> {
     /// The phase of every migration that has something to do; undo from the last to the first.
-    pub async fn all(&mut self, phase: Phase, set: &MigrationSet) -> Result<(), Error> {
+    pub(super) async fn all(&mut self, phase: Phase, set: &MigrationSet) -> Result<(), Error> {
         let dialect = self.leader.session.dialect();
         let mut order: Vec<&Migration> = match mutant::is("undo-has-no-lower-bound") {
             true => set.iter().collect(),

@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Whether both are the same step of the same phase of the same migration.
-    pub fn same_place(&self, other: &Entry) -> bool {
+    pub(crate) fn same_place(&self, other: &Entry) -> bool {
         (&self.migration, self.phase, self.step) == (&other.migration, other.phase, other.step)
     }
 }

@@ -168,7 +168,7 @@ impl<'de> Visitor<'de> for StepVisitor {
 
 impl File {
     /// Parses one file's text. A finding names the line.
-    pub fn parse(path: &Path, text: &str) -> Result<File, Box<Finding>> {
+    pub(super) fn parse(path: &Path, text: &str) -> Result<File, Box<Finding>> {
         toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
             Box::new(Finding::of_file(
@@ -183,7 +183,7 @@ impl File {
     }
 
     /// Resolves files and overrides.
-    pub fn into_migration(mut self, path: &Path, findings: &mut Vec<Finding>) -> Migration {
+    pub(super) fn into_migration(mut self, path: &Path, findings: &mut Vec<Finding>) -> Migration {
         self.check_head(path, findings);
         let mut verify = BTreeMap::new();
         let mut plain: BTreeMap<Phase, Vec<StepFile>> = BTreeMap::new();

@@ -23,7 +23,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    pub fn is(&self, word: &str) -> bool {
+    pub(crate) fn is(&self, word: &str) -> bool {
         matches!(self, Token::Word(w) if w.eq_ignore_ascii_case(word))
     }
 
@@ -35,7 +35,7 @@ impl Token {
     }
 
     /// As a name: a word, or a quoted name without its quotes.
-    pub fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         match self {
             Token::Word(w) => Some(w.to_ascii_lowercase()),
             Token::Quoted(q) => Some(q.trim_matches('"').to_owned()),

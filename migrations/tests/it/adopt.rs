@@ -52,7 +52,7 @@ mod story {
 
     const COUNT: &str = "SELECT count(*) FROM things";
 
-    pub async fn expand_refuses_an_object_that_is_present(database: Database) {
+    pub(super) async fn expand_refuses_an_object_that_is_present(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let first = both().up_to(1);
@@ -70,7 +70,7 @@ mod story {
         client.run("SELECT colour FROM things").await;
     }
 
-    pub async fn index_that_is_present_is_not_taken_for_its_own(database: Database) {
+    pub(super) async fn index_that_is_present_is_not_taken_for_its_own(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let all = both();
@@ -95,7 +95,7 @@ mod story {
         engine.migrate(&hop(&all), &term(1), &watch, &cancel).await.unwrap();
     }
 
-    pub async fn what_contract_removes_first_is_no_obstacle(database: Database) {
+    pub(super) async fn what_contract_removes_first_is_no_obstacle(database: Database) {
         let mut client = there(&database).await;
         client.run("CREATE INDEX things_shade ON things (id)").await;
         let text = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n[contract]\nsteps = [\
@@ -110,7 +110,7 @@ mod story {
         engine.contract(&upgrade, &term(1), &proof(), &agreed, &watch, &cancel).await.unwrap();
     }
 
-    pub async fn adopt_is_advised_only_where_it_is_granted(database: Database) {
+    pub(super) async fn adopt_is_advised_only_where_it_is_granted(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let text = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n[expand]\nsteps = [\
@@ -136,7 +136,7 @@ mod story {
         engine.expand(&own, &term(1), &watch, &cancel).await.unwrap();
     }
 
-    pub async fn irreversible_steps_stay_and_run_once(database: Database) {
+    pub(super) async fn irreversible_steps_stay_and_run_once(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let text = "id = '0002_colour'\nversion = 2\nold_reads_migrated = true\n[expand]\nsteps = [\
@@ -158,7 +158,7 @@ mod story {
         assert_eq!(client.number("SELECT count(*) FROM kept").await, 2, "it was made once");
     }
 
-    pub async fn undo_spares_steps_of_another_owner(database: Database) {
+    pub(super) async fn undo_spares_steps_of_another_owner(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let text = |second: &str| {
@@ -194,7 +194,7 @@ mod story {
         assert_eq!(client.number(COUNT).await, 50);
     }
 
-    pub async fn unfinished_baseline_is_named_with_its_command(database: Database) {
+    pub(super) async fn unfinished_baseline_is_named_with_its_command(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let (all, upgrade) = (both(), hop(&both()));
@@ -220,7 +220,7 @@ mod story {
         client.run("SELECT id FROM former").await;
     }
 
-    pub async fn adopted_baseline_survives_every_undo(database: Database) {
+    pub(super) async fn adopted_baseline_survives_every_undo(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         // As it may be in files that ran elsewhere: adopting does not run it.
@@ -243,7 +243,7 @@ mod story {
         assert_eq!(client.number(COUNT).await, 50);
     }
 
-    pub async fn adopted_expand_is_not_undone(database: Database) {
+    pub(super) async fn adopted_expand_is_not_undone(database: Database) {
         let mut client = there(&database).await;
         client.run("ALTER TABLE things ADD COLUMN colour TEXT").await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
@@ -257,7 +257,7 @@ mod story {
         client.run("SELECT colour FROM things").await;
     }
 
-    pub async fn adopt_refuses_what_is_in_progress_or_absent(database: Database) {
+    pub(super) async fn adopt_refuses_what_is_in_progress_or_absent(database: Database) {
         let client = there(&database).await;
         client.close().await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
@@ -273,7 +273,7 @@ mod story {
         assert!(begun.to_string().contains("tidegate schema migrate"), "{begun}");
     }
 
-    pub async fn begun_undo_is_an_obstacle_and_names_its_owner(database: Database) {
+    pub(super) async fn begun_undo_is_an_obstacle_and_names_its_owner(database: Database) {
         let mut client = there(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let all = both();
@@ -323,7 +323,7 @@ mod story {
         found.join("\n")
     }
 
-    pub async fn steps_that_ask_if_something_exists_do_not_begin(database: Database) {
+    pub(super) async fn steps_that_ask_if_something_exists_do_not_begin(database: Database) {
         let mut client = database.client().await;
         let said = refused(&database, &things("CREATE TABLE IF NOT EXISTS")).await;
         assert!(said.contains("0001_things.toml, expand step 1"), "{said}");
@@ -338,7 +338,7 @@ mod story {
         assert!(client.try_run(COUNT).await.is_err());
     }
 
-    pub async fn what_has_no_undo_does_not_begin(database: Database) {
+    pub(super) async fn what_has_no_undo_does_not_begin(database: Database) {
         let of = |step: &str, undo: &str| {
             format!(
                 "{HEAD}[expand]\nsteps = [{{ sql = 'CREATE TABLE things (id INTEGER PRIMARY KEY)' }}, {step}]\n\

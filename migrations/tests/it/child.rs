@@ -12,10 +12,10 @@ const TERM: &str = "TIDEGATE_CHILD_TERM";
 const NAME: &str = "child::a_process_of_its_own_migrates";
 
 /// A running child; killed when the story ends.
-pub struct Process(Option<Child>);
+pub(crate) struct Process(Option<Child>);
 
 impl Process {
-    pub fn migrate(database: &Database, migrations: &Path, term: i64) -> Process {
+    pub(crate) fn migrate(database: &Database, migrations: &Path, term: i64) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", NAME, "--nocapture"]).env(URL, &database.text).env(MIGRATIONS, migrations);
         command.env(TERM, term.to_string()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -26,13 +26,13 @@ impl Process {
         self.0.as_ref().unwrap()
     }
 
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(self.child());
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// Waits for its end; what it said of its migrate.
-    pub async fn answer(mut self) -> String {
+    pub(crate) async fn answer(mut self) -> String {
         let child = self.0.take().unwrap();
         let waited = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
         let output = tokio::time::timeout(std::time::Duration::from_secs(60), waited).await.unwrap().unwrap();
@@ -53,7 +53,7 @@ impl Drop for Process {
 
 /// A fill that takes its time (about 1 ms a row) and counts how often each row was filled, without
 /// a condition that would hide a second time. It names the row, so that it is computed for each.
-pub fn slow_fill(dialect: tidegate_migrations::Dialect) -> tempfile::TempDir {
+pub(crate) fn slow_fill(dialect: tidegate_migrations::Dialect) -> tempfile::TempDir {
     let slow = match dialect {
         tidegate_migrations::Dialect::Postgres => "(SELECT 0 FROM pg_sleep(0.001 + 0 * length(images.id)))",
         tidegate_migrations::Dialect::Sqlite => {

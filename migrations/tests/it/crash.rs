@@ -21,7 +21,7 @@ mod story {
         .await;
     }
 
-    pub async fn a_killed_fill_goes_on_where_it_was(database: Database) {
+    pub(super) async fn a_killed_fill_goes_on_where_it_was(database: Database) {
         let database = database.seeded(ROWS).await;
         let (engine, directory) = (database.engine().await, slow_fill(database.dialect()));
         let (set, mut client) = (set_in(directory.path()), database.client().await);
@@ -41,7 +41,7 @@ mod story {
         );
     }
 
-    pub async fn a_stopped_leader_comes_back_too_late(database: Database) {
+    pub(super) async fn a_stopped_leader_comes_back_too_late(database: Database) {
         let database = database.seeded(ROWS).await;
         let (engine, directory) = (database.engine().await, slow_fill(database.dialect()));
         let (set, mut client) = (set_in(directory.path()), database.client().await);
@@ -77,7 +77,7 @@ mod story {
         .await;
     }
 
-    pub async fn a_cancelled_fill_stops_soon_and_goes_on(database: Database) {
+    pub(super) async fn a_cancelled_fill_stops_soon_and_goes_on(database: Database) {
         let database = database.seeded(ROWS).await;
         let (engine, directory) = (database.engine().await, slow_fill(database.dialect()));
         let (set, mut client) = (set_in(directory.path()), database.client().await);
@@ -96,7 +96,7 @@ mod story {
         assert_eq!(client.number(ONCE).await, i64::from(ROWS), "each row once");
     }
 
-    pub async fn two_of_one_term_fill_each_row_once(database: Database) {
+    pub(super) async fn two_of_one_term_fill_each_row_once(database: Database) {
         let database = database.seeded(ROWS).await;
         let (engine, directory) = (database.engine().await, slow_fill(database.dialect()));
         let (set, mut client) = (set_in(directory.path()), database.client().await);

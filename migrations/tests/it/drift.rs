@@ -16,7 +16,7 @@ mod story {
         )
     }
 
-    pub async fn a_changed_step_is_named_and_stops(database: Database) {
+    pub(super) async fn a_changed_step_is_named_and_stops(database: Database) {
         let database = database.seeded(1).await;
         let engine = database.engine().await;
         let (watch, cancel) = (watcher(), patient());
@@ -36,7 +36,7 @@ mod story {
         engine.migrate(&set_in(before.path()), &term(1), &watch, &cancel).await.unwrap();
     }
 
-    pub async fn comments_are_no_drift(database: Database) {
+    pub(super) async fn comments_are_no_drift(database: Database) {
         let database = database.seeded(1).await;
         let engine = database.engine().await;
         let (watch, cancel) = (watcher(), patient());
@@ -50,7 +50,7 @@ mod story {
         engine.migrate(&set_in(after.path()), &term(1), &watch, &cancel).await.unwrap();
     }
 
-    pub async fn a_missing_unfinished_migration_stops(database: Database) {
+    pub(super) async fn a_missing_unfinished_migration_stops(database: Database) {
         let database = database.seeded(1).await;
         let engine = database.engine().await;
         let (watch, cancel) = (watcher(), patient());
@@ -65,7 +65,7 @@ mod story {
         engine.migrate(&empty, &term(1), &watch, &cancel).await.unwrap();
     }
 
-    pub async fn every_version_has_its_own_set(database: Database) {
+    pub(super) async fn every_version_has_its_own_set(database: Database) {
         let database = database.seeded(10).await;
         let engine = database.engine().await;
         let (watch, cancel) = (watcher(), patient());

@@ -6,7 +6,7 @@ mod story {
     use crate::support::*;
     use tidegate_migrations::{Error, PhaseState, SchemaId, Term};
 
-    pub async fn a_lower_term_changes_nothing(database: Database) {
+    pub(super) async fn a_lower_term_changes_nothing(database: Database) {
         let database = database.seeded(10).await;
         let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
         let (watch, cancel) = (watcher(), patient());
@@ -29,7 +29,7 @@ mod story {
         );
     }
 
-    pub async fn another_schema_than_the_one_asked_for_is_not_changed(database: Database) {
+    pub(super) async fn another_schema_than_the_one_asked_for_is_not_changed(database: Database) {
         let database = database.seeded(10).await;
         let (set, mut client) = (sample(), database.client().await);
         let (watch, cancel) = (watcher(), patient());
@@ -50,7 +50,7 @@ mod story {
         assert!(client.try_run("SELECT visibility FROM images").await.is_err());
     }
 
-    pub async fn the_same_revision_with_another_id_is_a_restored_store(database: Database) {
+    pub(super) async fn the_same_revision_with_another_id_is_a_restored_store(database: Database) {
         let engine = database.engine().await;
         engine.claim(&term(7)).await.unwrap();
         let other = Term { revision: 7, id: "another".into() };
@@ -59,7 +59,7 @@ mod story {
         assert_eq!(engine.identity().await.unwrap().term, Some(term(7)));
     }
 
-    pub async fn looking_changes_nothing(database: Database) {
+    pub(super) async fn looking_changes_nothing(database: Database) {
         let database = database.seeded(10).await;
         let (engine, mut client) = (database.engine().await, database.client().await);
         let status = engine.status(&sample()).await.unwrap();

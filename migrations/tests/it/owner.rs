@@ -45,7 +45,7 @@ mod story {
         client
     }
 
-    pub async fn undo_of_a_failed_upgrade_leaves_the_tables_that_were_there(database: Database) {
+    pub(super) async fn undo_of_a_failed_upgrade_leaves_the_tables_that_were_there(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let upgrade = hop(1, 2, "u1");
@@ -61,7 +61,7 @@ mod story {
         assert_eq!(of("0002_colour").expand, PhaseState::NotStarted);
     }
 
-    pub async fn undo_leaves_migrations_at_or_below_from(database: Database) {
+    pub(super) async fn undo_leaves_migrations_at_or_below_from(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let upper = all().between(1, 2);
@@ -76,7 +76,7 @@ mod story {
         assert!(client.try_run("SELECT id FROM things").await.is_err(), "named by its range, it is undone");
     }
 
-    pub async fn undo_leaves_what_was_expanded_by_hand(database: Database) {
+    pub(super) async fn undo_leaves_what_was_expanded_by_hand(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         engine.expand(&all().between(1, 2), &term(1), &watch, &cancel).await.unwrap();
@@ -97,7 +97,7 @@ mod story {
         assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
     }
 
-    pub async fn undo_leaves_what_an_earlier_upgrade_contracted(database: Database) {
+    pub(super) async fn undo_leaves_what_an_earlier_upgrade_contracted(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         let first = hop(1, 2, "u1");
@@ -114,7 +114,7 @@ mod story {
         assert!(status.migrations[..2].iter().all(|m| !m.own && m.is_finished()), "{status:?}");
     }
 
-    pub async fn pending_rows_are_those_of_own_migrations(database: Database) {
+    pub(super) async fn pending_rows_are_those_of_own_migrations(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         engine.expand(&hop(1, 2, "u1"), &term(2), &watch, &cancel).await.unwrap();
@@ -131,7 +131,7 @@ mod story {
         client.run("ALTER TABLE tidegate_history DROP COLUMN owner").await;
     }
 
-    pub async fn history_without_owners_gains_them_and_keeps_its_rows(database: Database) {
+    pub(super) async fn history_without_owners_gains_them_and_keeps_its_rows(database: Database) {
         let mut client = at_version_1(&database).await;
         forget_owners(&mut client).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
@@ -147,7 +147,7 @@ mod story {
         assert_eq!(client.number("SELECT count(*) FROM things").await, 50);
     }
 
-    pub async fn unrecorded_rows_that_asked_what_is_there_stay(database: Database) {
+    pub(super) async fn unrecorded_rows_that_asked_what_is_there_stay(database: Database) {
         let mut client = at_version_1(&database).await;
         client.run("CREATE TABLE extra (id INTEGER)").await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
@@ -178,7 +178,7 @@ mod story {
         assert_eq!((status.ours, status.expand), (false, PhaseState::NotStarted));
     }
 
-    pub async fn unrecorded_rows_are_undone_only_for_their_upgrade(database: Database) {
+    pub(super) async fn unrecorded_rows_are_undone_only_for_their_upgrade(database: Database) {
         let mut client = at_version_1(&database).await;
         let (engine, watch, cancel) = (database.engine().await, watcher(), patient());
         engine.expand(&hop(1, 2, "u1"), &term(2), &watch, &cancel).await.unwrap();

@@ -11,7 +11,7 @@ mod story {
     const WRONG: &str = "SELECT count(*) FROM images i WHERE visibility <> CASE WHEN is_public THEN 'public' \
          WHEN EXISTS (SELECT 1 FROM image_members m WHERE m.image_id = i.id) THEN 'shared' ELSE 'private' END";
 
-    pub async fn to_the_end(database: Database) {
+    pub(super) async fn to_the_end(database: Database) {
         let database = database.seeded(20_000).await;
         let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
         assert_eq!(engine.status(&set).await.unwrap().next, Some(Phase::Expand));
@@ -77,7 +77,7 @@ mod story {
         client.texts(sql).await
     }
 
-    pub async fn there_and_back(database: Database) {
+    pub(super) async fn there_and_back(database: Database) {
         let database = database.seeded(1_000).await;
         let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
         let (watch, cancel) = (watcher(), patient());
@@ -101,7 +101,7 @@ mod story {
         assert!(kept > 10, "the history of both rounds is kept, {kept} rows");
     }
 
-    pub async fn the_old_version_writes_on_while_all_comes_and_goes(database: Database) {
+    pub(super) async fn the_old_version_writes_on_while_all_comes_and_goes(database: Database) {
         let database = database.seeded(200).await;
         let (engine, set) = (database.engine().await, sample());
         let (watch, cancel) = (watcher(), patient());
@@ -133,7 +133,7 @@ mod story {
         assert!(written >= 50, "only {written} rows were written beside {rounds} rounds");
     }
 
-    pub async fn old_and_new_at_once(database: Database) {
+    pub(super) async fn old_and_new_at_once(database: Database) {
         let database = database.seeded(20_000).await;
         let (engine, set) = (database.engine().await, sample());
         let (watch, cancel) = (watcher(), patient());
@@ -186,7 +186,7 @@ mod story {
         assert_eq!(client.number(lost).await, 0, "what the new version wrote is what it reads");
     }
 
-    pub async fn fill_refuses_a_key_that_is_null(database: Database) {
+    pub(super) async fn fill_refuses_a_key_that_is_null(database: Database) {
         let mut client = database.client().await;
         client.run("CREATE TABLE notes (id TEXT PRIMARY KEY, note TEXT)").await;
         client.run("INSERT INTO notes VALUES ('a', NULL)").await;
@@ -209,7 +209,7 @@ mod story {
         assert_eq!(client.number("SELECT count(*) FROM notes WHERE note = 'x'").await, 1);
     }
 
-    pub async fn an_undo_follows_an_expand_that_was_cut_off(database: Database) {
+    pub(super) async fn an_undo_follows_an_expand_that_was_cut_off(database: Database) {
         let database = database.seeded(10).await;
         let migration = "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n\
             [expand]\nsteps = [{ add_column = { table = 'images', column = 'note', type = 'text' } }, \
@@ -233,7 +233,7 @@ mod story {
         assert_eq!(engine.status(&set).await.unwrap().migrations[0].expand, PhaseState::NotStarted);
     }
 
-    pub async fn contract_needs_its_order_and_its_recheck(database: Database) {
+    pub(super) async fn contract_needs_its_order_and_its_recheck(database: Database) {
         let database = database.seeded(100).await;
         let (engine, set, mut client) = (database.engine().await, sample(), database.client().await);
         let (watch, cancel) = (watcher(), patient());
@@ -269,7 +269,7 @@ mod story {
         assert!(client.try_run("SELECT is_public FROM images").await.is_err());
     }
 
-    pub async fn rows_that_come_after_the_fill_are_filled_before_contract(database: Database) {
+    pub(super) async fn rows_that_come_after_the_fill_are_filled_before_contract(database: Database) {
         let database = database.seeded(300).await;
         let text = "id = '0003_note'\nversion = 3\nold_reads_migrated = true\n\
             [expand]\nsteps = [{ add_column = { table = 'images', column = 'note', type = 'text' } }]\n\
@@ -306,7 +306,7 @@ mod story {
         )
     }
 
-    pub async fn rows_that_no_step_fills_are_named(database: Database) {
+    pub(super) async fn rows_that_no_step_fills_are_named(database: Database) {
         let database = database.seeded(3).await;
         let directory = written(&[("0003_note.toml", &unfilled("images WHERE note IS NULL"))]);
         let (engine, set, mut client) =
@@ -320,7 +320,7 @@ mod story {
         assert!(matches!(&error, Error::Unverified { rows: 3, .. }), "{error}");
     }
 
-    pub async fn status_by_history_counts_no_rows(database: Database) {
+    pub(super) async fn status_by_history_counts_no_rows(database: Database) {
         let database = database.seeded(3).await;
         let directory = written(&[("0003_note.toml", &unfilled("absent"))]);
         let (engine, set) = (database.engine().await, set_in(directory.path()));

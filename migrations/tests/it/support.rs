@@ -4,9 +4,9 @@ mod client;
 mod database;
 mod postgres;
 
-pub use client::Client;
-pub use database::Database;
-pub use postgres::Cluster;
+pub(crate) use client::Client;
+pub(crate) use database::Database;
+pub(crate) use postgres::Cluster;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -33,16 +33,16 @@ macro_rules! on_both {
 }
 
 /// The migrations of the sample service.
-pub fn sample() -> MigrationSet {
+pub(crate) fn sample() -> MigrationSet {
     set_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../grenade-tests/sample/migrations"))
 }
 
-pub fn set_in(directory: &Path) -> MigrationSet {
+pub(crate) fn set_in(directory: &Path) -> MigrationSet {
     MigrationSet::load(directory).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A directory with these files.
-pub fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(directory.path().join(name), text).unwrap();
@@ -50,29 +50,29 @@ pub fn written(files: &[(&str, &str)]) -> tempfile::TempDir {
     directory
 }
 
-pub fn term(revision: i64) -> Term {
+pub(crate) fn term(revision: i64) -> Term {
     Term { revision, id: format!("term-{revision}") }
 }
 
-pub fn proof() -> ContractProof {
+pub(crate) fn proof() -> ContractProof {
     ContractProof { certificate: "certificate-1".into(), digest: "sha256:00".into() }
 }
 
-pub fn watcher() -> watch::Sender<PhaseProgress> {
+pub(crate) fn watcher() -> watch::Sender<PhaseProgress> {
     watch::channel(PhaseProgress::default()).0
 }
 
-pub fn patient() -> CancellationToken {
+pub(crate) fn patient() -> CancellationToken {
     CancellationToken::new()
 }
 
 /// A recheck that always agrees.
-pub fn agreed() -> BoxFuture<'static, Result<(), String>> {
+pub(crate) fn agreed() -> BoxFuture<'static, Result<(), String>> {
     async { Ok(()) }.boxed()
 }
 
 /// Waits until `look` answers true; what it saw last is in the message when it never does.
-pub async fn until<S: std::fmt::Debug>(limit: Duration, mut look: impl AsyncFnMut() -> (bool, S)) {
+pub(crate) async fn until<S: std::fmt::Debug>(limit: Duration, mut look: impl AsyncFnMut() -> (bool, S)) {
     let since = Instant::now();
     loop {
         let (seen, what) = look().await;

@@ -34,7 +34,7 @@ impl Findings {
 
 /// Tries everything, prints every finding; exit code 2 where one keeps the agent from its work. `config`: the file that
 /// `node` was read from.
-pub async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode> {
+pub(super) async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     for (field, directory) in [("state_dir", &node.state_dir), ("runtime_dir", &node.runtime_dir)] {
         if let Err(why) = writable(directory) {
@@ -82,7 +82,7 @@ pub async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// Directories that the agent writes to and that other users may write to as well.
-pub fn open_to_others(node: &Node) -> Vec<String> {
+pub(super) fn open_to_others(node: &Node) -> Vec<String> {
     let of_agent = [("state_dir", &node.state_dir), ("runtime_dir", &node.runtime_dir)];
     let of_agent = of_agent.into_iter().map(|(field, directory)| (field.to_owned(), directory.as_path()));
     let of_services = node
@@ -112,7 +112,7 @@ fn parent(file: &Path) -> &Path {
 
 /// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it
 /// does not begin.
-pub fn hides_nobody_of(node: &Node) -> Vec<String> {
+pub(super) fn hides_nobody_of(node: &Node) -> Vec<String> {
     node.services.values().filter_map(|service| hides_nobody(node, service)).collect()
 }
 

@@ -20,20 +20,20 @@ const HOOK_TIMEOUT: &str = "hook-timeout";
 
 /// How documents are applied.
 #[derive(Debug)]
-pub struct Apply {
+pub(super) struct Apply {
     node: NodeId,
     group: MetadataGroup,
     hooks: Hooks,
 }
 
 /// What came of it.
-pub struct Applied {
+pub(super) struct Applied {
     /// How it went.
     pub outcome: Outcome,
 }
 
 /// The document as the file holds it: for people too.
-pub fn text(document: &Json) -> Vec<u8> {
+pub(super) fn text(document: &Json) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(document).unwrap_or_default();
     text.push(b'\n');
     text
@@ -41,12 +41,12 @@ pub fn text(document: &Json) -> Vec<u8> {
 
 impl Apply {
     /// For this group of this node; `home` is where its lock lies.
-    pub fn new(node: &NodeId, group: &MetadataGroup, home: &Path) -> Self {
+    pub(super) fn new(node: &NodeId, group: &MetadataGroup, home: &Path) -> Self {
         Self { node: node.clone(), group: group.clone(), hooks: Hooks::of_metadata(home) }
     }
 
     /// Writes the file and runs the hook. `begins` is remembered before.
-    pub async fn document(
+    pub(super) async fn document(
         &self,
         generation: MetadataGeneration,
         document: &[u8],
@@ -61,7 +61,7 @@ impl Apply {
     }
 
     /// There is none any more: the file goes, and the hook is run with generation 0.
-    pub async fn nothing(&self) -> io::Result<()> {
+    pub(super) async fn nothing(&self) -> io::Result<()> {
         block_in_place(|| durable::remove(&self.group.file))?;
         if let Outcome::Failed { kind, why } = self.hook("0").await {
             tracing::error!(group = %self.group.name, kind, why, "the hook did not do well without a document");

@@ -8,7 +8,7 @@ use tidegate_proto::record::group::DocumentVersion;
 
 /// The document that the file holds, or is about to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
+pub(super) struct Kept {
     /// Which one.
     pub version: DocumentVersion,
     /// How that went; none = it has begun.
@@ -22,7 +22,7 @@ pub struct Kept {
 /// How it went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The file holds it, and the hook said so by its exit code.
     Good,
     /// Not so.
@@ -36,12 +36,12 @@ pub enum Outcome {
 
 impl Kept {
     /// Whether it is of this document.
-    pub fn is(&self, version: DocumentVersion) -> bool {
+    pub(super) fn is(&self, version: DocumentVersion) -> bool {
         self.version == version
     }
 
     /// As an agent that begins takes it up: what failed is tried again.
-    pub fn taken_up(self) -> Self {
+    pub(super) fn taken_up(self) -> Self {
         match self.outcome {
             Some(Outcome::Failed { .. }) => Self { outcome: None, told: false, ..self },
             _ => self,
@@ -51,16 +51,16 @@ impl Kept {
 
 /// Where it is remembered.
 #[derive(Debug)]
-pub struct Keeper(PathBuf);
+pub(super) struct Keeper(PathBuf);
 
 impl Keeper {
     /// Within the group's directory.
-    pub fn within(home: &Path) -> Self {
+    pub(super) fn within(home: &Path) -> Self {
         Self(home.join("document.json"))
     }
 
     /// What was remembered. What cannot be read is as good as nothing: then the document is taken again.
-    pub fn read(&self) -> io::Result<Option<Kept>> {
+    pub(super) fn read(&self) -> io::Result<Option<Kept>> {
         match std::fs::read(&self.0) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)
                 .inspect_err(|error| {
@@ -73,12 +73,12 @@ impl Keeper {
     }
 
     /// Remembers.
-    pub fn write(&self, kept: &Kept) -> io::Result<()> {
+    pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
         durable::replace(&self.0, &serde_json::to_vec(kept)?)
     }
 
     /// Forgets.
-    pub fn forget(&self) -> io::Result<()> {
+    pub(super) fn forget(&self) -> io::Result<()> {
         durable::remove(&self.0)
     }
 }

@@ -13,19 +13,19 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// When to try again.
 #[derive(Debug, Default)]
-pub struct Patience {
+pub(super) struct Patience {
     wait: Duration,
     due: Option<Instant>,
 }
 
 impl Patience {
     /// How long to wait still; nothing where it is due, or nothing failed.
-    pub fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
     }
 
     /// A document was taken, and fared so; `again` = it is the one that was taken before.
-    pub fn after(&mut self, outcome: &Outcome, again: bool) {
+    pub(super) fn after(&mut self, outcome: &Outcome, again: bool) {
         *self = match outcome {
             Outcome::Good => Self::default(),
             Outcome::Failed { .. } => {

@@ -6,7 +6,7 @@ use std::io;
 
 /// Why what is kept cannot be read.
 #[derive(Debug)]
-pub enum NotRead {
+pub(crate) enum NotRead {
     /// What the system said.
     File(io::Error),
     /// It is no such journal; what was found.
@@ -22,7 +22,7 @@ struct Form {
 
 impl Pair {
     /// Reads what is kept, before anything is written; what was never written is empty.
-    pub fn read_form<T: DeserializeOwned + Default>(&mut self, newest: u32) -> Result<T, NotRead> {
+    pub(crate) fn read_form<T: DeserializeOwned + Default>(&mut self, newest: u32) -> Result<T, NotRead> {
         let bytes = match self.read().map_err(NotRead::File)? {
             Kept::Nothing => return Ok(T::default()),
             Kept::Damaged => return Err(NotRead::Damaged("neither file is whole".to_owned())),
@@ -37,7 +37,7 @@ impl Pair {
     }
 
     /// Writes it, as people can read it, and returns when it is on the disk.
-    pub fn write_form<T: Serialize>(&mut self, kept: &T) -> io::Result<()> {
+    pub(crate) fn write_form<T: Serialize>(&mut self, kept: &T) -> io::Result<()> {
         let bytes = serde_json::to_vec_pretty(kept).map_err(io::Error::other)?;
         self.write(&bytes)
     }

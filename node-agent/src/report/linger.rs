@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 /// A report that is written when its time has come.
 #[derive(Debug)]
-pub struct Lingering {
+pub(super) struct Lingering {
     /// None once it is being written.
     newest: Mutex<Option<Report>>,
     hurry: Notify,
@@ -16,12 +16,12 @@ pub struct Lingering {
 
 impl Lingering {
     /// This one, until a newer one comes.
-    pub fn new(report: Report) -> Self {
+    pub(super) fn new(report: Report) -> Self {
         Self { newest: Mutex::new(Some(report)), hurry: Notify::new() }
     }
 
     /// Puts a newer one in its place; gives it back where that is too late.
-    pub fn replace(&self, newer: Report) -> Option<Report> {
+    pub(super) fn replace(&self, newer: Report) -> Option<Report> {
         match &mut *self.newest() {
             Some(newest) => {
                 *newest = newer;
@@ -32,12 +32,12 @@ impl Lingering {
     }
 
     /// It is not to wait any longer.
-    pub fn hurry(&self) {
+    pub(super) fn hurry(&self) {
         self.hurry.notify_one();
     }
 
     /// The newest, after `pause` or as soon as it is hurried; once.
-    pub async fn ripe(&self, pause: Duration) -> Option<Report> {
+    pub(super) async fn ripe(&self, pause: Duration) -> Option<Report> {
         if !pause.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}

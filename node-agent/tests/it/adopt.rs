@@ -7,7 +7,7 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 
 /// A world whose first release is started by the agent, and stands.
-pub async fn standing() -> (World, crate::world::agent::Agent) {
+pub(crate) async fn standing() -> (World, crate::world::agent::Agent) {
     let mut world = World::new().await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
     let agent = world.agent();

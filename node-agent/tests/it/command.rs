@@ -8,7 +8,7 @@ use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{Report, Step};
 
 /// Starts the service as a person, or an init system, would have.
-pub async fn started_by_hand(world: &World, version: u32) {
+pub(crate) async fn started_by_hand(world: &World, version: u32) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([CALLED, "--exact", "--nocapture"])
         .env(service::CONFIG, world.artifact(version))
@@ -21,7 +21,7 @@ pub async fn started_by_hand(world: &World, version: u32) {
     wait_for("UP", world, || async { world.balancer.status() }, |status| status == "UP").await;
 }
 
-pub fn hooks(world: &World, stop: &str) -> String {
+pub(crate) fn hooks(world: &World, stop: &str) -> String {
     hooks_that(world, stop, "", 2)
 }
 
@@ -61,7 +61,7 @@ async fn started_anew(world: &World, agent: crate::world::agent::Agent) -> crate
     again
 }
 
-pub const KILL: &str = "kill $(tail -n 1 @ROOM@/starts | cut -d' ' -f2) || true";
+pub(crate) const KILL: &str = "kill $(tail -n 1 @ROOM@/starts | cut -d' ' -f2) || true";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_of_another_supervisor_is_adopted_and_replaced_by_hooks() {

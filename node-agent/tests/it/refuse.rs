@@ -13,7 +13,7 @@ use tidegate_proto::record::report::{Identity, Report, Rotation, Step};
 use tidegate_proto::{Key, Revision};
 
 /// Runs the program to its end, which has to come by itself.
-pub fn run(arguments: &[&str], config: &Path) -> Output {
+pub(crate) fn run(arguments: &[&str], config: &Path) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).arg("--config").arg(config);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -29,7 +29,7 @@ pub fn run(arguments: &[&str], config: &Path) -> Output {
     output
 }
 
-pub fn words(output: &Output) -> String {
+pub(crate) fn words(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

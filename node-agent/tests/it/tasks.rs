@@ -106,7 +106,7 @@ impl Node {
     }
 }
 
-pub fn task(hook: &str) -> Task {
+pub(crate) fn task(hook: &str) -> Task {
     let release = TaskRelease {
         stream: "compute".parse().unwrap(),
         revision: "53".parse().unwrap(),

@@ -1,11 +1,11 @@
 //! A small world for one agent: a store, a service, a balancer, and eyes.
 
-pub mod agent;
-pub mod balancer;
-pub mod etcd;
-pub mod haproxy;
-pub mod service;
-pub mod store;
+pub(crate) mod agent;
+pub(crate) mod balancer;
+pub(crate) mod etcd;
+pub(crate) mod haproxy;
+pub(crate) mod service;
+pub(crate) mod store;
 
 use agent::Agent;
 use balancer::Balancer;
@@ -18,13 +18,13 @@ use store::TestStore;
 use tempfile::TempDir;
 
 /// How long a level is waited for: far longer than it ever takes.
-pub const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// The test that this binary runs to become a service.
-pub const CALLED: &str = "become_a_service_where_that_is_asked_for";
+pub(crate) const CALLED: &str = "become_a_service_where_that_is_asked_for";
 
 /// Everything that one test needs. What it started ends with it.
-pub struct World {
+pub(crate) struct World {
     pub room: TempDir,
     pub store: TestStore,
     pub balancer: Balancer,
@@ -46,7 +46,7 @@ pub struct World {
 }
 
 impl World {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let room = tempfile::tempdir().unwrap();
         let port = free_port();
         let store = TestStore::start().await;
@@ -73,22 +73,22 @@ impl World {
         world
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.room.path()
     }
 
-    pub fn artifact(&self, version: u32) -> PathBuf {
+    pub(crate) fn artifact(&self, version: u32) -> PathBuf {
         let directory = self.path().join("artifacts").join(format!("v{version}"));
         std::fs::create_dir_all(&directory).unwrap();
         directory.join("service.json")
     }
 
-    pub fn disable_file(&self) -> PathBuf {
+    pub(crate) fn disable_file(&self) -> PathBuf {
         self.path().join("disable")
     }
 
     /// The text of the journal: of its two files the one with the higher number.
-    pub fn journal(&self) -> String {
+    pub(crate) fn journal(&self) -> String {
         let files = self.journal_files().map(|path| std::fs::read_to_string(path).unwrap_or_default());
         let newest = files.iter().filter_map(|file| {
             let (head, text) = file.split_once('\n')?;
@@ -97,12 +97,12 @@ impl World {
         newest.max().map(|(_, text)| text.to_owned()).unwrap_or_default()
     }
 
-    pub fn journal_files(&self) -> [PathBuf; 2] {
+    pub(crate) fn journal_files(&self) -> [PathBuf; 2] {
         ["journal.a", "journal.b"].map(|name| self.path().join("state/pantry").join(name))
     }
 
     /// The configuration of the node, with the `process` driver unless the test says otherwise.
-    pub fn config(&self) -> PathBuf {
+    pub(crate) fn config(&self) -> PathBuf {
         let path = self.path().join("agent.toml");
         std::fs::write(&path, self.config_text()).unwrap();
         path
@@ -165,22 +165,22 @@ server = "n1"
     }
 
     /// Starts the agent.
-    pub fn agent(&self) -> Agent {
+    pub(crate) fn agent(&self) -> Agent {
         Agent::start(&self.config(), &self.path().join("agent.log"), &[])
     }
 
     /// Starts it so that it ends by itself at a place.
-    pub fn agent_that_crashes(&self, at: &str) -> Agent {
+    pub(crate) fn agent_that_crashes(&self, at: &str) -> Agent {
         Agent::start(&self.config(), &self.path().join("agent.log"), &[("TIDEGATE_AGENT_CRASH_AT", at)])
     }
 
     /// The starts of the service so far: version and pid of each.
-    pub fn starts(&self) -> Vec<(u32, i32)> {
+    pub(crate) fn starts(&self) -> Vec<(u32, i32)> {
         service::starts(self.path())
     }
 
     /// What an agent has logged, for messages.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         let text = std::fs::read_to_string(self.path().join("agent.log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
@@ -197,7 +197,7 @@ impl Drop for World {
 
 /// A port that was free a moment ago, below those that the system gives to whoever asks for any: nothing runs there at
 /// first in most tests, and what another test began there would be taken for the service.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let dice = RandomState::new();
     let mut ports = (0..2000_u64).map(|n| 10_240 + (dice.hash_one(n) % 22_000) as u16);
     let free = ports.find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok());
@@ -205,7 +205,7 @@ pub fn free_port() -> u16 {
 }
 
 /// Waits until `look` answers something that `holds`, and returns it; fails with the last thing seen.
-pub async fn wait_for<T: Debug, F: Future<Output = T>>(
+pub(crate) async fn wait_for<T: Debug, F: Future<Output = T>>(
     what: &str,
     world: &World,
     mut look: impl FnMut() -> F,

@@ -12,7 +12,7 @@ fn golden() -> PathBuf {
 }
 
 /// A key of each kind: what a record under it is read as.
-pub fn key_of(kind: Kind) -> Key {
+pub(crate) fn key_of(kind: Kind) -> Key {
     let path = match kind {
         Kind::Report | Kind::Inventory | Kind::Decommission | Kind::Directive => {
             format!("{}/pantry-api/n1", kind.word())
@@ -34,7 +34,7 @@ pub fn key_of(kind: Kind) -> Key {
     path.parse().unwrap()
 }
 
-pub fn files() -> Vec<(Kind, String, Json)> {
+pub(crate) fn files() -> Vec<(Kind, String, Json)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(golden()).unwrap() {
         let path = entry.unwrap().path();

@@ -16,7 +16,7 @@ use etcd_client::{Client, Error, Event, EventType, WatchResponse, WatchStream};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Every fact, in turn, each below a prefix of its own.
-pub async fn hold(client: &mut Client) {
+pub(crate) async fn hold(client: &mut Client) {
     keys::of_a_fresh_store(client).await;
     keys::versions_and_revisions(client).await;
     keys::ranges(client).await;
@@ -46,7 +46,7 @@ pub async fn hold(client: &mut Client) {
 }
 
 /// The code and text with which a request was refused.
-pub fn refusal<T>(result: Result<T, Error>) -> (tonic::Code, String) {
+pub(crate) fn refusal<T>(result: Result<T, Error>) -> (tonic::Code, String) {
     match result {
         Ok(_) => (tonic::Code::Ok, String::new()),
         Err(Error::GRpcStatus(status)) => (status.code(), status.message().to_owned()),
@@ -55,7 +55,7 @@ pub fn refusal<T>(result: Result<T, Error>) -> (tonic::Code, String) {
 }
 
 /// The next message of a watch stream.
-pub async fn next(stream: &mut WatchStream) -> WatchResponse {
+pub(crate) async fn next(stream: &mut WatchStream) -> WatchResponse {
     tokio::time::timeout(LIMIT, stream.message())
         .await
         .expect("no message within the limit")
@@ -64,7 +64,7 @@ pub async fn next(stream: &mut WatchStream) -> WatchResponse {
 }
 
 /// Messages of one watch until so many events have come: the events, and how many each message held.
-pub async fn events(stream: &mut WatchStream, count: usize) -> (Vec<String>, Vec<usize>) {
+pub(crate) async fn events(stream: &mut WatchStream, count: usize) -> (Vec<String>, Vec<usize>) {
     let (mut told, mut sizes) = (Vec::new(), Vec::new());
     while told.len() < count {
         let message = next(stream).await;
@@ -76,7 +76,7 @@ pub async fn events(stream: &mut WatchStream, count: usize) -> (Vec<String>, Vec
 }
 
 /// One event as text: `+key=value` or `-key`, and the previous state in brackets if there is one.
-pub fn tell(event: &Event) -> String {
+pub(crate) fn tell(event: &Event) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let kv = event.kv().expect("an event has a key");
     let before = event.prev_kv().map(|kv| format!(" [{}]", text(kv.value()))).unwrap_or_default();

@@ -27,7 +27,7 @@ fn two() -> ServiceVersion {
 }
 
 /// An instance is not healthy any more; its agent says so of it.
-pub fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
+pub(crate) fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
     let agent = world.agents.get_mut(n).unwrap();
     agent.ill_at = Some(i64::from(agent.release.version.get()));
     let report = &mut agent.report;
@@ -38,7 +38,7 @@ pub fn fails(world: &mut World, n: &NodeId, lasting: bool, recent: bool) {
 }
 
 /// It is healthy again.
-pub fn recovers(world: &mut World, n: &NodeId) {
+pub(crate) fn recovers(world: &mut World, n: &NodeId) {
     let agent = world.agents.get_mut(n).unwrap();
     agent.ill_at = None;
     let report = &mut agent.report;

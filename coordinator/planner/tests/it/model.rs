@@ -16,7 +16,7 @@ use crate::sim::{service, upgrade_id};
 
 /// What may happen next.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Happens {
+pub(crate) enum Happens {
     /// The leader plans, and its first action is carried out.
     Turn,
     /// The leader plans, and its first commit is on its way for an unknown time.

@@ -20,7 +20,7 @@ fn asker() -> Asker {
     Asker { who: "op".into(), why: "restored".into(), accepts: Default::default() }
 }
 
-pub fn version(n: i64) -> ServiceVersion {
+pub(crate) fn version(n: i64) -> ServiceVersion {
     ServiceVersion::new(n).unwrap()
 }
 
@@ -60,12 +60,12 @@ fn publish(world: &mut World) {
     world.agents.keys().cloned().collect::<Vec<_>>().iter().for_each(|n| world.publish(n));
 }
 
-pub fn window(world: &World) -> Option<(u32, u32)> {
+pub(crate) fn window(world: &World) -> Option<(u32, u32)> {
     let of = world.store.fleet().service(&service())?;
     of.window().map(|window| (window.floor.get(), window.ceiling.get()))
 }
 
-pub fn apply(world: &mut World, choices: &Choices) -> Result<(), Refusal> {
+pub(crate) fn apply(world: &mut World, choices: &Choices) -> Result<(), Refusal> {
     let (fleet, moment) = (world.store.fleet(), world.moment());
     let hash = propose(fleet, &moment, choices)?.hash();
     let commit = reconcile(fleet, &moment, choices, hash, &asker())?;
@@ -75,7 +75,7 @@ pub fn apply(world: &mut World, choices: &Choices) -> Result<(), Refusal> {
 }
 
 /// Three of four are at version 2; then the store is blank, and agents withhold what they have not had admitted.
-pub fn blank_in_mid_roll() -> World {
+pub(crate) fn blank_in_mid_roll() -> World {
     let mut world = World::at_version_1(4);
     elect(&mut world, 1);
     world.start(spec(json!({"min_in_service": 3}))).unwrap();

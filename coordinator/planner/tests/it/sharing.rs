@@ -83,11 +83,11 @@ fn set_window(world: &mut World, of: &ServiceName, floor: i64, ceiling: ServiceV
 }
 
 /// An instance of the scheduler, at this version.
-pub fn runs_scheduler(world: &mut World, number: i64) {
+pub(crate) fn runs_scheduler(world: &mut World, number: i64) {
     runs(world, &scheduler(), 7, number);
 }
 
-pub fn after_the_roll_under_the_floor_of_both() -> SchemaBinding {
+pub(crate) fn after_the_roll_under_the_floor_of_both() -> SchemaBinding {
     requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)])
 }
 

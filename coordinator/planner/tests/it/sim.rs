@@ -5,9 +5,9 @@ mod agent;
 mod database;
 mod store;
 
-pub use agent::Agent;
-pub use database::Database;
-pub use store::Store;
+pub(crate) use agent::Agent;
+pub(crate) use database::Database;
+pub(crate) use store::Store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::certificate::{Certificate, DatabaseEvidence, Session};
@@ -19,19 +19,19 @@ use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding, Upgrad
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Commit, Digest, Key, NodeId, Release, Revision, ServiceName, UpgradeId, Value, Write};
 
-pub fn service() -> ServiceName {
+pub(crate) fn service() -> ServiceName {
     "pantry-api".parse().unwrap()
 }
 
-pub fn node(n: usize) -> NodeId {
+pub(crate) fn node(n: usize) -> NodeId {
     format!("n{n}").parse().unwrap()
 }
 
-pub fn upgrade_id() -> UpgradeId {
+pub(crate) fn upgrade_id() -> UpgradeId {
     "u1".parse().unwrap()
 }
 
-pub fn release(version: i64) -> Release {
+pub(crate) fn release(version: i64) -> Release {
     Release {
         tag: format!("pantry-{version}.0.0").parse().unwrap(),
         sha256: Digest::of(format!("artifact {version}").as_bytes()),
@@ -40,7 +40,7 @@ pub fn release(version: i64) -> Release {
 }
 
 /// A spec from 1 to 2, with changes in JSON.
-pub fn spec(change: serde_json::Value) -> Spec {
+pub(crate) fn spec(change: serde_json::Value) -> Spec {
     let mut value = serde_json::json!({
         "service": "pantry-api", "from": 1, "to": 2,
         "release": {"tag": "pantry-2.0.0", "sha256": release(2).sha256},
@@ -50,7 +50,7 @@ pub fn spec(change: serde_json::Value) -> Spec {
     serde_json::from_value(value).unwrap()
 }
 
-pub fn sessions(names: &[&str]) -> BTreeSet<Session> {
+pub(crate) fn sessions(names: &[&str]) -> BTreeSet<Session> {
     names
         .iter()
         .map(|name| Session { name: (*name).to_owned(), kind: "session".to_owned(), ..Session::default() })
@@ -58,13 +58,13 @@ pub fn sessions(names: &[&str]) -> BTreeSet<Session> {
 }
 
 /// Whether an upgrade that is active either moves or says why it does not. There is one at most here.
-pub fn says_why(plan: &Plan) -> bool {
+pub(crate) fn says_why(plan: &Plan) -> bool {
     !plan.actions.is_empty() || plan.waiting.values().all(|reasons| !reasons.is_empty())
 }
 
 /// The whole world.
 #[derive(Clone)]
-pub struct World {
+pub(crate) struct World {
     pub store: Store,
     pub agents: BTreeMap<NodeId, Agent>,
     pub term: Leading,
@@ -89,7 +89,7 @@ pub struct World {
 }
 
 /// What the database of every story is.
-pub fn binding(order: MigrateOrder) -> SchemaBinding {
+pub(crate) fn binding(order: MigrateOrder) -> SchemaBinding {
     SchemaBinding {
         id: "s1".parse().unwrap(),
         migrations: Digest::of(b"migrations"),
@@ -108,7 +108,7 @@ fn events_in(commit: &Commit) -> u64 {
 
 impl World {
     /// `nodes` instances at version 1, in zones a, b, c in turn.
-    pub fn at_version_1(nodes: usize) -> Self {
+    pub(crate) fn at_version_1(nodes: usize) -> Self {
         let mut world = Self {
             store: Store::default(),
             agents: BTreeMap::new(),
@@ -136,7 +136,7 @@ impl World {
         world
     }
 
-    pub fn elect(&mut self, term: usize) {
+    pub(crate) fn elect(&mut self, term: usize) {
         self.store.keys.remove(&Key::Leader);
         let id: tidegate_proto::TermId = format!("t{term}").parse().unwrap();
         let created = self.store.put(Key::Leader, Leader { term: id.clone(), address: "here".into() });
@@ -144,7 +144,7 @@ impl World {
         self.events = 0;
     }
 
-    pub fn moment(&self) -> Moment {
+    pub(crate) fn moment(&self) -> Moment {
         let mut moment = Moment {
             leader: self.term.clone(),
             wall: Timestamp(0),
@@ -170,24 +170,24 @@ impl World {
         moment
     }
 
-    pub fn upgrade(&self) -> Option<&Upgrade> {
+    pub(crate) fn upgrade(&self) -> Option<&Upgrade> {
         match self.store.keys.get(&Key::Upgrade(upgrade_id())) {
             Some((Value::Upgrade(record), _, _)) => Some(&record.body),
             _ => None,
         }
     }
 
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         self.upgrade().expect("an upgrade was started").phase.clone()
     }
 
     /// Starts an upgrade that changes a schema, in Glance's order.
-    pub fn start_with_schema(&mut self, spec: Spec, order: MigrateOrder) {
+    pub(crate) fn start_with_schema(&mut self, spec: Spec, order: MigrateOrder) {
         self.start_bound(spec, binding(order)).unwrap();
     }
 
     /// Starts an upgrade on a database that was found to be this.
-    pub fn start_bound(
+    pub(crate) fn start_bound(
         &mut self,
         spec: Spec,
         binding: SchemaBinding,
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// Another upgrade contracts a schema that our service shares, and requires this version of it.
-    pub fn contract_elsewhere(&mut self, requires: i64) {
+    pub(crate) fn contract_elsewhere(&mut self, requires: i64) {
         let requires = tidegate_proto::ServiceVersion::new(requires).unwrap();
         let services: BTreeMap<ServiceName, _> = [(service(), requires)].into();
         let body = tidegate_proto::record::schema::Schema {
@@ -216,7 +216,7 @@ impl World {
     }
 
     /// Starts an upgrade as an operator would.
-    pub fn start(&mut self, spec: Spec) -> Result<(), tidegate_planner::ask::Refusal> {
+    pub(crate) fn start(&mut self, spec: Spec) -> Result<(), tidegate_planner::ask::Refusal> {
         let asker = tidegate_planner::ask::Asker {
             who: "op".into(),
             why: String::new(),
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// The failures that are recorded, each with whether it counts against the budget.
-    pub fn failures(&self) -> Vec<(NodeId, tidegate_proto::record::upgrade::Failure, bool)> {
+    pub(crate) fn failures(&self) -> Vec<(NodeId, tidegate_proto::record::upgrade::Failure, bool)> {
         let fleet = self.store.fleet();
         let exceptions = fleet.exceptions(&upgrade_id(), fleet.upgrade(&upgrade_id()).unwrap());
         let each = exceptions.failures().map(|(n, f)| (n.clone(), f.clone(), exceptions.counts(f)));
@@ -238,7 +238,7 @@ impl World {
     }
 
     /// A person lets it go on.
-    pub fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         let asker =
             tidegate_planner::ask::Asker { who: "op".into(), why: String::new(), accepts: BTreeSet::new() };
         let commit = tidegate_planner::ask::resume(self.store.fleet(), &self.moment(), &upgrade_id(), &asker);
@@ -247,7 +247,7 @@ impl World {
     }
 
     /// One turn of the leader: whether it changed anything, and what it waits for.
-    pub fn turn(&mut self) -> (bool, Plan) {
+    pub(crate) fn turn(&mut self) -> (bool, Plan) {
         let plan = plan(self.store.fleet(), &self.moment());
         assert!(says_why(&plan), "it neither moves nor says why: {:?}", self.phase());
         let mut changed = false;
@@ -278,7 +278,7 @@ impl World {
     }
 
     /// What balancers and requests would see: how many instances really serve.
-    pub fn really_in_service(&self) -> usize {
+    pub(crate) fn really_in_service(&self) -> usize {
         self.agents
             .values()
             .filter(|a| a.report.rotation == Rotation::In && a.report.health == Health::Healthy)
@@ -290,7 +290,7 @@ impl World {
     }
 
     /// Turns and agents in turn until nothing changes any more; the last plan tells why.
-    pub fn run(&mut self) -> Plan {
+    pub(crate) fn run(&mut self) -> Plan {
         let mut last = Plan::default();
         for _ in 0..100_000 {
             let (changed, plan) = self.turn();
@@ -311,7 +311,7 @@ impl World {
     }
 
     /// Turns and agents in turn until it is so.
-    pub fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
         for _ in 0..1000 {
             if is_so(self) {
                 return;
@@ -323,11 +323,11 @@ impl World {
     }
 
     /// The same until it rolls.
-    pub fn until_roll(&mut self) {
+    pub(crate) fn until_roll(&mut self) {
         self.until("it rolls", |world| matches!(world.phase(), Phase::Roll { .. }));
     }
 
-    pub fn versions(&self) -> Vec<u32> {
+    pub(crate) fn versions(&self) -> Vec<u32> {
         self.agents.values().map(|a| a.release.version.get()).collect()
     }
 }

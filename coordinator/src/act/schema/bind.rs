@@ -73,7 +73,7 @@ fn known(room: &Room, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unb
 ///
 /// # Errors
 /// Where the reconciliation record names a revision that no store can have given.
-pub fn term_of(room: &Room, seat: &Seat) -> Result<Term, Unbound> {
+pub(super) fn term_of(room: &Room, seat: &Seat) -> Result<Term, Unbound> {
     let former = room.mirror.picture().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
     let former = if mutant::is("former-revisions-are-not-counted-on") { Revision::ABSENT } else { former };
     let number = former.checked_add(seat.leading.revision).ok_or(Unbound::Term(former))?;

@@ -101,7 +101,7 @@ pub enum Unbound {
 }
 
 /// A schema that can be worked on.
-pub struct Bound {
+pub(super) struct Bound {
     /// The engine on its database.
     pub engine: Engine,
     /// What the spec's version knows: the upgrade's own migrations, above `from`, and the baseline below them.
@@ -119,7 +119,7 @@ impl Bound {
     /// Its own migrations are those that the upgrade's record lists. A record that was written before they were
     /// listed, by a program that did not record owners either, has those above `from`, and whatever a leader did of
     /// them without an owner is this upgrade's.
-    pub async fn open(
+    pub(super) async fn open(
         room: &Room,
         upgrade: &UpgradeId,
         spec: &Spec,
@@ -144,13 +144,13 @@ impl Bound {
     }
 
     /// What forbids to begin, found in the database and in the files, each with the command that helps.
-    pub async fn obstacles(&self) -> Result<Vec<String>, Unbound> {
+    pub(super) async fn obstacles(&self) -> Result<Vec<String>, Unbound> {
         Ok(self.engine.obstacles(&self.set).await?)
     }
 
     /// How far the database is, by its own history, and where asked by the number of rows that are left. Where these
     /// are not counted, it does not count as migrated.
-    pub async fn facts(&self, counts_rows: bool) -> Result<SchemaFacts, Unbound> {
+    pub(super) async fn facts(&self, counts_rows: bool) -> Result<SchemaFacts, Unbound> {
         let status = match counts_rows {
             true => self.engine.status(&self.set).await?,
             false => self.engine.status_by_history(&self.set).await?,

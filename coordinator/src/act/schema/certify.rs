@@ -15,7 +15,7 @@ use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 
 /// Makes and commits a certificate, or says what is not so.
-pub async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec<Reason>> {
+pub(super) async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec<Reason>> {
     let no = |why: String| vec![Reason::Schema(SchemaGate::Certificate { why })];
     // Linearizable, at one revision R, and not from the mirror.
     let snapshot = room.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;

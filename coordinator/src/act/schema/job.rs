@@ -24,7 +24,7 @@ use tracing::Instrument;
 const TELL: Duration = Duration::from_secs(1);
 
 /// Runs a job: what the database shows after it, or why it did not succeed.
-pub async fn run(
+pub(super) async fn run(
     room: &Room,
     seat: &Seat,
     id: &UpgradeId,
@@ -36,13 +36,13 @@ pub async fn run(
 }
 
 /// What the planner knows of a schema, without what changes with every job: that it runs, and when it looked.
-pub fn known(seat: &Seat, id: &UpgradeId) -> SchemaFacts {
+pub(super) fn known(seat: &Seat, id: &UpgradeId) -> SchemaFacts {
     let facts = seat.schemas().borrow().get(id).cloned().unwrap_or_default();
     SchemaFacts { running: None, looked_ms: 0, ..facts }
 }
 
 /// Tells the planner how a job ended.
-pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
+pub(super) fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
     tell(seat, id, |facts| match done {
         Ok(seen) => *facts = seen,
         // How far it came is not known until the database is looked at again.
@@ -54,7 +54,7 @@ pub fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) 
 }
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
-pub fn forget(seat: &Seat, id: &UpgradeId) {
+pub(super) fn forget(seat: &Seat, id: &UpgradeId) {
     tell(seat, id, |facts| {
         let sessions_unknown = facts.sessions_unknown.take();
         *facts = SchemaFacts { sessions_unknown, ..SchemaFacts::default() };

@@ -10,13 +10,13 @@ use tidegate_proto::UpgradeId;
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 
 /// Another endpoint of the database, under the name of the variable that holds its URL.
-pub struct Endpoint {
+pub(super) struct Endpoint {
     name: String,
     url: DatabaseUrl,
 }
 
 /// The further endpoints that a spec names.
-pub fn endpoints(schema: &SpecSchema) -> Result<Vec<Endpoint>, Unbound> {
+pub(super) fn endpoints(schema: &SpecSchema) -> Result<Vec<Endpoint>, Unbound> {
     let endpoint = |source: &DatabaseSource| {
         Ok(Endpoint { name: source.name().to_owned(), url: super::bound::url(source)? })
     };
@@ -27,7 +27,7 @@ pub fn endpoints(schema: &SpecSchema) -> Result<Vec<Endpoint>, Unbound> {
 ///
 /// # Errors
 /// An endpoint does not answer: which sessions it has is not known.
-pub async fn sessions_of(bound: &Bound) -> Result<Result<BTreeSet<Session>, String>, String> {
+pub(super) async fn sessions_of(bound: &Bound) -> Result<Result<BTreeSet<Session>, String>, String> {
     let listed = bound.engine.sessions().await;
     let mut all = match listed.map_err(|error| silent(&bound.variable, &error))? {
         Sessions::CannotTell { reason } => return Ok(Err(reason)),

@@ -14,7 +14,7 @@ use tidegate_proto::wire::v1::{JsonReply, ReleaseReply};
 use tonic::{Status, Streaming};
 
 /// Where releases are.
-pub const RELEASES: &str = "/management/api/v2/compute_releases";
+pub(super) const RELEASES: &str = "/management/api/v2/compute_releases";
 
 /// One message.
 pub(super) fn whole(route: &Route, told: &DynamicMessage, asked: &HeaderMap) -> Result<Response, Problem> {

@@ -8,7 +8,11 @@ use tidegate_proto::wire::v1::{
 };
 
 /// Shows the plan, and the command that applies it.
-pub async fn plan(reach: &Reach, disregard: Vec<String>, include: Vec<String>) -> Result<Outcome, Failure> {
+pub(super) async fn plan(
+    reach: &Reach,
+    disregard: Vec<String>,
+    include: Vec<String>,
+) -> Result<Outcome, Failure> {
     let asked = PlanReconciliationRequest {
         disregard: disregard.clone(),
         include: include.clone(),

@@ -6,7 +6,7 @@ use super::super::show;
 use tidegate_proto::wire::v1::FleetVersionsRequest;
 
 /// Asks and shows.
-pub async fn show(reach: &Reach, service: String) -> Result<Outcome, Failure> {
+pub(super) async fn show(reach: &Reach, service: String) -> Result<Outcome, Failure> {
     let reply = reach.client().await?.fleet_versions(FleetVersionsRequest { service }).await?.into_inner();
     let certain = reply.silent == 0 && reply.unknown == 0;
     if reach.json {

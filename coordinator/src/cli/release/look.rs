@@ -15,7 +15,7 @@ use tidegate_proto::wire::v1::{
     ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
 };
 
-pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     serde_json::from_str(text)
         .map_err(|e| Failure::failed(format!("the coordinator's answer cannot be read: {e}")))
 }
@@ -53,7 +53,7 @@ fn because(rollback_of: Option<ReleaseRevision>, because: Option<&str>) -> Optio
 
 const HEADER: [&str; 8] = ["REVISION", "VERSION", "TAG", "STATUS", "CREATED", "DEPLOYED", "BY", "BECAUSE"];
 
-pub async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Result<Outcome, Failure> {
+pub(super) async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Result<Outcome, Failure> {
     let message = ListReleasesRequest { stream, before, limit };
     let reply = reach.releases().await?.list_releases(message).await?.into_inner();
     let page: view::Page = read(&reply.json)?;
@@ -70,13 +70,13 @@ pub async fn list(reach: &Reach, stream: String, limit: u32, before: u64) -> Res
     Ok(Outcome::Good)
 }
 
-pub async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result<String, Failure> {
+pub(super) async fn get(reach: &Reach, stream: String, asked: Option<String>) -> Result<String, Failure> {
     let (revision, tag) = which(asked);
     let message = GetReleaseRequest { stream, revision, tag };
     Ok(reach.releases().await?.get_release(message).await?.into_inner().release)
 }
 
-pub async fn show(reach: &Reach, stream: String, asked: Option<String>) -> Result<Outcome, Failure> {
+pub(super) async fn show(reach: &Reach, stream: String, asked: Option<String>) -> Result<Outcome, Failure> {
     let text = get(reach, stream, asked).await?;
     if reach.json {
         show::line(&text)?;
@@ -122,7 +122,7 @@ fn object(pairs: &[String]) -> Result<String, Failure> {
     Ok(Json::Object(object).to_string())
 }
 
-pub async fn settings(
+pub(super) async fn settings(
     reach: &Reach,
     stream: String,
     asked: Option<String>,
@@ -157,7 +157,7 @@ pub async fn settings(
     Ok(Outcome::Good)
 }
 
-pub async fn start(reach: &Reach, stream: String, compute: String) -> Result<Outcome, Failure> {
+pub(super) async fn start(reach: &Reach, stream: String, compute: String) -> Result<Outcome, Failure> {
     let message = StartComputeRequest { stream, compute_id: compute };
     let reply = reach.releases().await?.start_compute(message).await?.into_inner();
     if reach.json {
@@ -169,7 +169,11 @@ pub async fn start(reach: &Reach, stream: String, compute: String) -> Result<Out
     Ok(Outcome::Good)
 }
 
-pub async fn explain(reach: &Reach, stream: String, revision: Option<u64>) -> Result<Outcome, Failure> {
+pub(super) async fn explain(
+    reach: &Reach,
+    stream: String,
+    revision: Option<u64>,
+) -> Result<Outcome, Failure> {
     let message = ExplainReleaseRequest { stream: stream.clone(), revision: revision.unwrap_or(0) };
     let reply = reach.releases().await?.explain_release(message).await?.into_inner();
     if reach.json {
@@ -195,7 +199,7 @@ pub async fn explain(reach: &Reach, stream: String, revision: Option<u64>) -> Re
 }
 
 /// What differs, a line each: every part of the body, the manifest by its paths.
-pub async fn diff(reach: &Reach, stream: String, from: u64, to: u64) -> Result<Outcome, Failure> {
+pub(super) async fn diff(reach: &Reach, stream: String, from: u64, to: u64) -> Result<Outcome, Failure> {
     let one = get(reach, stream.clone(), Some(from.to_string())).await?;
     let other = get(reach, stream, Some(to.to_string())).await?;
     let (one, other) = (parts(&read(&one)?), parts(&read(&other)?));
@@ -231,7 +235,7 @@ fn flatten(path: &str, value: &Json, leaves: &mut BTreeMap<String, Json>) {
     }
 }
 
-pub async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> {
+pub(super) async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> {
     let message = StreamHistoryRequest { stream };
     let mut events = reach.releases().await?.stream_history(message).await?.into_inner();
     while let Some(event) = events.message().await? {
@@ -244,7 +248,7 @@ pub async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> 
     Ok(Outcome::Good)
 }
 
-pub async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
+pub(super) async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
     let reply = reach.releases().await?.list_streams(ListStreamsRequest {}).await?.into_inner();
     let streams: Vec<view::Stream> = read(&reply.json)?;
     if reach.json {
@@ -266,7 +270,7 @@ pub async fn streams(reach: &Reach) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-pub async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
+pub(super) async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failure> {
     let message = ShowStreamRequest { stream: name };
     let reply = reach.releases().await?.show_stream(message).await?.into_inner();
     if reach.json {

@@ -15,7 +15,7 @@ use tidegate_proto::wire::v1::{CreateReleaseRequest, ShowStreamRequest};
 use tonic::Code;
 
 /// Where a release goes.
-pub struct Way<'a> {
+pub(super) struct Way<'a> {
     /// The file of regions.
     pub regions: &'a Path,
     /// The region that it was proved in.
@@ -27,7 +27,7 @@ pub struct Way<'a> {
 }
 
 /// Creates in one region what is deployed in another. Asked twice, it is created once.
-pub async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outcome, Failure> {
+pub(super) async fn promote(reach: &Reach, stream: String, way: Way<'_>) -> Result<Outcome, Failure> {
     let Way { from, to, .. } = way;
     if from == to {
         return Err(Failure::usage(format!("--from and --to are both {to}; nothing was changed")));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// All regions, by name.
 #[derive(Debug)]
-pub struct Regions {
+pub(super) struct Regions {
     file: PathBuf,
     all: BTreeMap<String, Region>,
 }
@@ -27,7 +27,7 @@ struct Region {
 
 impl Regions {
     /// Reads the file.
-    pub fn read(file: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(file: &Path) -> Result<Self, Failure> {
         let shown = file.display();
         let text = std::fs::read_to_string(file)
             .map_err(|e| Failure::usage(format!("could not read the regions {shown}: {e}")))?;
@@ -37,7 +37,7 @@ impl Regions {
     }
 
     /// How a region is reached, with what else was asked for on the command line.
-    pub fn reach(&self, name: &str, asked: &Reach) -> Result<Reach, Failure> {
+    pub(super) fn reach(&self, name: &str, asked: &Reach) -> Result<Reach, Failure> {
         let Some(region) = self.all.get(name) else {
             let known: Vec<&str> = self.all.keys().map(String::as_str).collect();
             let (file, known) = (self.file.display(), known.join(", "));

@@ -14,7 +14,7 @@ use tidegate_proto::wire::v1::{
 };
 
 /// What a release is created of.
-pub struct Create {
+pub(super) struct Create {
     pub version: u64,
     pub tag: String,
     pub manifest: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub struct Create {
 }
 
 /// How it is tried first.
-pub struct Canary {
+pub(super) struct Canary {
     pub fraction: f64,
     pub promote_after: Option<u32>,
     pub tolerate: u32,
@@ -36,7 +36,7 @@ pub struct Canary {
 }
 
 /// `NAME=VALUE`.
-pub fn pair(text: &str) -> Result<(&str, &str), Failure> {
+pub(super) fn pair(text: &str) -> Result<(&str, &str), Failure> {
     text.split_once('=')
         .filter(|(name, _)| !name.is_empty())
         .ok_or_else(|| Failure::usage(format!("{text:?} is not NAME=VALUE; nothing was changed")))
@@ -111,7 +111,7 @@ fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
     Ok(Outcome::Good)
 }
 
-pub async fn create(reach: &Reach, stream: String, asked: Create) -> Result<Outcome, Failure> {
+pub(super) async fn create(reach: &Reach, stream: String, asked: Create) -> Result<Outcome, Failure> {
     let body = body(&asked)?.to_string();
     let message = CreateReleaseRequest { stream, body, who: reach.who() };
     let reply = reach.releases().await?.create_release(message).await?.into_inner();
@@ -133,7 +133,7 @@ fn status(reply: &ReleaseReply) -> String {
     })
 }
 
-pub async fn roll_back(
+pub(super) async fn roll_back(
     reach: &Reach,
     stream: String,
     revision: u64,
@@ -145,13 +145,18 @@ pub async fn roll_back(
     told(reach, reach.releases().await?.roll_back_release(message).await?.get_ref())
 }
 
-pub async fn approve(reach: &Reach, stream: String, revision: u64, note: String) -> Result<Outcome, Failure> {
+pub(super) async fn approve(
+    reach: &Reach,
+    stream: String,
+    revision: u64,
+    note: String,
+) -> Result<Outcome, Failure> {
     let message = ApproveReleaseRequest { stream, revision, who: reach.who(), note };
     told(reach, reach.releases().await?.approve_release(message).await?.get_ref())
 }
 
 /// Without a fraction: to all.
-pub async fn promote(
+pub(super) async fn promote(
     reach: &Reach,
     stream: String,
     revision: u64,
@@ -163,12 +168,17 @@ pub async fn promote(
     told(reach, reach.releases().await?.promote_release(message).await?.get_ref())
 }
 
-pub async fn retry(reach: &Reach, stream: String, revision: u64, why: String) -> Result<Outcome, Failure> {
+pub(super) async fn retry(
+    reach: &Reach,
+    stream: String,
+    revision: u64,
+    why: String,
+) -> Result<Outcome, Failure> {
     let message = RetryReleaseRequest { stream, revision, who: reach.who(), why };
     told(reach, reach.releases().await?.retry_release(message).await?.get_ref())
 }
 
-pub async fn pin(
+pub(super) async fn pin(
     reach: &Reach,
     stream: String,
     compute: String,
@@ -179,18 +189,23 @@ pub async fn pin(
     told(reach, reach.releases().await?.pin_compute(message).await?.get_ref())
 }
 
-pub async fn unpin(reach: &Reach, stream: String, compute: String, why: String) -> Result<Outcome, Failure> {
+pub(super) async fn unpin(
+    reach: &Reach,
+    stream: String,
+    compute: String,
+    why: String,
+) -> Result<Outcome, Failure> {
     let message = UnpinComputeRequest { stream, compute, who: reach.who(), why };
     told(reach, reach.releases().await?.unpin_compute(message).await?.get_ref())
 }
 
-pub async fn configure(reach: &Reach, stream: String, path: &Path) -> Result<Outcome, Failure> {
+pub(super) async fn configure(reach: &Reach, stream: String, path: &Path) -> Result<Outcome, Failure> {
     let settings = document(path, tidegate_planner::document::yaml)?.to_string();
     let message = ConfigureStreamRequest { stream, settings, who: reach.who(), why: String::new() };
     told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
 }
 
-pub async fn evidence(
+pub(super) async fn evidence(
     reach: &Reach,
     compute_tag: String,
     storage_tag: String,

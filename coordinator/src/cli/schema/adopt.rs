@@ -7,7 +7,7 @@ use serde_json::json;
 use tidegate_migrations::{Adoption, Phase};
 use tokio_util::sync::CancellationToken;
 
-pub const AFTER: &str = "\
+pub(super) const AFTER: &str = "\
 The history records who adopted what, when and why. Adopting runs no statement of the migration. It is refused where
 the history shows the migration in progress, and where the database has not what the migration makes.
 
@@ -17,7 +17,7 @@ Exit codes: 0 done (also where all of it was adopted before), 2 bad input, 3 ref
 
 /// What is adopted.
 #[derive(Debug, clap::Args)]
-pub struct AdoptArgs {
+pub(super) struct AdoptArgs {
     /// Migration ID, such as 0001_things; may be given several times. Default: all that --from and --to leave.
     #[arg(long = "migration", value_name = "ID", required_unless_present = "to")]
     ids: Vec<String>,
@@ -37,7 +37,7 @@ pub struct AdoptArgs {
 
 impl AdoptArgs {
     /// Marks, or shows what would be marked.
-    pub async fn run(self, which: Which, who: String, as_json: bool) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, which: Which, who: String, as_json: bool) -> Result<Outcome, Failure> {
         let mut opened = which.open().await?;
         opened.choose(&self.ids)?;
         let adoption =

@@ -4,7 +4,7 @@ use super::{Which, failed};
 use crate::cli::exit::{Failure, Outcome};
 use tidegate_migrations::{MigrationStatus, Owner, Phase, PhaseState, UNRECORDED};
 
-pub const AFTER: &str = "\
+pub(super) const AFTER: &str = "\
 Name what is undone: with --migration, or with --from the version that still runs. By --from a migration that is
 finished without a contract is refused, because a running version may use it; --migration undoes it, too.
 
@@ -15,7 +15,7 @@ answer.";
 
 /// What is undone.
 #[derive(Debug, clap::Args)]
-pub struct UndoArgs {
+pub(super) struct UndoArgs {
     /// Migration ID, such as 0002_colour; may be given several times. Default: all that --from and --to leave.
     #[arg(long = "migration", value_name = "ID", required_unless_present = "from")]
     ids: Vec<String>,
@@ -30,7 +30,7 @@ pub struct UndoArgs {
 
 impl UndoArgs {
     /// Takes it back.
-    pub async fn run(self, which: Which, as_json: bool) -> Result<Outcome, Failure> {
+    pub(super) async fn run(self, which: Which, as_json: bool) -> Result<Outcome, Failure> {
         let mut opened = which.open().await?;
         opened.choose(&self.ids)?;
         opened.set = opened.set.owned_by(match self.made_by.as_deref() {

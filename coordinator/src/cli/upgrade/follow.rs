@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Gives each message to `each` until that has an outcome.
-pub async fn follow(
+pub(super) async fn follow(
     reach: &Reach,
     id: &str,
     mut each: impl AsyncFnMut(UpgradeSeen) -> Result<Option<Outcome>, Failure>,

@@ -25,7 +25,7 @@ const LATE: Duration = Duration::from_secs(3);
 const LAST: Duration = Duration::from_secs(2);
 
 /// Watches until it is over, or until a signal.
-pub async fn live(reach: &Reach, id: String, screen: Screen) -> Result<Outcome, Failure> {
+pub(super) async fn live(reach: &Reach, id: String, screen: Screen) -> Result<Outcome, Failure> {
     let (watched, screen) = (RefCell::new(Watched::default()), RefCell::new(screen));
     let mut signals = Signals::new()?;
     let events = follow(reach, &id, async |seen| {

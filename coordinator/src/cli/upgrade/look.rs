@@ -11,7 +11,7 @@ use tidegate_proto::wire::v1::{
 };
 
 /// `tidegate upgrade list`: page after page.
-pub async fn list(reach: &Reach, service: String, active: bool) -> Result<Outcome, Failure> {
+pub(super) async fn list(reach: &Reach, service: String, active: bool) -> Result<Outcome, Failure> {
     let mut client = reach.client().await?;
     let mut upgrades: Vec<UpgradeSummary> = Vec::new();
     loop {
@@ -44,7 +44,7 @@ pub async fn list(reach: &Reach, service: String, active: bool) -> Result<Outcom
 }
 
 /// `tidegate upgrade status`.
-pub async fn status(reach: &Reach, id: String, max_instances: u32) -> Result<Outcome, Failure> {
+pub(super) async fn status(reach: &Reach, id: String, max_instances: u32) -> Result<Outcome, Failure> {
     let request = UpgradeStatusRequest { id, max_instances };
     let reply = reach.client().await?.upgrade_status(request).await?.into_inner();
     if reach.json {
@@ -105,7 +105,7 @@ fn left_in_place(page: &mut Page, upgrade: &UpgradeSummary) {
 }
 
 /// `tidegate upgrade explain`.
-pub async fn explain(reach: &Reach, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn explain(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     let reply = reach.client().await?.explain_upgrade(ExplainUpgradeRequest { id }).await?.into_inner();
     if reach.json {
         show::json(&reply)?
@@ -144,7 +144,7 @@ fn explained(reply: &ExplainUpgradeReply) -> Page {
 }
 
 /// `tidegate upgrade history`.
-pub async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     let mut events = reach.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?.into_inner();
     while let Some(event) = events.message().await? {
         if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
@@ -153,7 +153,7 @@ pub async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
 }
 
 /// `tidegate upgrade certificate`: its text as it was stored, byte for byte, with its digest.
-pub async fn certificate(reach: &Reach, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn certificate(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     let mut parts =
         reach.client().await?.upgrade_certificate(UpgradeCertificateRequest { id }).await?.into_inner();
     let mut text = String::new();

@@ -7,7 +7,7 @@ use tidegate_proto::wire::v1::{Instance, Over, Reason, Reasons, UpgradeStatusRep
 
 /// What is known of an upgrade at one instant.
 #[derive(Debug, Clone, Copy)]
-pub struct Picture<'a> {
+pub(super) struct Picture<'a> {
     /// Where it stands.
     pub upgrade: &'a UpgradeSummary,
     /// Its instances, failures and timetable.
@@ -42,7 +42,7 @@ type Item = Vec<Line>;
 const LOW: usize = 16;
 
 /// The picture, in at most `height` lines. Lines that are wider than `width` are for the caller to cut.
-pub fn lines(picture: &Picture, width: usize, height: usize) -> Vec<Line> {
+pub(super) fn lines(picture: &Picture, width: usize, height: usize) -> Vec<Line> {
     let low = height < LOW;
     let mut lines = head(picture, width, low);
     let event = picture.event.filter(|_| picture.over.is_none() && !low);

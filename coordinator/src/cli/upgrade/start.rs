@@ -10,7 +10,7 @@ use std::path::Path;
 use tidegate_proto::wire::v1::{ForeseeUpgradeReply, ForeseeUpgradeRequest, StartUpgradeRequest};
 
 /// Starts.
-pub async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result<Outcome, Failure> {
+pub(super) async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result<Outcome, Failure> {
     let request = StartUpgradeRequest { spec: read(path)?, id, who: reach.who(), dry_run: false };
     let reply = reach.client().await?.start_upgrade(request).await?.into_inner();
     if reach.json && !wait {
@@ -29,7 +29,7 @@ pub async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result
 }
 
 /// Shows what starting would do.
-pub async fn foresee(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn foresee(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
     let request = ForeseeUpgradeRequest { spec: read(path)?, id };
     let reply = reach.client().await?.foresee_upgrade(request).await?.into_inner();
     if reach.json {

@@ -11,7 +11,7 @@ use tidegate_proto::wire::v1::{
 macro_rules! steer {
     ($(#[$doc:meta])* $name:ident($method:ident, $request:ident { $($field:ident),* })) => {
         $(#[$doc])*
-        pub async fn $name(reach: &Reach, $($field: String),*) -> Result<Outcome, Failure> {
+        pub(crate) async fn $name(reach: &Reach, $($field: String),*) -> Result<Outcome, Failure> {
             let who = reach.who();
             told(reach, reach.client().await?.$method($request { $($field,)* who }).await?.get_ref())
         }
@@ -19,7 +19,7 @@ macro_rules! steer {
 }
 
 /// `tidegate upgrade approve`.
-pub async fn approve(
+pub(super) async fn approve(
     reach: &Reach,
     id: String,
     phase: String,
@@ -48,7 +48,7 @@ steer!(
 );
 
 /// `tidegate upgrade retry`.
-pub async fn retry(
+pub(super) async fn retry(
     reach: &Reach,
     id: String,
     node: String,

@@ -13,7 +13,7 @@ use tidegate_proto::wire::v1::{ExplainUpgradeRequest, Reason};
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum For {
+pub(super) enum For {
     /// It needs a person's approval.
     Approval,
     /// It is paused.
@@ -26,7 +26,12 @@ pub enum For {
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Waits, within a limit where one is given.
-pub async fn wait(reach: &Reach, id: String, what: For, limit: Option<Span>) -> Result<Outcome, Failure> {
+pub(super) async fn wait(
+    reach: &Reach,
+    id: String,
+    what: For,
+    limit: Option<Span>,
+) -> Result<Outcome, Failure> {
     let waits = until(reach, &id, what);
     let Some(limit) = limit else { return waits.await };
     let late = || {

@@ -11,7 +11,7 @@ use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeSummary};
 
 /// Watches until it is over.
-pub async fn watch(reach: &Reach, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn watch(reach: &Reach, id: String) -> Result<Outcome, Failure> {
     if !reach.json && screen::can_draw() {
         return live(reach, id, Screen::new(colour::stdout())).await;
     }
@@ -20,7 +20,7 @@ pub async fn watch(reach: &Reach, id: String) -> Result<Outcome, Failure> {
 }
 
 /// How an upgrade's end is told to a script.
-pub fn outcome(over: &Over) -> Outcome {
+pub(super) fn outcome(over: &Over) -> Outcome {
     if over.phase == "completed" { Outcome::Good } else { Outcome::Negative }
 }
 

@@ -9,7 +9,7 @@ use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeStatusReply, U
 
 /// What is known so far.
 #[derive(Debug, Default)]
-pub struct Watched {
+pub(super) struct Watched {
     upgrade: Option<UpgradeSummary>,
     status: UpgradeStatusReply,
     reasons: Reasons,
@@ -23,7 +23,7 @@ pub struct Watched {
 
 impl Watched {
     /// Takes a message of the stream in; how the upgrade ended, where this says so.
-    pub fn see(&mut self, seen: UpgradeSeen, now: Instant) -> Option<Over> {
+    pub(super) fn see(&mut self, seen: UpgradeSeen, now: Instant) -> Option<Over> {
         self.away = None;
         match seen.seen? {
             Seen::Event(event) => self.event = Some(show::event(&event)),
@@ -35,7 +35,7 @@ impl Watched {
     }
 
     /// Takes a status in.
-    pub fn status(&mut self, mut status: UpgradeStatusReply, now: Instant) {
+    pub(super) fn status(&mut self, mut status: UpgradeStatusReply, now: Instant) {
         self.away = None;
         self.reasons = Reasons { reasons: std::mem::take(&mut status.waiting), more: status.more_waiting };
         if let Some(upgrade) = status.upgrade.take() {
@@ -49,7 +49,7 @@ impl Watched {
     }
 
     /// The status could not be asked for.
-    pub fn went_away(&mut self, now: Instant) {
+    pub(super) fn went_away(&mut self, now: Instant) {
         self.away.get_or_insert(now);
     }
 
@@ -67,7 +67,7 @@ impl Watched {
     }
 
     /// What is to be shown now; none before the first answer.
-    pub fn picture(&self, now: Instant) -> Option<Picture<'_>> {
+    pub(super) fn picture(&self, now: Instant) -> Option<Picture<'_>> {
         let upgrade = self.upgrade.as_ref()?;
         let away = self.away.map(|since| now.saturating_duration_since(since));
         Some(Picture {

@@ -30,7 +30,7 @@ pub async fn active_release(room: &Room, asked: &ShowStreamRequest) -> Result<vi
 }
 
 /// By revision; else by tag: its latest revision; else what is deployed.
-pub async fn find(
+pub(super) async fn find(
     room: &Room,
     stream: &StreamName,
     number: u64,

@@ -10,7 +10,7 @@ use tidegate_proto::{Digest, Key, ReleaseRevision, ReleaseTag, StreamName, Value
 use tidegate_store::Entry;
 
 /// A release, with its mod_revision.
-pub async fn stored(
+pub(super) async fn stored(
     room: &Room,
     stream: &StreamName,
     revision: ReleaseRevision,
@@ -22,7 +22,7 @@ pub async fn stored(
 }
 
 /// A release.
-pub async fn release(
+pub(super) async fn release(
     room: &Room,
     stream: &StreamName,
     revision: ReleaseRevision,
@@ -31,7 +31,7 @@ pub async fn release(
 }
 
 /// The release that an entry holds.
-pub fn of(entry: Entry) -> Result<Stored<ComputeRelease>, OperationError> {
+pub(super) fn of(entry: Entry) -> Result<Stored<ComputeRelease>, OperationError> {
     match entry.value {
         Ok(Value::Release(record)) => Ok(Stored { record, at: entry.mod_revision }),
         Ok(_) => Err(unreadable(&entry.key, "is no release")),
@@ -40,7 +40,7 @@ pub fn of(entry: Entry) -> Result<Stored<ComputeRelease>, OperationError> {
 }
 
 /// Where the latest revision of a tag is; none = the tag was never released in this stream.
-pub async fn tag(
+pub(super) async fn tag(
     room: &Room,
     stream: &StreamName,
     tag: &ReleaseTag,
@@ -56,7 +56,7 @@ pub async fn tag(
 }
 
 /// A manifest.
-pub async fn manifest(room: &Room, digest: Digest) -> Result<Json, OperationError> {
+pub(super) async fn manifest(room: &Room, digest: Digest) -> Result<Json, OperationError> {
     let key = Key::Manifest(digest);
     let entry = room.store.get(&key).await.map_err(store_error("read the manifest"))?;
     match entry.map(|entry| entry.value) {

@@ -12,7 +12,7 @@ use tidegate_proto::wire::v1::ReleaseReply;
 use tidegate_proto::{Commit, Digest, Key, ReleaseRevision, Revision, StreamName, Value, Write};
 
 /// The answer, with the release concerned as it is now; where the store does not give it back, as it was written.
-pub async fn reply(
+pub(super) async fn reply(
     room: &Room,
     (asked, at): (Asked, Revision),
     what: String,
@@ -59,7 +59,7 @@ fn or_written<T>(
 
 /// A release as it is known without a read, after a commit: from the stream as this coordinator sees it, or as it was
 /// written.
-pub fn known(room: &Room, asked: &Asked, revision: ReleaseRevision) -> Option<ComputeRelease> {
+pub(super) fn known(room: &Room, asked: &Asked, revision: ReleaseRevision) -> Option<ComputeRelease> {
     let picture = room.mirror.picture();
     let head = picture.fleet.stream(&asked.stream).and_then(|stream| stream.head(revision));
     head.map(|head| head.release.clone())

@@ -11,7 +11,7 @@ use tidegate_proto::record::group::{Group, UpdateOutcome};
 
 /// The gauges of all groups.
 #[derive(Default)]
-pub struct Groups {
+pub(super) struct Groups {
     instances: Family<InState, Gauge>,
     update: Family<InState, Gauge>,
 }
@@ -24,7 +24,7 @@ struct InState {
 
 impl Groups {
     /// Names them.
-    pub fn register(&self, r: &mut Registry) {
+    pub(super) fn register(&self, r: &mut Registry) {
         let help = "Instances of a metadata group: settled while no update runs, else how they fare in it";
         r.register("group_instances", help, self.instances.clone());
         let help = "1 for the state of a metadata group's update: running, or how the last one ended";
@@ -32,7 +32,7 @@ impl Groups {
     }
 
     /// Reads them anew.
-    pub fn read(&self, fleet: &Fleet) {
+    pub(super) fn read(&self, fleet: &Fleet) {
         self.instances.clear();
         self.update.clear();
         for (name, group) in fleet.groups() {

@@ -10,7 +10,7 @@ use tidegate_planner::release::floor;
 
 /// The gauges of all streams.
 #[derive(Default)]
-pub struct Streams {
+pub(super) struct Streams {
     pending: Family<OfStream, Gauge>,
     canary: Family<OfStream, Gauge>,
     deployed: Family<OfStream, Gauge>,
@@ -29,7 +29,7 @@ struct OfStorage {
 
 impl Streams {
     /// Names them.
-    pub fn register(&self, r: &mut Registry) {
+    pub(super) fn register(&self, r: &mut Registry) {
         r.register("pending_releases", "Compute releases of a stream that wait", self.pending.clone());
         r.register("canary_releases", "1 while a release of the stream is in canary", self.canary.clone());
         let help = "The revision that is deployed; 0 = none yet";
@@ -39,7 +39,7 @@ impl Streams {
     }
 
     /// Reads them anew.
-    pub fn read(&self, fleet: &Fleet) {
+    pub(super) fn read(&self, fleet: &Fleet) {
         // A store that was restored may have fewer.
         self.pending.clear();
         self.canary.clear();

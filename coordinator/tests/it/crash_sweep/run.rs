@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How an upgrade is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub(super) enum Ends {
     /// Every instance at version 2.
     Completed,
     /// The second instance that is upgraded never becomes healthy: every instance at version 1 again.
@@ -22,7 +22,7 @@ pub enum Ends {
 }
 
 /// What came of it.
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Each write that the first coordinator sent.
     pub sent: Vec<String>,
     /// How many of the points were reached.
@@ -33,7 +33,7 @@ pub struct Outcome {
 
 /// Runs it to its end and checks what must be so at the end, whatever happened. Each coordinator but the last has a
 /// point at which it fails; where that ends it, the next one takes over.
-pub async fn run(ends: Ends, points: &[(usize, Fault)]) -> Outcome {
+pub(super) async fn run(ends: Ends, points: &[(usize, Fault)]) -> Outcome {
     let embedded = Embedded::in_memory();
     let end = CancellationToken::new();
     let herd = Herd::at_version_1(store(&embedded).await, 3).await;

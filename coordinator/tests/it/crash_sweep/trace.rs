@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What happened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trace {
+pub(super) struct Trace {
     /// Each event of the upgrade.
     pub decided: Vec<String>,
     /// Each window.
@@ -22,7 +22,7 @@ pub struct Trace {
 
 /// Somebody who looks on.
 #[derive(Clone)]
-pub struct Onlooker {
+pub(super) struct Onlooker {
     seen: Arc<Mutex<Sights>>,
 }
 
@@ -35,7 +35,7 @@ struct Sights {
 
 impl Onlooker {
     /// Looks on from now to the end.
-    pub fn begin(store: &Store, end: CancellationToken) -> Self {
+    pub(super) fn begin(store: &Store, end: CancellationToken) -> Self {
         let onlooker = Self { seen: Arc::default() };
         let (seen, mut stream) = (onlooker.seen.clone(), store.watch(vec![Scope::All], end));
         tokio::spawn(async move {
@@ -54,12 +54,12 @@ impl Onlooker {
     }
 
     /// What was seen so far.
-    pub fn trace(&self) -> Trace {
+    pub(super) fn trace(&self) -> Trace {
         self.seen.lock().unwrap().trace.clone()
     }
 
     /// The fewest instances that were in rotation and healthy at any revision.
-    pub fn least_in_service(&self) -> usize {
+    pub(super) fn least_in_service(&self) -> usize {
         self.seen.lock().unwrap().least.expect("it has seen the beginning")
     }
 }

@@ -19,7 +19,7 @@ use tower::util::BoxCloneSyncService;
 
 /// What happens to a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(super) enum Fault {
     /// The coordinator ends before it is sent.
     CutBefore,
     /// It is carried out, and the coordinator ends before it knows.
@@ -31,11 +31,12 @@ pub enum Fault {
 }
 
 /// Every fault.
-pub const FAULTS: [Fault; 4] = [Fault::CutBefore, Fault::CutAfter, Fault::RequestLost, Fault::ReplyLost];
+pub(super) const FAULTS: [Fault; 4] =
+    [Fault::CutBefore, Fault::CutAfter, Fault::RequestLost, Fault::ReplyLost];
 
 /// The wire of one coordinator.
 #[derive(Clone)]
-pub struct Wire {
+pub(super) struct Wire {
     inner: Channel,
     point: Option<(usize, Fault)>,
     sent: Arc<Mutex<Vec<String>>>,
@@ -44,28 +45,28 @@ pub struct Wire {
 
 impl Wire {
     /// Over `inner`, failing at the transaction of this number, counted from 0.
-    pub fn over(inner: Channel, point: Option<(usize, Fault)>) -> Self {
+    pub(super) fn over(inner: Channel, point: Option<(usize, Fault)>) -> Self {
         Self { inner, point, sent: Arc::default(), cut: CancellationToken::new() }
     }
 
     /// A store at the end of it.
-    pub async fn store(&self) -> Store {
+    pub(super) async fn store(&self) -> Store {
         let channel = Channel::Custom(BoxCloneSyncService::new(self.clone()));
         Store::over(Client::from_channel(channel, None).await.unwrap(), Prefix::default())
     }
 
     /// The keys of each transaction that was sent, in order.
-    pub fn sent(&self) -> Vec<String> {
+    pub(super) fn sent(&self) -> Vec<String> {
         self.sent.lock().unwrap().clone()
     }
 
     /// Whether the point was reached.
-    pub fn is_hit(&self) -> bool {
+    pub(super) fn is_hit(&self) -> bool {
         self.point.is_some_and(|(point, _)| self.sent.lock().unwrap().len() > point)
     }
 
     /// Waits until it is cut.
-    pub async fn was_cut(&self) {
+    pub(super) async fn was_cut(&self) {
         self.cut.cancelled().await;
     }
 

@@ -18,13 +18,13 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// An authority, the coordinators' certificate (`server`), and one for each name.
-pub struct Pki {
+pub(super) struct Pki {
     dir: TempDir,
     issuer: rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
 }
 
 impl Pki {
-    pub fn new(names: &[&str]) -> Self {
+    pub(super) fn new(names: &[&str]) -> Self {
         let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let key = rcgen::KeyPair::generate().unwrap();
@@ -53,7 +53,7 @@ impl Pki {
     }
 
     /// What a coordinator is told.
-    pub fn files(&self, client_required: bool) -> Files {
+    pub(super) fn files(&self, client_required: bool) -> Files {
         Files {
             cert: self.path("server.crt"),
             key: self.path("server.key"),
@@ -63,36 +63,36 @@ impl Pki {
     }
 
     /// The first half of a renewal; answers the key that belongs to it.
-    pub fn renew_certificate(&self) -> String {
+    pub(super) fn renew_certificate(&self) -> String {
         let (cert, key) = self.issue("server");
         std::fs::write(self.path("server.crt"), cert).unwrap();
         key
     }
 
     /// The second.
-    pub fn renew_key(&self, key: &str) {
+    pub(super) fn renew_key(&self, key: &str) {
         std::fs::write(self.path("server.key"), key).unwrap();
     }
 
     /// What a caller trusts, and shows.
-    pub fn trust(&self, name: Option<&str>) -> Trust {
+    pub(super) fn trust(&self, name: Option<&str>) -> Trust {
         let identity =
             name.map(|name| (self.path(&format!("{name}.crt")), self.path(&format!("{name}.key"))));
         Trust { ca: Some(self.path("ca.crt")), identity }
     }
 
     /// A certificate and its key.
-    pub fn pem(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
+    pub(super) fn pem(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let read = |kind: &str| std::fs::read(self.path(&format!("{name}.{kind}"))).unwrap();
         (read("crt"), read("key"))
     }
 
     /// The same for callers of HTTP.
-    pub fn connector(&self, name: Option<&str>) -> TlsConnector {
+    pub(super) fn connector(&self, name: Option<&str>) -> TlsConnector {
         self.connector_with(name.map(|name| self.pem(name)))
     }
 
-    pub fn connector_with(&self, identity: Option<(Vec<u8>, Vec<u8>)>) -> TlsConnector {
+    pub(super) fn connector_with(&self, identity: Option<(Vec<u8>, Vec<u8>)>) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -111,7 +111,7 @@ impl Pki {
 }
 
 /// What tonic needs of it.
-pub fn client(trust: &Trust) -> ClientTlsConfig {
+pub(super) fn client(trust: &Trust) -> ClientTlsConfig {
     let read = |path: &PathBuf| std::fs::read(path).unwrap();
     let config =
         ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(trust.ca.as_ref().unwrap())));
@@ -122,14 +122,14 @@ pub fn client(trust: &Trust) -> ClientTlsConfig {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub(super) struct Answer {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
 /// One GET, over TLS where there is a connector.
-pub async fn get(
+pub(super) async fn get(
     at: SocketAddr,
     path: &str,
     token: Option<&Token>,
@@ -143,7 +143,12 @@ pub async fn get(
 }
 
 /// One request without a body.
-pub async fn request(at: SocketAddr, method: &str, path: &str, token: Option<&Token>) -> io::Result<Answer> {
+pub(super) async fn request(
+    at: SocketAddr,
+    method: &str,
+    path: &str,
+    token: Option<&Token>,
+) -> io::Result<Answer> {
     exchange(TcpStream::connect(at).await?, method, path, token).await
 }
 
@@ -171,7 +176,7 @@ async fn exchange(
 }
 
 /// The certificate that is served there now.
-pub async fn served(at: SocketAddr, tls: &TlsConnector) -> Vec<u8> {
+pub(super) async fn served(at: SocketAddr, tls: &TlsConnector) -> Vec<u8> {
     let stream = tls.connect(ServerName::from(at.ip()), TcpStream::connect(at).await.unwrap()).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }

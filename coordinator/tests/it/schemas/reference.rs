@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 type Described = HashMap<String, String>;
 
 /// A table for a file: each field with its type, its default and what it says.
-pub fn of(title: &str, schema: &Json) -> String {
+pub(super) fn of(title: &str, schema: &Json) -> String {
     let mut text = format!("## {title}\n\n{}\n\n", schema["description"].as_str().unwrap_or_default());
     text.push_str("| field | type | default | meaning |\n|---|---|---|---|\n");
     rows(&mut text, "", schema, schema, "required", &mut Described::new());

@@ -13,13 +13,13 @@ use crate::demo::config::SERVICE;
 use crate::world::{World, port, program, wait};
 
 /// What each hook sleeps.
-pub const HOOK: Duration = Duration::from_millis(200);
+pub(super) const HOOK: Duration = Duration::from_millis(200);
 /// How long a fleet may take to answer.
 const READY: Duration = Duration::from_secs(60);
 
 /// One place where an instance lives.
 #[derive(Debug, Clone)]
-pub struct Berth {
+pub(super) struct Berth {
     /// Its node.
     pub node: String,
     /// Its directory.
@@ -36,7 +36,7 @@ impl Berth {
 
 /// The files that both fleets share.
 #[derive(Debug)]
-pub struct Harbour {
+pub(super) struct Harbour {
     stop: PathBuf,
     start: PathBuf,
     artifacts: PathBuf,
@@ -44,7 +44,7 @@ pub struct Harbour {
 }
 
 /// The tag of the release with a version.
-pub fn tag(version: u32) -> String {
+pub(super) fn tag(version: u32) -> String {
     format!("buoy-{version}.0.0")
 }
 
@@ -53,7 +53,7 @@ impl Harbour {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn build(world: &World, versions: u32) -> anyhow::Result<Self> {
+    pub(super) fn build(world: &World, versions: u32) -> anyhow::Result<Self> {
         let artifacts = world.path("artifacts");
         std::fs::create_dir_all(&artifacts).context("could not make the directory of artifacts")?;
         for version in 1..=versions {
@@ -79,7 +79,7 @@ impl Harbour {
     ///
     /// # Errors
     /// When no port is free or a directory cannot be made.
-    pub fn berths(world: &World, fleet: &str, count: u32) -> anyhow::Result<Vec<Berth>> {
+    pub(super) fn berths(world: &World, fleet: &str, count: u32) -> anyhow::Result<Vec<Berth>> {
         let berth = |n| {
             let node = format!("{fleet}-{n:02}");
             let home = world.path("nodes").join(&node);
@@ -90,13 +90,13 @@ impl Harbour {
     }
 
     /// The digest of the release with a version.
-    pub fn digest(version: u32) -> Digest {
+    pub(super) fn digest(version: u32) -> Digest {
         Digest::of(artifact(version).as_bytes())
     }
 
     /// The configuration of the agent at a berth. Nothing is waited for by design: no balancer is there to be waited
     /// for, so that the shortest check is told.
-    pub fn agent(&self, berth: &Berth, store: &[String]) -> String {
+    pub(super) fn agent(&self, berth: &Berth, store: &[String]) -> String {
         let at = |path: &str| text(format!("http://{}{path}", berth.address));
         let hook = |script: &Path, version: &str| {
             json!(["/bin/sh", script, berth.home, berth.address.to_string(), version]).to_string()
@@ -133,7 +133,7 @@ impl Harbour {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn shell_loop(&self, world: &World, berths: &[Berth]) -> anyhow::Result<PathBuf> {
+    pub(super) fn shell_loop(&self, world: &World, berths: &[Berth]) -> anyhow::Result<PathBuf> {
         let list: String =
             berths.iter().map(|berth| format!("{} {}\n", berth.home.display(), berth.address)).collect();
         let (nodes, script) = (world.path("shell-nodes"), world.path("loop.sh"));
@@ -170,7 +170,7 @@ impl Harbour {
     }
 
     /// The command that starts an instance at version 1 at a berth that has no agent.
-    pub fn launch(&self, berth: &Berth) -> [String; 4] {
+    pub(super) fn launch(&self, berth: &Berth) -> [String; 4] {
         let words = [&self.start, &berth.home].map(|path| path.display().to_string());
         let [script, home] = words;
         [script, home, berth.address.to_string(), "1".to_owned()]
@@ -181,7 +181,7 @@ impl Harbour {
 ///
 /// # Errors
 /// When it told none.
-pub fn took(told: &str) -> anyhow::Result<f64> {
+pub(super) fn took(told: &str) -> anyhow::Result<f64> {
     let nanoseconds: u64 =
         told.lines().last().unwrap_or_default().parse().context("the shell loop told no time")?;
     Ok(Duration::from_nanos(nanoseconds).as_secs_f64())
@@ -194,7 +194,7 @@ const POLL: f64 = 0.02;
 ///
 /// # Errors
 /// When one does not in time; it is named.
-pub async fn all_carry(berths: &[Berth], version: u32) -> anyhow::Result<()> {
+pub(super) async fn all_carry(berths: &[Berth], version: u32) -> anyhow::Result<()> {
     for berth in berths {
         wait::wait_for(&format!("{} to carry version {version}", berth.node), READY, || async {
             let (_, carries) = wait::get(berth.address, "/version").await?;

@@ -5,7 +5,7 @@ use crate::demo::config::SERVICE;
 
 /// One way.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(super) struct Plan {
     /// Its word in figures.
     pub word: &'static str,
     /// As the spec has it.
@@ -18,7 +18,7 @@ pub struct Plan {
 
 impl Plan {
     /// One at a time; a tenth at a time; by canary waves, a tenth at a time.
-    pub fn all(nodes: u32) -> Vec<Self> {
+    pub(super) fn all(nodes: u32) -> Vec<Self> {
         let share = |percent: u32| (nodes * percent).div_ceil(100).max(1);
         let tenth = share(10);
         let mut canary = vec![1, share(1), share(5), share(20)];
@@ -41,22 +41,22 @@ impl Plan {
     }
 
     /// The sizes of what goes through side by side, in order: each wave in turns of as many as may be out.
-    pub fn batches(&self) -> Vec<u32> {
+    pub(super) fn batches(&self) -> Vec<u32> {
         self.waves.iter().flat_map(|wave| chunks(*wave, self.at_once)).collect()
     }
 
     /// How many of them there are.
-    pub fn turns(&self) -> usize {
+    pub(super) fn turns(&self) -> usize {
         self.batches().len()
     }
 
     /// The least seconds that it takes: in each turn, one hook after the other.
-    pub fn ideal(&self) -> f64 {
+    pub(super) fn ideal(&self) -> f64 {
         self.turns() as f64 * 2.0 * HOOK.as_secs_f64()
     }
 
     /// The spec of a hop: nothing is waited for by design.
-    pub fn spec(&self, from: u32, to: u32) -> String {
+    pub(super) fn spec(&self, from: u32, to: u32) -> String {
         format!(
             "service: {SERVICE}\nfrom: {from}\nto: {to}\nrelease: {{tag: {tag}, sha256: {sha256}}}\n\
              strategy: {strategy}\nmax_unavailable: {at_once}\n\

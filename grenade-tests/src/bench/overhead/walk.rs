@@ -11,7 +11,7 @@ use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::{Key, NodeId, Value};
 
 /// A watcher that has begun.
-pub struct Watcher {
+pub(super) struct Watcher {
     stream: WatchStream,
     id: String,
     to: i64,
@@ -20,7 +20,7 @@ pub struct Watcher {
 
 /// When what was seen.
 #[derive(Debug)]
-pub struct Walk {
+pub(super) struct Walk {
     asked: Instant,
     rolls: Instant,
     last_back: Instant,
@@ -31,12 +31,12 @@ pub struct Walk {
 
 impl Walk {
     /// Seconds from the roll being entered until the last instance was in rotation.
-    pub fn wall(&self) -> f64 {
+    pub(super) fn wall(&self) -> f64 {
         (self.last_back - self.rolls).as_secs_f64()
     }
 
     /// Seconds from the upgrade being stored until it was completed.
-    pub fn whole(&self) -> f64 {
+    pub(super) fn whole(&self) -> f64 {
         (self.completed - self.asked).as_secs_f64()
     }
 }
@@ -45,7 +45,7 @@ impl Walk {
 ///
 /// # Errors
 /// When etcd cannot be watched.
-pub async fn watch(client: &mut Client, id: &str, to: u32, nodes: usize) -> anyhow::Result<Watcher> {
+pub(super) async fn watch(client: &mut Client, id: &str, to: u32, nodes: usize) -> anyhow::Result<Watcher> {
     let everything = WatchOptions::new().with_prefix();
     let stream = client.watch("/", Some(everything)).await.context("could not watch etcd")?;
     Ok(Watcher { stream, id: id.to_owned(), to: i64::from(to), nodes })
@@ -66,7 +66,7 @@ impl Watcher {
     ///
     /// # Errors
     /// When it ends otherwise, or the watch breaks.
-    pub async fn end(mut self) -> anyhow::Result<Walk> {
+    pub(super) async fn end(mut self) -> anyhow::Result<Walk> {
         let prefix = Prefix::default();
         let mut stamps = Stamps::default();
         loop {

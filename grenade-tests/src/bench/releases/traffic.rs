@@ -10,7 +10,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Since it was started, or between two looks.
 #[derive(Debug, PartialEq)]
-pub struct Traffic {
+pub(super) struct Traffic {
     /// Ranges, transactions, puts and deletes.
     pub requests: f64,
     /// What went over its clients' connections, both ways.
@@ -19,12 +19,12 @@ pub struct Traffic {
 
 impl Traffic {
     /// As it is now.
-    pub async fn now(etcd: SocketAddr) -> anyhow::Result<Self> {
+    pub(super) async fn now(etcd: SocketAddr) -> anyhow::Result<Self> {
         Ok(Self::read(&wait_for_200("etcd to tell its metrics", ANSWER, etcd, "/metrics").await?))
     }
 
     /// What came after an earlier look.
-    pub fn since(&self, earlier: &Self) -> Self {
+    pub(super) fn since(&self, earlier: &Self) -> Self {
         Self { requests: self.requests - earlier.requests, bytes: self.bytes - earlier.bytes }
     }
 

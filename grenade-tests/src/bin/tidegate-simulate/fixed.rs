@@ -23,13 +23,13 @@ thread_local! {
 
 /// From now on, `seed` decides in this process. To be called before anything is drawn in the thread that simulates: a
 /// runtime draws when it is made.
-pub fn chance(seed: u64) {
+pub(crate) fn chance(seed: u64) {
     SEED.store(seed.wrapping_mul(2).wrapping_add(1), Ordering::SeqCst);
     THROWS.set(0);
 }
 
 /// From now on, the wall clock of this thread follows its runtime's clock.
-pub fn clock() {
+pub(crate) fn clock() {
     BEGAN.set(Some(Instant::now()));
 }
 
@@ -46,7 +46,7 @@ fn number(seed: u64, n: u64) -> u64 {
 /// # Safety
 /// `buffer` has room for `length` bytes, as for the function of the C library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, _flags: c_uint) -> isize {
+pub(crate) unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, _flags: c_uint) -> isize {
     // SAFETY: the caller gives a buffer of that length.
     let bytes = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) };
     let seed = SEED.load(Ordering::SeqCst);
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, _flags: c
 
 /// The C library's form of a time.
 #[repr(C)]
-pub struct Timespec {
+pub(crate) struct Timespec {
     seconds: c_long,
     nanoseconds: c_long,
 }
@@ -74,7 +74,7 @@ pub struct Timespec {
 /// # Safety
 /// `into` has room for one time, as for the function of the C library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut Timespec) -> c_int {
+pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut Timespec) -> c_int {
     let began = BEGAN.try_with(Cell::get).ok().flatten().filter(|_| clock == CLOCK_REALTIME);
     let time = match began {
         Some(began) => {

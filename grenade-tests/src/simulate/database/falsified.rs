@@ -8,7 +8,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn deposed_writes(&mut self) -> Asked<()> {
+    pub(crate) async fn deposed_writes(&mut self) -> Asked<()> {
         // The judge has seen what was there.
         let _ = self.written_by_the_deposed().await;
         self.run("UPDATE tidegate_history SET term_revision = 1, state = 'done', cursor = '1' WHERE seq = (SELECT max(seq) FROM tidegate_history)").await
@@ -18,7 +18,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn lose_row(&mut self) -> Asked<()> {
+    pub(crate) async fn lose_row(&mut self) -> Asked<()> {
         self.run("DELETE FROM items WHERE id = (SELECT min(id) FROM items)").await
     }
 
@@ -26,7 +26,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn fill_wrongly(&mut self) -> Asked<()> {
+    pub(crate) async fn fill_wrongly(&mut self) -> Asked<()> {
         let column = column(&self.plan, 2);
         self.run(&format!("UPDATE items SET {column} = 'wrong+' WHERE id = (SELECT min(id) FROM items)"))
             .await
@@ -36,7 +36,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn lose_column(&mut self, version: u32) -> Asked<()> {
+    pub(crate) async fn lose_column(&mut self, version: u32) -> Asked<()> {
         let column = column(&self.plan, version);
         self.run(&format!("ALTER TABLE items RENAME COLUMN {column} TO lost")).await
     }
@@ -45,7 +45,7 @@ impl Database {
     ///
     /// # Errors
     /// What the database says.
-    pub async fn leave_table(&mut self) -> Asked<()> {
+    pub(crate) async fn leave_table(&mut self) -> Asked<()> {
         self.run("CREATE TABLE items_left (id TEXT)").await
     }
 }

@@ -15,14 +15,14 @@ use crate::rig::Rig;
 const ENDING: Duration = Duration::from_secs(20);
 
 /// A demo in a directory of its own, printing lines.
-pub struct Running {
+pub(super) struct Running {
     process: Process,
     dir: PathBuf,
     rig: Rig,
 }
 
 impl Running {
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(super) fn start(arguments: &[&str]) -> Self {
         let rig = Rig::new();
         let dir = rig.world.path("demo");
         let spawn = Spawn::new("tidegate-demo", &program::own("tidegate-demo").unwrap())
@@ -34,12 +34,12 @@ impl Running {
     }
 
     /// Everything that it said.
-    pub fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         std::fs::read_to_string(self.process.log()).unwrap()
     }
 
     /// Waits until it has said this.
-    pub async fn says(&mut self, what: &str, limit: Duration) {
+    pub(super) async fn says(&mut self, what: &str, limit: Duration) {
         let log = self.process.log().to_owned();
         let process = std::sync::Mutex::new(&mut self.process);
         let hope = format!("the demo to say {what:?}");
@@ -57,12 +57,12 @@ impl Running {
         said.await.unwrap();
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         self.process.signal(signal).unwrap();
     }
 
     /// Waits for its end; answers its exit code, and is sure that nothing of it is left.
-    pub async fn ends(&mut self, limit: Duration) -> Option<i32> {
+    pub(super) async fn ends(&mut self, limit: Duration) -> Option<i32> {
         let mut seen = HashSet::new();
         let end = Instant::now() + limit;
         let status = loop {
@@ -98,29 +98,29 @@ impl Running {
     }
 
     /// How many processes it has now.
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.below().len()
     }
 
     /// The pid of a descendant whose command line holds this.
-    pub fn pid_of(&self, what: &str) -> u32 {
+    pub(super) fn pid_of(&self, what: &str) -> u32 {
         let line = |pid: u32| String::from_utf8_lossy(&cmdline(pid)).replace('\0', " ");
         let mut pids = self.below().into_iter().map(|(pid, _)| pid).filter(|pid| line(*pid).contains(what));
         pids.next().unwrap_or_else(|| panic!("no process of the demo has {what:?} in its command line"))
     }
 
-    pub fn report(&self) -> Value {
+    pub(super) fn report(&self) -> Value {
         let path = self.dir.join("report.json");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{e}\n{}", self.said()));
         serde_json::from_str(&text).unwrap()
     }
 
-    pub fn ledger(&self) -> Vec<Request> {
+    pub(super) fn ledger(&self) -> Vec<Request> {
         let text = std::fs::read_to_string(self.dir.join("requests.csv")).unwrap();
         text.lines().skip(1).map(Request::of).collect()
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 }
@@ -139,7 +139,7 @@ impl Drop for Running {
 }
 
 /// One line of the ledger, as far as tests ask.
-pub struct Request {
+pub(super) struct Request {
     pub seq: u64,
     pub scheduled_ms: f64,
     pub outcome: String,
@@ -161,7 +161,7 @@ impl Request {
 }
 
 /// What report and ledger of any run must have in common; answers the counts by outcome.
-pub fn agrees(report: &Value, ledger: &[Request]) -> BTreeMap<String, u64> {
+pub(super) fn agrees(report: &Value, ledger: &[Request]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for request in ledger {
         *counts.entry(request.outcome.clone()).or_insert(0) += 1;

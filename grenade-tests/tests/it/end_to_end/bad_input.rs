@@ -5,8 +5,8 @@ mod certificates;
 mod records;
 mod specs;
 
-pub use certificates::certificate;
-pub use specs::wrong_password;
+pub(super) use certificates::certificate;
+pub(super) use specs::wrong_password;
 
 use std::process::{Command, Stdio};
 
@@ -71,7 +71,7 @@ async fn wishes_are_refused(fleet: &Fleet, wrong: &mut Wrong) {
 
 /// What did not go as it should; all of it is told at the end, so that one wrong word does not hide the next.
 #[derive(Default)]
-pub struct Wrong(Vec<String>);
+pub(super) struct Wrong(Vec<String>);
 
 impl Wrong {
     /// The command ended so, said all of this, and no secret.
@@ -91,7 +91,7 @@ impl Wrong {
         }
     }
 
-    pub fn nothing(self) {
+    pub(super) fn nothing(self) {
         assert!(self.0.is_empty(), "{} of these:\n{}", self.0.len(), self.0.join("\n\n"));
     }
 }

@@ -28,24 +28,24 @@ use super::line::Line;
 use crate::rig::Rig;
 
 /// How long anything of an upgrade of three instances may take on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// How long the store waits for an agent.
-pub const LEASE: Duration = Duration::from_secs(3);
+pub(super) const LEASE: Duration = Duration::from_secs(3);
 /// How a command ends when no coordinator answers, or none leads.
 const AWAY: i32 = 4;
 /// The upgrade's name.
-pub const ID: &str = "u1";
+pub(super) const ID: &str = "u1";
 
 /// Names, for the coordinators, a database that nobody serves.
-pub const NOWHERE: &str = "NOWHERE_DATABASE_URL";
+pub(super) const NOWHERE: &str = "NOWHERE_DATABASE_URL";
 /// Names, for the coordinators, the database with a wrong password.
-pub const STRANGER: &str = "STRANGER_DATABASE_URL";
+pub(super) const STRANGER: &str = "STRANGER_DATABASE_URL";
 /// That password; no message may tell it.
-pub const SECRET: &str = "not-the-password";
+pub(super) const SECRET: &str = "not-the-password";
 
 /// What the fleet stands on.
 #[derive(Clone, Copy)]
-pub struct Ground {
+pub(super) struct Ground {
     pub instances: u32,
     pub rows: u32,
     /// Two coordinators on a real etcd, instead of one with the embedded store.
@@ -54,11 +54,11 @@ pub struct Ground {
 }
 
 impl Ground {
-    pub const SMALL: Self = Self { instances: 3, rows: 200, etcd: false, postgres: false };
+    pub(super) const SMALL: Self = Self { instances: 3, rows: 200, etcd: false, postgres: false };
 }
 
 /// Whose processes are killed at points of theirs.
-pub struct Watched {
+pub(super) struct Watched {
     pub reaper: Reaper,
     /// From which of the instances on version 2 never becomes healthy.
     pub broken_from: u32,
@@ -83,13 +83,13 @@ impl Gate {
 
 /// What a command said.
 #[derive(Debug)]
-pub struct Said {
+pub(super) struct Said {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
-pub struct Fleet {
+pub(super) struct Fleet {
     pub coordinators: Vec<Coordinator>,
     pub agents: Vec<Agent>,
     pub balancer: RunningBalancer,
@@ -112,12 +112,12 @@ pub struct Fleet {
 
 impl Fleet {
     /// Brings it up; every instance is at version 1 and in rotation.
-    pub async fn on(ground: Ground) -> Self {
+    pub(super) async fn on(ground: Ground) -> Self {
         Self::built(ground, None).await
     }
 
     /// The same on a real etcd, with one coordinator; every process is behind a gate of its own.
-    pub async fn watched(ground: Ground, watched: Watched) -> Self {
+    pub(super) async fn watched(ground: Ground, watched: Watched) -> Self {
         Self::built(Ground { etcd: true, ..ground }, Some(watched)).await
     }
 
@@ -230,20 +230,20 @@ impl Fleet {
     }
 
     /// Where starts of version 2 are counted, in a fleet that is watched: a line `<node> <pid> <when>` each.
-    pub fn start_ledger(&self) -> PathBuf {
+    pub(super) fn start_ledger(&self) -> PathBuf {
         self.rig.world.path("starts-of-version-2")
     }
 
-    pub fn home(&self, node: &str) -> PathBuf {
+    pub(super) fn home(&self, node: &str) -> PathBuf {
         self.rig.world.path("nodes").join(node)
     }
 
-    pub fn disable_file(&self, node: &str) -> PathBuf {
+    pub(super) fn disable_file(&self, node: &str) -> PathBuf {
         self.home(node).join("pantry-api.disable")
     }
 
     /// A spec with these lines of its own.
-    pub fn spec(&self, more: &str) -> String {
+    pub(super) fn spec(&self, more: &str) -> String {
         format!(
             "service: {SERVICE}\nfrom: 1\nto: 2\nrelease: {{tag: {NEW}, sha256: {}}}\n\
              health: {{min_healthy_time: 300ms, healthy_deadline: 30s, progress_deadline: 2m}}\n\
@@ -256,40 +256,40 @@ impl Fleet {
     }
 
     /// Writes a spec into a file; its path.
-    pub fn spec_file(&self, spec: &str) -> String {
+    pub(super) fn spec_file(&self, spec: &str) -> String {
         let path = self.rig.world.path("upgrade.yaml");
         std::fs::write(&path, spec).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
     /// Starts an upgrade, which must be accepted.
-    pub async fn upgrade(&self, more: &str) {
+    pub(super) async fn upgrade(&self, more: &str) {
         let path = self.spec_file(&self.spec(more));
         self.must(&["upgrade", "start", &path, "--id", ID]).await;
     }
 
     /// One command of `tidegate`, at the first coordinator.
-    pub async fn ask(&self, args: &[&str]) -> Said {
+    pub(super) async fn ask(&self, args: &[&str]) -> Said {
         let token = coordinator::token_file(&self.rig.world).unwrap();
         let args = [&["--token-file", token.to_str().unwrap()], args].concat();
         tidegate(self.coordinators[0].plan.grpc, &args).await
     }
 
     /// One command that must succeed; its output. While nobody leads it is asked again, as the command itself says.
-    pub async fn must(&self, args: &[&str]) -> String {
+    pub(super) async fn must(&self, args: &[&str]) -> String {
         let said = self.until("somebody leads", args, |said| said.code != Some(AWAY)).await;
         assert_eq!(said.code, Some(0), "tidegate {}: {said:#?}", args.join(" "));
         said.out
     }
 
     /// Whether a coordinator leads.
-    pub async fn leads(&self, at: usize) -> bool {
+    pub(super) async fn leads(&self, at: usize) -> bool {
         let answer = get(self.coordinators[at].plan.http, "/readyz").await;
         answer.is_ok_and(|(_, body)| body.contains("\"leads\":true"))
     }
 
     /// Where the upgrade stands, quickly, as one coordinator sees it.
-    pub async fn phase(&self, at: usize) -> Option<String> {
+    pub(super) async fn phase(&self, at: usize) -> Option<String> {
         let url = format!("http://{}", self.coordinators[at].plan.grpc);
         let mut client = OperatorClient::connect(url).await.ok()?;
         let asked = v1::UpgradeStatusRequest { id: ID.to_owned(), max_instances: 1 };
@@ -297,7 +297,7 @@ impl Fleet {
     }
 
     /// Asks until the answer is such, or says what the last one was.
-    pub async fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
+    pub(super) async fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
         let end = Instant::now() + LIMIT;
         loop {
             let said = self.ask(args).await;
@@ -310,34 +310,34 @@ impl Fleet {
     }
 
     /// Waits until `explain` says this.
-    pub async fn waits_for(&self, words: &[&str]) {
+    pub(super) async fn waits_for(&self, words: &[&str]) {
         self.explains(ID, words).await;
     }
 
     /// Waits until `explain` of any upgrade says this.
-    pub async fn explains(&self, id: &str, words: &[&str]) {
+    pub(super) async fn explains(&self, id: &str, words: &[&str]) {
         let what = format!("it waits for {words:?}");
         self.until(&what, &["upgrade", "explain", id], |said| words.iter().all(|w| said.out.contains(w)))
             .await;
     }
 
     /// A leader that is new takes no approval before it has looked how far the database is.
-    pub async fn approve(&self, phase: &str) {
+    pub(super) async fn approve(&self, phase: &str) {
         let approve = ["upgrade", "approve", ID, phase];
         self.until("the approval is taken", &approve, |said| said.code == Some(0)).await;
     }
 
     /// Says, as a person, what SQLite cannot tell; the wait for it comes first.
-    pub async fn accept_sessions(&self) {
+    pub(super) async fn accept_sessions(&self) {
         self.waits_for(&["accepts what cannot be proved"]).await;
         self.must(&["upgrade", "approve", ID, "contract", "--accept", "sessions"]).await;
     }
 
-    pub async fn status(&self) -> Value {
+    pub(super) async fn status(&self) -> Value {
         serde_json::from_str(&self.must(&["--json", "upgrade", "status", ID]).await).unwrap()
     }
 
-    pub async fn completed(&self) {
+    pub(super) async fn completed(&self) {
         let over = |said: &Said| said.out.contains("\"over\":true");
         let said = self.until("the upgrade is over", &["--json", "upgrade", "status", ID], over).await;
         let status: Value = serde_json::from_str(&said.out).unwrap();
@@ -345,19 +345,19 @@ impl Fleet {
     }
 
     /// What happened: from, to and when, in milliseconds since the epoch.
-    pub async fn history(&self) -> Vec<Value> {
+    pub(super) async fn history(&self) -> Vec<Value> {
         let said = self.must(&["--json", "upgrade", "history", ID]).await;
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// When contract was entered, in milliseconds since the epoch; none while it was not.
-    pub async fn contract_began(&self) -> Option<i64> {
+    pub(super) async fn contract_began(&self) -> Option<i64> {
         let events = self.history().await;
         events.iter().find(|event| event["to"] == "contract").map(|event| event["at"].as_i64().unwrap())
     }
 
     /// Waits until every instance serves at this version.
-    pub async fn all_serve(&self, version: u32) {
+    pub(super) async fn all_serve(&self, version: u32) {
         let count = self.nodes.len();
         let good = |said: &Said| {
             let seen = said.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -370,7 +370,7 @@ impl Fleet {
     }
 
     /// Waits until an instance's agent is silent.
-    pub async fn silent(&self, node: &str) {
+    pub(super) async fn silent(&self, node: &str) {
         let good = |said: &Said| {
             said.out.lines().any(|line| {
                 let seen: Value = serde_json::from_str(line).unwrap();
@@ -381,24 +381,24 @@ impl Fleet {
     }
 
     /// kill -9 of the service on a node, as a power cut would end it; answers whether there was one.
-    pub fn kill_service(&self, node: &str) -> bool {
+    pub(super) fn kill_service(&self, node: &str) -> bool {
         let home = self.home(node);
         let Some(pid) = pid_with(home.join("pantry-api.disable").to_str().unwrap()) else { return false };
         kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).is_ok()
     }
 
-    pub fn load(&self, rate: u32) -> LoadHandle {
+    pub(super) fn load(&self, rate: u32) -> LoadHandle {
         Load::start(self.rig.load(self.balancer.address, rate, self.rows)).unwrap()
     }
 
     /// Starts a coordinator anew as it was, after it was killed.
-    pub async fn restart_coordinator(&mut self, at: usize) {
+    pub(super) async fn restart_coordinator(&mut self, at: usize) {
         let plan = self.coordinators[at].plan.clone();
         self.coordinators[at] = Coordinator::start(&self.rig.world, plan).await.unwrap();
     }
 
     /// From now on its processes are killed at points of theirs.
-    pub fn wakes_the_reaper(&self) {
+    pub(super) fn wakes_the_reaper(&self) {
         let Some(Watched { reaper, .. }) = &self.watched else { return };
         for coordinator in &self.coordinators {
             reaper.lives(&coordinator.plan.name, coordinator.process.pid());
@@ -410,7 +410,7 @@ impl Fleet {
     }
 
     /// Starts every process anew that has ended, as an init system does, and tells the reaper that it lives.
-    pub fn revive(&mut self) {
+    pub(super) fn revive(&mut self) {
         let world = &self.rig.world;
         let lives = |process: &str, pid| {
             if let Some(Watched { reaper, .. }) = &self.watched {
@@ -432,7 +432,7 @@ impl Fleet {
     }
 
     /// The ends of all logs.
-    pub fn logs(&self) -> String {
+    pub(super) fn logs(&self) -> String {
         let coordinators = self.coordinators.iter().map(|c| (c.process.name(), c.process.tail()));
         let agents = self.agents.iter().map(|a| (a.process.name(), a.process.tail()));
         coordinators.chain(agents).map(|(name, tail)| format!("--- {name}\n{tail}\n")).collect()
@@ -440,7 +440,7 @@ impl Fleet {
 }
 
 /// One command of `tidegate` at a coordinator, without a token.
-pub async fn tidegate(coordinator: SocketAddr, args: &[&str]) -> Said {
+pub(super) async fn tidegate(coordinator: SocketAddr, args: &[&str]) -> Said {
     let mut command = Command::new(program::own("tidegate").unwrap());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
         command.env_remove(name);
@@ -460,7 +460,7 @@ fn environment(database: &str, postgres: Option<&Postgres>) -> Vec<(String, Stri
 }
 
 /// Runs a command to its end.
-pub async fn run(mut command: Command) -> Said {
+pub(super) async fn run(mut command: Command) -> Said {
     command.stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     Said {
@@ -482,7 +482,7 @@ fn artifacts(rig: &Rig) -> String {
 }
 
 /// A process of the service that names this in its command line.
-pub fn pid_with(what: &str) -> Option<i32> {
+pub(super) fn pid_with(what: &str) -> Option<i32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::fleet::{Fleet, pid_with};
 
 /// The agents go on with hooks and with `more` in their configuration, and read the version from a file, which the start hook writes: as where code is
 /// reloaded under a server that goes on.
-pub async fn by_hooks(fleet: &mut Fleet, more: &str) {
+pub(super) async fn by_hooks(fleet: &mut Fleet, more: &str) {
     for n in 0..fleet.agents.len() {
         let (node, address) = fleet.nodes[n].clone();
         let (home, disable) = (fleet.home(&node), fleet.disable_file(&node));
@@ -47,7 +47,7 @@ fn hooked(config: &str, home: &Path, start: &str) -> String {
 }
 
 /// Writes what the probe reads.
-pub fn put_back(fleet: &Fleet, node: &str, version: u32) {
+pub(super) fn put_back(fleet: &Fleet, node: &str, version: u32) {
     let home = fleet.home(node);
     std::fs::write(home.join("version.new"), version.to_string()).unwrap();
     std::fs::rename(home.join("version.new"), home.join("version")).unwrap();

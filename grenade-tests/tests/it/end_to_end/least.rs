@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 use super::fleet::Fleet;
 
 /// The least number of health URLs that answered 200 in one round, asked again and again.
-pub struct Least {
+pub(super) struct Least {
     least: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
 impl Least {
-    pub fn of(fleet: &Fleet) -> Self {
+    pub(super) fn of(fleet: &Fleet) -> Self {
         let (least, nodes) = (Arc::new(AtomicUsize::new(usize::MAX)), fleet.nodes.clone());
         let noted = Arc::clone(&least);
         let task = tokio::spawn(async move {
@@ -32,7 +32,7 @@ impl Least {
         Self { least, task }
     }
 
-    pub fn seen(&self) -> usize {
+    pub(super) fn seen(&self) -> usize {
         self.least.load(Ordering::Relaxed)
     }
 }

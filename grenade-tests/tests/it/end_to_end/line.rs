@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A line that is whole at first; it ends with this value.
-pub struct Line {
+pub(super) struct Line {
     address: SocketAddr,
     whole: watch::Sender<bool>,
     _end: DropGuard,
@@ -15,7 +15,7 @@ pub struct Line {
 
 impl Line {
     /// To a store, by its `host:port`.
-    pub async fn to(store: &str) -> Self {
+    pub(super) async fn to(store: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (whole, seen) = watch::channel(true);
@@ -31,17 +31,17 @@ impl Line {
     }
 
     /// What the agent is told.
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Ends every connection and admits none.
-    pub fn cut(&self) {
+    pub(super) fn cut(&self) {
         self.whole.send_replace(false);
     }
 
     /// Admits connections again.
-    pub fn mend(&self) {
+    pub(super) fn mend(&self) {
         self.whole.send_replace(true);
     }
 }

@@ -47,7 +47,7 @@ impl Region {
 }
 
 /// A first document reaches everybody at once, a second one after the other, and the coordinator is killed meanwhile.
-pub async fn documents_that_reach_agents(ground: Ground) -> (Region, Json) {
+pub(crate) async fn documents_that_reach_agents(ground: Ground) -> (Region, Json) {
     let mut region = of_three(ground).await;
     let (first, second) = (json!({"x": 1}), json!({"x": 2}));
     let members = ["--instance", "node-1", "--instance", "node-2", "--instance", "node-3"];

@@ -53,7 +53,7 @@ impl Region {
 }
 
 /// The first release goes out once both nodes are warm, whoever is killed meanwhile; each hook is run once.
-pub async fn a_release_that_is_warmed_up(ground: Ground) -> Region {
+pub(crate) async fn a_release_that_is_warmed_up(ground: Ground) -> Region {
     let mut region = of_two(ground).await;
     region.create(1, &[]);
     region.until_it_runs_on_node_2(1).await;

@@ -38,13 +38,13 @@ impl Book {
     }
 }
 
-pub struct Watchman {
+pub(super) struct Watchman {
     book: Arc<Mutex<Book>>,
     task: JoinHandle<()>,
 }
 
 impl Watchman {
-    pub fn before(fleet: &Fleet) -> Self {
+    pub(super) fn before(fleet: &Fleet) -> Self {
         let book = Arc::new(Mutex::new(Book::default()));
         let (socket, target, written) =
             (fleet.balancer.stats_socket.clone(), fleet.balancer.address, Arc::clone(&book));
@@ -62,14 +62,14 @@ impl Watchman {
     }
 
     /// How often each node went out, by node.
-    pub fn times_out(&self) -> BTreeMap<String, usize> {
+    pub(super) fn times_out(&self) -> BTreeMap<String, usize> {
         let book = self.book.lock().unwrap();
         let outs = |seen: &[(i64, String)]| seen.iter().filter(|(_, status)| status == "DOWN").count();
         book.statuses.iter().map(|(node, seen)| (node.clone(), outs(seen))).collect()
     }
 
     /// Whether the node was in rotation at any instant after this one.
-    pub fn was_up_after(&self, node: &str, at: i64) -> bool {
+    pub(super) fn was_up_after(&self, node: &str, at: i64) -> bool {
         let book = self.book.lock().unwrap();
         let seen = &book.statuses[node];
         let then = seen.iter().rev().find(|(when, _)| *when <= at);
@@ -78,7 +78,7 @@ impl Watchman {
     }
 
     /// Who answered after this instant: how many at each version.
-    pub fn answers_after(&self, at: i64) -> BTreeMap<u32, usize> {
+    pub(super) fn answers_after(&self, at: i64) -> BTreeMap<u32, usize> {
         let book = self.book.lock().unwrap();
         let mut counts = BTreeMap::new();
         for (_, version, _) in book.answers.iter().filter(|(when, ..)| *when > at) {
@@ -95,6 +95,6 @@ impl Drop for Watchman {
 }
 
 /// The wall clock of this machine, which the history of its coordinators has too.
-pub fn now() -> i64 {
+pub(super) fn now() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }

@@ -2,13 +2,13 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, SqliteConnection};
 
-pub enum Client {
+pub(crate) enum Client {
     Postgres(PgConnection),
     Sqlite(SqliteConnection),
 }
 
 impl Client {
-    pub async fn try_run(&mut self, sql: &str) -> Result<(), sqlx::Error> {
+    pub(crate) async fn try_run(&mut self, sql: &str) -> Result<(), sqlx::Error> {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
         match self {
             Client::Postgres(c) => sql.execute(c).await.map(|_| ()),
@@ -16,11 +16,11 @@ impl Client {
         }
     }
 
-    pub async fn run(&mut self, sql: &str) {
+    pub(crate) async fn run(&mut self, sql: &str) {
         self.try_run(sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
-    pub async fn number(&mut self, sql: &str) -> i64 {
+    pub(crate) async fn number(&mut self, sql: &str) -> i64 {
         let query = AssertSqlSafe(sql.to_owned());
         match self {
             Client::Postgres(c) => {
@@ -34,7 +34,7 @@ impl Client {
     }
 
     /// The first column of every row, as text.
-    pub async fn texts(&mut self, sql: &str) -> Vec<String> {
+    pub(crate) async fn texts(&mut self, sql: &str) -> Vec<String> {
         let query = AssertSqlSafe(sql.to_owned());
         match self {
             Client::Postgres(c) => sqlx::query(query)
@@ -51,7 +51,7 @@ impl Client {
         .unwrap_or_else(|e| panic!("{sql}: {e}"))
     }
 
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         match self {
             Client::Postgres(c) => c.close().await.unwrap(),
             Client::Sqlite(c) => c.close().await.unwrap(),

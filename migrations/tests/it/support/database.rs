@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use tidegate_migrations::{DatabaseUrl, Dialect, Engine};
 
-pub struct Database {
+pub(crate) struct Database {
     /// As an operator would write it, password included.
     pub text: String,
     pub url: DatabaseUrl,
@@ -16,7 +16,7 @@ pub struct Database {
 }
 
 impl Database {
-    pub async fn sqlite() -> Database {
+    pub(crate) async fn sqlite() -> Database {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pantry.db");
         let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
@@ -27,20 +27,20 @@ impl Database {
         Database { url: text.parse().unwrap(), text, _directory: Some(directory) }
     }
 
-    pub async fn postgres() -> Database {
+    pub(crate) async fn postgres() -> Database {
         let text = Cluster::shared().new_database().await;
         Database { url: text.parse().unwrap(), text, _directory: None }
     }
 
-    pub fn dialect(&self) -> Dialect {
+    pub(crate) fn dialect(&self) -> Dialect {
         self.url.dialect()
     }
 
-    pub async fn engine(&self) -> Engine {
+    pub(crate) async fn engine(&self) -> Engine {
         Engine::connect(&self.url).await.unwrap()
     }
 
-    pub async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         match self.dialect() {
             Dialect::Postgres => Client::Postgres(PgConnection::connect(&self.text).await.unwrap()),
             Dialect::Sqlite => {
@@ -53,7 +53,7 @@ impl Database {
 
     /// The sample's tables as version 1 made them: every tenth image public, every tenth private with
     /// a member.
-    pub async fn seeded(self, rows: u32) -> Database {
+    pub(crate) async fn seeded(self, rows: u32) -> Database {
         let mut client = self.client().await;
         client
             .run(&format!(

@@ -14,7 +14,7 @@ static DATABASES: AtomicU32 = AtomicU32::new(0);
 
 /// The running server. Its keeper, a shell, waits for the end of a pipe that only we hold, then
 /// stops the server and removes its files: so it ends after a panic and a kill, too.
-pub struct Cluster {
+pub(crate) struct Cluster {
     socket: PathBuf,
     _keeper: Child,
 }
@@ -22,7 +22,7 @@ pub struct Cluster {
 const PASSWORD: &str = "tide";
 
 impl Cluster {
-    pub fn shared() -> &'static Cluster {
+    pub(crate) fn shared() -> &'static Cluster {
         SHARED.get_or_init(Cluster::start)
     }
 
@@ -54,13 +54,13 @@ impl Cluster {
         Cluster { socket: home, _keeper: keeper }
     }
 
-    pub fn url(&self, user: &str, password: &str, database: &str) -> String {
+    pub(crate) fn url(&self, user: &str, password: &str, database: &str) -> String {
         let socket = self.socket.display().to_string().replace('/', "%2F");
         format!("postgres://{user}:{password}@{socket}/{database}")
     }
 
     /// Makes an empty database; answers its address.
-    pub async fn new_database(&self) -> String {
+    pub(crate) async fn new_database(&self) -> String {
         let name = format!("test_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         let admin = self.url("postgres", PASSWORD, "postgres");
         let since = std::time::Instant::now();

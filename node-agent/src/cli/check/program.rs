@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FIRST_LINE: u64 = 256;
 
 /// Why the program of a command cannot be run, with its name.
-pub fn cannot_begin(argv: &[String]) -> Option<String> {
+pub(super) fn cannot_begin(argv: &[String]) -> Option<String> {
     let program = argv.first()?;
     cannot_run(program).map(|why| format!("{why}: {program}"))
 }

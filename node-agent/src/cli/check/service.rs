@@ -24,7 +24,7 @@ use std::path::Path;
 type Answer = Result<(StatusCode, Bytes), NoAnswer>;
 
 /// Looks at everything that the agent will ask of it.
-pub async fn look_at(node: &Node, config: &Path, service: &Service, findings: &mut Findings) {
+pub(super) async fn look_at(node: &Node, config: &Path, service: &Service, findings: &mut Findings) {
     artifacts(service, findings);
     hooks(service, findings);
     let limit = service.timeout;

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate-agent");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate-agent");
 
-pub struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Agent {
-    pub fn start(config: &Path, log: &Path, env: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(config: &Path, log: &Path, env: &[(&str, &str)]) -> Self {
         let log = OpenOptions::new().append(true).create(true).open(log).unwrap();
         let child = Command::new(PROGRAM)
             .arg("run")
@@ -26,28 +26,28 @@ impl Agent {
         Self(child)
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
 
     /// As sudden as a power cut.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         let pid = rustix::process::Pid::from_raw(self.0.id() as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
     /// How it ended, once it has.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().unwrap()
     }
 
     /// Waits for its end.
-    pub async fn wait(&mut self) -> ExitStatus {
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + super::LONG;
         loop {
             if let Some(status) = self.ended() {

@@ -16,10 +16,10 @@ struct Says {
 }
 
 #[derive(Clone)]
-pub struct Balancer(Arc<Mutex<Says>>);
+pub(crate) struct Balancer(Arc<Mutex<Says>>);
 
 impl Balancer {
-    pub async fn start(socket: &Path, port: u16) -> Self {
+    pub(crate) async fn start(socket: &Path, port: u16) -> Self {
         let says = Arc::new(Mutex::new(Says { status: "DOWN".to_owned(), ..Says::default() }));
         let listener = UnixListener::bind(socket).unwrap();
         let answered = says.clone();
@@ -57,7 +57,7 @@ impl Balancer {
     }
 
     /// From now on it says this.
-    pub fn say(&self, status: &str, sessions: u32) {
+    pub(crate) fn say(&self, status: &str, sessions: u32) {
         let mut says = self.0.lock().unwrap();
         says.by_hand = true;
         says.status = status.to_owned();
@@ -65,18 +65,18 @@ impl Balancer {
     }
 
     /// From now on it follows the health URL.
-    pub fn follow(&self) {
+    pub(crate) fn follow(&self) {
         let mut says = self.0.lock().unwrap();
         says.by_hand = false;
         says.sessions = 0;
     }
 
-    pub fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         self.0.lock().unwrap().status.clone()
     }
 
     /// How often it was asked.
-    pub fn asked(&self) -> u64 {
+    pub(crate) fn asked(&self) -> u64 {
         self.0.lock().unwrap().asked
     }
 }

@@ -11,7 +11,7 @@ use tidegate_store::{Credentials, Endpoints, Store};
 
 const ROOT: &str = "root's own";
 
-pub struct Etcd {
+pub(crate) struct Etcd {
     child: Child,
     data: PathBuf,
     client: u16,
@@ -20,7 +20,7 @@ pub struct Etcd {
 
 impl Etcd {
     /// Starts one whose data lie in the world's room, and makes it that world's store.
-    pub async fn start(world: &mut World) -> Self {
+    pub(crate) async fn start(world: &mut World) -> Self {
         let (data, client, peer) = (world.path().join("etcd"), free_port(), free_port());
         let etcd = Self { child: spawn(&data, client, peer), data, client, peer };
         let endpoints =
@@ -38,7 +38,7 @@ impl Etcd {
 
     /// From now on everybody is asked for a password. The world's own store is root's; a user of this name has these
     /// permissions, and the world's agent is that one.
-    pub async fn asks_for_passwords(&self, world: &mut World, user: &str, grants: Vec<Permission>) {
+    pub(crate) async fn asks_for_passwords(&self, world: &mut World, user: &str, grants: Vec<Permission>) {
         let url = format!("http://{}", self.address());
         let mut raw = Client::connect([&url], None).await.unwrap();
         for (user, password) in [("root", ROOT), (user, "secret")] {
@@ -59,31 +59,31 @@ impl Etcd {
     }
 
     /// Lets a user do more, as root.
-    pub async fn grants(&self, user: &str, grant: Permission) {
+    pub(crate) async fn grants(&self, user: &str, grant: Permission) {
         let options = ConnectOptions::new().with_user("root", ROOT);
         let mut raw = Client::connect([format!("http://{}", self.address())], Some(options)).await.unwrap();
         raw.role_grant_permission(user, grant).await.unwrap();
     }
 
     /// Removes a user, as root.
-    pub async fn revokes(&self, user: &str) {
+    pub(crate) async fn revokes(&self, user: &str) {
         let options = ConnectOptions::new().with_user("root", ROOT);
         let mut raw = Client::connect([format!("http://{}", self.address())], Some(options)).await.unwrap();
         raw.user_delete(user).await.unwrap();
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.client))
     }
 
     /// Killed, as by a power cut of its process.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
     /// Started again on the same ports and data; returns when it answers.
-    pub async fn start_again(&mut self, world: &World) {
+    pub(crate) async fn start_again(&mut self, world: &World) {
         self.child = spawn(&self.data, self.client, self.peer);
         let answers = || async { world.store.store.get(&report_key()).await.is_ok() };
         wait_for("etcd answers again", world, answers, |answers| *answers).await;

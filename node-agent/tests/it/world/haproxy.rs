@@ -7,7 +7,7 @@ use tidegate_agent::config::fragment::Balancer;
 use tidegate_agent::drain::balancer::{Word, ask};
 use tidegate_agent::host::Machine;
 
-pub struct Haproxy {
+pub(crate) struct Haproxy {
     child: Child,
     /// Where clients ask.
     pub port: u16,
@@ -16,7 +16,7 @@ pub struct Haproxy {
 
 impl Haproxy {
     /// Starts one before the world's service, and makes it the one that the agent asks.
-    pub async fn start(world: &mut World) -> Self {
+    pub(crate) async fn start(world: &mut World) -> Self {
         let (room, port) = (world.path().to_owned(), free_port());
         world.stats = "haproxy.sock".to_owned();
         let socket = room.join(&world.stats);
@@ -46,12 +46,12 @@ impl Haproxy {
     }
 
     /// What it says of the instance.
-    pub async fn word(&self) -> Result<Word, String> {
+    pub(crate) async fn word(&self) -> Result<Word, String> {
         ask(&Machine, &self.balancer, Duration::from_secs(2)).await
     }
 
     /// Waits until it says so.
-    pub async fn wait_for_status(&self, world: &World, status: &str) {
+    pub(crate) async fn wait_for_status(&self, world: &World, status: &str) {
         wait_for(status, world, || self.word(), |word| word.as_ref().is_ok_and(|word| word.status == status))
             .await
             .unwrap();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The variable that makes a service of this binary; it names its release's file.
-pub const CONFIG: &str = "TIDEGATE_TEST_SERVICE";
+pub(crate) const CONFIG: &str = "TIDEGATE_TEST_SERVICE";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Release {
@@ -22,13 +22,13 @@ struct Release {
     disable: PathBuf,
 }
 
-pub fn write_release(path: &Path, version: u32, port: u16, room: &Path, disable: &Path) {
+pub(crate) fn write_release(path: &Path, version: u32, port: u16, room: &Path, disable: &Path) {
     let release = Release { version, port, room: room.to_owned(), disable: disable.to_owned() };
     std::fs::write(path, serde_json::to_string(&release).unwrap()).unwrap();
 }
 
 /// Serves until it is ended by a signal.
-pub fn serve(config: &str) -> ! {
+pub(crate) fn serve(config: &str) -> ! {
     let release: Release = serde_json::from_str(&std::fs::read_to_string(config).unwrap()).unwrap();
     let mut ledger = OpenOptions::new().append(true).create(true).open(release.room.join("starts")).unwrap();
     ledger.write_all(format!("{} {}\n", release.version, std::process::id()).as_bytes()).unwrap();
@@ -86,12 +86,12 @@ async fn in_flight(State(release): State<Release>) -> String {
 }
 
 /// How often the requests in flight were counted.
-pub fn counted(room: &Path) -> u64 {
+pub(crate) fn counted(room: &Path) -> u64 {
     std::fs::metadata(room.join("counted")).map_or(0, |file| file.len())
 }
 
 /// Version and pid of each start that was written down in `room`.
-pub fn starts(room: &Path) -> Vec<(u32, i32)> {
+pub(crate) fn starts(room: &Path) -> Vec<(u32, i32)> {
     let text = std::fs::read_to_string(room.join("starts")).unwrap_or_default();
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -100,13 +100,13 @@ pub fn starts(room: &Path) -> Vec<(u32, i32)> {
 }
 
 /// Whether a process is there, and no zombie.
-pub fn is_running(pid: i32) -> bool {
+pub(crate) fn is_running(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
 /// Ends a service of `room`, if it is still one: pids are given anew.
-pub fn end(pid: i32, room: &Path) {
+pub(crate) fn end(pid: i32, room: &Path) {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let ours = String::from_utf8_lossy(&environment).contains(&room.display().to_string());
     if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| ours) {

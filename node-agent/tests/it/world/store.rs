@@ -14,31 +14,31 @@ use tidegate_store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub struct TestStore {
+pub(crate) struct TestStore {
     pub address: SocketAddr,
     pub embedded: Embedded,
     pub store: Store,
     serving: std::sync::Mutex<CancellationToken>,
 }
 
-pub fn service() -> ServiceName {
+pub(crate) fn service() -> ServiceName {
     "pantry".parse().unwrap()
 }
 
-pub fn node() -> NodeId {
+pub(crate) fn node() -> NodeId {
     "n1".parse().unwrap()
 }
 
-pub fn version(number: i64) -> ServiceVersion {
+pub(crate) fn version(number: i64) -> ServiceVersion {
     ServiceVersion::new(number).unwrap()
 }
 
-pub fn report_key() -> Key {
+pub(crate) fn report_key() -> Key {
     Key::Report(service(), node())
 }
 
 impl TestStore {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let embedded = Embedded::in_memory();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -57,12 +57,12 @@ impl TestStore {
     }
 
     /// The store goes away from agents; what is in it stays.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.serving.lock().unwrap().cancel();
     }
 
     /// It comes back at the same address.
-    pub async fn come_back(&self) {
+    pub(crate) async fn come_back(&self) {
         for _ in 0..500 {
             match TcpListener::bind(self.address).await {
                 Ok(listener) => return self.serve(listener),
@@ -72,15 +72,15 @@ impl TestStore {
         panic!("the store's address did not become free");
     }
 
-    pub async fn put(&self, key: Key, value: impl Into<Value>) -> Revision {
+    pub(crate) async fn put(&self, key: Key, value: impl Into<Value>) -> Revision {
         self.store.commit(&Commit::new().put(key, value)).await.unwrap().revision
     }
 
-    pub async fn delete(&self, key: Key) {
+    pub(crate) async fn delete(&self, key: Key) {
         self.store.commit(&Commit::new().delete(key)).await.unwrap();
     }
 
-    pub async fn set_window(&self, floor: i64, ceiling: i64) -> Revision {
+    pub(crate) async fn set_window(&self, floor: i64, ceiling: i64) -> Revision {
         let window = Window {
             floor: version(floor),
             ceiling: version(ceiling),
@@ -91,18 +91,18 @@ impl TestStore {
     }
 
     /// The same, after schemas were contracted that require `contracted`.
-    pub async fn set_window_after_contract(&self, floor: i64, contracted: i64) -> Revision {
+    pub(crate) async fn set_window_after_contract(&self, floor: i64, contracted: i64) -> Revision {
         let (floor, contracted) = (version(floor), Some(version(contracted)));
         let window = Window { floor, ceiling: floor, set_by: "u1".parse().unwrap(), contracted };
         self.put(Key::Window(service()), window).await
     }
 
-    pub async fn direct(&self, directive: Directive) -> Revision {
+    pub(crate) async fn direct(&self, directive: Directive) -> Revision {
         self.put(Key::Directive(service(), node()), directive).await
     }
 
     /// The report, where there is one.
-    pub async fn report(&self) -> Option<Report> {
+    pub(crate) async fn report(&self) -> Option<Report> {
         match self.store.get(&report_key()).await.unwrap()?.value.unwrap() {
             Value::Report(record) => Some(record.body),
             other => panic!("no report: {other:?}"),
@@ -110,7 +110,7 @@ impl TestStore {
     }
 
     /// The inventory record with its mod_revision.
-    pub async fn inventory(&self) -> Option<(Revision, Inventory)> {
+    pub(crate) async fn inventory(&self) -> Option<(Revision, Inventory)> {
         let entry = self.store.get(&Key::Inventory(service(), node())).await.unwrap()?;
         match entry.value.unwrap() {
             Value::Inventory(record) => Some((entry.mod_revision, record.body)),
@@ -119,11 +119,11 @@ impl TestStore {
     }
 
     /// The revision of the whole store.
-    pub async fn revision(&self) -> Revision {
+    pub(crate) async fn revision(&self) -> Revision {
         self.store.get_many(&[report_key()]).await.unwrap().revision
     }
 
-    pub async fn wait_for_report(
+    pub(crate) async fn wait_for_report(
         &self,
         world: &World,
         what: &str,
@@ -134,7 +134,7 @@ impl TestStore {
         seen.unwrap()
     }
 
-    pub async fn wait_for_serving(&self, world: &World, version: i64, generation: Revision) -> Report {
+    pub(crate) async fn wait_for_serving(&self, world: &World, version: i64, generation: Revision) -> Report {
         self.wait_for_report(world, &format!("serving {version} under {generation}"), |r| {
             r.step == Step::Serving
                 && r.version.map(|v| v.get()) == Some(version as u32)
@@ -145,7 +145,7 @@ impl TestStore {
 }
 
 /// The release that carries `version`, as a spec would name it.
-pub fn release(world: &World, version: u32) -> Release {
+pub(crate) fn release(world: &World, version: u32) -> Release {
     Release {
         tag: format!("pantry-{version}").parse().unwrap(),
         sha256: Digest::of(&std::fs::read(world.artifact(version)).unwrap()),
@@ -154,7 +154,7 @@ pub fn release(world: &World, version: u32) -> Release {
 }
 
 /// A directive as a coordinator writes it, with short times.
-pub fn directive(disposition: Disposition, releases: Vec<Release>) -> Directive {
+pub(crate) fn directive(disposition: Disposition, releases: Vec<Release>) -> Directive {
     Directive {
         upgrade: "u1".parse().unwrap(),
         disposition,

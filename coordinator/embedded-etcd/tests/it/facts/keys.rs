@@ -13,14 +13,14 @@ async fn revision(client: &mut Client) -> i64 {
     client.get("no such key", None).await.unwrap().header().unwrap().revision()
 }
 
-pub async fn of_a_fresh_store(client: &mut Client) {
+pub(super) async fn of_a_fresh_store(client: &mut Client) {
     assert_eq!(revision(client).await, 1);
     assert_eq!(client.delete("nothing", None).await.unwrap().header().unwrap().revision(), 1);
     let put = client.put("fresh", "1", None).await.unwrap();
     assert_eq!(put.header().unwrap().revision(), 2);
 }
 
-pub async fn versions_and_revisions(client: &mut Client) {
+pub(super) async fn versions_and_revisions(client: &mut Client) {
     let first = client.put("v/a", "1", None).await.unwrap().header().unwrap().revision();
     client.put("v/a", "2", None).await.unwrap();
     let kv = client.get("v/a", None).await.unwrap().take_kvs().remove(0);
@@ -34,7 +34,7 @@ pub async fn versions_and_revisions(client: &mut Client) {
     assert_eq!((kv.create_revision(), kv.mod_revision(), kv.version()), (first + 3, first + 3, 1));
 }
 
-pub async fn ranges(client: &mut Client) {
+pub(super) async fn ranges(client: &mut Client) {
     for key in ["r/a", "r/b", "r/c", "r0"] {
         client.put(key, key, None).await.unwrap();
     }
@@ -53,7 +53,7 @@ pub async fn ranges(client: &mut Client) {
     assert!(get.kvs().iter().all(|kv| kv.value().is_empty() && kv.mod_revision() > 0));
 }
 
-pub async fn orders_and_limits(client: &mut Client) {
+pub(super) async fn orders_and_limits(client: &mut Client) {
     for (key, value) in [("o/a", "3"), ("o/b", "1"), ("o/c", "2"), ("o/b", "1")] {
         client.put(key, value, None).await.unwrap();
     }
@@ -77,7 +77,7 @@ pub async fn orders_and_limits(client: &mut Client) {
     assert_eq!((keys(&get).len(), get.more(), get.count()), (0, false, 3));
 }
 
-pub async fn filters(client: &mut Client) {
+pub(super) async fn filters(client: &mut Client) {
     let first = client.put("f/a", "", None).await.unwrap().header().unwrap().revision();
     client.put("f/b", "", None).await.unwrap();
     client.put("f/a", "", None).await.unwrap();
@@ -92,7 +92,7 @@ pub async fn filters(client: &mut Client) {
     assert_eq!(keys(&get), ["f/b"]);
 }
 
-pub async fn puts_that_keep(client: &mut Client) {
+pub(super) async fn puts_that_keep(client: &mut Client) {
     client.put("k/a", "1", None).await.unwrap();
     let put = client.put("k/a", "2", Some(PutOptions::new().with_prev_key())).await.unwrap();
     assert_eq!(put.prev_key().unwrap().value(), b"1");
@@ -112,7 +112,7 @@ pub async fn puts_that_keep(client: &mut Client) {
     assert_eq!(refusal(given), (Code::InvalidArgument, "etcdserver: lease is provided".to_owned()));
 }
 
-pub async fn past_and_future(client: &mut Client) {
+pub(super) async fn past_and_future(client: &mut Client) {
     let first = client.put("p/a", "1", None).await.unwrap().header().unwrap().revision();
     client.put("p/b", "1", None).await.unwrap();
     client.delete("p/a", None).await.unwrap();
@@ -129,7 +129,7 @@ pub async fn past_and_future(client: &mut Client) {
     assert_eq!(future, (Code::OutOfRange, text.to_owned()));
 }
 
-pub async fn bad_requests(client: &mut Client) {
+pub(super) async fn bad_requests(client: &mut Client) {
     let before = revision(client).await;
     let empty = (Code::InvalidArgument, "etcdserver: key is not provided".to_owned());
     assert_eq!(refusal(client.put("", "x", None).await), empty);
@@ -144,7 +144,7 @@ pub async fn bad_requests(client: &mut Client) {
     client.delete("large", None).await.unwrap();
 }
 
-pub async fn compacted(client: &mut Client) {
+pub(super) async fn compacted(client: &mut Client) {
     let first = client.put("c/a", "1", None).await.unwrap().header().unwrap().revision();
     client.put("c/a", "2", None).await.unwrap();
     let compaction = client.compact(first + 1, None).await.unwrap();

@@ -16,7 +16,7 @@ async fn lives(client: &mut Client, key: &str) -> bool {
     client.get(key, Some(GetOptions::new().with_count_only())).await.unwrap().count() == 1
 }
 
-pub async fn grant_and_list(client: &mut Client) {
+pub(super) async fn grant_and_list(client: &mut Client) {
     let before = client.get("x", None).await.unwrap().header().unwrap().revision();
     let granted = client.lease_grant(60, Some(LeaseGrantOptions::new().with_id(77))).await.unwrap();
     assert_eq!((granted.id(), granted.ttl()), (77, 60));
@@ -45,7 +45,7 @@ pub async fn grant_and_list(client: &mut Client) {
     client.lease_revoke(random.id()).await.unwrap();
 }
 
-pub async fn keys_go_with_their_lease(client: &mut Client) {
+pub(super) async fn keys_go_with_their_lease(client: &mut Client) {
     let first = client.lease_grant(60, None).await.unwrap().id();
     let second = client.lease_grant(60, None).await.unwrap().id();
     for key in ["h/a", "h/b", "h/c", "h/d"] {
@@ -61,7 +61,7 @@ pub async fn keys_go_with_their_lease(client: &mut Client) {
     assert!(!lives(client, "h/b").await);
 }
 
-pub async fn keep_alive_is_silent(client: &mut Client) {
+pub(super) async fn keep_alive_is_silent(client: &mut Client) {
     let lease = client.lease_grant(60, None).await.unwrap().id();
     let before = put(client, "s/a", lease).await;
     let (mut keeper, mut answers) = client.lease_keep_alive(lease).await.unwrap();
@@ -77,7 +77,7 @@ pub async fn keep_alive_is_silent(client: &mut Client) {
     assert!(client.lease_keep_alive(lease).await.is_err());
 }
 
-pub async fn expiry(client: &mut Client) {
+pub(super) async fn expiry(client: &mut Client) {
     let lease = client.lease_grant(2, None).await.unwrap().id();
     let kept = client.lease_grant(2, None).await.unwrap().id();
     put(client, "e/kept", kept).await;

@@ -15,7 +15,7 @@ async fn put(client: &mut Client, key: &str, value: &str) -> i64 {
     client.put(key, value, None).await.unwrap().header().unwrap().revision()
 }
 
-pub async fn compares_over_ranges(client: &mut Client) {
+pub(super) async fn compares_over_ranges(client: &mut Client) {
     put(client, "n/a", "2").await;
     let seen = put(client, "n/b", "3").await;
     let unchanged = || Compare::mod_revision("n/", CompareOp::Less, seen + 1).with_prefix();
@@ -35,7 +35,7 @@ pub async fn compares_over_ranges(client: &mut Client) {
     assert!(!holds(client, unchanged()).await, "a new key is");
 }
 
-pub async fn compares_over_nothing(client: &mut Client) {
+pub(super) async fn compares_over_nothing(client: &mut Client) {
     let none = |compare: Compare| compare.with_prefix();
     assert!(holds(client, none(Compare::mod_revision("none/", CompareOp::Less, 5))).await);
     assert!(holds(client, none(Compare::mod_revision("none/", CompareOp::Equal, 0))).await);
@@ -48,7 +48,7 @@ pub async fn compares_over_nothing(client: &mut Client) {
     assert!(!holds(client, Compare::value("none", CompareOp::Equal, "")).await);
 }
 
-pub async fn writes_are_seen_within(client: &mut Client) {
+pub(super) async fn writes_are_seen_within(client: &mut Client) {
     let before = put(client, "w/old", "1").await;
     let txn = Txn::new().and_then([
         TxnOp::put("w/new", "2", None),
@@ -78,7 +78,7 @@ pub async fn writes_are_seen_within(client: &mut Client) {
     assert_eq!(answer.header().unwrap().revision(), before + 1, "no change, no revision");
 }
 
-pub async fn nested(client: &mut Client) {
+pub(super) async fn nested(client: &mut Client) {
     put(client, "t/a", "1").await;
     let is = |value: &str| Compare::value("t/a", CompareOp::Equal, value);
     // The inner compare looks at the state before the transaction, not at the put beside it.
@@ -92,7 +92,7 @@ pub async fn nested(client: &mut Client) {
     assert_eq!(client.get("t/else", None).await.unwrap().count(), 0);
 }
 
-pub async fn limits(client: &mut Client) {
+pub(super) async fn limits(client: &mut Client) {
     let puts = |from: usize, count: usize| -> Vec<TxnOp> {
         (from..from + count).map(|i| TxnOp::put(format!("l/{i}"), "", None)).collect()
     };
@@ -116,7 +116,7 @@ pub async fn limits(client: &mut Client) {
     assert_eq!(refusal(client.txn(Txn::new().or_else(both)).await), twice);
 }
 
-pub async fn all_or_nothing(client: &mut Client) {
+pub(super) async fn all_or_nothing(client: &mut Client) {
     let before = put(client, "a/a", "1").await;
     let with_lease = Some(PutOptions::new().with_lease(404));
     let txn = Txn::new().and_then([TxnOp::put("a/a", "2", None), TxnOp::put("a/b", "2", with_lease)]);

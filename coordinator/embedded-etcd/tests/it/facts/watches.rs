@@ -12,7 +12,7 @@ fn prefix() -> WatchOptions {
     WatchOptions::new().with_prefix()
 }
 
-pub async fn replay(client: &mut Client) {
+pub(super) async fn replay(client: &mut Client) {
     let first = put(client, "y/a", "1").await;
     let txn = Txn::new().and_then([
         TxnOp::put("y/b", "2", None),
@@ -36,7 +36,7 @@ pub async fn replay(client: &mut Client) {
     assert_eq!(events(&mut ahead, 1).await.0, ["+y/e=5"], "from a future revision on");
 }
 
-pub async fn live(client: &mut Client) {
+pub(super) async fn live(client: &mut Client) {
     put(client, "z/a", "0").await;
     let mut stream = client.watch("z/", Some(prefix())).await.unwrap();
     let created = next(&mut stream).await;
@@ -53,7 +53,7 @@ pub async fn live(client: &mut Client) {
     assert_eq!(message.header().unwrap().revision(), revision);
 }
 
-pub async fn filters_and_previous(client: &mut Client) {
+pub(super) async fn filters_and_previous(client: &mut Client) {
     let first = put(client, "x/a", "1").await;
     put(client, "x/a", "2").await;
     client.delete("x/a", None).await.unwrap();
@@ -72,7 +72,7 @@ pub async fn filters_and_previous(client: &mut Client) {
     assert_eq!(events(&mut puts, 3).await.0, ["+x/a=1", "+x/a=2 [1]", "+x/a=3"]);
 }
 
-pub async fn many_on_one_stream(client: &mut Client) {
+pub(super) async fn many_on_one_stream(client: &mut Client) {
     let mut stream = client.watch("m/a", None).await.unwrap();
     assert_eq!(next(&mut stream).await.watch_id(), 0);
     stream.watch("m/", Some(prefix().with_watch_id(7))).await.unwrap();
@@ -97,7 +97,7 @@ pub async fn many_on_one_stream(client: &mut Client) {
     assert_eq!(events(&mut stream, 2).await.0, ["+m/a=2", "+m/b=3"]);
 }
 
-pub async fn progress(client: &mut Client) {
+pub(super) async fn progress(client: &mut Client) {
     let mut stream = client.watch("q/", Some(prefix())).await.unwrap();
     next(&mut stream).await;
     let revision = put(client, "aside", "1").await;
@@ -107,7 +107,7 @@ pub async fn progress(client: &mut Client) {
     assert_eq!(message.header().unwrap().revision(), revision);
 }
 
-pub async fn compacted(client: &mut Client) {
+pub(super) async fn compacted(client: &mut Client) {
     let first = put(client, "d/a", "1").await;
     let second = put(client, "d/a", "2").await;
     client.compact(second, None).await.unwrap();
@@ -123,7 +123,7 @@ pub async fn compacted(client: &mut Client) {
     assert_eq!(events(&mut stream, 1).await.0, ["+d/a=2"], "the compacted revision itself is still told");
 }
 
-pub async fn fragments(client: &mut Client) {
+pub(super) async fn fragments(client: &mut Client) {
     let large = "x".repeat(700 << 10);
     let both =
         || Txn::new().and_then([TxnOp::put("big/a", &*large, None), TxnOp::put("big/b", &*large, None)]);

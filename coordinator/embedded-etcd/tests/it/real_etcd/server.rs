@@ -12,7 +12,7 @@ use etcd_client::Client;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running etcd.
-pub struct Etcd {
+pub(super) struct Etcd {
     child: Child,
     url: String,
     dir: tempfile::TempDir,
@@ -26,7 +26,7 @@ fn free_port() -> u16 {
 impl Etcd {
     /// Starts one and waits until it answers. Its writes are not synced to the disk where it can do without: what
     /// is compared here is what it answers.
-    pub async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("http://127.0.0.1:{}", free_port());
         let peer = format!("http://127.0.0.1:{}", free_port());
@@ -60,7 +60,7 @@ impl Etcd {
         }
     }
 
-    pub async fn client(&self) -> Client {
+    pub(super) async fn client(&self) -> Client {
         Client::connect([&self.url], None).await.unwrap()
     }
 }

@@ -10,16 +10,16 @@ use tidegate_proto::metadata::UpdateRequest;
 use tidegate_proto::record::group::Group;
 use tidegate_proto::{GroupName, Key, NodeId, Value};
 
-pub fn group() -> GroupName {
+pub(super) fn group() -> GroupName {
     "edge".parse().unwrap()
 }
 
-pub fn asker(why: &str) -> Asker {
+pub(super) fn asker(why: &str) -> Asker {
     Asker { who: "anna".into(), why: why.into(), accepts: BTreeSet::new() }
 }
 
 /// A document that says `x`, with changes in JSON.
-pub fn request(x: u64, change: Json) -> UpdateRequest {
+pub(super) fn request(x: u64, change: Json) -> UpdateRequest {
     let mut value = json!({"document": {"x": x}});
     value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     serde_json::from_value(value).unwrap()
@@ -38,7 +38,7 @@ impl World {
         Ok(asked)
     }
 
-    pub fn set(&mut self, x: u64, change: Json) -> Result<Asked, Refusal> {
+    pub(crate) fn set(&mut self, x: u64, change: Json) -> Result<Asked, Refusal> {
         let request = request(x, change);
         let asked = self
             .asked_of_group(|fleet, moment| ask::set(fleet, moment, &group(), &request, &asker("better")))?;
@@ -46,18 +46,23 @@ impl World {
         Ok(asked)
     }
 
-    pub fn cancel(&mut self) -> Result<Asked, Refusal> {
+    pub(crate) fn cancel(&mut self) -> Result<Asked, Refusal> {
         self.asked_of_group(|fleet, moment| ask::cancel(fleet, moment, &group(), &asker("not today")))
     }
 
-    pub fn tell(&mut self, node: &NodeId, success: bool, failure: Option<&str>) -> Result<Asked, Refusal> {
+    pub(crate) fn tell(
+        &mut self,
+        node: &NodeId,
+        success: bool,
+        failure: Option<&str>,
+    ) -> Result<Asked, Refusal> {
         let failure = failure.map(|kind| kind.parse().unwrap());
         let word = Word { generation: None, success, failure };
         self.asked_of_group(|fleet, moment| ask::signal(fleet, moment, &group(), node, &word, &asker("")))
     }
 
     /// Turns until nothing changes; what is waited for.
-    pub fn rest(&mut self) -> Vec<Reason> {
+    pub(crate) fn rest(&mut self) -> Vec<Reason> {
         for _ in 0..1_000 {
             let planned = plan(self.store.fleet(), &self.moment());
             if planned.actions.is_empty() {
@@ -69,16 +74,16 @@ impl World {
         panic!("it never came to rest");
     }
 
-    pub fn pass(&mut self, ms: u64) {
+    pub(crate) fn pass(&mut self, ms: u64) {
         *self.group_uncounted.entry(group()).or_default() += ms;
     }
 
-    pub fn group(&self) -> &Stored<Group> {
+    pub(crate) fn group(&self) -> &Stored<Group> {
         self.store.fleet().group(&group()).expect("the group is there")
     }
 
     /// The generation that an instance is served.
-    pub fn serves(&self, node: &NodeId) -> Option<u64> {
+    pub(crate) fn serves(&self, node: &NodeId) -> Option<u64> {
         let fleet = self.store.fleet();
         let group_now = fleet.group(&group())?;
         let served = metadata::document_of(fleet, &group(), group_now, node).expect("the pages are there");
@@ -86,16 +91,16 @@ impl World {
     }
 
     /// What every instance is served, by node.
-    pub fn all_serve(&self) -> Vec<Option<u64>> {
+    pub(crate) fn all_serve(&self) -> Vec<Option<u64>> {
         (0..self.agents.len()).map(|n| self.serves(&node(n))).collect()
     }
 
     /// Those that are served this generation.
-    pub fn exposed_to(&self, generation: u64) -> BTreeSet<NodeId> {
+    pub(crate) fn exposed_to(&self, generation: u64) -> BTreeSet<NodeId> {
         (0..self.agents.len()).map(node).filter(|node| self.serves(node) == Some(generation)).collect()
     }
 
-    pub fn documents(&self) -> BTreeSet<u64> {
+    pub(crate) fn documents(&self) -> BTreeSet<u64> {
         let generation = |key: &Key| match key {
             Key::Document(_, generation) => Some(generation.get()),
             _ => None,
@@ -104,11 +109,11 @@ impl World {
     }
 
     /// Whether anything but the group, its documents and its history is left of its updates.
-    pub fn is_tidy(&self) -> bool {
+    pub(crate) fn is_tidy(&self) -> bool {
         !self.store.keys.keys().any(|key| matches!(key, Key::Exposed(..) | Key::GroupSignal(..)))
     }
 
-    pub fn events_of_group(&self) -> Vec<String> {
+    pub(crate) fn events_of_group(&self) -> Vec<String> {
         let events = self.store.keys.iter().filter_map(|(key, (value, ..))| match (key, value) {
             (Key::Event(tidegate_proto::key::Subject::Group(_), _), Value::Event(event)) => Some(event),
             _ => None,

@@ -16,7 +16,7 @@ use tidegate_proto::{Digest, Key, NodeId, Value};
 
 /// How often each fault may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Faults {
+pub(super) struct Faults {
     pub lapse: u8,
     pub old: u8,
     pub decommission: u8,
@@ -30,7 +30,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
         lapse: 0,
         old: 0,
         decommission: 0,
@@ -41,7 +41,7 @@ impl Faults {
         roll_back: 0,
         hiccup: 0,
     };
-    pub const EACH_ONCE: Self = Self {
+    pub(super) const EACH_ONCE: Self = Self {
         lapse: 1,
         old: 1,
         decommission: 1,
@@ -53,7 +53,8 @@ impl Faults {
         hiccup: 0,
     };
     /// A hiccup of all, beside what makes its orders worse.
-    pub const HICCUP: Self = Self { elect: 1, late: 1, unseen: 1, roll_back: 1, hiccup: 1, ..Self::NONE };
+    pub(super) const HICCUP: Self =
+        Self { elect: 1, late: 1, unseen: 1, roll_back: 1, hiccup: 1, ..Self::NONE };
 
     /// What may follow the fault that made `before` into this: every fault happens, and then those that make it worse.
     fn narrowed(self, before: Self) -> Self {
@@ -75,7 +76,7 @@ impl Faults {
 }
 
 #[derive(Clone)]
-pub struct State {
+pub(super) struct State {
     pub world: World,
     pub on_its_way: Option<Commit>,
     pub faults: Faults,
@@ -92,7 +93,7 @@ pub struct State {
 }
 
 impl State {
-    pub fn begin(nodes: usize, schema: bool, faults: Faults) -> Self {
+    pub(super) fn begin(nodes: usize, schema: bool, faults: Faults) -> Self {
         let mut world = World::at_version_1(nodes);
         world.store.unchecked = true;
         if schema {
@@ -116,42 +117,42 @@ impl State {
         state
     }
 
-    pub fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> Phase {
         self.world.phase()
     }
 
     /// Carries a commit out, without what only people read.
-    pub fn carry_out(&mut self, commit: &Commit) -> bool {
+    pub(super) fn carry_out(&mut self, commit: &Commit) -> bool {
         let done = self.world.store.commit(&lean(commit));
         self.contracting |= matches!(self.phase(), Phase::Contract { .. });
         done
     }
 
-    pub fn lapse(&mut self, n: &NodeId) {
+    pub(super) fn lapse(&mut self, n: &NodeId) {
         self.faulted.insert(n.clone());
         self.world.agents.get_mut(n).unwrap().alive = false;
         self.world.store.commit(&Commit::new().delete(Key::Report(service(), n.clone())));
     }
 
     /// The machine comes back from an old image: its service is started only if it is admitted.
-    pub fn return_old(&mut self, n: &NodeId) {
+    pub(super) fn return_old(&mut self, n: &NodeId) {
         self.stopped.remove(n);
         self.world.return_with(n, 1);
     }
 
     /// A person stops the service.
-    pub fn stop(&mut self, n: &NodeId) {
+    pub(super) fn stop(&mut self, n: &NodeId) {
         self.stopped.insert(n.clone());
         let agent = self.world.agents.get_mut(n).unwrap();
         (agent.report.step, agent.report.rotation, agent.report.health) =
             (Step::Stopped, Rotation::Out, Health::Unknown);
     }
 
-    pub fn is_unready(&self) -> bool {
+    pub(super) fn is_unready(&self) -> bool {
         self.world.agents.values().any(|agent| agent.unready)
     }
 
-    pub fn set_unready(&mut self, unready: bool) {
+    pub(super) fn set_unready(&mut self, unready: bool) {
         let nodes: Vec<NodeId> = self.world.agents.keys().cloned().collect();
         nodes.iter().for_each(|n| self.world.set_unready(n, unready));
     }
@@ -165,12 +166,12 @@ impl State {
     }
 
     /// Silent ones too, as long as they serve.
-    pub fn nothing_old_serves_after_contract(&self) -> bool {
+    pub(super) fn nothing_old_serves_after_contract(&self) -> bool {
         !self.contracting || self.serving().all(|a| a.release == release(2))
     }
 
     /// Whoever has acknowledged a window and serves is inside it.
-    pub fn nobody_serves_outside_the_window(&self) -> bool {
+    pub(super) fn nobody_serves_outside_the_window(&self) -> bool {
         let Some((Value::Window(window), at, _)) = self.world.store.keys.get(&Key::Window(service())) else {
             return true;
         };
@@ -179,12 +180,12 @@ impl State {
     }
 
     /// A fault may take its own instance away; orders never take a second one.
-    pub fn capacity_holds(&self) -> bool {
+    pub(super) fn capacity_holds(&self) -> bool {
         let out = self.world.agents.iter().filter(|(_, a)| a.report.rotation != Rotation::In);
         out.filter(|(n, _)| !self.faulted.contains(*n)).count() <= 1
     }
 
-    pub fn rolled_back_means_back(&self) -> bool {
+    pub(super) fn rolled_back_means_back(&self) -> bool {
         let back = || self.standing().all(|a| a.release == release(1) && a.report.rotation == Rotation::In);
         let as_before = || {
             let window = self.world.store.keys.get(&Key::Window(service()));
@@ -194,7 +195,7 @@ impl State {
     }
 
     /// One that came back after the end, old, is kept out, or is on its way to the new version.
-    pub fn completed_means_seen(&self) -> bool {
+    pub(super) fn completed_means_seen(&self) -> bool {
         let came_back =
             |n: &NodeId, a: &crate::sim::Agent| self.faulted.contains(n) && a.report.rotation != Rotation::In;
         let seen = |a: &crate::sim::Agent| a.release == release(2) && a.report.rotation == Rotation::In;
@@ -202,12 +203,12 @@ impl State {
         self.phase() != Phase::Completed || standing.all(|(n, a)| seen(a) || came_back(n, a))
     }
 
-    pub fn contract_is_final(&self) -> bool {
+    pub(super) fn contract_is_final(&self) -> bool {
         !self.contracting || matches!(self.phase(), Phase::Contract { .. } | Phase::Completed)
     }
 
     /// Only the order of revisions counts: they are numbered anew from 1, everywhere.
-    pub fn normalise(&mut self) {
+    pub(super) fn normalise(&mut self) {
         self.faults = self.faults.narrowed(self.before);
         self.before = self.faults;
         let mut seen = BTreeSet::new();
@@ -259,7 +260,7 @@ fn each_of_report(report: &mut Report, visit: &mut dyn FnMut(&mut i64)) {
 
 /// A commit without events, and with a certificate that is only a mark: their texts differ in numbers that do not
 /// matter here.
-pub fn lean(commit: &Commit) -> Commit {
+pub(super) fn lean(commit: &Commit) -> Commit {
     let told = |key: &Key| key.kind() == Kind::Event;
     let mut lean = commit.clone();
     lean.when.retain(|p| !matches!(p, Precondition::At(key, _) if told(key)));

@@ -10,11 +10,11 @@ use tidegate_proto::record::task::{Outcome, TaskResult};
 use tidegate_proto::{Key, NodeId, ReleaseTag, TaskId, Value};
 
 /// Two are kept; what is collected is removed from n7.
-pub fn removing() -> Json {
+pub(super) fn removing() -> Json {
     json!({"minimum_available": 2, "removal": {"hook": "drop-image", "nodes": ["n7"]}})
 }
 
-pub fn with_prewarm() -> Json {
+pub(super) fn with_prewarm() -> Json {
     let mut settings = removing();
     settings["prewarm"] = json!({"hook": "pull-image", "nodes": ["n7"]});
     settings
@@ -22,7 +22,7 @@ pub fn with_prewarm() -> Json {
 
 impl World {
     /// Every removal in the store that no agent has claimed, with its tag.
-    pub fn unclaimed_removals(&self) -> Vec<(NodeId, TaskId, ReleaseTag)> {
+    pub(crate) fn unclaimed_removals(&self) -> Vec<(NodeId, TaskId, ReleaseTag)> {
         let hooks = self.hooks("remove-");
         hooks
             .into_iter()
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// Every task whose name begins so.
-    pub fn hooks(&self, begins: &str) -> Vec<(NodeId, TaskId, ReleaseTag, Option<Outcome>)> {
+    pub(crate) fn hooks(&self, begins: &str) -> Vec<(NodeId, TaskId, ReleaseTag, Option<Outcome>)> {
         let outcome = |node: &NodeId, id: &TaskId| match self
             .store
             .keys
@@ -51,7 +51,7 @@ impl World {
     }
 
     /// The agents' part: every hook of that kind has this outcome.
-    pub fn each_hook(&mut self, begins: &str, outcome: Outcome) -> usize {
+    pub(crate) fn each_hook(&mut self, begins: &str, outcome: Outcome) -> usize {
         let open = |had: &Option<Outcome>| matches!(had, None | Some(Outcome::Claimed));
         let hooks: Vec<_> = self.hooks(begins).into_iter().filter(|(.., had)| open(had)).collect();
         for (node, id, ..) in &hooks {
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// Settles while every prewarm hook succeeds.
-    pub fn settle_warmed(&mut self) {
+    pub(crate) fn settle_warmed(&mut self) {
         self.settle();
         while self.each_hook("prewarm-", Outcome::Succeeded) > 0 {
             self.settle();
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Four more releases, so that the first is collected and its image removed.
-    pub fn with_first_removed() -> Self {
+    pub(crate) fn with_first_removed() -> Self {
         let mut world = Self::at_version_1(1);
         world.configure(with_prewarm()).unwrap();
         for version in 1..=5 {

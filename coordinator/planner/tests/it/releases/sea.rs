@@ -13,26 +13,26 @@ use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
 use tidegate_proto::record::stream::{Stream, StreamSettings};
 use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, Revision, StreamName, Value};
 
-pub fn stream() -> StreamName {
+pub(super) fn stream() -> StreamName {
     "compute".parse().unwrap()
 }
 
-pub fn revision(number: u64) -> ReleaseRevision {
+pub(super) fn revision(number: u64) -> ReleaseRevision {
     ReleaseRevision::new(number).unwrap()
 }
 
-pub fn asker(why: &str) -> Asker {
+pub(super) fn asker(why: &str) -> Asker {
     Asker { who: "anna".into(), why: why.into(), accepts: BTreeSet::new() }
 }
 
 /// A request of version `version`, with changes in JSON.
-pub fn request(version: u64, change: Json) -> ReleaseRequest {
+pub(super) fn request(version: u64, change: Json) -> ReleaseRequest {
     let mut value = json!({"version": version, "tag": format!("release-{version}")});
     value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     serde_json::from_value(value).unwrap()
 }
 
-pub fn settings(change: Json) -> StreamSettings {
+pub(super) fn settings(change: Json) -> StreamSettings {
     serde_json::from_value(change).unwrap()
 }
 
@@ -50,21 +50,21 @@ impl World {
         Ok(asked)
     }
 
-    pub fn tag_record(&self, tag: &ReleaseTag) -> Option<Stored<TagRecord>> {
+    pub(crate) fn tag_record(&self, tag: &ReleaseTag) -> Option<Stored<TagRecord>> {
         match self.store.keys.get(&Key::ReleaseTag(stream(), tag.clone()))? {
             (Value::ReleaseTag(record), at, _) => Some(Stored { record: record.clone(), at: Revision(*at) }),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn release_record(&self, number: u64) -> Option<Stored<ComputeRelease>> {
+    pub(crate) fn release_record(&self, number: u64) -> Option<Stored<ComputeRelease>> {
         match self.store.keys.get(&Key::Release(stream(), revision(number)))? {
             (Value::Release(record), at, _) => Some(Stored { record: record.clone(), at: Revision(*at) }),
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn create(&mut self, version: u64, change: Json) -> Result<Asked, Refusal> {
+    pub(crate) fn create(&mut self, version: u64, change: Json) -> Result<Asked, Refusal> {
         let request = request(version, change);
         let tag = self.tag_record(&request.tag);
         self.asked(|fleet, moment| {
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// Creates a release and lets it go out; its revision.
-    pub fn release(&mut self, version: u64, change: Json) -> u64 {
+    pub(crate) fn release(&mut self, version: u64, change: Json) -> u64 {
         let asked = self.create(version, change).unwrap();
         self.settle();
         let number = asked.revision.unwrap().get();
@@ -81,66 +81,66 @@ impl World {
         number
     }
 
-    pub fn go_back(&mut self, to: u64) -> Result<Asked, Refusal> {
+    pub(crate) fn go_back(&mut self, to: u64) -> Result<Asked, Refusal> {
         self.go_back_with(to, true)
     }
 
-    pub fn go_back_with(&mut self, to: u64, prewarm: bool) -> Result<Asked, Refusal> {
+    pub(crate) fn go_back_with(&mut self, to: u64, prewarm: bool) -> Result<Asked, Refusal> {
         let target = self.release_record(to).unwrap_or_else(|| panic!("there is no revision {to}"));
         let asker = asker("it is bad");
         self.asked(|fleet, moment| release::roll_back(fleet, moment, &stream(), &target, prewarm, &asker))
     }
 
-    pub fn configure(&mut self, change: Json) -> Result<Asked, Refusal> {
+    pub(crate) fn configure(&mut self, change: Json) -> Result<Asked, Refusal> {
         let settings = settings(change);
         self.asked(|fleet, moment| release::configure(fleet, moment, &stream(), &settings, &asker("")))
     }
 
-    pub fn approve(&mut self, number: u64) -> Result<Asked, Refusal> {
+    pub(crate) fn approve(&mut self, number: u64) -> Result<Asked, Refusal> {
         self.asked(|fleet, moment| {
             release::approve(fleet, moment, &stream(), revision(number), &asker("looks good"))
         })
     }
 
-    pub fn promote(&mut self, number: u64, fraction: Option<f64>) -> Result<Asked, Refusal> {
+    pub(crate) fn promote(&mut self, number: u64, fraction: Option<f64>) -> Result<Asked, Refusal> {
         let fraction = fraction.map(|share| tidegate_proto::Fraction::new(share).unwrap());
         self.asked(|fleet, moment| {
             release::promote(fleet, moment, &stream(), revision(number), fraction, &asker("go on"))
         })
     }
 
-    pub fn pin(&mut self, compute: &str, number: u64) -> Result<Asked, Refusal> {
+    pub(crate) fn pin(&mut self, compute: &str, number: u64) -> Result<Asked, Refusal> {
         let compute = compute.parse().unwrap();
         self.asked(|fleet, moment| {
             release::pin(fleet, moment, &stream(), &compute, revision(number), &asker("a customer"))
         })
     }
 
-    pub fn unpin(&mut self, compute: &str) -> Result<Asked, Refusal> {
+    pub(crate) fn unpin(&mut self, compute: &str) -> Result<Asked, Refusal> {
         let compute = compute.parse().unwrap();
         self.asked(|fleet, moment| release::unpin(fleet, moment, &stream(), &compute, &asker("")))
     }
 
-    pub fn answers(&mut self, number: u64, answers: bool) -> Result<Asked, Refusal> {
+    pub(crate) fn answers(&mut self, number: u64, answers: bool) -> Result<Asked, Refusal> {
         self.asked(|fleet, moment| {
             release::available(fleet, moment, &stream(), revision(number), answers, &asker(""))
         })
     }
 
-    pub fn signal(&mut self, number: u64, compute: &str, success: bool) -> Result<Asked, Refusal> {
+    pub(crate) fn signal(&mut self, number: u64, compute: &str, success: bool) -> Result<Asked, Refusal> {
         let compute = compute.parse().unwrap();
         self.asked(|fleet, moment| {
             release::signal(fleet, moment, &stream(), revision(number), &compute, success, &asker(""))
         })
     }
 
-    pub fn retry(&mut self, number: u64) -> Result<Asked, Refusal> {
+    pub(crate) fn retry(&mut self, number: u64) -> Result<Asked, Refusal> {
         self.asked(|fleet, moment| {
             release::retry(fleet, moment, &stream(), revision(number), &asker("mended"))
         })
     }
 
-    pub fn run_computes(&mut self, counts: &[(&str, u64)]) -> Result<Asked, Refusal> {
+    pub(crate) fn run_computes(&mut self, counts: &[(&str, u64)]) -> Result<Asked, Refusal> {
         let counts: BTreeMap<ReleaseTag, u64> =
             counts.iter().map(|(tag, count)| (tag.parse().unwrap(), *count)).collect();
         let past = counts
@@ -154,12 +154,12 @@ impl World {
     }
 
     /// Time passes.
-    pub fn wait(&mut self, ms: u64) {
+    pub(crate) fn wait(&mut self, ms: u64) {
         *self.uncounted.entry(stream()).or_default() += ms;
     }
 
     /// Turns until nothing changes; the last plan's reasons, by revision.
-    pub fn settle(&mut self) -> BTreeMap<u64, Vec<Reason>> {
+    pub(crate) fn settle(&mut self) -> BTreeMap<u64, Vec<Reason>> {
         for _ in 0..1_000 {
             let planned = plan(self.store.fleet(), &self.moment());
             if planned.actions.is_empty() {
@@ -173,19 +173,19 @@ impl World {
         panic!("it never came to rest");
     }
 
-    pub fn stream(&self) -> &Stored<Stream> {
+    pub(crate) fn stream(&self) -> &Stored<Stream> {
         self.store.fleet().stream(&stream()).expect("the stream is there")
     }
 
-    pub fn status(&self, number: u64) -> ReleaseStatus {
+    pub(crate) fn status(&self, number: u64) -> ReleaseStatus {
         self.release_record(number).unwrap_or_else(|| panic!("there is no revision {number}")).status
     }
 
-    pub fn deployed(&self) -> Option<u64> {
+    pub(crate) fn deployed(&self) -> Option<u64> {
         self.store.fleet().stream(&stream())?.deployed.as_ref().map(|head| head.release.revision.get())
     }
 
-    pub fn need(&self) -> Option<u32> {
+    pub(crate) fn need(&self) -> Option<u32> {
         match self.store.keys.get(&Key::Need(crate::sim::service())) {
             Some((Value::Need(record), _, _)) => {
                 let need: &Need = &record.body;
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    pub fn releases(&self) -> impl Iterator<Item = &ComputeRelease> {
+    pub(crate) fn releases(&self) -> impl Iterator<Item = &ComputeRelease> {
         self.store.keys.values().filter_map(|(value, ..)| match value {
             Value::Release(record) => Some(&record.body),
             _ => None,
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// What holds at every revision: rules 7 and 8.
-    pub fn check_releases(&self) {
+    pub(crate) fn check_releases(&self) {
         let Some(stream) = self.store.fleet().stream(&stream()) else { return };
         let deployed: Vec<u64> = self
             .releases()
@@ -242,7 +242,7 @@ impl World {
 }
 
 /// The commits of what would be done now.
-pub fn commits(world: &World) -> Vec<Commit> {
+pub(super) fn commits(world: &World) -> Vec<Commit> {
     plan(world.store.fleet(), &world.moment())
         .actions
         .into_iter()

@@ -13,7 +13,7 @@ use tidegate_proto::{Key, NodeId, Release, Revision, Value};
 
 /// An agent with its service.
 #[derive(Clone)]
-pub struct Agent {
+pub(crate) struct Agent {
     pub report: Report,
     pub release: Release,
     pub staged: BTreeSet<Release>,
@@ -52,7 +52,7 @@ impl Agent {
 }
 
 impl World {
-    pub fn join(&mut self, n: usize, version: i64) {
+    pub(crate) fn join(&mut self, n: usize, version: i64) {
         let release = release(version);
         let report = Report {
             version: Some(release.version),
@@ -104,14 +104,14 @@ impl World {
     }
 
     /// Whether the window admits a version.
-    pub fn admits(&self, version: i64) -> bool {
+    pub(crate) fn admits(&self, version: i64) -> bool {
         let version = release(version).version;
         let window = self.store.keys.get(&Key::Window(service()));
         window.is_none_or(|(value, _, _)| matches!(value, Value::Window(w) if w.body.admits(version)))
     }
 
     /// Admits what the agent is about to run; false where the window refuses it.
-    pub fn admit(&mut self, n: &NodeId) -> bool {
+    pub(crate) fn admit(&mut self, n: &NodeId) -> bool {
         let agent = &self.agents[n];
         if !self.admits(i64::from(agent.release.version.get())) {
             return false;
@@ -132,18 +132,18 @@ impl World {
     }
 
     /// What the agent would report now.
-    pub fn due(&self, n: &NodeId) -> Report {
+    pub(crate) fn due(&self, n: &NodeId) -> Report {
         let agent = &self.agents[n];
         let staged = agent.staged.iter().map(|r| r.tag.clone()).collect();
         Report { admission: Revision(agent.admitted), staged, ..agent.report.clone() }
     }
 
-    pub fn is_report_due(&self, n: &NodeId) -> bool {
+    pub(crate) fn is_report_due(&self, n: &NodeId) -> bool {
         let stored = self.store.keys.get(&Key::Report(service(), n.clone()));
         !matches!(stored, Some((Value::Report(r), _, _)) if r.body == self.due(n))
     }
 
-    pub fn publish(&mut self, n: &NodeId) {
+    pub(crate) fn publish(&mut self, n: &NodeId) {
         let report = self.due(n);
         let key = Key::Report(service(), n.clone());
         let same = matches!(self.store.keys.get(&key), Some((Value::Report(r), _, _)) if r.body == report);
@@ -153,13 +153,13 @@ impl World {
     }
 
     /// The lease lapses; the service goes on.
-    pub fn fall_silent(&mut self, n: usize) {
+    pub(crate) fn fall_silent(&mut self, n: usize) {
         self.agents.get_mut(&node(n)).unwrap().alive = false;
         self.store.commit(&Commit::new().delete(Key::Report(service(), node(n))));
     }
 
     /// Its readiness fails, or is back; the report follows at once.
-    pub fn set_unready(&mut self, n: &NodeId, unready: bool) {
+    pub(crate) fn set_unready(&mut self, n: &NodeId, unready: bool) {
         let agent = self.agents.get_mut(n).unwrap();
         (agent.unready, agent.idle) = (unready, None);
         agent.feel();
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Releases of this version are not ready on any node, from now on.
-    pub fn all_ill_at(&mut self, version: i64) {
+    pub(crate) fn all_ill_at(&mut self, version: i64) {
         let nodes: Vec<NodeId> = self.agents.keys().cloned().collect();
         for n in nodes {
             self.agents.get_mut(&n).unwrap().ill_at = Some(version);
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// A node that was away comes back with this version: its service is started only where it is admitted.
-    pub fn return_with(&mut self, n: &NodeId, version: i64) {
+    pub(crate) fn return_with(&mut self, n: &NodeId, version: i64) {
         let agent = self.agents.get_mut(n).unwrap();
         (agent.alive, agent.idle) = (true, None);
         agent.release = release(version);
@@ -198,13 +198,13 @@ impl World {
     }
 
     /// One step of every agent; whether any moved.
-    pub fn agents_step(&mut self) -> bool {
+    pub(crate) fn agents_step(&mut self) -> bool {
         let nodes: Vec<NodeId> = self.agents.keys().cloned().collect();
         nodes.iter().map(|n| self.agent_step(n)).fold(false, |any, moved| any | moved)
     }
 
     /// One step of one agent, reported at once; false where it had nothing to do.
-    pub fn agent_step(&mut self, n: &NodeId) -> bool {
+    pub(crate) fn agent_step(&mut self, n: &NodeId) -> bool {
         let moved = self.act(n);
         if self.agents[n].alive {
             self.publish(n);
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// One step of one agent, not reported yet; false where it had nothing to do.
-    pub fn act(&mut self, n: &NodeId) -> bool {
+    pub(crate) fn act(&mut self, n: &NodeId) -> bool {
         let agent = &self.agents[n];
         if !agent.alive {
             return false;

@@ -7,7 +7,7 @@ use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 
 /// What the database itself holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Database {
+pub(crate) struct Database {
     pub expanded: bool,
     pub filled: bool,
     pub contracted: bool,
@@ -39,7 +39,7 @@ impl Database {
 
 impl World {
     /// The database does what it is told, at once; the schema worker tells what it then shows.
-    pub fn work(&mut self, job: SchemaJob) {
+    pub(crate) fn work(&mut self, job: SchemaJob) {
         self.jobs.push(job);
         if self.database.away {
             let trouble = Some("connection refused".to_owned());
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Whether a certificate was made and stored; the reasons why not are kept.
-    pub fn certify(&mut self) -> Result<(), Vec<Reason>> {
+    pub(crate) fn certify(&mut self) -> Result<(), Vec<Reason>> {
         let pending_rows = self.evidence.pending_rows + self.database.late_rows;
         let evidence = DatabaseEvidence { pending_rows, ..self.evidence.clone() };
         self.look();

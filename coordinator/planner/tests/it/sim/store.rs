@@ -7,7 +7,7 @@ use tidegate_proto::record::Malformed;
 use tidegate_proto::{Key, Revision, Value};
 
 #[derive(Clone, Default)]
-pub struct Store {
+pub(crate) struct Store {
     pub revision: i64,
     pub keys: BTreeMap<Key, (Value, i64, i64)>,
     fleet: Fleet,
@@ -33,7 +33,7 @@ impl Store {
     }
 
     /// Whether it was carried out.
-    pub fn commit(&mut self, commit: &Commit) -> bool {
+    pub(crate) fn commit(&mut self, commit: &Commit) -> bool {
         assert!(
             commit.writes.len() <= MAX_COMMIT_OPERATIONS && commit.when.len() <= MAX_PLANNED_PRECONDITIONS,
             "a transaction has at most 128 operations a side, and the fence is one of them"
@@ -77,29 +77,29 @@ impl Store {
     }
 
     /// Drops the fleet; it must be built anew before anybody looks at it.
-    pub fn forget_fleet(&mut self) {
+    pub(crate) fn forget_fleet(&mut self) {
         self.fleet = Fleet::new();
     }
 
     /// Builds the fleet anew from the keys.
-    pub fn rebuild(&mut self) {
+    pub(crate) fn rebuild(&mut self) {
         let records =
             self.keys.iter().map(|(key, (value, at, _))| (key.clone(), Ok(value.clone()), Revision(*at)));
         self.fleet = Fleet::load(records, Revision(self.revision));
     }
 
     /// A record is damaged.
-    pub fn spoil(&mut self, key: &Key) {
+    pub(crate) fn spoil(&mut self, key: &Key) {
         let at = self.keys.get(key).map_or(self.revision, |(_, at, _)| *at);
         self.fleet.put(key.clone(), Err(Malformed::Encoding), Revision(at));
     }
 
-    pub fn put(&mut self, key: Key, value: impl Into<Value>) -> i64 {
+    pub(crate) fn put(&mut self, key: Key, value: impl Into<Value>) -> i64 {
         assert!(self.commit(&Commit::new().put(key, value)));
         self.revision
     }
 
-    pub fn fleet(&self) -> &Fleet {
+    pub(crate) fn fleet(&self) -> &Fleet {
         &self.fleet
     }
 }

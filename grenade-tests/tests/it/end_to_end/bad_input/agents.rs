@@ -26,7 +26,7 @@ const REPLACED: [(&str, &str, &str, i32, &[&str]); 6] = [
 /// Hooks without a stop.
 const HOOKS: &str = "[service.pantry-api.driver.command]\nstart = [\"/bin/true\"]\n";
 
-pub async fn refused(fleet: &Fleet, wrong: &mut Wrong) {
+pub(super) async fn refused(fleet: &Fleet, wrong: &mut Wrong) {
     let good = std::fs::read_to_string(&fleet.agents[0].config).unwrap();
     let before = revision(fleet).await;
     for (verb, from, to, code, words) in REPLACED {

@@ -30,7 +30,7 @@ async fn verify(fleet: &Fleet, text: &str) -> Said {
 }
 
 /// A certificate as `tidegate upgrade certificate` printed it.
-pub async fn certificate(fleet: &Fleet, sealed: &str) {
+pub(crate) async fn certificate(fleet: &Fleet, sealed: &str) {
     let wrong = &mut Wrong::default();
     let good = verify(fleet, sealed).await;
     assert_eq!((good.code, good.out.starts_with("true: ")), (Some(0), true), "{good:#?}");

@@ -5,7 +5,7 @@ use super::{Wrong, etcdctl};
 
 const KEY: &str = "/tidegate/reports/pantry-api/node-9";
 
-pub async fn close_gates(fleet: &Fleet, wrong: &mut Wrong) {
+pub(super) async fn close_gates(fleet: &Fleet, wrong: &mut Wrong) {
     let absurd = br#"{"schema":1,"version":99999999999,"identity":{"nonce":"n","boot":"b"}}"#;
     let cases: [(&str, Vec<u8>); 5] = [
         ("is malformed", absurd.to_vec()),

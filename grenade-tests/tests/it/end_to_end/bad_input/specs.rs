@@ -30,7 +30,7 @@ const REPLACED: [(&str, &str, i32, &[&str]); 9] = [
     ("migrations: pantry", "migrations: ../etc", 3, &["../etc", "without .."]),
 ];
 
-pub async fn refused(fleet: &Fleet, wrong: &mut Wrong) {
+pub(super) async fn refused(fleet: &Fleet, wrong: &mut Wrong) {
     let good = fleet.spec("");
     let added = ADDED.iter().map(|(more, code, words)| (fleet.spec(more), *code, *words));
     let replaced = REPLACED.iter().map(|(from, to, code, words)| (good.replace(from, to), *code, *words));
@@ -49,12 +49,12 @@ async fn not_started(fleet: &Fleet, wrong: &mut Wrong, text: &str, code: i32, wo
 }
 
 /// Nobody serves the database.
-pub async fn no_database(fleet: &Fleet) {
+pub(super) async fn no_database(fleet: &Fleet) {
     waits_for_its_database(fleet, NOWHERE, "nowhere", "could not reach the database").await;
 }
 
 /// The catalogue's server is there, and does not take the password.
-pub async fn wrong_password(fleet: &Fleet) {
+pub(crate) async fn wrong_password(fleet: &Fleet) {
     waits_for_its_database(fleet, STRANGER, "stranger", "password authentication failed").await;
 }
 
@@ -74,7 +74,7 @@ async fn waits_for_its_database(fleet: &Fleet, variable: &str, id: &str, reason:
 }
 
 /// The artifact is not what the spec says: it waits before anything is touched, and may be rolled back.
-pub async fn wrong_digest(fleet: &Fleet) {
+pub(super) async fn wrong_digest(fleet: &Fleet) {
     let path = fleet.rig.world.path("wrong.yaml");
     std::fs::write(&path, fleet.spec("").replace(&fleet.sha256, &"0".repeat(64))).unwrap();
     fleet.must(&["upgrade", "start", path.to_str().unwrap(), "--id", "u0"]).await;

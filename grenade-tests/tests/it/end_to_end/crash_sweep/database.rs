@@ -23,7 +23,7 @@ const STEPS: &str = "SELECT phase, step, state, count(*) FROM tidegate_history \
 
 /// What was done.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Done {
+pub(super) struct Done {
     /// Phase, step (-1 = the phase itself), state, how many rows.
     steps: Vec<(String, i64, String, i64)>,
     /// Kind of change, object, how often; nothing on SQLite.
@@ -31,7 +31,7 @@ pub struct Done {
 }
 
 /// Begins to note, where the database can.
-pub async fn watch(url: &str) {
+pub(super) async fn watch(url: &str) {
     if url.starts_with("postgres:") {
         let mut connection = PgConnection::connect(url).await.unwrap();
         connection.execute(sqlx::raw_sql(LEDGER)).await.unwrap();
@@ -39,7 +39,7 @@ pub async fn watch(url: &str) {
     }
 }
 
-pub async fn done(url: &str) -> Done {
+pub(super) async fn done(url: &str) -> Done {
     if url.starts_with("postgres:") {
         let mut connection = PgConnection::connect(url).await.unwrap();
         let steps = sqlx::query_as(STEPS).fetch_all(&mut connection).await.unwrap();
@@ -52,7 +52,7 @@ pub async fn done(url: &str) -> Done {
 
 impl Done {
     /// Each step of each phase ran once, and was undone where the upgrade was.
-    pub fn are_once(&self, ends: Ends) {
+    pub(super) fn are_once(&self, ends: Ends) {
         let (state, phases) = match ends {
             Ends::Completed => ("done", ["contract", "expand", "migrate"]),
             Ends::RolledBack => ("undone", ["expand", "migrate", "undo"]),

@@ -4,7 +4,7 @@ use grenade_tests::trace::Trace;
 use grenade_tests::trace::lie::{About, Lie, one_is_drained_again};
 
 /// Asserts that each lie about a completed upgrade is found out, by the rule that it breaks.
-pub fn is_caught(good: &Trace) {
+pub(super) fn is_caught(good: &Trace) {
     let lies: Vec<Lie> = Lie::ALL.into_iter().filter(|lie| lie.about() != About::RolledBack).collect();
     for lie in &lies {
         let mut trace = good.clone();

@@ -24,7 +24,7 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// How an upgrade is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub(super) enum Ends {
     /// Every instance at version 2.
     Completed,
     /// The second instance on version 2 never becomes healthy: every instance at version 1 again.
@@ -48,7 +48,7 @@ impl Ends {
 }
 
 /// What is known of an upgrade that is over.
-pub struct Run {
+pub(super) struct Run {
     /// The points that its processes came to.
     pub found: BTreeSet<Point>,
     /// Where they were killed.
@@ -62,7 +62,7 @@ pub struct Run {
     done: Done,
 }
 
-pub async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
+pub(super) async fn run(ends: Ends, ground: Ground, plan: Plan) -> Run {
     let reaper = Reaper::new(plan);
     let broken_from = if ends == Ends::RolledBack { 2 } else { u32::MAX };
     let mut fleet = Fleet::watched(ground, Watched { reaper: reaper.clone(), broken_from }).await;
@@ -152,7 +152,7 @@ fn starts(fleet: &Fleet) -> BTreeMap<String, usize> {
 
 impl Run {
     /// No request failed, no rule was broken, no step was done twice, nobody left rotation needlessly.
-    pub fn is_as_it_should(&self, ends: Ends) {
+    pub(super) fn is_as_it_should(&self, ends: Ends) {
         let hit: Vec<String> = self.hit.iter().map(Point::to_string).collect();
         assert_eq!(self.requests.failed, 0, "{:?}\n{hit:#?}", self.requests.first_failures);
         assert!(self.requests.ok > 100, "{:?}", self.requests);
@@ -191,7 +191,7 @@ impl Run {
     }
 
     /// It did just the same.
-    pub fn is_like(&self, ideal: &Run) {
+    pub(super) fn is_like(&self, ideal: &Run) {
         let hit: Vec<String> = self.hit.iter().map(Point::to_string).collect();
         assert_eq!(self.tally, ideal.tally, "{hit:#?}");
         assert_eq!(self.done, ideal.done, "{hit:#?}");

@@ -5,13 +5,13 @@ use proptest::{collection::vec, option, prelude::*};
 
 /// A key and a range end, as etcd writes them.
 #[derive(Debug, Clone)]
-pub struct Range {
+pub(super) struct Range {
     pub key: &'static str,
     pub end: &'static str,
 }
 
 #[derive(Debug, Clone)]
-pub struct Put {
+pub(super) struct Put {
     pub key: &'static str,
     pub value: u8,
     pub lease: i64,
@@ -21,7 +21,7 @@ pub struct Put {
 }
 
 #[derive(Debug, Clone)]
-pub struct Get {
+pub(super) struct Get {
     pub range: Range,
     /// A draw that the side turns into a revision around the present.
     pub revision: Option<u8>,
@@ -34,7 +34,7 @@ pub struct Get {
 }
 
 #[derive(Debug, Clone)]
-pub struct Compare {
+pub(super) struct Compare {
     pub range: Range,
     /// 0 version, 1 create revision, 2 mod revision, 3 value, 4 lease.
     pub target: u8,
@@ -44,7 +44,7 @@ pub struct Compare {
 }
 
 #[derive(Debug, Clone)]
-pub enum Step {
+pub(super) enum Step {
     Put(Put),
     Get(Get),
     Delete(Range, bool),
@@ -52,14 +52,14 @@ pub enum Step {
 }
 
 #[derive(Debug, Clone)]
-pub struct Txn {
+pub(super) struct Txn {
     pub compares: Vec<Compare>,
     pub then: Vec<Step>,
     pub otherwise: Vec<Step>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub(super) struct Watch {
     pub range: Range,
     pub start: Option<u8>,
     pub prev: bool,
@@ -68,7 +68,7 @@ pub struct Watch {
 }
 
 #[derive(Debug, Clone)]
-pub enum Operation {
+pub(super) enum Operation {
     Step(Step),
     Compact(u8),
     Grant(i64),
@@ -188,7 +188,7 @@ fn survivable(mut step: Step) -> Step {
     step
 }
 
-pub fn operation() -> impl Strategy<Value = Operation> {
+pub(super) fn operation() -> impl Strategy<Value = Operation> {
     let watch =
         (range(), option::of(any::<u8>()), any::<bool>(), 0u8..6).prop_map(|(range, start, prev, kinds)| {
             Operation::Watch(Watch { range, start, prev, puts: kinds != 0, deletes: kinds != 1 })

@@ -25,7 +25,7 @@ struct Open {
     ended: bool,
 }
 
-pub struct Side {
+pub(super) struct Side {
     client: Client,
     /// The revision at which the case began.
     base: i64,
@@ -50,7 +50,7 @@ fn refused(error: Error) -> String {
 
 impl Side {
     /// Empties a store and begins a case there.
-    pub async fn fresh(mut client: Client) -> Self {
+    pub(super) async fn fresh(mut client: Client) -> Self {
         for lease in client.leases().await.unwrap().leases() {
             client.lease_revoke(lease.id()).await.unwrap();
         }
@@ -62,7 +62,7 @@ impl Side {
     }
 
     /// Goes on with the same store, opened again.
-    pub fn reconnect(&mut self, client: Client) {
+    pub(super) fn reconnect(&mut self, client: Client) {
         self.client = client;
     }
 
@@ -95,7 +95,7 @@ impl Side {
         kvs.iter().map(|kv| self.kv(kv)).collect::<Vec<_>>().join(", ")
     }
 
-    pub async fn carry_out(&mut self, operation: &Operation) -> String {
+    pub(super) async fn carry_out(&mut self, operation: &Operation) -> String {
         let told = match operation {
             Operation::Step(step) => self.step(step).await,
             Operation::Compact(draw) => self.compact(*draw).await,
