@@ -1,11 +1,11 @@
 //! The operators' API over gRPC. Only translates: each method calls the operation of its name, here or, for what
 //! only the leader may do, at the leader.
 
+mod change;
 pub mod client;
 mod forward;
 mod lines;
 mod service;
-mod wish;
 
 pub use forward::Peers;
 

@@ -116,7 +116,7 @@ fn is_of_the_leader(status: &Status) -> bool {
 }
 
 /// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
-/// is late, the wish is granted all the same.
+/// is late, the request is carried out all the same.
 pub(super) async fn seen(room: &Room, revision: i64) {
     room.mirror.reaches_within(Revision(revision), SIGHT).await;
 }

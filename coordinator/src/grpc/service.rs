@@ -1,8 +1,8 @@
 //! The services. Each rpc is the operation of its name: done here or, for what only the leader may do, at the leader.
 
+use super::change::{Written, change};
 use super::forward::{Peers, Route, forwarded, seen, unanswered, unread};
 use super::lines::{Lines, Streamed};
-use super::wish::{Written, wish};
 use crate::guard::Principal;
 use crate::operation::release::view;
 use crate::operation::{OperationError, hinted};
@@ -33,7 +33,7 @@ macro_rules! serve {
         #[tonic::async_trait]
         impl v1::$server::$service for Service {
             $(async fn $change(&self, r: Request<v1::$change_in>) -> Result<Response<v1::$change_out>, Status> {
-                wish!(self, r, operation::$change, $client.$change)
+                change!(self, r, operation::$change, $client.$change)
             })*
 
             $(async fn $look(&self, r: Request<v1::$look_in>) -> Result<Response<v1::$look_out>, Status> {

@@ -4,7 +4,6 @@
 use super::{OperationError, answer, spread};
 use crate::room::Room;
 use futures::stream::{self, BoxStream, StreamExt};
-use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{Instance, ListInstancesRequest};
 use tidegate_proto::{NodeId, ServiceName};
 
@@ -31,10 +30,7 @@ pub async fn list_instances(
             names.reverse();
             names
         } else {
-            let name: ServiceName =
-                asked.service.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
-            spread::known(&picture.fleet, &name)?;
-            vec![name]
+            vec![spread::known(&picture.fleet, &asked.service)?.name().clone()]
         }
     };
     let reading = Reading { room: room.clone(), left, after: None, decommissioned_too: asked.all };

@@ -46,7 +46,7 @@ fn nodes(service: &ServiceFleet) -> impl Iterator<Item = String> {
     service.instances().map(|instance| instance.node.to_string())
 }
 
-/// An instance by SERVICE/NODE, of which either may be mistyped.
+/// An instance as SERVICE/NODE; service and node may both be mistyped.
 fn instance(fleet: &Fleet, name: &str) -> Option<String> {
     let (service, node) = name.split_once('/')?;
     let close = |name: &str, names: &mut dyn Iterator<Item = String>| {

@@ -16,19 +16,18 @@ pub async fn fleet_spread(
     let services = if asked.service.is_empty() {
         fleet.services().map(|service| answer::spread(fleet, service)).collect()
     } else {
-        let name: ServiceName =
-            asked.service.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
-        vec![answer::spread(fleet, known(fleet, &name)?)]
+        vec![answer::spread(fleet, known(fleet, &asked.service)?)]
     };
     Ok(FleetSpreadReply { services, revision: fleet.revision().0 })
 }
 
-/// Finds a service that has left any trace.
+/// Finds a service by its name; at least one agent has reported it.
 pub(super) fn known<'a>(
     fleet: &'a tidegate_planner::Fleet,
-    name: &ServiceName,
+    name: &str,
 ) -> Result<&'a tidegate_planner::ServiceFleet, OperationError> {
-    fleet.service(name).ok_or_else(|| {
+    let name: ServiceName = name.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
+    fleet.service(&name).ok_or_else(|| {
         let names: Vec<_> = fleet.services().map(|service| service.name().to_string()).collect();
         let known = if names.is_empty() {
             "no service is known yet".to_owned()

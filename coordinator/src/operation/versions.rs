@@ -3,22 +3,20 @@
 use super::answer::short;
 use super::{OperationError, spread};
 use crate::room::Room;
-use tidegate_proto::name::NotAName;
+use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{FleetVersionsReply, FleetVersionsRequest};
-use tidegate_proto::{ServiceName, ServiceVersion};
 
 /// The versions of one service.
 pub async fn fleet_versions(
     room: &Room,
     asked: &FleetVersionsRequest,
 ) -> Result<FleetVersionsReply, OperationError> {
-    let name: ServiceName =
-        asked.service.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
     let picture = room.mirror.picture();
-    let spread = spread::known(&picture.fleet, &name)?.spread();
+    let service = spread::known(&picture.fleet, &asked.service)?;
+    let spread = service.spread();
     let distinct: Vec<u32> = spread.by_version.keys().copied().map(ServiceVersion::get).collect();
     Ok(FleetVersionsReply {
-        service: name.to_string(),
+        service: service.name().to_string(),
         minimum: distinct.first().copied(),
         maximum: distinct.last().copied(),
         distinct,

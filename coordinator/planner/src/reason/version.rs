@@ -42,7 +42,7 @@ impl VersionGate {
             Self::Behind { service, nodes, needs } => Said::new(
                 format!("{service} is below version {needs} on {nodes}"),
                 match waits {
-                    // The storage below a release may be somebody else's to upgrade.
+                    // Another tool may upgrade the storage below a release.
                     Waits::Release(..) => {
                         "the tool that upgrades this service; Tidegate only observes it while no upgrade of it runs"
                     }

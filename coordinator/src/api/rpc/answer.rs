@@ -63,7 +63,7 @@ fn text(message: &DynamicMessage) -> Result<String, Problem> {
         return Ok(reply.json);
     }
     let mut text = Vec::new();
-    // Every field is shown, so that nobody has to know which values are left out.
+    // Fields with default values are shown too: a client need not know the defaults.
     let options = SerializeOptions::new()
         .use_proto_field_name(true)
         .stringify_64_bit_integers(false)

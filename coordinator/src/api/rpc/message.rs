@@ -133,7 +133,7 @@ pub(in super::super) fn free<'a>(
     fields.into_iter().filter(move |field| is_free(verb, route, field))
 }
 
-/// What stands in the path of one route of a verb may be given there only.
+/// A field that is in the path of one route of a verb is accepted only in a path.
 fn is_free(verb: &Verb, route: &Route, field: &FieldDescriptor) -> bool {
     let in_a_path = || verb.routes.iter().flat_map(Route::in_path).any(|name| name == field.name());
     let is_body = route.body.as_ref().is_some_and(|body| body == field);

@@ -76,7 +76,7 @@ pub struct Update {
     /// How many are waited for.
     pub open: usize,
     /// Those that failed, the first hundred.
-    #[schemars(with = "BTreeMap<NodeId, ToldFailure>")]
+    #[schemars(with = "BTreeMap<NodeId, InstanceFailure>")]
     pub failed: BTreeMap<NodeId, Told>,
     /// Who asked for it.
     pub by: String,
@@ -87,13 +87,13 @@ pub struct Update {
     pub at: String,
 }
 
-/// What an instance told of its failure: the form of `Told`.
+/// The failure that an instance reported: the form of `Told`.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
-struct ToldFailure {
+struct InstanceFailure {
     /// The kind of failure.
     kind: String,
-    /// What happened, where that was told.
+    /// What happened, where it was reported.
     why: String,
 }
 

@@ -292,7 +292,7 @@ fn emergency_is_refused_while_an_agent_removes_the_image() {
         world.create(version, json!({})).unwrap();
         world.settle_warmed();
     }
-    for state in [Outcome::Claimed, Outcome::Unknown { why: "booted anew".into() }] {
+    for state in [Outcome::Claimed, Outcome::Unknown { why: "the machine was rebooted".into() }] {
         world.each_hook("remove-", state);
         let refused = world.go_back_with(1, false).unwrap_err();
         assert!(refused.message.contains("drop-image"), "{refused}");

@@ -1,10 +1,11 @@
-//! What only the leader may do: done here in the name of whoever calls, or forwarded. One form for all services.
+//! Requests that only the leader carries out: carried out here in the name of the caller, or forwarded. One form for all
+//! services.
 
 use tidegate_proto::wire::v1::{
     CreateTokenReply, Done, MetadataReply, PlanReconciliationReply, ReleaseReply, StartUpgradeReply,
 };
 
-/// An answer to a wish, with a revision of the store at which the leader saw what it wrote.
+/// An answer to such a request, with a revision of the store at which the leader saw what it wrote.
 pub(super) trait Written {
     /// That revision.
     fn written(&self) -> i64;
@@ -29,9 +30,9 @@ written!(
     ReleaseReply: store_revision
 );
 
-/// A wish: done here by `$operation`, or forwarded to the leader's `$method` of the same service. A follower answers once it
-/// too sees what was written, so that whoever asks it next finds that.
-macro_rules! wish {
+/// Carries a request out by `$operation`, or forwards it to the leader's `$method` of the same service. A follower answers
+/// once its own snapshot shows what was written, so that the next request to it finds that.
+macro_rules! change {
     ($self:ident, $request:ident, $operation:path, $client:ident.$method:ident) => {{
         let principal = principal(&$request)?;
         match $self.peers.route(&$self.room, &$request, &principal).await? {
@@ -51,4 +52,4 @@ macro_rules! wish {
         }
     }};
 }
-pub(super) use wish;
+pub(super) use change;
