@@ -33,7 +33,7 @@ pub async fn keep_checking(server: Arc<Server>, plan: CheckPlan) {
         ticks.tick().await;
         let began = Instant::now();
         let (passed, status, code) =
-            match tokio::time::timeout(plan.timeout, ask(server.at.address, &plan.path)).await {
+            match tokio::time::timeout(plan.timeout, ask(server.at.check, &plan.path)).await {
                 Err(_) => (false, "L7TOUT", None),
                 Ok(Err(Unanswered::Connect)) => (false, "L4CON", None),
                 Ok(Err(Unanswered::Response)) => (false, "L7RSP", None),

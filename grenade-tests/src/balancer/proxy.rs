@@ -34,6 +34,9 @@ const HOP_BY_HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
+/// Names the server that answered.
+pub const SERVED_BY: HeaderName = HeaderName::from_static("x-served-by");
+
 type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
 /// Passes one request on. What cannot be passed on is answered here: 503 when no server is up or none listens, 502 when
@@ -89,6 +92,9 @@ fn outgoing(request: Request<Incoming>, from: SocketAddr) -> Request<Incoming> {
 fn incoming(response: Response<Incoming>, session: Session) -> Answer {
     let (mut parts, body) = response.into_parts();
     drop_hop_by_hop(&mut parts.headers);
+    if let Ok(name) = HeaderValue::from_str(&session.address().name) {
+        parts.headers.insert(SERVED_BY, name);
+    }
     Response::from_parts(parts, Guarded::new(body, session).boxed())
 }
 

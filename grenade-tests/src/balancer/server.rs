@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use crate::balancer::health::{Change, Health, Thresholds};
 
-/// A server by name and address, as `NAME=ADDR` on the command line.
+/// A server by name and address, as `NAME=ADDR` or `NAME=ADDR,check=ADDR` on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerAddress {
     /// Its name in the statistics: letters, digits, `-`, `_`, `.`.
     pub name: String,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where its health is asked for; the same address for most.
+    pub check: SocketAddr,
 }
 
 impl FromStr for ServerAddress {
@@ -30,10 +32,12 @@ impl FromStr for ServerAddress {
                 "`{name}` is no server name; 1 to 64 letters, digits, `-`, `_`, `.` are allowed"
             ));
         }
-        let address = address
-            .parse()
-            .map_err(|_| format!("`{address}` is no address; IP:PORT is allowed, say 127.0.0.1:9292"))?;
-        Ok(Self { name: name.to_owned(), address })
+        let (address, check) = address.split_once(",check=").unwrap_or((address, address));
+        let parsed = |text: &str| {
+            text.parse::<SocketAddr>()
+                .map_err(|_| format!("`{text}` is no address; IP:PORT is allowed, say 127.0.0.1:9292"))
+        };
+        Ok(Self { name: name.to_owned(), address: parsed(address)?, check: parsed(check)? })
     }
 }
 

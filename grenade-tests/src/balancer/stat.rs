@@ -24,7 +24,7 @@ pub const COLUMNS: [&str; 104] = [
 ];
 
 /// The proxy's name in the first column.
-pub const PROXY: &str = "pantry";
+pub const PROXY: &str = "service";
 
 /// One line in the making: columns by name, empty where HAProxy too would have nothing to say.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ struct Arguments {
     /// Path of the health check
     #[arg(long, default_value = "/healthcheck", value_parser = path)]
     health_path: String,
-    /// A server as NAME=ADDR:PORT; once for each
+    /// A server as NAME=ADDR:PORT, or NAME=ADDR:PORT,check=ADDR:PORT where its health is asked elsewhere; once for each
     #[arg(long = "server", required = true)]
     servers: Vec<ServerAddress>,
 }

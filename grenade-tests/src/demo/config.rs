@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::balancer::stat::PROXY;
 use crate::demo::arguments::DemoPlan;
 use crate::demo::schema::DIRECTORY;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
@@ -97,7 +98,7 @@ impl NodeConfig<'_> {
              in_flight = {{ url = {in_flight}, pointer = \"/in_flight\" }}\n\
              check = {{ interval = \"{interval}ms\", fall = {FALL}, rise = {RISE} }}\n\
              initial_release = \"{OLD}\"\n\n\
-             [[service.{SERVICE}.balancer]]\nstats = {stats}\nbackend = \"pantry\"\nserver = {node}\n\n\
+             [[service.{SERVICE}.balancer]]\nstats = {stats}\nbackend = {backend}\nserver = {node}\n\n\
              [service.{SERVICE}.driver.process]\nargv = {argv}\nstop_timeout = \"20s\"\n\n{one}\n{two}",
             node = quoted(self.node),
             state = path(&self.home.join("state")),
@@ -109,6 +110,7 @@ impl NodeConfig<'_> {
             disable = path(&self.disable_file()),
             in_flight = at("/in-flight"),
             interval = CHECK_INTERVAL.as_millis(),
+            backend = quoted(PROXY),
             stats = quoted(&format!("unix:{}", self.balancer.display())),
             argv = json!(argv),
             one = artifact(OLD, 1),

@@ -29,6 +29,8 @@ const FLEET: Duration = Duration::from_secs(120);
 pub struct Operator {
     client: OperatorClient<Channel>,
     url: String,
+    service: String,
+    upgrade: String,
 }
 
 impl Operator {
@@ -37,10 +39,19 @@ impl Operator {
     /// # Errors
     /// When nobody answers or leads.
     pub async fn connect(grpc: SocketAddr) -> anyhow::Result<Self> {
+        Self::of(grpc, SERVICE, UPGRADE).await
+    }
+
+    /// The same, for a service and the name of its upgrade.
+    ///
+    /// # Errors
+    /// As [`Operator::connect`].
+    pub async fn of(grpc: SocketAddr, service: &str, upgrade: &str) -> anyhow::Result<Self> {
         let url = format!("http://{grpc}");
         let endpoint = Endpoint::from_shared(url.clone())?.timeout(ANSWER).tcp_nodelay(true);
         let channel = endpoint.connect().await.context("could not connect to the coordinator")?;
-        let operator = Self { client: OperatorClient::new(channel), url };
+        let (service, upgrade) = (service.to_owned(), upgrade.to_owned());
+        let operator = Self { client: OperatorClient::new(channel), url, service, upgrade };
         wait_for("a leader", COMMAND, || async {
             let reply = operator.client.clone().leader(v1::LeaderRequest {}).await;
             let reply = reply.map_err(|status| status.message().to_owned())?.into_inner();
@@ -60,7 +71,7 @@ impl Operator {
     /// # Errors
     /// When the coordinator does not answer.
     pub async fn instances(&self) -> Result<Vec<v1::Instance>, tonic::Status> {
-        let request = v1::ListInstancesRequest { service: SERVICE.to_owned(), all: false };
+        let request = v1::ListInstancesRequest { service: self.service.clone(), all: false };
         let mut told = self.client.clone().list_instances(request).await?.into_inner();
         let mut instances = Vec::new();
         while let Some(instance) = told.message().await? {
@@ -74,9 +85,17 @@ impl Operator {
     /// # Errors
     /// When they are not in time; it names those that are not.
     pub async fn fleet_in_service(&self, count: u32) -> anyhow::Result<()> {
-        wait_for(&format!("{count} instances at version 1 in rotation"), FLEET, || async {
+        self.fleet_at(count, 1).await
+    }
+
+    /// The same, at any version.
+    ///
+    /// # Errors
+    /// As [`Operator::fleet_in_service`].
+    pub async fn fleet_at(&self, count: u32, version: u32) -> anyhow::Result<()> {
+        wait_for(&format!("{count} instances at version {version} in rotation"), FLEET, || async {
             let seen = self.instances().await.map_err(|status| status.message().to_owned())?;
-            let good = |i: &&v1::Instance| i.in_service && i.version == Some(1) && i.step == "serving";
+            let good = |i: &&v1::Instance| i.in_service && i.version == Some(version) && i.step == "serving";
             if seen.iter().filter(good).count() == count as usize {
                 return Ok(());
             }
@@ -98,10 +117,10 @@ impl Operator {
     /// # Errors
     /// When the coordinator does not answer or does not know the service.
     pub async fn spread(&self) -> anyhow::Result<VersionCounts> {
-        let request = v1::FleetSpreadRequest { service: SERVICE.to_owned() };
+        let request = v1::FleetSpreadRequest { service: self.service.clone() };
         let reply = self.client.clone().fleet_spread(request).await?.into_inner();
         let Some(spread) = reply.services.into_iter().next() else {
-            bail!("the coordinator knows no service {SERVICE}");
+            bail!("the coordinator knows no service {}", self.service);
         };
         Ok(spread.by_version.into_iter().collect::<BTreeMap<_, _>>())
     }
@@ -111,7 +130,7 @@ impl Operator {
     /// # Errors
     /// When the coordinator does not answer.
     pub async fn status(&self) -> Result<v1::UpgradeStatusReply, tonic::Status> {
-        let request = v1::UpgradeStatusRequest { id: UPGRADE.to_owned(), max_instances: 0 };
+        let request = v1::UpgradeStatusRequest { id: self.upgrade.clone(), max_instances: 0 };
         Ok(self.client.clone().upgrade_status(request).await?.into_inner())
     }
 
@@ -120,7 +139,7 @@ impl Operator {
     /// # Errors
     /// When it is refused, with the command's own words.
     pub async fn start(&self, world: &World, spec: &Path) -> anyhow::Result<()> {
-        self.start_as(world, spec, UPGRADE).await
+        self.start_as(world, spec, &self.upgrade).await
     }
 
     /// The same, under another name.
@@ -139,7 +158,17 @@ impl Operator {
     /// When it is refused, with the command's own words.
     pub async fn accept(&self, world: &World) -> anyhow::Result<()> {
         let note = "a demo: nobody else has the file open";
-        let arguments = ["upgrade", "approve", UPGRADE, "contract", "--accept", "sessions", "--note", note];
+        let arguments =
+            ["upgrade", "approve", &self.upgrade, "contract", "--accept", "sessions", "--note", note];
+        self.command(world, "upgrade-approve", &arguments).await.map(|_| ())
+    }
+
+    /// `tidegate upgrade approve … PHASE`.
+    ///
+    /// # Errors
+    /// When it is refused, with the command's own words.
+    pub async fn approve(&self, world: &World, phase: &str, note: &str) -> anyhow::Result<()> {
+        let arguments = ["upgrade", "approve", &self.upgrade, phase, "--note", note];
         self.command(world, "upgrade-approve", &arguments).await.map(|_| ())
     }
 
@@ -149,7 +178,8 @@ impl Operator {
     /// # Errors
     /// When there is none, or it is not true.
     pub async fn certificate(&self, world: &World, file: &Path) -> anyhow::Result<String> {
-        let text = self.command(world, "upgrade-certificate", &["upgrade", "certificate", UPGRADE]).await?;
+        let text =
+            self.command(world, "upgrade-certificate", &["upgrade", "certificate", &self.upgrade]).await?;
         std::fs::write(file, &text).context("could not write the certificate")?;
         let verify = ["certificate", "verify", &file.display().to_string()];
         self.command(world, "certificate-verify", &verify).await?;

@@ -16,13 +16,13 @@ const LONGEST: usize = 107 - "/haproxy.sock.4194304.tmp".len();
 #[derive(Debug, Error)]
 pub enum PlaceError {
     /// It holds something else.
-    #[error("{0} is not empty and not an earlier demo's: give --dir a directory that is empty or absent")]
+    #[error("{0} is not empty, and no earlier run made it: name a directory that is empty or absent")]
     Foreign(PathBuf),
     /// Another demo runs in it.
-    #[error("another demo runs in {0}: wait for its end, or give this one a --dir of its own")]
+    #[error("another run uses {0}: wait for its end, or name another directory")]
     Busy(PathBuf),
     /// An earlier demo was killed, and what it had started lives on.
-    #[error("processes of an earlier demo in {dir} still run, which was killed: end them first (kill {})", .pids.join(" "))]
+    #[error("processes of an earlier run in {dir} still run, which was killed: end them first (kill {})", .pids.join(" "))]
     LeftOver {
         /// The directory.
         dir: PathBuf,
@@ -30,7 +30,7 @@ pub enum PlaceError {
         pids: Vec<String>,
     },
     /// Sockets need short paths.
-    #[error("the path {0} is too long for the sockets in it: give a --dir of at most {LONGEST} bytes")]
+    #[error("the path {0} is too long for the sockets in it: name a directory of at most {LONGEST} bytes")]
     TooLong(PathBuf),
     /// The system refused.
     #[error("could not {tried} {path}")]

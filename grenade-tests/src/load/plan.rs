@@ -35,6 +35,24 @@ impl LoadPlan {
         Self { target, rate, seed: 1, seeded_rows, ledger, upload }
     }
 
+    /// How often it sends, and where it is written down.
+    pub fn pace(&self) -> Pace {
+        Pace { rate: self.rate, seed: self.seed, ledger: self.ledger.clone() }
+    }
+}
+
+/// How often a load sends, whatever it sends.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    /// Requests per second, 1 to 5000.
+    pub rate: u32,
+    /// Decides every choice that the load makes.
+    pub seed: u64,
+    /// Where each request is written down: a CSV file, made anew.
+    pub ledger: PathBuf,
+}
+
+impl Pace {
     /// From one request to the next.
     ///
     /// # Errors
@@ -63,7 +81,16 @@ pub enum LoadError {
         path: PathBuf,
         /// The system's word.
         #[source]
-        source: std::io::Error,
+        source: csv::Error,
+    },
+    /// A ledger cannot be read.
+    #[error("could not read the ledger {path}")]
+    Unreadable {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        #[source]
+        source: csv::Error,
     },
     /// Requests were lost by the load itself: the count is worthless.
     #[error("{sent} requests were sent, but {ok} + {failed} have an outcome")]

@@ -11,12 +11,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::load::attempt::{Outcome, attempt};
-use crate::load::facts::Idle;
+use crate::load::catalogue::Catalogue;
 use crate::load::ledger::{Counts, Ledger};
-use crate::load::plan::{LoadError, LoadPlan};
+use crate::load::mix::{Due, Mix};
+use crate::load::outcome::Outcome;
+use crate::load::plan::{LoadError, LoadPlan, Pace};
 use crate::load::report::{LoadProgress, LoadReport};
-use crate::load::step::Step;
 
 /// The longest upload that a plan may ask for.
 const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
@@ -28,6 +28,7 @@ pub struct Load;
 /// A load that runs; dropping it ends the schedule without a report.
 #[derive(Debug)]
 pub struct LoadHandle {
+    began: Instant,
     counts: Arc<Counts>,
     stop: DropGuard,
     schedule: JoinHandle<()>,
@@ -35,58 +36,71 @@ pub struct LoadHandle {
 }
 
 impl Load {
-    /// Begins to send; the first request is due at once.
+    /// Begins to send the sample service's requests; the first is due at once.
     ///
     /// # Errors
     /// When the plan contradicts itself or the ledger cannot be made.
     pub fn start(plan: LoadPlan) -> Result<LoadHandle, LoadError> {
-        let period = plan.period()?;
         if plan.upload.0 > plan.upload.1 || plan.upload.1 > LONGEST_UPLOAD {
             return Err(LoadError::Upload(plan.upload.0, plan.upload.1));
         }
+        Self::of(plan.pace(), Arc::new(Catalogue::new(plan)))
+    }
+
+    /// Begins to send what a mix draws; the first request is due at once.
+    ///
+    /// # Errors
+    /// When the rate cannot be kept or the ledger cannot be made.
+    pub fn of<M: Mix>(pace: Pace, mix: Arc<M>) -> Result<LoadHandle, LoadError> {
+        let period = pace.period()?;
         let (began, counts, stop) = (Instant::now(), Arc::new(Counts::default()), CancellationToken::new());
-        let ledger = Ledger::create(plan.ledger.clone(), began, Arc::clone(&counts))?;
+        let ledger = Ledger::create(pace.ledger, began, Arc::clone(&counts))?;
         let (outcomes, written) = mpsc::unbounded_channel();
         let ledger = tokio::spawn(ledger.keep(written));
-        let schedule =
-            tokio::spawn(schedule(plan, period, began, Arc::clone(&counts), stop.clone(), outcomes));
-        Ok(LoadHandle { counts, stop: stop.drop_guard(), schedule, ledger })
+        let schedule = Schedule { period, began, counts: Arc::clone(&counts), stop: stop.clone(), outcomes };
+        let schedule = tokio::spawn(schedule.keep(StdRng::seed_from_u64(pace.seed), mix));
+        Ok(LoadHandle { began, counts, stop: stop.drop_guard(), schedule, ledger })
     }
 }
 
-/// Sends each request at its instant. When this task itself was late, it sends what is due and lets each count its own
-/// lateness.
-async fn schedule(
-    plan: LoadPlan,
+struct Schedule {
     period: Duration,
     began: Instant,
     counts: Arc<Counts>,
     stop: CancellationToken,
     outcomes: mpsc::UnboundedSender<Outcome>,
-) {
-    let idle = Arc::new(Idle::default());
-    let mut dice = StdRng::seed_from_u64(plan.seed);
-    let run = uuid::Uuid::new_v4().simple().to_string();
-    let mut due = began;
-    for seq in 0.. {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep_until(due) => {}
+}
+
+impl Schedule {
+    /// Sends each request at its instant. When this task itself was late, it sends what is due and lets each count its
+    /// own lateness.
+    async fn keep<M: Mix>(self, mut dice: StdRng, mix: Arc<M>) {
+        let mut at = self.began;
+        for seq in 0.. {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = tokio::time::sleep_until(at) => {}
+            }
+            let step = mix.draw(seq, &mut dice);
+            let (mix, outcomes, due) = (Arc::clone(&mix), self.outcomes.clone(), Due { seq, at });
+            self.counts.sent.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                let outcome = mix.attempt(due, step).await;
+                // The ledger is gone only if its own task failed, which `stop` reports.
+                let _ = outcomes.send(outcome);
+            });
+            at += self.period;
         }
-        let step = Step::draw(seq, &run, &plan, &idle, &mut dice);
-        let (idle, outcomes, target, scheduled) = (Arc::clone(&idle), outcomes.clone(), plan.target, due);
-        counts.sent.fetch_add(1, Ordering::SeqCst);
-        tokio::spawn(async move {
-            let outcome = attempt(seq, scheduled, step, target, &idle).await;
-            // The ledger is gone only if its own task failed, which `stop` reports.
-            let _ = outcomes.send(outcome);
-        });
-        due += period;
     }
 }
 
 impl LoadHandle {
+    /// The instant from which its ledger counts.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
     /// What holds now.
     pub fn progress(&self) -> LoadProgress {
         // Outcomes first: they never exceed what was sent when they are read before it.

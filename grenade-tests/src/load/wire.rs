@@ -12,6 +12,7 @@ use hyper::body::Frame;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use crate::load::step::File;
 
@@ -30,6 +31,8 @@ pub struct Answer {
     pub version: Option<u32>,
     /// Which node gave it, where it says so.
     pub node: String,
+    /// When the head of the answer was there.
+    pub first: Instant,
     /// The body.
     pub body: Bytes,
 }
@@ -101,8 +104,8 @@ pub async fn send(target: SocketAddr, method: Method, path: &str, body: OutBody)
         header("x-pantry-version").and_then(|version| version.parse().ok()),
         header("x-pantry-node").unwrap_or_default().to_owned(),
     );
-    let status = response.status().as_u16();
+    let (status, first) = (response.status().as_u16(), Instant::now());
     let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await.map_err(NoAnswer::Body)?;
     driver.abort();
-    Ok(Answer { status, version, node, body: body.to_bytes() })
+    Ok(Answer { status, version, node, first, body: body.to_bytes() })
 }

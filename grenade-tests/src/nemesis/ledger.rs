@@ -1,10 +1,9 @@
 //! The requests of one upgrade: each that failed must be explained by a fault of that time. An order explains none.
 
-use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::load::ledger::HEADER;
+use crate::load::entry;
 
 /// When requests may fail because of a fault, in milliseconds of the story.
 #[derive(Debug, Clone)]
@@ -41,33 +40,27 @@ pub(super) struct Requests {
 /// # Errors
 /// When it cannot be read.
 pub(super) fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Requests> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
-    let mut lines = text.lines();
-    ensure!(lines.next() == Some(HEADER), "{} is no ledger", path.display());
+    let entries = entry::read(path)?;
     let mut requests = Requests::default();
-    for line in lines {
-        let fields: Vec<&str> = line.splitn(11, ',').collect();
-        let [seq, scheduled, _, done, kind, _, outcome, node, .., reason] = fields[..] else {
-            anyhow::bail!("a line of {} fields in {}: {line}", fields.len(), path.display());
-        };
-        let ms = |text: &str| -> anyhow::Result<u64> { Ok(text.parse::<f64>()?.round() as u64 + began) };
-        let (scheduled, done) = (ms(scheduled)?, ms(done)?);
+    for request in &entries {
+        let ms = |at: f64| at.round() as u64 + began;
+        let (scheduled, done) = (ms(request.scheduled_ms), ms(request.done_ms));
         requests.sent += 1;
         requests.strict += usize::from(!excuses.iter().any(|excuse| excuse.covers(scheduled, done)));
-        if outcome == "ok" {
-            if kind == "create" {
-                requests.created.insert(seq.parse()?);
+        if request.is_ok() {
+            if request.kind == "create" {
+                requests.created.insert(request.seq);
             }
             continue;
         }
         // What is wrong in an answer was lost or was never true: no fault explains that.
-        let is_wrong = reason.contains("wrong content");
+        let is_wrong = request.reason.contains("wrong content");
         let mut excuses = excuses.iter().filter(|excuse| excuse.covers(scheduled, done));
-        let excuse = excuses.find(|excuse| !is_wrong && excuse.is_about(node));
+        let excuse = excuses.find(|excuse| !is_wrong && excuse.is_about(&request.node));
         match excuse {
-            _ if reason.contains("not sent within") => requests.not_sent += 1,
+            _ if request.reason.contains("not sent within") => requests.not_sent += 1,
             Some(excuse) => *requests.explained.entry(excuse.what.clone()).or_default() += 1,
-            None => requests.unexplained.push(format!("{scheduled} to {done} ms: {line}")),
+            None => requests.unexplained.push(format!("{scheduled} to {done} ms: {request:?}")),
         }
     }
     Ok(requests)
@@ -90,7 +83,9 @@ mod tests {
 
     fn judged(line: &str, excuses: &[Excuse]) -> Requests {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), format!("{HEADER}\n{line}\n")).unwrap();
+        let header = "seq,scheduled_ms,sent_ms,first_ms,done_ms,own_ms,kind,status,outcome,node,version,written_by,\
+                      bytes,connection,reason";
+        std::fs::write(file.path(), format!("{header}\n{line}\n")).unwrap();
         read(file.path(), 1000, excuses).unwrap()
     }
 
@@ -100,7 +95,7 @@ mod tests {
 
     #[test]
     fn failure_without_a_fault_at_its_time_is_unexplained() {
-        let line = "7,500.0,500.1,600.0,read,503,failed,node-1,1,0,status 503: nobody";
+        let line = "7,500.0,500.1,600.0,600.0,0,read,503,failed,node-1,1,,0,fresh,status 503: nobody";
         assert_eq!(judged(line, &[]).unexplained.len(), 1);
         assert_eq!(judged(line, &[excuse(0, 1400)]).unexplained.len(), 1);
         assert_eq!(judged(line, &[excuse(1700, 1800)]).unexplained.len(), 1);
@@ -110,7 +105,9 @@ mod tests {
 
     #[test]
     fn failure_that_another_node_answered_is_unexplained() {
-        let line = |node: &str| format!("7,500.0,500.1,600.0,read,500,failed,{node},1,0,status 500: no");
+        let line = |node: &str| {
+            format!("7,500.0,500.1,600.0,600.0,0,read,500,failed,{node},1,,0,fresh,status 500: no")
+        };
         for (node, unexplained) in [("node-1", 0), ("", 0), ("node-2", 1)] {
             assert_eq!(judged(&line(node), &[excuse(0, 9000)]).unexplained.len(), unexplained, "{node:?}");
         }
@@ -118,13 +115,14 @@ mod tests {
 
     #[test]
     fn wrong_content_is_explained_by_no_fault() {
-        let line = "7,500.0,500.1,600.0,read,200,failed,node-1,1,9,wrong content: image 1: \"name\" is 2";
+        let line =
+            "7,500.0,500.1,600.0,600.0,0,read,200,failed,node-1,1,,9,fresh,wrong content: image 1: name is 2";
         assert_eq!(judged(line, &[excuse(0, 9000)]).unexplained.len(), 1);
     }
 
     #[test]
     fn acknowledged_creates_are_kept_by_number() {
-        let line = "7,500.0,500.1,600.0,create,201,ok,node-1,1,9,";
+        let line = "7,500.0,500.1,600.0,600.0,0,create,201,ok,node-1,1,,9,fresh,";
         assert_eq!(judged(line, &[]).created, [7].into());
     }
 }

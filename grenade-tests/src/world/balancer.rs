@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::balancer::server::ServerAddress;
 use crate::world::show_stat::ShowStat;
 use crate::world::wait::wait_for;
 use crate::world::{Process, Spawn, World, WorldError, port, program};
@@ -17,6 +18,27 @@ pub const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 pub const FALL: u32 = 2;
 /// Passed checks in a row that bring it back.
 pub const RISE: u32 = 2;
+
+/// What a balancer stands before.
+#[derive(Debug, Clone)]
+pub struct Behind {
+    /// The servers.
+    pub servers: Vec<ServerAddress>,
+    /// The path that is asked for their health.
+    pub health_path: String,
+}
+
+impl<T: AsRef<[(String, SocketAddr)]> + ?Sized> From<&T> for Behind {
+    fn from(servers: &T) -> Self {
+        let server = |(name, address): &(String, SocketAddr)| ServerAddress {
+            name: name.clone(),
+            address: *address,
+            check: *address,
+        };
+        let servers = servers.as_ref().iter().map(server).collect();
+        Self { servers, health_path: "/healthcheck".to_owned() }
+    }
+}
 
 /// A balancer that runs: the built-in one or HAProxy; whoever uses it need not know.
 #[derive(Debug)]
@@ -78,15 +100,17 @@ impl RunningBalancer {
 ///
 /// # Errors
 /// When it cannot be started or does not answer.
-pub async fn start(world: &World, servers: &[(String, SocketAddr)]) -> Result<RunningBalancer, WorldError> {
+pub async fn start(world: &World, behind: impl Into<Behind>) -> Result<RunningBalancer, WorldError> {
+    let Behind { servers, health_path } = behind.into();
     let (address, stats_socket) = (port::free()?, world.path("balancer.sock"));
     let spawn = Spawn::new("balancer", &program::own("tidegate-balancer")?)
         .args(["--listen", &address.to_string(), "--stats-socket"])
         .arg(&stats_socket)
         .args(["--check-interval-ms", &CHECK_INTERVAL.as_millis().to_string()])
-        .args(["--fall", &FALL.to_string(), "--rise", &RISE.to_string(), "--health-path", "/healthcheck"]);
-    let spawn =
-        servers.iter().fold(spawn, |spawn, (name, at)| spawn.args(["--server", &format!("{name}={at}")]));
+        .args(["--fall", &FALL.to_string(), "--rise", &RISE.to_string(), "--health-path", &health_path]);
+    let spawn = servers.iter().fold(spawn, |spawn, ServerAddress { name, address, check }| {
+        spawn.args(["--server", &format!("{name}={address},check={check}")])
+    });
     let process = world.spawn(spawn)?;
     answering(RunningBalancer { process, address, stats_socket }).await
 }

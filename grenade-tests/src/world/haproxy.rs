@@ -1,9 +1,11 @@
 //! A private HAProxy, set as the built-in balancer is: no retries, no redispatch.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
 
-use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE, RunningBalancer, answering};
+use crate::balancer::proxy::SERVED_BY;
+use crate::balancer::server::ServerAddress;
+use crate::balancer::stat::PROXY;
+use crate::world::balancer::{Behind, CHECK_INTERVAL, FALL, RISE, RunningBalancer, answering};
 use crate::world::{Host, Process, Spawn, World, WorldError, program};
 
 /// Its configuration, in the world's directory.
@@ -13,8 +15,8 @@ const CONFIG: &str = "haproxy.cfg";
 ///
 /// # Errors
 /// When it is not installed, cannot be started or does not answer.
-pub async fn start(world: &World, servers: &[(String, SocketAddr)]) -> Result<RunningBalancer, WorldError> {
-    start_on(world, &Host::loopback(), servers).await
+pub async fn start(world: &World, behind: impl Into<Behind>) -> Result<RunningBalancer, WorldError> {
+    start_on(world, &Host::loopback(), behind).await
 }
 
 /// The same, on a host.
@@ -24,22 +26,24 @@ pub async fn start(world: &World, servers: &[(String, SocketAddr)]) -> Result<Ru
 pub async fn start_on(
     world: &World,
     host: &Host,
-    servers: &[(String, SocketAddr)],
+    behind: impl Into<Behind>,
 ) -> Result<RunningBalancer, WorldError> {
+    let Behind { servers, health_path } = behind.into();
     let (address, stats_socket) = (host.socket()?, world.path("haproxy.sock"));
     let config = world.path(CONFIG);
     let mut text = format!(
         "global\n    stats socket {socket} mode 600 level operator\n    stats timeout 30s\n\
          defaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    timeout server 60s\n    \
          retries 0\n    no option redispatch\n\
-         listen pantry\n    bind {address}\n    balance roundrobin\n    option httpchk GET /healthcheck\n    \
+         listen {PROXY}\n    bind {address}\n    balance roundrobin\n    option httpchk GET {health_path}\n    \
+         http-response set-header {SERVED_BY} %s\n    \
          default-server inter {inter}ms fall {FALL} rise {RISE}\n",
         socket = stats_socket.display(),
         inter = CHECK_INTERVAL.as_millis(),
     );
-    for (name, at) in servers {
+    for ServerAddress { name, address, check } in &servers {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "    server {name} {at} check");
+        let _ = writeln!(text, "    server {name} {address} check addr {} port {}", check.ip(), check.port());
     }
     std::fs::write(&config, text).map_err(|source| WorldError::Files {
         tried: "write",

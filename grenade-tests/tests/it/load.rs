@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::response::{IntoResponse, Json};
-use grenade_tests::load::attempt::{Failure, attempt};
+use grenade_tests::load::catalogue::attempt;
 use grenade_tests::load::facts::{Facts, Idle};
+use grenade_tests::load::mix::Due;
+use grenade_tests::load::outcome::Failure;
 use grenade_tests::load::step::Step;
 use grenade_tests::load::{Load, LoadHandle};
 use grenade_tests::world::balancer;
@@ -41,7 +43,7 @@ async fn a_killed_backend_is_counted_and_the_ledger_agrees() {
     assert_eq!(report.failures.values().sum::<u64>(), report.failed);
     let ledger = std::fs::read_to_string(rig.world.path("requests.csv")).unwrap();
     let count =
-        |outcome: &str| ledger.lines().filter(|line| line.split(',').nth(6) == Some(outcome)).count() as u64;
+        |outcome: &str| ledger.lines().filter(|line| line.split(',').nth(8) == Some(outcome)).count() as u64;
     assert_eq!((count("ok"), count("failed")), (report.ok, report.failed));
 }
 
@@ -58,7 +60,7 @@ async fn it_is_an_open_loop_with_every_kind_and_keeps_its_rate() {
     assert!(report.latency_ms.p50 > 0.0 && report.latency_ms.p50 <= report.latency_ms.p999, "{report:#?}");
     let ledger = std::fs::read_to_string(rig.world.path("requests.csv")).unwrap();
     for kind in ["create", "read", "list", "update", "share", "upload"] {
-        assert!(ledger.lines().any(|line| line.split(',').nth(4) == Some(kind)), "no {kind} in the ledger");
+        assert!(ledger.lines().any(|line| line.split(',').nth(6) == Some(kind)), "no {kind} in the ledger");
     }
     let mut due: Vec<(u64, f64)> = ledger
         .lines()
@@ -137,7 +139,7 @@ async fn a_late_request_is_a_failure_of_its_own() {
     let at = listener.local_addr().unwrap();
     let (idle, read) = (Idle::default(), Step::Read { known: Facts::seeded(1), seeded: true });
     let due = tokio::time::Instant::now() - std::time::Duration::from_millis(1100);
-    let outcome = attempt(7, due, read, at, &idle).await;
+    let outcome = attempt(Due { seq: 7, at: due }, read, at, &idle).await;
     assert!(matches!(outcome.failure, Some(Failure::NotSent)), "{outcome:?}");
     let nobody = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept()).await;
     assert!(nobody.is_err(), "it was sent all the same");
@@ -149,7 +151,7 @@ async fn a_service_that_never_answers_is_a_failure_after_ten_seconds() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (idle, read) = (Idle::default(), Step::Read { known: Facts::seeded(1), seeded: true });
-    let outcome = attempt(7, tokio::time::Instant::now(), read, at, &idle).await;
+    let outcome = attempt(Due { seq: 7, at: tokio::time::Instant::now() }, read, at, &idle).await;
     assert!(matches!(outcome.failure, Some(Failure::Silence)), "{outcome:?}");
     let took = (outcome.done - outcome.sent).as_secs_f64();
     assert!((10.0..12.0).contains(&took), "{took} s");

@@ -117,7 +117,9 @@ impl Running {
 
     pub(super) fn ledger(&self) -> Vec<Request> {
         let text = std::fs::read_to_string(self.dir.join("requests.csv")).unwrap();
-        text.lines().skip(1).map(Request::of).collect()
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+        lines.map(|line| Request::of(&names, line)).collect()
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -148,14 +150,15 @@ pub(super) struct Request {
 }
 
 impl Request {
-    fn of(line: &str) -> Self {
+    fn of(names: &[&str], line: &str) -> Self {
         let fields: Vec<&str> = line.split(',').collect();
+        let field = |name| fields[names.iter().position(|known| *known == name).unwrap()];
         Self {
-            seq: fields[0].parse().unwrap(),
-            scheduled_ms: fields[1].parse().unwrap(),
-            kind: fields[4].to_owned(),
-            outcome: fields[6].to_owned(),
-            version: fields[8].to_owned(),
+            seq: field("seq").parse().unwrap(),
+            scheduled_ms: field("scheduled_ms").parse().unwrap(),
+            kind: field("kind").to_owned(),
+            outcome: field("outcome").to_owned(),
+            version: field("version").to_owned(),
         }
     }
 }

@@ -1,84 +1,53 @@
-//! One request from its instant to its outcome.
+//! The requests of the sample service: its catalogue is created, read, listed, updated, shared and uploaded to, and each
+//! answer has exactly one right content.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use http::Method;
+use rand::rngs::StdRng;
 use serde_json::{Value, json};
-use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::load::answer::{check_image, check_page};
 use crate::load::facts::{Facts, Idle};
-use crate::load::plan::{ANSWER_LIMIT, SEND_LIMIT};
+use crate::load::mix::{Due, Mix};
+use crate::load::outcome::{Failure, Outcome};
+use crate::load::plan::{ANSWER_LIMIT, LoadPlan, SEND_LIMIT};
 use crate::load::step::{PAGE, Step};
 use crate::load::wire::{self, Answer, NoAnswer};
 
-/// Why a request counts as failed.
-#[derive(Debug, Error)]
-pub enum Failure {
-    /// The load itself was late.
-    #[error("not sent within 1 s of its instant")]
-    NotSent,
-    /// No answer in time.
-    #[error("no answer in 10 s")]
-    Silence,
-    /// No whole answer.
-    #[error("{}", match .0 { NoAnswer::Connect(_) => "not connected", _ => "reset" })]
-    Reset(#[source] NoAnswer),
-    /// A status that was not asked for.
-    #[error("status {0}")]
-    Status(u16, String),
-    /// An answer that contradicts what is known.
-    #[error("wrong content")]
-    Content(String),
+/// The sample service's mix.
+#[derive(Debug)]
+pub struct Catalogue {
+    plan: LoadPlan,
+    idle: Idle,
+    run: String,
 }
 
-impl Failure {
-    /// More than the kind: what was said.
-    pub fn detail(&self) -> String {
-        match self {
-            Self::Reset(cause) => cause.to_string(),
-            Self::Status(_, said) | Self::Content(said) => said.clone(),
-            Self::NotSent | Self::Silence => String::new(),
-        }
+impl Catalogue {
+    /// By this plan, with images of its own.
+    pub fn new(plan: LoadPlan) -> Self {
+        Self { plan, idle: Idle::default(), run: uuid::Uuid::new_v4().simple().to_string() }
     }
 }
 
-/// What became of one request.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Its place in the order.
-    pub seq: u64,
-    /// What it did.
-    pub kind: &'static str,
-    /// When it was due.
-    pub scheduled: Instant,
-    /// When it was sent.
-    pub sent: Instant,
-    /// When its outcome was known.
-    pub done: Instant,
-    /// How long it takes without any fault of the service.
-    pub own_length: Duration,
-    /// The status of its answer, where there was one.
-    pub status: Option<u16>,
-    /// Which version answered.
-    pub version: Option<u32>,
-    /// Which node answered.
-    pub node: String,
-    /// Bytes of the answer.
-    pub bytes: usize,
-    /// Whether it read, through one version, what another one wrote.
-    pub across: bool,
-    /// `None` if all was well.
-    pub failure: Option<Failure>,
+impl Mix for Catalogue {
+    type Step = Step;
+
+    fn draw(&self, seq: u64, dice: &mut StdRng) -> Step {
+        Step::draw(seq, &self.run, &self.plan, &self.idle, dice)
+    }
+
+    async fn attempt(&self, due: Due, step: Step) -> Outcome {
+        attempt(due, step, self.plan.target, &self.idle).await
+    }
 }
 
 /// Carries out one step; what it proved goes back to `idle`.
-pub async fn attempt(seq: u64, scheduled: Instant, step: Step, target: SocketAddr, idle: &Idle) -> Outcome {
-    let sent = Instant::now();
-    let (kind, own_length) = (step.kind(), step.own_length());
-    let answered = if sent.duration_since(scheduled) > SEND_LIMIT {
+pub async fn attempt(due: Due, step: Step, target: SocketAddr, idle: &Idle) -> Outcome {
+    let own_length = step.own_length();
+    let mut outcome = Outcome::begun(due, step.kind(), own_length);
+    let answered = if outcome.sent.duration_since(due.at) > SEND_LIMIT {
         Err(Failure::NotSent)
     } else {
         match tokio::time::timeout(ANSWER_LIMIT + own_length, ask(&step, target)).await {
@@ -87,21 +56,7 @@ pub async fn attempt(seq: u64, scheduled: Instant, step: Step, target: SocketAdd
             Ok(Ok(answer)) => Ok(answer),
         }
     };
-    let done = Instant::now();
-    let mut outcome = Outcome {
-        seq,
-        kind,
-        scheduled,
-        sent,
-        done,
-        own_length,
-        status: None,
-        version: None,
-        node: String::new(),
-        bytes: 0,
-        across: false,
-        failure: None,
-    };
+    outcome.done = Instant::now();
     match answered {
         Err(failure) => {
             // A read leaves everything as it was, and what was never sent did nothing either.
@@ -112,14 +67,17 @@ pub async fn attempt(seq: u64, scheduled: Instant, step: Step, target: SocketAdd
         }
         Ok(answer) => {
             outcome.failure = judge(&step, &answer).err();
-            outcome.across = outcome.failure.is_none() && crossed(&step, &answer);
+            outcome.first = Some(answer.first);
+            outcome.status = Some(answer.status);
+            outcome.version = answer.version;
+            outcome.bytes = answer.body.len();
+            if let Step::Read { known, .. } = &step {
+                outcome.written_by = known.written_by;
+            }
             if outcome.failure.is_none() {
                 put_back(step, answer.version, idle);
             }
-            outcome.status = Some(answer.status);
-            outcome.version = answer.version;
             outcome.node = answer.node;
-            outcome.bytes = answer.body.len();
         }
     }
     outcome
@@ -166,10 +124,6 @@ fn judge(step: &Step, answer: &Answer) -> Result<(), Failure> {
         | Step::Upload { after, .. } => check_image(&body, &Facts { written_by: by, ..after.clone() }, by),
     }
     .map_err(Failure::Content)
-}
-
-fn crossed(step: &Step, answer: &Answer) -> bool {
-    matches!(step, Step::Read { known, .. } if known.written_by != answer.version)
 }
 
 fn put_back(step: Step, by: Option<u32>, idle: &Idle) {

@@ -1,0 +1,29 @@
+//! Gate jobs: old and new run side by side under load, every request is counted, and a verdict is given for each upgrade
+//! tag. What runs is described by a gate file; nothing here knows any service.
+//!
+//! ```text
+//!   file ──► ground ──► mixed ──► upgrade ──► verdict ──► report
+//!            processes  frozen    base load,  pure, from   text, JSON,
+//!            and ports  mixes     upgrade,    ledgers      JUnit
+//!                                 sweep
+//! ```
+//!
+//! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
+
+pub mod cli;
+pub mod file;
+pub mod ground;
+pub mod host;
+pub mod launcher;
+pub mod mixed;
+pub mod object;
+pub mod report;
+pub mod requests;
+pub mod run;
+pub mod script;
+pub mod template;
+pub mod upgrade;
+pub mod verdict;
+pub mod watch;
+pub mod wire;
+pub mod written;

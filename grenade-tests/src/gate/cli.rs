@@ -1,0 +1,267 @@
+//! The command line of `grenade`. Only translates.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::demo::place::Place;
+use crate::gate::file::{self, Gate};
+use crate::gate::report::progress::Progress;
+use crate::gate::report::text;
+use crate::gate::run::{self, Asked};
+use crate::gate::verdict::Word;
+use crate::gate::watch::Probe;
+use crate::world::interrupt::Interrupt;
+use crate::world::{World, WorldError};
+
+/// What `grenade init` writes.
+const EXAMPLE: &str = include_str!("example.yaml");
+/// It could not be told.
+const INCONCLUSIVE: u8 = 2;
+/// The gate file or the command line is wrong.
+const BAD_INPUT: u8 = 3;
+/// It could not be run to a verdict.
+const NOT_RUN: u8 = 4;
+/// What a shell gives to a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
+
+const AFTER: &str = "\
+Examples:
+  grenade init > gate.yaml                          a commented example to begin with
+  grenade check gate.yaml                           each version alone: what is missing?
+  grenade run gate.yaml                             the whole gate, with a verdict for each tag
+  grenade run gate.yaml --junit junit.xml --json    for a build
+
+All processes are private to the run, on free loopback ports, and ended on any exit.
+
+Exit codes:
+  0    every asserted tag passes
+  1    one fails
+  2    none fails, but one is inconclusive (see --on-inconclusive)
+  3    the gate file or the command line is wrong; nothing was started
+  4    the gate could not be run to a verdict; the text says why
+  130  interrupted";
+
+/// Runs old and new versions of a service together under load, counts every request, and says pass, fail or inconclusive.
+#[derive(Debug, Parser)]
+#[command(name = "grenade", version, max_term_width = 110, after_help = AFTER)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a gate and give its verdict.
+    Run(Run),
+    /// Validate a gate file, start each version alone, and say what is missing.
+    Check {
+        /// The gate file.
+        gate: PathBuf,
+    },
+    /// Print a commented example of a gate file.
+    Init,
+    /// Print the JSON Schema of a gate file.
+    Schema,
+    /// Print a completion script for a shell.
+    Completion {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the number of the version that an instance answers with.
+    #[command(hide = true)]
+    VersionOf {
+        /// What is asked.
+        #[arg(long)]
+        url: http::Uri,
+        /// Where in the answer it is.
+        #[arg(long)]
+        pointer: Option<String>,
+        /// Which number an answer stands for.
+        #[arg(long, value_parser = meaning)]
+        means: Vec<(String, u32)>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// The gate file.
+    gate: PathBuf,
+    /// Directory for ledgers, logs and reports; it must be empty, absent, or an earlier run's
+    #[arg(long, value_name = "DIR", default_value = "grenade-artifacts")]
+    artifacts: PathBuf,
+    /// Write JUnit XML to this file as well
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print the report as JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// Give up after so long
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = span)]
+    max_time: Duration,
+    /// What an inconclusive verdict counts as
+    #[arg(long, value_name = "VERDICT")]
+    on_inconclusive: Option<OnInconclusive>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnInconclusive {
+    /// Exit with 1.
+    Fail,
+    /// Exit with 0.
+    Pass,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    let span: tidegate_proto::Span = text.parse().map_err(|e| format!("{e}"))?;
+    Ok(Duration::from_millis(span.as_millis()))
+}
+
+fn meaning(text: &str) -> Result<(String, u32), String> {
+    let (said, number) = text.rsplit_once('=').ok_or("ANSWER=NUMBER is allowed")?;
+    Ok((said.to_owned(), number.parse().map_err(|_| format!("`{number}` is no number"))?))
+}
+
+impl Cli {
+    /// Parses the command line; what is wrong with it ends the program with this tool's own code.
+    pub fn read() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|error| {
+            // Help and version go to stdout and are no failure.
+            let _ = error.print();
+            if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS }
+        })
+    }
+
+    /// Runs it.
+    pub async fn run(self) -> ExitCode {
+        match self.verb {
+            Verb::Run(run) => run.run().await,
+            Verb::Check { gate } => check(&gate).await,
+            Verb::Init => print(EXAMPLE),
+            Verb::Schema => match serde_json::to_string_pretty(&file::schema()) {
+                Ok(schema) => print(&format!("{schema}\n")),
+                Err(error) => not_run(&error.into()),
+            },
+            Verb::Completion { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Self::command(), "grenade", &mut script);
+                print(&String::from_utf8_lossy(&script))
+            }
+            Verb::VersionOf { url, pointer, means } => version_of(&url, pointer, means).await,
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(NOT_RUN),
+    }
+}
+
+fn not_run(error: &anyhow::Error) -> ExitCode {
+    eprintln!("grenade: {error:#}");
+    let interrupted = matches!(error.downcast_ref(), Some(WorldError::Interrupted(_)));
+    ExitCode::from(if interrupted { INTERRUPTED } else { NOT_RUN })
+}
+
+fn load(path: &Path) -> Result<Gate, ExitCode> {
+    file::load(path).map_err(|error| {
+        eprintln!("grenade: {:#}", anyhow::Error::from(error));
+        ExitCode::from(BAD_INPUT)
+    })
+}
+
+impl Run {
+    async fn run(self) -> ExitCode {
+        let gate = match load(&self.gate) {
+            Ok(gate) => gate,
+            Err(code) => return code,
+        };
+        let asked = Asked { artifacts: self.artifacts, junit: self.junit, most: self.max_time };
+        let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
+            run::run(world, &gate, &asked).await
+        })
+        .await
+        {
+            Ok(report) => report,
+            Err(error) => return not_run(&error),
+        };
+        let said = match self.json {
+            true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
+            false => text::text(&report, &asked.artifacts),
+        };
+        print(&said);
+        match (report.verdict, self.on_inconclusive) {
+            (Word::Pass, _) | (Word::Inconclusive, Some(OnInconclusive::Pass)) => ExitCode::SUCCESS,
+            (Word::Fail, _) | (Word::Inconclusive, Some(OnInconclusive::Fail)) => ExitCode::FAILURE,
+            (Word::Inconclusive, None) => ExitCode::from(INCONCLUSIVE),
+        }
+    }
+}
+
+/// Does something in a world of its own, of which nothing is left running; ends with a signal, or when the time is up.
+async fn in_a_world<T>(
+    directory: &Path,
+    most: Duration,
+    work: impl AsyncFnOnce(&World) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut interrupt = Interrupt::listen()?;
+    let place = Place::fresh(directory)?;
+    let world = World::alone(place.dir())?;
+    let done = tokio::select! {
+        done = work(&world) => done,
+        signal = interrupt.interrupted() => Err(signal.into()),
+        () = tokio::time::sleep(most) => {
+            Err(anyhow::anyhow!("it was not over after {most:?}, the most that --max-time allows"))
+        }
+    };
+    world.sweep();
+    done
+}
+
+async fn check(path: &Path) -> ExitCode {
+    let gate = match load(path) {
+        Ok(gate) => gate,
+        Err(code) => return code,
+    };
+    let room = match tempfile::tempdir().context("could not make a temporary directory") {
+        Ok(room) => room,
+        Err(error) => return not_run(&error),
+    };
+    let most = Duration::from_secs(600);
+    let directory = room.path().join("check");
+    let checked = in_a_world(&directory, most, async |world| {
+        run::check(world, &gate, &Progress::new(most)).await.map(|_| ())
+    });
+    match checked.await {
+        Ok(()) => print(&format!(
+            "{}: both versions of {} start, say their numbers, and the load passes against the base alone\n",
+            path.display(),
+            gate.service.name
+        )),
+        Err(error) => not_run(&error),
+    }
+}
+
+async fn version_of(url: &http::Uri, pointer: Option<String>, means: Vec<(String, u32)>) -> ExitCode {
+    let address: Option<SocketAddr> = url.authority().and_then(|authority| authority.as_str().parse().ok());
+    let Some(address) = address else {
+        eprintln!("grenade: {url} is no http://IP:PORT/PATH");
+        return ExitCode::from(BAD_INPUT);
+    };
+    let means: BTreeMap<String, u32> = means.into_iter().collect();
+    match Probe::new(url.path().to_owned(), pointer, means).ask(address).await {
+        Ok(version) => print(&format!("{version}\n")),
+        Err(why) => {
+            eprintln!("grenade: {why}");
+            ExitCode::from(NOT_RUN)
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! What an upgrade needs around the service: databases, a store with a coordinator, an agent for each node, a balancer.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::balancer::server::ServerAddress;
+use crate::balancer::stat::PROXY;
+use crate::demo::operator::Operator;
+use crate::demo::schema::ByHand;
+use crate::gate::file::{Command, Gate, Schema, Version};
+use crate::gate::launcher::{self, Data, Node, Places};
+use crate::gate::written::{Balancer, Engine};
+use crate::world::agent::Agent;
+use crate::world::balancer::{Behind, CHECK_INTERVAL, FALL, RISE, RunningBalancer};
+use crate::world::coordinator::{Coordinator, CoordinatorPlan};
+use crate::world::postgres::Postgres;
+use crate::world::{World, balancer, haproxy, port, postgres};
+
+/// Where the coordinator finds the database.
+const DATABASE_VARIABLE: &str = "GATE_DATABASE_URL";
+/// The directory of the migrations, below the coordinator's `--migrations`.
+const MIGRATIONS: &str = "service";
+/// The upgrade's name.
+pub const UPGRADE: &str = "gate";
+
+/// Databases of a run: a fresh one for each part of it.
+#[derive(Debug)]
+pub struct Databases {
+    engine: Option<(Engine, Option<Postgres>)>,
+}
+
+impl Databases {
+    /// Starts the server, where one is needed.
+    ///
+    /// # Errors
+    /// When it is not installed or cannot be started.
+    pub async fn start(world: &World, gate: &Gate) -> anyhow::Result<Self> {
+        let engine = match &gate.database {
+            None => None,
+            Some((Engine::Sqlite, _)) => Some((Engine::Sqlite, None)),
+            Some((Engine::Postgres, _)) => Some((Engine::Postgres, Some(postgres::start(world).await?))),
+        };
+        Ok(Self { engine })
+    }
+
+    /// A fresh database, filled by the gate's `init`.
+    ///
+    /// # Errors
+    /// When it cannot be made or filled.
+    pub async fn fresh(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Data> {
+        let data = match &self.engine {
+            None => Data::default(),
+            Some((_, Some(server))) => {
+                Data { url: server.create_database(name).await?, file: PathBuf::new() }
+            }
+            Some((_, None)) => {
+                let file = world.path(&format!("{name}.db"));
+                Data { url: format!("sqlite:{}", file.display()), file }
+            }
+        };
+        if let Some((_, init)) = &gate.database {
+            all(world, gate, &format!("{name}-init"), init, &data).await?;
+        }
+        Ok(data)
+    }
+}
+
+/// Runs commands one after the other.
+async fn all(
+    world: &World,
+    gate: &Gate,
+    name: &str,
+    commands: &[Command],
+    data: &Data,
+) -> anyhow::Result<()> {
+    let places = Places::of(gate, data)?;
+    for (n, command) in commands.iter().enumerate() {
+        launcher::run(world, gate, &format!("{name}-{n}"), command, &places).await?;
+    }
+    Ok(())
+}
+
+/// Brings a database from the base's schema to what the target needs, without any upgrade.
+///
+/// # Errors
+/// When a step fails.
+pub async fn expand(world: &World, gate: &Gate, name: &str, data: &Data) -> anyhow::Result<()> {
+    match &gate.schema {
+        None => Ok(()),
+        Some(Schema::Commands { before, .. }) => {
+            all(world, gate, &format!("{name}-schema"), before, data).await
+        }
+        Some(Schema::Migrations(directory)) => {
+            let by_hand = ByHand::on(&data.url, directory).await?;
+            by_hand.expand().await.context("could not expand the schema")?;
+            by_hand.migrate().await.context("could not migrate the data")
+        }
+    }
+}
+
+/// Contracts by the service's own commands.
+///
+/// # Errors
+/// When a step fails.
+pub async fn contract(world: &World, gate: &Gate, data: &Data) -> anyhow::Result<()> {
+    match &gate.schema {
+        Some(Schema::Commands { contract, .. }) => all(world, gate, "contract", contract, data).await,
+        _ => Ok(()),
+    }
+}
+
+/// Everything that runs around an upgrade.
+#[derive(Debug)]
+pub struct Ground {
+    /// Speaks to the coordinator.
+    pub operator: Operator,
+    /// What clients speak to.
+    pub balancer: RunningBalancer,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The database.
+    pub data: Data,
+    /// The spec that is started.
+    pub spec: PathBuf,
+    coordinator: Coordinator,
+    agents: Vec<Agent>,
+}
+
+impl Ground {
+    /// Brings it up; every instance is at the base version and in rotation.
+    ///
+    /// # Errors
+    /// When anything of it cannot be had; the error says what.
+    pub async fn bring_up(world: &World, gate: &Gate, data: Data) -> anyhow::Result<Self> {
+        let places = Places::of(gate, &data)?;
+        let base = Release::make(world, gate, &places, &gate.service.base)?;
+        let target = Release::make(world, gate, &places, &gate.service.target)?;
+        let spec = world.path("upgrade.yaml");
+        std::fs::write(&spec, spec_of(gate, &target).to_string()).context("could not write the spec")?;
+        let listen = port::free()?;
+        let store = format!("embedded:{}", world.path("store").display());
+        let plan = CoordinatorPlan {
+            store_listen: Some(listen),
+            env: vec![(DATABASE_VARIABLE.to_owned(), data.url.clone())],
+            args: migrations(world, gate)?,
+            ..CoordinatorPlan::new("coordinator", store)?
+        };
+        let coordinator = Coordinator::start(world, plan).await?;
+        let operator = Operator::of(coordinator.plan.grpc, gate.service.name.as_str(), UPGRADE).await?;
+        let home = world.path("nodes");
+        let nodes: Vec<Node> = (1..=gate.instances)
+            .map(|n| Node::make(&format!("node-{n}"), &home))
+            .collect::<anyhow::Result<_>>()?;
+        let balancer = match gate.balancer {
+            Balancer::BuiltIn => balancer::start(world, behind(gate, &nodes)).await?,
+            Balancer::Haproxy => haproxy::start(world, behind(gate, &nodes)).await?,
+        };
+        let store = format!("http://{listen}");
+        let mut agents = Vec::new();
+        for node in &nodes {
+            let config = config(gate, node, &store, &balancer.stats_socket, &[&base, &target]);
+            let config = toml::to_string(&config).context("could not word an agent's configuration")?;
+            agents.push(Agent::start(world, &node.name, &config)?);
+        }
+        let mut ground = Self { operator, balancer, nodes, data, spec, coordinator, agents };
+        let in_service = ground.operator.fleet_at(gate.instances, gate.service.base.number.get()).await;
+        ground.must_run()?;
+        in_service?;
+        for node in &ground.nodes {
+            ground.balancer.wait_for_status(&node.name, "UP", gate.service.start_timeout).await?;
+        }
+        Ok(ground)
+    }
+
+    /// An error if a process has ended that must not.
+    ///
+    /// # Errors
+    /// The first such process with its last words.
+    pub fn must_run(&mut self) -> anyhow::Result<()> {
+        self.coordinator.process.must_run()?;
+        self.balancer.process.must_run()?;
+        self.agents.iter_mut().try_for_each(|agent| Ok(agent.process.must_run()?))
+    }
+}
+
+/// A version as a release: a tag and a script.
+struct Release {
+    tag: String,
+    version: u32,
+    script: PathBuf,
+    sha256: String,
+}
+
+impl Release {
+    fn make(world: &World, gate: &Gate, places: &Places, version: &Version) -> anyhow::Result<Self> {
+        let tag = format!("{}-{}", gate.service.name, version.number);
+        let script = places.release(version, &world.path("artifacts").join(&tag))?;
+        let text = std::fs::read(&script).context("could not read a release")?;
+        let sha256 = hex::encode(Sha256::digest(&text));
+        Ok(Self { tag, version: version.number.get(), script, sha256 })
+    }
+}
+
+fn behind(gate: &Gate, nodes: &[Node]) -> Behind {
+    let server = |node: &Node| ServerAddress {
+        name: node.name.clone(),
+        address: node.address,
+        check: if gate.service.health.is_some() { node.address } else { node.health },
+    };
+    Behind {
+        servers: nodes.iter().map(server).collect(),
+        health_path: gate.service.health.clone().unwrap_or_else(|| "/healthcheck".to_owned()),
+    }
+}
+
+/// The spec: what the gate file says, and what the runner knows.
+fn spec_of(gate: &Gate, target: &Release) -> Value {
+    let mut spec = json!({
+        "drain": {"evidence": "haproxy", "deadline": "30s", "on_deadline": "fail"},
+        "min_in_service": gate.instances - 1,
+    });
+    let fields = spec.as_object_mut().expect("an object was made");
+    fields.extend(gate.upgrade.clone());
+    fields.insert("service".to_owned(), json!(gate.service.name));
+    fields.insert("from".to_owned(), json!(gate.service.base.number));
+    fields.insert("to".to_owned(), json!(target.version));
+    fields.insert("release".to_owned(), json!({"tag": target.tag, "sha256": target.sha256}));
+    match &gate.schema {
+        None => {}
+        Some(Schema::Migrations(_)) => {
+            let schema = json!({"database": {"from_env": DATABASE_VARIABLE}, "migrations": MIGRATIONS});
+            fields.insert("schema".to_owned(), schema);
+        }
+        // The runner changes the schema while the upgrade waits.
+        Some(Schema::Commands { .. }) => {
+            fields.insert("approvals".to_owned(), json!(["roll"]));
+        }
+    }
+    spec
+}
+
+/// The coordinator's arguments for the migrations, which are linked where it looks for them.
+fn migrations(world: &World, gate: &Gate) -> anyhow::Result<Vec<String>> {
+    let Some(Schema::Migrations(directory)) = &gate.schema else { return Ok(Vec::new()) };
+    let home = world.path("migrations");
+    let copy = home.join(MIGRATIONS);
+    std::fs::create_dir_all(&copy).context("could not make the directory of migrations")?;
+    for entry in std::fs::read_dir(directory).context("could not read the migrations")? {
+        let entry = entry.context("could not read the migrations")?;
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), copy.join(entry.file_name()))
+                .context("could not copy a migration")?;
+        }
+    }
+    Ok(vec!["--migrations".to_owned(), home.display().to_string()])
+}
+
+/// The configuration of a node's agent.
+fn config(gate: &Gate, node: &Node, store: &str, stats: &Path, releases: &[&Release; 2]) -> Value {
+    let service = &gate.service;
+    let at = |path: &str| format!("http://{}{path}", node.address);
+    let health = match &service.health {
+        Some(path) => at(path),
+        None => format!("http://{}/healthcheck", node.health),
+    };
+    let argv: Vec<String> =
+        std::iter::once(format!("{{release_dir}}/{}", launcher::SCRIPT)).chain(node.arguments()).collect();
+    let mut settings = json!({
+        "probe": probe(gate, node),
+        "ready_url": at(&service.ready),
+        "health_url": health,
+        "disable_file": node.disable_file(),
+        "check": {"interval": format!("{}ms", CHECK_INTERVAL.as_millis()), "fall": FALL, "rise": RISE},
+        "initial_release": releases[0].tag,
+        "balancer": [{"stats": format!("unix:{}", stats.display()), "backend": PROXY, "server": node.name}],
+        "driver": {"process": {"argv": argv, "stop_timeout": format!("{}ms", service.stop_timeout.as_millis())}},
+    });
+    let fields = settings.as_object_mut().expect("an object was made");
+    if let Some(counter) = &service.in_flight {
+        fields.insert("in_flight".to_owned(), asked(&at(&counter.path), counter.pointer.as_deref(), "url"));
+    }
+    if service.health.is_none() {
+        fields.insert("healthcheck".to_owned(), json!({"listen": node.health}));
+    }
+    // A script is called as its release is; what it starts is the service.
+    let artifact = |release: &&Release| {
+        (release.tag.clone(), json!({"source": release.script, "version": release.version}))
+    };
+    let artifacts: serde_json::Map<String, Value> = releases.iter().map(artifact).collect();
+    fields.insert("artifact".to_owned(), Value::Object(artifacts));
+    json!({
+        "node": node.name,
+        "state_dir": node.home.join("state"),
+        "runtime_dir": node.home.join("run"),
+        "store": {"endpoints": [store]},
+        "service": {service.name.as_str(): settings},
+    })
+}
+
+fn asked(url: &str, pointer: Option<&str>, field: &str) -> Value {
+    match pointer {
+        Some(pointer) => json!({field: url, "pointer": pointer}),
+        None => json!({field: url}),
+    }
+}
+
+/// How the agent learns the version: by itself, or through `grenade version-of` where answers are no numbers.
+fn probe(gate: &Gate, node: &Node) -> Value {
+    let probe = &gate.service.version;
+    let url = format!("http://{}{}", node.address, probe.path);
+    if probe.means.is_empty() {
+        return asked(&url, probe.pointer.as_deref(), "http");
+    }
+    let own = crate::world::program::own("grenade")
+        .map_or_else(|_| "grenade".to_owned(), |p| p.display().to_string());
+    let mut command = vec![own, "version-of".to_owned(), "--url".to_owned(), url];
+    if let Some(pointer) = &probe.pointer {
+        command.extend(["--pointer".to_owned(), pointer.clone()]);
+    }
+    for (said, number) in &probe.means {
+        command.extend(["--means".to_owned(), format!("{said}={number}")]);
+    }
+    json!({"command": command})
+}

@@ -1,0 +1,201 @@
+//! How commands of a gate file are run: what their places mean, and the script that starts a version on any node.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Map, Value};
+
+use crate::gate::file::{Command, Gate, Version};
+use crate::gate::template::quoted;
+use crate::world::wait::wait_for;
+use crate::world::{Process, Spawn, World, port, program};
+
+/// How long a command that is no service may take.
+const COMMAND: Duration = Duration::from_secs(600);
+/// The name of the script in a release.
+pub const SCRIPT: &str = "run";
+
+/// A database of this run.
+#[derive(Debug, Clone, Default)]
+pub struct Data {
+    /// Its URL; empty where there is none.
+    pub url: String,
+    /// Its file, where it is one.
+    pub file: PathBuf,
+}
+
+/// What the places of a command mean.
+#[derive(Debug, Clone)]
+pub struct Places(Map<String, Value>);
+
+impl Places {
+    /// For the whole service, over this database.
+    ///
+    /// # Errors
+    /// When this program cannot be found.
+    pub fn of(gate: &Gate, data: &Data) -> anyhow::Result<Self> {
+        let own = std::env::current_exe().context("could not find this program")?;
+        let bin = own.parent().unwrap_or(Path::new("/"));
+        // A test is one directory below the programs.
+        let bin = if bin.ends_with("deps") { bin.parent().unwrap_or(bin) } else { bin };
+        let mut places = Map::new();
+        places.insert("database".to_owned(), data.url.clone().into());
+        places.insert("database_file".to_owned(), data.file.display().to_string().into());
+        places.insert("here".to_owned(), gate.here.display().to_string().into());
+        places.insert("bin".to_owned(), bin.display().to_string().into());
+        Ok(Self(places))
+    }
+
+    /// With the balancer's address.
+    #[must_use]
+    pub fn behind(mut self, balancer: SocketAddr) -> Self {
+        self.0.insert("url".to_owned(), format!("http://{balancer}").into());
+        self
+    }
+
+    fn words(&self, command: &Command) -> anyhow::Result<Vec<String>> {
+        command
+            .words(&|name| self.0.get(name).cloned())
+            .map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value here"))
+    }
+
+    /// The script that starts a version: `run NODE PORT NODE_DIR DISABLE_FILE`. It is the same for all nodes.
+    fn script(&self, version: &Version) -> String {
+        let mut script = "#!/bin/sh\nset -eu\nnode=$1 port=$2 node_dir=$3 disable_file=$4\n".to_owned();
+        script.push_str("address=127.0.0.1:$port\n");
+        for (name, value) in &self.0 {
+            // Writing to a string cannot fail.
+            let _ = writeln!(script, "{name}={}", quoted(value.as_str().unwrap_or_default()));
+        }
+        for (name, value) in &version.env {
+            let _ = writeln!(script, "export {name}={}", value.shell_word());
+        }
+        let _ = writeln!(script, "cd \"$node_dir\"\nexec {}", version.command.shell());
+        script
+    }
+
+    /// Writes the script of a version into a directory, as a release of it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn release(&self, version: &Version, directory: &Path) -> anyhow::Result<PathBuf> {
+        let path = directory.join(SCRIPT);
+        std::fs::create_dir_all(directory)
+            .and_then(|()| std::fs::write(&path, self.script(version)))
+            .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)))
+            .with_context(|| format!("could not write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// One place that an instance runs at.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its own directory.
+    pub home: PathBuf,
+    /// Where its instance listens.
+    pub address: SocketAddr,
+    /// Where the agent serves its health check, where the service has none.
+    pub health: SocketAddr,
+}
+
+impl Node {
+    /// On free ports, with a directory below `home`.
+    ///
+    /// # Errors
+    /// When there is no free port, or the directory cannot be made.
+    pub fn make(name: &str, home: &Path) -> anyhow::Result<Self> {
+        let home = home.join(name);
+        std::fs::create_dir_all(&home).with_context(|| format!("could not make {}", home.display()))?;
+        Ok(Self { name: name.to_owned(), home, address: port::free()?, health: port::free()? })
+    }
+
+    /// The file that takes it out of rotation.
+    pub fn disable_file(&self) -> PathBuf {
+        self.home.join("disable")
+    }
+
+    /// What the script is given.
+    pub fn arguments(&self) -> [String; 4] {
+        let port = self.address.port().to_string();
+        [self.name.clone(), port, self.home.display().to_string(), self.disable_file().display().to_string()]
+    }
+
+    /// Starts a version here, by its script, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends or does not become ready in time, with the last lines of its log.
+    pub async fn start(&self, world: &World, gate: &Gate, script: &Path) -> anyhow::Result<Process> {
+        let mut process = world.spawn(Spawn::new(&self.name, script).args(self.arguments()))?;
+        let (address, path) = (self.address, gate.service.ready.as_str());
+        let child = tokio::sync::Mutex::new(&mut process);
+        let ready = wait_for(&format!("{} to be ready", self.name), gate.service.start_timeout, || async {
+            if let Some(status) = child.lock().await.ended() {
+                return Ok(Some(status));
+            }
+            match crate::world::wait::get(address, path).await {
+                Ok((200, _)) => Ok(None),
+                Ok((status, body)) => Err(format!("{path} answers {status} {body}")),
+                Err(e) => Err(format!("{path}: {e}")),
+            }
+        })
+        .await;
+        match ready {
+            Ok(None) => Ok(process),
+            Ok(Some(status)) => {
+                bail!(
+                    "{} ended with {status} before it was ready; its last lines:\n{}",
+                    self.name,
+                    process.tail()
+                )
+            }
+            Err(late) => bail!("{late}; the last lines of its log:\n{}", process.tail()),
+        }
+    }
+}
+
+/// Runs a command to its end, in the directory of the gate file; what it said is in `<name>.log`.
+///
+/// # Errors
+/// When it cannot be started, or does not exit with 0: with its last lines.
+pub async fn run(
+    world: &World,
+    gate: &Gate,
+    name: &str,
+    command: &Command,
+    places: &Places,
+) -> anyhow::Result<()> {
+    let words = places.words(command)?;
+    let program = found(&words[0], &gate.here)?;
+    let spawn = Spawn::new(name, &program).args(&words[1..]).dir(&gate.here);
+    let mut process = world.spawn(spawn)?;
+    let status = process.wait(COMMAND).await?;
+    if status.success() {
+        return Ok(());
+    }
+    bail!("`{}` ended with {status}; its last lines:\n{}", words.join(" "), process.tail())
+}
+
+/// A program by its path (from the directory of the gate file) or its name.
+///
+/// # Errors
+/// When there is no such program.
+pub fn found(name: &str, here: &Path) -> anyhow::Result<PathBuf> {
+    if name.contains('/') {
+        let path = here.join(name);
+        return if path.is_file() { Ok(path) } else { bail!("there is no program {}", path.display()) };
+    }
+    let package = match name {
+        "haproxy" => "; Debian's package `haproxy` has it",
+        "postgres" | "initdb" => "; Debian's package `postgresql` has it",
+        "python3" => "; Debian's package `python3` has it",
+        _ => ", or not on the path",
+    };
+    program::outside(name).map_err(|_| anyhow::anyhow!("the program `{name}` is not installed{package}"))
+}

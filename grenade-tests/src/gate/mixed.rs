@@ -1,0 +1,203 @@
+//! Each version alone, and frozen mixes of both: instances without any upgrade around them, spoken to directly, so that it
+//! is known which of them answered.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::gate::file::{Gate, Version};
+use crate::gate::ground::{self, Databases};
+use crate::gate::host::{HostSeen, Reading};
+use crate::gate::launcher::{Data, Node, Places};
+use crate::gate::requests::{Direct, Requests, Target};
+use crate::gate::watch::Probe;
+use crate::gate::written::Arrangement;
+use crate::load::Load;
+use crate::load::entry::{self, Entry};
+use crate::load::plan::Pace;
+use crate::world::wait::{get, wait_for};
+use crate::world::{Process, World};
+
+/// The base alone is sent requests for so long.
+const ALONE: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a health check may take to follow the disable-file.
+const FOLLOWS: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// What a frozen mix showed.
+#[derive(Debug)]
+pub struct Mixed {
+    /// How many instances at each version.
+    pub arrangement: Arrangement,
+    /// Its ledger.
+    pub entries: Vec<Entry>,
+    /// The machine while it ran.
+    pub host: HostSeen,
+}
+
+/// Instances that run, at known versions.
+struct Instances {
+    direct: Vec<Direct>,
+    processes: Vec<Process>,
+}
+
+impl Instances {
+    async fn start(
+        world: &World,
+        gate: &Gate,
+        name: &str,
+        data: &Data,
+        versions: &[&Version],
+    ) -> anyhow::Result<Self> {
+        let (places, home) = (Places::of(gate, data)?, world.path(name));
+        let (mut direct, mut processes) = (Vec::new(), Vec::new());
+        for (n, version) in versions.iter().enumerate() {
+            let script = places.release(version, &home.join(format!("version-{}", version.number)))?;
+            let node = Node::make(&format!("{name}-{}", n + 1), &home)?;
+            processes.push(start(world, gate, &node, version, &script).await?);
+            direct.push(Direct { node: node.name, address: node.address, version: version.number.get() });
+        }
+        Ok(Self { direct, processes })
+    }
+
+    async fn stop(self, gate: &Gate) -> anyhow::Result<()> {
+        let limit = std::time::Duration::from_millis(gate.service.stop_timeout.as_millis());
+        for process in self.processes {
+            process.stop(rustix::process::Signal::TERM, limit).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Starts one, and is sure that it is what it should be.
+async fn start(
+    world: &World,
+    gate: &Gate,
+    node: &Node,
+    version: &Version,
+    script: &Path,
+) -> anyhow::Result<Process> {
+    let process = node.start(world, gate, script).await?;
+    let said = Probe::of(&gate.service.version).ask(node.address).await.map_err(anyhow::Error::msg)?;
+    ensure!(
+        said == version.number.get(),
+        "the command of version {} starts one that says it is version {said}",
+        version.number
+    );
+    Ok(process)
+}
+
+/// Each version alone: it starts, says its number, its health check follows the disable-file, and no step of the load
+/// fails against the base.
+///
+/// # Errors
+/// The first of these that does not hold: nothing was upgraded then.
+pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<()> {
+    let data = databases.fresh(world, gate, "alone").await?;
+    let base = &gate.service.base;
+    let instances = Instances::start(world, gate, "base", &data, &[base]).await.context("the base alone")?;
+    let node = &instances.direct[0];
+    health_follows(gate, node, &world.path("base").join(&node.node).join("disable"))
+        .await
+        .context("the base alone")?;
+    let entries = load(world, gate, "alone", Target::Instances(instances.direct.clone()), ALONE).await?.0;
+    if let Some(first) = entries.iter().find(|entry| !entry.is_ok()) {
+        let failed = entries.iter().filter(|entry| !entry.is_ok()).count();
+        bail!(
+            "the load fails against the base alone, so it could tell nothing of an upgrade: {failed} of {} requests; \
+             the first: {} {}: {}",
+            entries.len(),
+            first.kind,
+            first.seq,
+            first.reason
+        );
+    }
+    instances.stop(gate).await?;
+    ground::expand(world, gate, "alone", &data).await?;
+    let target = Instances::start(world, gate, "target", &data, &[&gate.service.target])
+        .await
+        .context("the target alone")?;
+    target.stop(gate).await
+}
+
+async fn health_follows(gate: &Gate, node: &Direct, disable_file: &Path) -> anyhow::Result<()> {
+    let Some(health) = &gate.service.health else { return Ok(()) };
+    for (there, right) in [(false, 200), (true, 503), (false, 200)] {
+        match there {
+            true => std::fs::write(disable_file, "").context("could not write the disable-file")?,
+            // It may not be there yet.
+            false => drop(std::fs::remove_file(disable_file)),
+        }
+        let state = if there { "with" } else { "without" };
+        wait_for(&format!("{health} to answer {right} {state} the disable-file"), FOLLOWS, || async {
+            match get(node.address, health).await {
+                Ok((status, _)) if status == right => Ok(()),
+                Ok((status, _)) => Err(format!("status {status}")),
+                Err(e) => Err(e),
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Runs a load for a while; answers its ledger and what was seen of the machine.
+async fn load(
+    world: &World,
+    gate: &Gate,
+    name: &str,
+    target: Target,
+    span: std::time::Duration,
+) -> anyhow::Result<(Vec<Entry>, HostSeen)> {
+    let ledger = world.path(&format!("requests-{name}.csv"));
+    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, ledger: ledger.clone() };
+    let before = Reading::take();
+    let load = Load::of(pace, Arc::new(Requests::new(Arc::clone(&gate.script), target)))?;
+    tokio::time::sleep(span).await;
+    load.stop().await?;
+    let entries = entry::read(&ledger)?;
+    let host = HostSeen::between(before, Reading::take(), &entries);
+    Ok((entries, host))
+}
+
+/// A frozen mix under load.
+///
+/// # Errors
+/// When an instance does not start; what fails under load is a result.
+pub async fn mixed(
+    world: &World,
+    gate: &Gate,
+    databases: &Databases,
+    arrangement: Arrangement,
+) -> anyhow::Result<Mixed> {
+    let name = format!("mix_{}_{}", arrangement.base, arrangement.target);
+    let data = databases.fresh(world, gate, &name).await?;
+    ground::expand(world, gate, &name, &data).await?;
+    let Arrangement { base, target } = arrangement;
+    let versions: Vec<&Version> = std::iter::repeat_n(&gate.service.base, base as usize)
+        .chain(std::iter::repeat_n(&gate.service.target, target as usize))
+        .collect();
+    let instances = Instances::start(world, gate, &name, &data, &versions).await?;
+    let target = Target::Instances(instances.direct.clone());
+    let (entries, host) = load(world, gate, &name, target, gate.pace.mixed).await?;
+    instances.stop(gate).await?;
+    Ok(Mixed { arrangement, entries, host })
+}
+
+/// Whether the target starts with the base's environment: an operator may not have changed the configuration yet.
+///
+/// # Errors
+/// What went wrong with the databases; that it does not start is a result.
+pub async fn old_configuration(
+    world: &World,
+    gate: &Gate,
+    databases: &Databases,
+) -> anyhow::Result<Result<(), String>> {
+    let data = databases.fresh(world, gate, "old_configuration").await?;
+    ground::expand(world, gate, "old_configuration", &data).await?;
+    let version = Version { env: gate.service.base.env.clone(), ..gate.service.target.clone() };
+    match Instances::start(world, gate, "old_configuration", &data, &[&version]).await {
+        Ok(instances) => instances.stop(gate).await.map(Ok),
+        Err(error) => Ok(Err(format!("{error:#}"))),
+    }
+}

@@ -1,0 +1,57 @@
+//! What the load knows to be true: the objects that it made, each with its variables. One in the hands of a request is in
+//! nobody else's; one whose write got no clear answer is given up, for nobody knows what it holds.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Map, Value};
+
+/// One object.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Object {
+    /// Its variables.
+    pub variables: Map<String, Value>,
+    /// Which version wrote it last, where that is known.
+    pub written_by: Option<u32>,
+}
+
+/// The objects that no request holds, by kind.
+#[derive(Debug, Default)]
+pub struct Idle(Mutex<BTreeMap<String, Vec<Object>>>);
+
+impl Idle {
+    fn kinds(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Object>>> {
+        // Lists of values are whole even if a holder panicked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one out, by the dice.
+    pub fn take(&self, kind: &str, dice: &mut StdRng) -> Option<Object> {
+        let mut kinds = self.kinds();
+        let objects = kinds.get_mut(kind).filter(|objects| !objects.is_empty())?;
+        let at = dice.random_range(0..objects.len());
+        Some(objects.swap_remove(at))
+    }
+
+    /// Takes any one out.
+    pub fn pop(&self, kind: &str) -> Option<Object> {
+        self.kinds().get_mut(kind)?.pop()
+    }
+
+    /// Puts one back, or a new one in.
+    pub fn put(&self, kind: &str, object: Object) {
+        self.kinds().entry(kind.to_owned()).or_default().push(object);
+    }
+
+    /// How many there are.
+    pub fn len(&self, kind: &str) -> usize {
+        self.kinds().get(kind).map_or(0, Vec::len)
+    }
+
+    /// Whether there is none of any kind.
+    pub fn is_empty(&self) -> bool {
+        self.kinds().values().all(Vec::is_empty)
+    }
+}

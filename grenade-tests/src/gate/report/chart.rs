@@ -1,0 +1,190 @@
+//! Pictures as SVG: latency over time with the drains marked, and the version of each node. Told apart by form and text,
+//! not by colour alone.
+
+use std::fmt::Write;
+
+use crate::gate::report::junit::escaped;
+use crate::gate::report::quantile;
+use crate::gate::watch::Change;
+use crate::load::entry::Entry;
+
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 20.0;
+
+/// Milliseconds on the horizontal axis.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// Where it ends; it begins at 0.
+    pub end_ms: f64,
+}
+
+impl Span {
+    fn x(self, at_ms: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * (at_ms / self.end_ms.max(1.0)).clamp(0.0, 1.0)
+    }
+
+    fn axis(self, svg: &mut String, y: f64) {
+        let step = [1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0];
+        let step = step.into_iter().find(|step| self.end_ms / 1e3 / step <= 12.0).unwrap_or(1_800.0);
+        let mut at = 0.0;
+        while at * 1e3 <= self.end_ms {
+            let x = self.x(at * 1e3);
+            // Writing to a string cannot fail.
+            let _ = write!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y}\" class=\"axis\" text-anchor=\"middle\">{at:.0} s</text>"
+            );
+            at += step;
+        }
+    }
+}
+
+/// Latency by half seconds: a band from p50 to p99, failures as crosses, and the times when an instance was out of rotation
+/// as bars below.
+pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
+    const HEIGHT: f64 = 260.0;
+    const BOTTOM: f64 = 220.0;
+    const BIN_MS: f64 = 500.0;
+    let bins = (span.end_ms / BIN_MS).ceil().max(1.0) as usize;
+    let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); bins];
+    for entry in entries.iter().filter(|entry| entry.is_ok()) {
+        let bin = ((entry.scheduled_ms / BIN_MS) as usize).min(bins - 1);
+        latencies[bin].push(entry.latency_ms());
+    }
+    latencies.iter_mut().for_each(|bin| bin.sort_by(f64::total_cmp));
+    let highest = latencies.iter().map(|bin| quantile(bin, 0.99)).fold(1.0, f64::max);
+    // Powers of ten: a stall and the usual answer are both to be seen.
+    let y =
+        |ms: f64| BOTTOM - (BOTTOM - 20.0) * (ms.max(0.1) / 0.1).log10() / (highest / 0.1).log10().max(1.0);
+    let mut svg =
+        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency over time\">");
+    for out in outages(changes, span.end_ms) {
+        let (from, to) = (span.x(out.from_ms), span.x(out.to_ms));
+        let _ = write!(
+            svg,
+            "<rect x=\"{from:.1}\" y=\"20\" width=\"{:.1}\" height=\"{}\" class=\"drain\"><title>{} out of rotation, \
+             {:.1} s to {:.1} s</title></rect>",
+            (to - from).max(1.0),
+            BOTTOM - 20.0,
+            escaped(&out.node),
+            out.from_ms / 1e3,
+            out.to_ms / 1e3
+        );
+    }
+    let mut tick = 0.1;
+    while tick <= highest * 1.01 {
+        let _ = write!(
+            svg,
+            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\" class=\"grid\"/><text x=\"{2}\" y=\"{3:.1}\" \
+             class=\"axis\" text-anchor=\"end\">{tick} ms</text>",
+            WIDTH - RIGHT,
+            y(tick),
+            LEFT - 6.0,
+            y(tick) + 4.0
+        );
+        tick *= 10.0;
+    }
+    for (name, at) in [("p50", 0.5), ("p99", 0.99)] {
+        let points: Vec<String> = latencies
+            .iter()
+            .enumerate()
+            .filter(|(_, bin)| !bin.is_empty())
+            .map(|(n, bin)| format!("{:.1},{:.1}", span.x((n as f64 + 0.5) * BIN_MS), y(quantile(bin, at))))
+            .collect();
+        let _ = write!(svg, "<polyline points=\"{}\" class=\"{name}\"/>", points.join(" "));
+    }
+    for entry in entries.iter().filter(|entry| !entry.is_ok()).take(2_000) {
+        let x = span.x(entry.scheduled_ms);
+        let _ = write!(
+            svg,
+            "<path d=\"M{:.1} 24 l8 8 m0 -8 l-8 8\" class=\"failed\"><title>{}</title></path>",
+            x - 4.0,
+            escaped(&crate::gate::verdict::words(entry))
+        );
+    }
+    span.axis(&mut svg, 240.0);
+    svg.push_str("</svg>");
+    svg
+}
+
+/// A time out of rotation.
+struct Outage {
+    node: String,
+    from_ms: f64,
+    to_ms: f64,
+}
+
+fn outages(changes: &[Change], end_ms: f64) -> Vec<Outage> {
+    let mut out = Vec::new();
+    for node in nodes(changes) {
+        let mut since = None;
+        for change in changes.iter().filter(|change| change.node == node) {
+            match (change.in_rotation, since) {
+                (false, None) => since = Some(change.at_ms),
+                (true, Some(from_ms)) => {
+                    out.push(Outage { node: node.to_owned(), from_ms, to_ms: change.at_ms });
+                    since = None;
+                }
+                _ => {}
+            }
+        }
+        if let Some(from_ms) = since {
+            out.push(Outage { node: node.to_owned(), from_ms, to_ms: end_ms });
+        }
+    }
+    out
+}
+
+fn nodes(changes: &[Change]) -> Vec<&str> {
+    let mut nodes: Vec<&str> = changes.iter().map(|change| change.node.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// The version of each node over time; hatched while it is out of rotation.
+pub fn versions(changes: &[Change], span: Span) -> String {
+    const ROW: f64 = 26.0;
+    let nodes = nodes(changes);
+    let height = ROW * nodes.len() as f64 + 30.0;
+    let mut svg =
+        format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Version of each node\">");
+    for (n, node) in nodes.iter().enumerate() {
+        let y = ROW * n as f64 + 4.0;
+        let _ = write!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" class=\"axis\" text-anchor=\"end\">{}</text>",
+            LEFT - 6.0,
+            y + 14.0,
+            escaped(node)
+        );
+        let own: Vec<&Change> = changes.iter().filter(|change| change.node == *node).collect();
+        for (at, change) in own.iter().enumerate() {
+            let until = own.get(at + 1).map_or(span.end_ms, |next| next.at_ms);
+            let (from, to) = (span.x(change.at_ms), span.x(until));
+            let (class, label) = match change.version {
+                Some(version) => (format!("v{}", version % 2), version.to_string()),
+                None => ("none".to_owned(), String::new()),
+            };
+            let rotation = if change.in_rotation { "" } else { " out" };
+            let _ = write!(
+                svg,
+                "<rect x=\"{from:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"20\" class=\"{class}{rotation}\"><title>version \
+                 {label}{rotation}</title></rect>",
+                (to - from).max(0.5)
+            );
+            if to - from > 14.0 {
+                let _ = write!(
+                    svg,
+                    "<text x=\"{:.1}\" y=\"{}\" class=\"label\">{label}</text>",
+                    from + 4.0,
+                    y + 14.0
+                );
+            }
+        }
+    }
+    span.axis(&mut svg, height - 8.0);
+    svg.push_str("</svg>");
+    svg
+}

@@ -1,0 +1,128 @@
+//! The report as one HTML file that needs nothing else: no network, no script.
+
+use std::fmt::Write;
+
+use crate::gate::report::chart::{Span, latency, versions};
+use crate::gate::report::junit::escaped;
+use crate::gate::report::{GateReport, Load};
+use crate::load::entry::Entry;
+
+const STYLE: &str = "\
+body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}\
+.verdict{display:inline-block;padding:.15rem .7rem;border:2px solid;border-radius:.3rem;font-weight:700;margin-right:.7rem}\
+.pass{color:#14632e}.fail{color:#a11212}.inconclusive{color:#7a5200}\
+table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.3rem .6rem;border-bottom:1px solid #ccc}\
+td.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;height:auto}\
+.axis{font-size:11px;fill:#444}.label{font-size:12px;fill:#111}.grid{stroke:#ddd}\
+.p50{fill:none;stroke:#1f5fa8;stroke-width:2}.p99{fill:none;stroke:#1f5fa8;stroke-width:1.5;stroke-dasharray:5 3}\
+.drain{fill:#8883}.failed{stroke:#a11212;stroke-width:2;fill:none}\
+.v0{fill:#9dc3e6}.v1{fill:#f3d19c}.none{fill:#eee}.out{fill-opacity:.45;stroke:#555;stroke-dasharray:3 2}\
+pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem;overflow-wrap:anywhere}\
+@media print{body{margin:0;max-width:none}h2{break-after:avoid}svg,tr{break-inside:avoid}}";
+
+/// The document.
+pub fn html(report: &GateReport, entries: &[Entry], spec: &str) -> String {
+    let title = format!("{}: {}", report.gate, report.verdict.word());
+    let mut page = format!(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width\"><title>{}</title><style>{STYLE}</style></head><body>",
+        escaped(&title)
+    );
+    let word = report.verdict.word();
+    // Writing to a string cannot fail.
+    let _ = write!(
+        page,
+        "<h1><span class=\"verdict {word}\">{}</span>{}</h1><p>{} from version {} to {}, {:.0} seconds</p>",
+        word.to_uppercase(),
+        escaped(&report.gate),
+        escaped(&report.service),
+        report.from,
+        report.to,
+        report.seconds
+    );
+    tags(&mut page, report);
+    let last = entries.iter().map(|entry| entry.done_ms).fold(report.upgrade.span_ms.1, f64::max);
+    let span = Span { end_ms: last };
+    let (began, ended) = report.upgrade.span_ms;
+    let _ = write!(
+        page,
+        "<h2>Latency during the upgrade</h2><p>The line is p50, the dashed line p99, by half seconds; grey: an instance is \
+         out of rotation; a cross: a failed request. The upgrade took from {:.1} s to {:.1} s.</p>{}",
+        began / 1e3,
+        ended / 1e3,
+        latency(entries, &report.upgrade.changes, span)
+    );
+    let _ = write!(
+        page,
+        "<h2>Version of each node</h2><p>Dashed: out of rotation.</p>{}",
+        versions(&report.upgrade.changes, span)
+    );
+    loads(&mut page, report);
+    failures(&mut page, report);
+    let phases: Vec<String> =
+        report.upgrade.phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
+    let _ = write!(page, "<h2>Phases</h2><p>{}</p>", escaped(&phases.join(", ")));
+    let _ = write!(page, "<h2>Plan</h2><pre>{}</pre></body></html>\n", pre(spec));
+    page
+}
+
+/// Escaped, with its lines kept.
+fn pre(text: &str) -> String {
+    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
+}
+
+fn tags(page: &mut String, report: &GateReport) {
+    for tag in &report.tags {
+        let word = tag.verdict.word();
+        let _ = write!(page, "<h2><span class=\"{word}\">{word}</span>: {}</h2><table>", tag.tag.word());
+        for check in &tag.checks {
+            let word = check.verdict.word();
+            let _ = write!(
+                page,
+                "<tr><td class=\"{word}\">{word}</td><td>{}</td><td>{}</td></tr>",
+                escaped(&check.check),
+                escaped(&check.found)
+            );
+        }
+        page.push_str("</table>");
+    }
+}
+
+fn loads(page: &mut String, report: &GateReport) {
+    page.push_str(
+        "<h2>Requests</h2><table><tr><th></th><th>sent</th><th>failed</th><th>p50 ms</th><th>p99 ms</th><th>max ms</th>\
+         <th>sent late, p99 ms</th><th>cpu pressure %</th><th>steal %</th></tr>",
+    );
+    for load in report.mixes.iter().chain(std::iter::once(&report.upgrade.load)) {
+        let name = match load.arrangement {
+            Some(mix) => format!("{} at the base, {} at the target", mix.base, mix.target),
+            None => "the upgrade".to_owned(),
+        };
+        let percent = |value: Option<f64>| value.map_or("unknown".to_owned(), |value| format!("{value:.1}"));
+        let Load { sent, failed, p50_ms, p99_ms, max_ms, host, .. } = load;
+        let _ = write!(
+            page,
+            "<tr><td>{name}</td><td class=\"n\">{sent}</td><td class=\"n\">{failed}</td><td class=\"n\">{p50_ms:.1}</td>\
+             <td class=\"n\">{p99_ms:.1}</td><td class=\"n\">{max_ms:.1}</td><td class=\"n\">{:.1}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            host.lag_p99_ms,
+            percent(host.cpu_pressure),
+            percent(host.steal)
+        );
+    }
+    page.push_str("</table>");
+}
+
+fn failures(page: &mut String, report: &GateReport) {
+    let loads = report.mixes.iter().chain(std::iter::once(&report.upgrade.load));
+    let told: Vec<&String> = loads.flat_map(|load| &load.first_failures).collect();
+    if told.is_empty() {
+        return;
+    }
+    page.push_str("<h2>First failed requests</h2><table>");
+    for failure in told {
+        let _ = write!(page, "<tr><td>{}</td></tr>", escaped(failure));
+    }
+    page.push_str("</table>");
+}

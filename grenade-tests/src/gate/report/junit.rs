@@ -1,0 +1,60 @@
+//! JUnit XML: a test case for each check, so that a build shows which of them failed.
+
+use std::fmt::Write;
+
+use crate::gate::report::GateReport;
+use crate::gate::verdict::{Check, Word};
+
+/// The document. An inconclusive check is an error, which builds tell from a failure.
+pub fn xml(report: &GateReport) -> String {
+    let checks: Vec<&Check> = report.tags.iter().flat_map(|tag| &tag.checks).collect();
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    let mut xml = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" \
+         errors=\"{}\" time=\"{:.3}\">\n",
+        escaped(&report.gate),
+        checks.len(),
+        count(Word::Fail),
+        count(Word::Inconclusive),
+        report.seconds
+    );
+    for tag in &report.tags {
+        for check in &tag.checks {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                xml,
+                "    <testcase classname=\"{}.{}\" name=\"{}\"",
+                escaped(&report.gate),
+                tag.tag.word(),
+                escaped(&check.check)
+            );
+            let found = escaped(&check.found);
+            let _ = match check.verdict {
+                Word::Pass => writeln!(xml, "><system-out>{found}</system-out></testcase>"),
+                Word::Fail => writeln!(xml, "><failure message=\"{found}\"/></testcase>"),
+                Word::Inconclusive => {
+                    writeln!(xml, "><error type=\"inconclusive\" message=\"{found}\"/></testcase>")
+                }
+            };
+        }
+    }
+    xml.push_str("  </testsuite>\n</testsuites>\n");
+    xml
+}
+
+/// As text or attribute of XML and HTML; characters that XML does not allow are shown as `?`.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(' '),
+            c if c.is_control() => escaped.push('?'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

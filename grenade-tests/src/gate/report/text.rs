@@ -1,0 +1,53 @@
+//! The report for a person: the verdict first, then what it rests on.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::gate::report::{GateReport, Load};
+use crate::gate::verdict::Word;
+
+/// The text.
+pub fn text(report: &GateReport, artifacts: &Path) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{}  {}: {} from version {} to {}, in {:.0} s",
+        report.verdict.word().to_uppercase(),
+        report.gate,
+        report.service,
+        report.from,
+        report.to,
+        report.seconds
+    );
+    for tag in &report.tags {
+        let _ = writeln!(text, "\n{:<13} {}", tag.verdict.word(), tag.tag.word());
+        for check in &tag.checks {
+            let sign = match check.verdict {
+                Word::Pass => "ok",
+                Word::Inconclusive => "?",
+                Word::Fail => "FAILED",
+            };
+            let _ = writeln!(text, "  {sign:<7} {}\n          {}", check.check, check.found);
+        }
+    }
+    text.push('\n');
+    for load in report.mixes.iter().chain(std::iter::once(&report.upgrade.load)) {
+        let _ = writeln!(text, "{}", line(load));
+    }
+    let _ = writeln!(text, "files         {}", artifacts.display());
+    text
+}
+
+fn line(load: &Load) -> String {
+    let name = match load.arrangement {
+        Some(mix) => format!("mix {}+{}", mix.base, mix.target),
+        None => "upgrade".to_owned(),
+    };
+    let pressure = load.host.cpu_pressure.map(|p| format!(", cpu pressure {p:.0} %")).unwrap_or_default();
+    format!(
+        "{name:<13} {} requests, {} failed; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \
+         (99 %){pressure}",
+        load.sent, load.failed, load.p50_ms, load.p99_ms, load.max_ms, load.host.lag_p99_ms
+    )
+}

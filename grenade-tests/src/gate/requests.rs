@@ -1,0 +1,355 @@
+//! The load of a gate file, sent: draws a step, fills in what is known, sends it once, and compares the answer.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use http::HeaderValue;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::balancer::proxy::SERVED_BY;
+use crate::gate::object::{Idle, Object};
+use crate::gate::script::{Body, Deed, Script, ScriptStep, WRITTEN_BY};
+use crate::gate::wire::{self, Answer, Client, Outgoing};
+use crate::load::mix::{Due, Mix};
+use crate::load::outcome::{Failure, Outcome};
+use crate::load::plan::{ANSWER_LIMIT, SEND_LIMIT};
+
+/// How much of an answer is quoted.
+const QUOTED: usize = 200;
+
+/// Which version each node was last seen at.
+#[derive(Debug, Clone, Default)]
+pub struct Versions(Arc<RwLock<HashMap<String, u32>>>);
+
+impl Versions {
+    /// What was seen.
+    pub fn saw(&self, node: &str, version: u32) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), version);
+    }
+
+    fn of(&self, node: &str) -> Option<u32> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(node).copied()
+    }
+}
+
+/// One instance that is spoken to directly.
+#[derive(Debug, Clone)]
+pub struct Direct {
+    /// Its node.
+    pub node: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its version.
+    pub version: u32,
+}
+
+/// Where requests go.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// To a balancer, which says which node answered.
+    Balancer(SocketAddr, Versions),
+    /// To instances, each as likely as the others.
+    Instances(Vec<Direct>),
+}
+
+/// The requests of a script.
+#[derive(Debug)]
+pub struct Requests {
+    script: Arc<Script>,
+    target: Target,
+    run: String,
+    idle: Idle,
+    client: Client,
+}
+
+/// One request, drawn.
+#[derive(Debug)]
+pub struct Drawn {
+    step: usize,
+    object: Option<Object>,
+    chosen: Vec<usize>,
+    instance: usize,
+    keep: bool,
+}
+
+impl Requests {
+    /// Of this script to this target, with objects of its own.
+    pub fn new(script: Arc<Script>, target: Target) -> Self {
+        let run = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
+        Self { script, target, run, idle: Idle::default(), client: Client::default() }
+    }
+
+    fn chosen(step: &ScriptStep, dice: &mut StdRng) -> Vec<usize> {
+        step.set.iter().map(|(_, choices)| dice.random_range(0..choices.len())).collect()
+    }
+
+    /// Draws by weight. A step that uses what there is none of becomes the one that makes it.
+    fn step(&self, dice: &mut StdRng) -> (usize, Option<Object>) {
+        let steps = &self.script.steps;
+        let all: u32 = steps.iter().map(|step| step.weight).sum();
+        let mut left = dice.random_range(0..all.max(1));
+        let drawn = steps.iter().position(|step| {
+            let here = left < step.weight;
+            left = left.saturating_sub(step.weight);
+            here
+        });
+        let drawn = drawn.unwrap_or_default();
+        let Some(kind) = steps[drawn].takes() else { return (drawn, None) };
+        match self.idle.take(kind, dice) {
+            Some(object) => (drawn, Some(object)),
+            None => {
+                let maker = steps.iter().position(|step| step.makes.as_deref() == Some(kind));
+                (maker.unwrap_or_default(), None)
+            }
+        }
+    }
+
+    /// Reads every object that is left, one after the other, by the first step that reads its kind. Answers how many were
+    /// read, and what was wrong with those that were not as they should be.
+    pub async fn sweep(&self, limit: usize) -> (usize, Vec<String>) {
+        let (mut read, mut wrong) = (0, Vec::new());
+        for (at, step) in self.script.steps.iter().enumerate().filter(|(_, step)| step.deed == Deed::Reads) {
+            let kind = step.takes().unwrap_or_default();
+            while read < limit
+                && let Some(object) = self.idle.pop(kind)
+            {
+                let due = Due { seq: read as u64, at: Instant::now() };
+                let written = object.clone();
+                let drawn =
+                    Drawn { step: at, object: Some(object), chosen: Vec::new(), instance: 0, keep: false };
+                let (outcome, _) = self.carry_out(due, drawn).await;
+                read += 1;
+                if let Some(failure) = outcome.failure {
+                    let by = written.written_by.map_or("?".to_owned(), |version| version.to_string());
+                    wrong.push(format!(
+                        "a {kind} written by version {by}: {failure}: {} ({})",
+                        failure.detail(),
+                        Value::Object(written.variables)
+                    ));
+                }
+            }
+        }
+        (read, wrong)
+    }
+
+    async fn carry_out(&self, due: Due, drawn: Drawn) -> (Outcome, Option<(String, Object)>) {
+        let step = &self.script.steps[drawn.step];
+        let own = match step.body {
+            Body::Slow(_, over) => over + step.slow_read,
+            _ => step.slow_read,
+        };
+        let mut outcome = Outcome::begun(due, step.name.clone(), own);
+        let before = drawn.object.clone().unwrap_or_default();
+        outcome.written_by = if step.deed == Deed::Reads { before.written_by } else { None };
+        let variables = self.set(step, &before, &drawn.chosen, due.seq);
+        let answered = match self.outgoing(step, &variables) {
+            Err(missing) => Err(Failure::Content(missing)),
+            Ok(_) if outcome.sent.duration_since(due.at) > SEND_LIMIT => Err(Failure::NotSent),
+            Ok(outgoing) => {
+                let (to, known) = self.to(drawn.instance);
+                if let Some((node, version)) = known {
+                    (outcome.node, outcome.version) = (node, Some(version));
+                }
+                let sending = self.client.send(to, outgoing, drawn.keep);
+                match tokio::time::timeout(ANSWER_LIMIT + own, sending).await {
+                    Err(_) => Err(Failure::Silence),
+                    Ok((kept, answered)) => {
+                        outcome.kept = kept;
+                        answered.map_err(Failure::Reset)
+                    }
+                }
+            }
+        };
+        outcome.done = Instant::now();
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(failure) => {
+                let untouched = step.deed == Deed::Reads || matches!(failure, Failure::NotSent);
+                outcome.failure = Some(failure);
+                return (outcome, drawn.object.filter(|_| untouched).zip(step.takes()).map(named));
+            }
+        };
+        self.note(&answer, &mut outcome);
+        match judged(step, &answer, &variables) {
+            Err(failure) => {
+                outcome.failure = Some(failure);
+                (outcome, None)
+            }
+            Ok(kept) => {
+                let left = left(step, before, variables, kept, outcome.version);
+                (outcome, left)
+            }
+        }
+    }
+
+    /// The address, and what is known of it before it answers.
+    fn to(&self, instance: usize) -> (SocketAddr, Option<(String, u32)>) {
+        match &self.target {
+            Target::Balancer(address, _) => (*address, None),
+            Target::Instances(all) => {
+                let one = &all[instance % all.len()];
+                (one.address, Some((one.node.clone(), one.version)))
+            }
+        }
+    }
+
+    /// Who answered, and what.
+    fn note(&self, answer: &Answer, outcome: &mut Outcome) {
+        outcome.first = Some(answer.first);
+        outcome.status = Some(answer.status);
+        outcome.bytes = answer.body.len();
+        let text = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
+        if let Target::Balancer(_, versions) = &self.target {
+            outcome.node = text(SERVED_BY.as_str()).unwrap_or_default().to_owned();
+            outcome.version = versions.of(&outcome.node);
+        }
+        if let Some(said) = self.script.version_header.as_deref().and_then(text) {
+            outcome.version = said.parse().ok().or(outcome.version);
+        }
+    }
+
+    /// The object's variables with those that the step sets.
+    fn set(&self, step: &ScriptStep, before: &Object, chosen: &[usize], seq: u64) -> Map<String, Value> {
+        let mut variables = before.variables.clone();
+        variables.insert("run".to_owned(), self.run.clone().into());
+        variables.insert("seq".to_owned(), seq.into());
+        if let Some(version) = before.written_by {
+            variables.insert(WRITTEN_BY.to_owned(), version.into());
+        }
+        for ((name, choices), at) in step.set.iter().zip(chosen) {
+            // What it reads was checked when the file was read.
+            if let Ok(value) = choices[*at].fill(&|name| variables.get(name).cloned()) {
+                variables.insert(name.clone(), value);
+            }
+        }
+        variables
+    }
+
+    fn outgoing(&self, step: &ScriptStep, variables: &Map<String, Value>) -> Result<Outgoing, String> {
+        let value = |name: &str| variables.get(name).cloned();
+        let missing = |name: String| format!("`{{{name}}}` has no value yet");
+        let mut headers = Vec::new();
+        for (name, text) in &step.headers {
+            let text = text.fill(&value).map_err(missing)?;
+            let text = HeaderValue::from_str(&text).map_err(|_| format!("`{text}` is no header"))?;
+            headers.push((name.clone(), text));
+        }
+        let body = match &step.body {
+            Body::None => wire::nothing(),
+            Body::Json(pattern) => {
+                headers.push((http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+                wire::json(&pattern.fill(&value).map_err(missing)?)
+            }
+            Body::Slow(bytes, over) => wire::slow(*bytes, *over),
+        };
+        let path = step.path.fill(&value).map_err(missing)?;
+        Ok(Outgoing { method: step.method.clone(), path, headers, body, slow_read: step.slow_read })
+    }
+}
+
+impl Mix for Requests {
+    type Step = Drawn;
+
+    fn draw(&self, _: u64, dice: &mut StdRng) -> Drawn {
+        let (step, object) = self.step(dice);
+        let chosen = Self::chosen(&self.script.steps[step], dice);
+        let instance = match &self.target {
+            Target::Balancer(..) => 0,
+            Target::Instances(all) => dice.random_range(0..all.len()),
+        };
+        Drawn { step, object, chosen, instance, keep: dice.random_bool(self.script.keep_alive) }
+    }
+
+    async fn attempt(&self, due: Due, drawn: Drawn) -> Outcome {
+        let (outcome, left) = self.carry_out(due, drawn).await;
+        if let Some((kind, object)) = left {
+            self.idle.put(&kind, object);
+        }
+        outcome
+    }
+}
+
+fn named((object, kind): (Object, &str)) -> (String, Object) {
+    (kind.to_owned(), object)
+}
+
+/// Compares an answer with what it must be; answers the variables that are kept of it.
+fn judged(
+    step: &ScriptStep,
+    answer: &Answer,
+    variables: &Map<String, Value>,
+) -> Result<Map<String, Value>, Failure> {
+    let good = match step.status.is_empty() {
+        true => (200..300).contains(&answer.status),
+        false => step.status.contains(&answer.status),
+    };
+    let text = String::from_utf8_lossy(&answer.body);
+    if !good {
+        return Err(Failure::Status(answer.status, text.chars().take(QUOTED).collect()));
+    }
+    let value = |name: &str| variables.get(name).cloned();
+    let missing = |name: String| Failure::Content(format!("`{{{name}}}` has no value yet"));
+    if let Some(contained) = &step.contains {
+        let contained = contained.fill(&value).map_err(missing)?;
+        if !text.contains(&contained) {
+            let said: String = text.chars().take(QUOTED).collect();
+            return Err(Failure::Content(format!("`{contained}` is not in the answer: {said}")));
+        }
+    }
+    if step.json.is_empty() && step.keep.is_empty() {
+        return Ok(Map::new());
+    }
+    let body: Value = serde_json::from_slice(&answer.body)
+        .map_err(|e| Failure::Content(format!("the answer is no JSON: {e}")))?;
+    for (pointer, pattern) in &step.json {
+        let right = pattern.fill(&value).map_err(missing)?;
+        match body.pointer(pointer) {
+            Some(said) if *said == right => {}
+            said => {
+                let said = said.map_or("absent".to_owned(), Value::to_string);
+                return Err(Failure::Content(format!("{pointer} is {said}, not {right}")));
+            }
+        }
+    }
+    let kept = step.keep.iter().map(|(name, pointer)| match body.pointer(pointer) {
+        Some(value) => Ok((name.clone(), value.clone())),
+        None => Err(Failure::Content(format!("{pointer} is absent in the answer"))),
+    });
+    kept.collect()
+}
+
+/// The object that is left after a good answer, with its kind.
+fn left(
+    step: &ScriptStep,
+    before: Object,
+    mut variables: Map<String, Value>,
+    kept: Map<String, Value>,
+    by: Option<u32>,
+) -> Option<(String, Object)> {
+    let kind = step.makes.as_deref().or(step.takes())?.to_owned();
+    match step.deed {
+        Deed::None | Deed::Ends => None,
+        Deed::Reads => Some((kind, before)),
+        Deed::Makes | Deed::Changes => {
+            for passing in ["run", "seq", WRITTEN_BY] {
+                variables.remove(passing);
+            }
+            variables.extend(kept);
+            Some((kind, Object { variables, written_by: by }))
+        }
+    }
+}
+
+/// How long a request may take at the most, whatever it is.
+pub fn longest(script: &Script) -> Duration {
+    let own = |step: &ScriptStep| match step.body {
+        Body::Slow(_, over) => over + step.slow_read,
+        _ => step.slow_read,
+    };
+    SEND_LIMIT + ANSWER_LIMIT + script.steps.iter().map(own).max().unwrap_or_default()
+}

@@ -1,0 +1,111 @@
+//! A gate from its file to its verdict: each version alone, frozen mixes, the upgrade, the judge, the reports.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::gate::file::{Gate, Schema};
+use crate::gate::ground::Databases;
+use crate::gate::launcher::found;
+use crate::gate::mixed;
+use crate::gate::report::progress::Progress;
+use crate::gate::report::{GateReport, html, junit, text};
+use crate::gate::upgrade::upgrade;
+use crate::gate::verdict::{Evidence, judge};
+use crate::gate::written::{Balancer, Engine, Tag};
+use crate::world::{World, program};
+
+/// What is asked for beside the gate file.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Where ledgers, logs and reports are left.
+    pub artifacts: PathBuf,
+    /// Where JUnit XML is written as well.
+    pub junit: Option<PathBuf>,
+    /// How long all of it may take.
+    pub most: Duration,
+}
+
+/// Everything that a gate needs must be there before anything is started.
+///
+/// # Errors
+/// All that is missing.
+pub fn installed(gate: &Gate) -> anyhow::Result<()> {
+    let mut missing = Vec::new();
+    let mut note =
+        |tried: anyhow::Result<PathBuf>| missing.extend(tried.err().map(|error| error.to_string()));
+    for version in [&gate.service.base, &gate.service.target] {
+        if let Some(name) = version.command.program(&gate.here) {
+            note(found(&name, Path::new("/")));
+        }
+    }
+    if gate.balancer == Balancer::Haproxy {
+        note(found("haproxy", &gate.here));
+    }
+    if matches!(gate.database, Some((Engine::Postgres, _))) && program::postgresql("initdb").is_err() {
+        note(found("initdb", &gate.here));
+    }
+    for own in ["tidegate", "tidegate-agent", "tidegate-balancer"] {
+        note(program::own(own).map_err(Into::into));
+    }
+    if missing.is_empty() { Ok(()) } else { anyhow::bail!("{}", missing.join("\n")) }
+}
+
+/// Tries each version alone.
+///
+/// # Errors
+/// What is missing or does not hold.
+pub async fn check(world: &World, gate: &Gate, progress: &Progress) -> anyhow::Result<Databases> {
+    installed(gate)?;
+    if let Some(Schema::Migrations(directory)) = &gate.schema {
+        tidegate_migrations::MigrationSet::load(directory).context("schema.migrations")?;
+    }
+    let databases = Databases::start(world, gate).await?;
+    progress.say("each version alone");
+    mixed::alone(world, gate, &databases).await?;
+    Ok(databases)
+}
+
+/// Runs a gate.
+///
+/// # Errors
+/// When it could not be run to a verdict.
+pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<GateReport> {
+    let progress = Progress::new(asked.most);
+    let databases = check(world, gate, &progress).await?;
+    let mut mixes = Vec::new();
+    if gate.tags.contains(&Tag::Rolling) {
+        for arrangement in &gate.arrangements {
+            let (base, target) = (arrangement.base, arrangement.target);
+            progress.say(&format!("a frozen mix: {base} at the base, {target} at the target"));
+            mixes.push(mixed::mixed(world, gate, &databases, *arrangement).await?);
+        }
+    }
+    let mut old_configuration = None;
+    if gate.tags.contains(&Tag::SupportsUpgrade) {
+        progress.say("the target with the base's configuration");
+        old_configuration = Some(mixed::old_configuration(world, gate, &databases).await?);
+    }
+    let upgraded = upgrade(world, gate, &databases, &progress).await?;
+    let evidence = Evidence {
+        mixed: &mixes,
+        old_configuration: old_configuration.as_ref(),
+        upgraded: &upgraded,
+        bounds: gate.host,
+    };
+    let tags = judge(&gate.tags, &evidence);
+    let report = GateReport::of(gate, &mixes, &upgraded, tags, progress.elapsed().as_secs_f64());
+    let spec = std::fs::read_to_string(world.path("upgrade.yaml")).unwrap_or_default();
+    let write = |name: &Path, text: String| {
+        std::fs::write(name, text).with_context(|| format!("could not write {}", name.display()))
+    };
+    write(&world.path("report.json"), serde_json::to_string_pretty(&report)?)?;
+    write(&world.path("report.html"), html::html(&report, &upgraded.entries, &spec))?;
+    write(&world.path("report.txt"), text::text(&report, world.dir()))?;
+    write(&world.path("junit.xml"), junit::xml(&report))?;
+    if let Some(junit) = &asked.junit {
+        write(junit, junit::xml(&report))?;
+    }
+    Ok(report)
+}

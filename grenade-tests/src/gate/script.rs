@@ -1,0 +1,216 @@
+//! The load that a gate file describes: steps that make, use and end objects, and what their answers must be. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::{HeaderName, Method};
+use serde_json::Value;
+
+use crate::gate::file::{Findings, known};
+use crate::gate::template::{Pattern, Template};
+use crate::gate::written;
+
+/// Variables that every step has.
+const OWN: [&str; 2] = ["run", "seq"];
+/// The version that wrote an object last; only where one is used.
+pub(super) const WRITTEN_BY: &str = "written_by";
+
+/// All steps of a load.
+#[derive(Debug)]
+pub struct Script {
+    /// The steps.
+    pub steps: Vec<ScriptStep>,
+    /// The part of the requests that is sent over kept connections.
+    pub keep_alive: f64,
+    /// Says which version answered.
+    pub version_header: Option<String>,
+}
+
+/// What a step does to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// Nothing: it has none.
+    None,
+    /// Makes it.
+    Makes,
+    /// Reads it; it stays as it is.
+    Reads,
+    /// Changes it.
+    Changes,
+    /// Ends it.
+    Ends,
+}
+
+/// One step.
+#[derive(Debug)]
+pub struct ScriptStep {
+    /// Its name.
+    pub name: String,
+    /// How often it is drawn.
+    pub weight: u32,
+    /// The kind of object that it makes.
+    pub makes: Option<String>,
+    /// The kind of object that it reads, changes or ends.
+    takes: Option<String>,
+    /// What it does to it.
+    pub deed: Deed,
+    /// Variables that are set; each is one of these.
+    pub set: Vec<(String, Vec<Pattern>)>,
+    /// Its method.
+    pub method: Method,
+    /// Its path.
+    pub path: Template,
+    /// Its headers.
+    pub headers: Vec<(HeaderName, Template)>,
+    /// Its body.
+    pub body: Body,
+    /// How long its answer is read.
+    pub slow_read: Duration,
+    /// Which statuses are right; empty: 200 to 299.
+    pub status: Vec<u16>,
+    /// What its JSON body must hold.
+    pub json: Vec<(String, Pattern)>,
+    /// What its body must contain.
+    pub contains: Option<Template>,
+    /// What is taken from its answer.
+    pub keep: BTreeMap<String, String>,
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Body {
+    /// Nothing.
+    None,
+    /// JSON.
+    Json(Pattern),
+    /// So many bytes, over so long a time.
+    Slow(u64, Duration),
+}
+
+impl ScriptStep {
+    /// Settles one; what is wrong goes to `findings`.
+    pub(super) fn settled(field: &str, written: written::Step, findings: &mut Findings) -> Option<Self> {
+        let written::Step { name, weight, makes, uses, ends, set, request, expect, keep } = written;
+        let method = findings.good(
+            &format!("{field}.request.method"),
+            Method::from_bytes(request.method.as_bytes())
+                .map_err(|_| format!("`{}` is none", request.method)),
+        )?;
+        if [&makes, &uses, &ends].into_iter().flatten().count() > 1 {
+            findings.add(field, "has more than one of `makes`, `uses` and `ends`");
+        }
+        let deed = match (&makes, &uses, &ends) {
+            (Some(_), ..) => Deed::Makes,
+            (_, Some(_), _) if method.is_safe() => Deed::Reads,
+            (_, Some(_), _) => Deed::Changes,
+            (.., Some(_)) => Deed::Ends,
+            _ => Deed::None,
+        };
+        if deed == Deed::Reads && !(set.is_empty() && keep.is_empty()) {
+            findings.add(field, format!("{method} changes nothing, so `set` and `keep` are not allowed"));
+        }
+        let set = set.into_iter().filter_map(|(variable, value)| {
+            let choices = match value {
+                Value::Array(choices) if !choices.is_empty() => choices,
+                one => vec![one],
+            };
+            let choices: Result<Vec<_>, String> = choices.iter().map(Pattern::parse).collect();
+            Some((variable.clone(), findings.good(&format!("{field}.set.{variable}"), choices)?))
+        });
+        let set: Vec<(String, Vec<Pattern>)> = set.collect();
+        let at = |part: &str| format!("{field}.{part}");
+        let path = findings.good(&at("request.path"), Template::parse(&request.path))?;
+        if !request.path.starts_with('/') {
+            findings.add(&at("request.path"), format!("`{}` does not begin with `/`", request.path));
+        }
+        let headers = request.headers.iter().filter_map(|(name, text)| {
+            let named = name.parse().map_err(|_| format!("`{name}` is no name of a header"));
+            let field = format!("{field}.request.headers");
+            Some((findings.good(&field, named)?, findings.good(&field, Template::parse(text))?))
+        });
+        let headers = headers.collect();
+        let body = match (&request.json, request.upload) {
+            (Some(_), Some(_)) => {
+                findings.add(&at("request"), "has both `json` and `upload`");
+                return None;
+            }
+            (Some(json), None) => Body::Json(findings.good(&at("request.json"), Pattern::parse(json))?),
+            (None, Some(upload)) => Body::Slow(upload.bytes, Duration::from_millis(upload.over.as_millis())),
+            (None, None) => Body::None,
+        };
+        let json = expect.json.iter().filter_map(|(pointer, value)| {
+            let field = format!("{field}.expect.json");
+            if !(pointer.is_empty() || pointer.starts_with('/')) {
+                findings.add(&field, format!("`{pointer}` is no JSON pointer; `/name` is one"));
+            }
+            Some((pointer.clone(), findings.good(&field, Pattern::parse(value))?))
+        });
+        let json = json.collect();
+        let contains = match &expect.contains {
+            Some(text) => Some(findings.good(&at("expect.contains"), Template::parse(text))?),
+            None => None,
+        };
+        let slow_read = Duration::from_millis(request.slow_read.map_or(0, tidegate_proto::Span::as_millis));
+        let takes = uses.or(ends);
+        Some(Self {
+            name,
+            weight,
+            makes,
+            takes,
+            deed,
+            set,
+            method,
+            path,
+            headers,
+            body,
+            slow_read,
+            status: expect.status,
+            json,
+            contains,
+            keep,
+        })
+    }
+
+    /// The kind of object that it reads, changes or ends.
+    pub fn takes(&self) -> Option<&str> {
+        self.takes.as_deref()
+    }
+
+    /// Every name that it reads.
+    fn reads(&self) -> impl Iterator<Item = &str> {
+        let body = match &self.body {
+            Body::Json(pattern) => pattern.variables(),
+            Body::None | Body::Slow(..) => Vec::new(),
+        };
+        let headers = self.headers.iter().flat_map(|(_, text)| text.variables());
+        let expected = self.json.iter().flat_map(|(_, pattern)| pattern.variables());
+        let contained = self.contains.iter().flat_map(Template::variables);
+        self.path.variables().chain(headers).chain(body).chain(expected).chain(contained)
+    }
+}
+
+/// Whether each step reads only what it sets, keeps, or finds in its object.
+pub(super) fn check_variables(steps: &[ScriptStep], findings: &mut Findings) {
+    for (n, step) in steps.iter().enumerate() {
+        let mut allowed: Vec<&str> = OWN.to_vec();
+        if let Some(kind) = step.makes.as_deref().or(step.takes()) {
+            allowed.extend(of_kind(steps, kind));
+        } else {
+            allowed.extend(step.set.iter().map(|(name, _)| name.as_str()));
+        }
+        if step.takes().is_some() {
+            allowed.push(WRITTEN_BY);
+        }
+        allowed.dedup();
+        let field = format!("load.steps[{n}] ({})", step.name);
+        known(&field, step.reads(), &allowed, findings);
+    }
+}
+
+/// Every variable that an object of this kind may have.
+fn of_kind<'a>(steps: &'a [ScriptStep], kind: &'a str) -> impl Iterator<Item = &'a str> {
+    let touches = move |step: &&ScriptStep| step.makes.as_deref() == Some(kind) || step.takes() == Some(kind);
+    steps.iter().filter(touches).flat_map(|step| {
+        step.set.iter().map(|(name, _)| name.as_str()).chain(step.keep.keys().map(String::as_str))
+    })
+}

@@ -1,0 +1,468 @@
+//! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
+//! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::gate::host::HostSeen;
+use crate::gate::mixed::Mixed;
+use crate::gate::upgrade::{Survived, Upgraded};
+use crate::gate::written::{Arrangement, HostBounds, Tag};
+use crate::load::entry::Entry;
+
+/// Fewer reads across versions prove nothing, in each direction.
+const ENOUGH_ACROSS: usize = 10;
+/// Where none of n requests failed, at most 3/n of all do, with 95 % confidence (the rule of three).
+const RULE_OF_THREE: f64 = 3.0;
+
+/// What a gate says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// All of it was seen to hold.
+    Pass,
+    /// It cannot be told.
+    Inconclusive,
+    /// It was seen not to hold.
+    Fail,
+}
+
+impl Word {
+    /// As a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Inconclusive => "inconclusive",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One thing that was checked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Check {
+    /// What must hold.
+    pub check: String,
+    /// Whether it does.
+    pub verdict: Word,
+    /// What was found, with figures.
+    pub found: String,
+}
+
+impl Check {
+    fn new(check: &str, verdict: Word, found: impl Into<String>) -> Self {
+        Self { check: check.to_owned(), verdict, found: found.into() }
+    }
+
+    fn of(check: &str, tried: Result<String, String>) -> Self {
+        match tried {
+            Ok(found) => Self::new(check, Word::Pass, found),
+            Err(found) => Self::new(check, Word::Fail, found),
+        }
+    }
+}
+
+/// The verdict on one tag: the worst of its checks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TagVerdict {
+    /// The tag.
+    pub tag: Tag,
+    /// What is said of it.
+    pub verdict: Word,
+    /// What it rests on.
+    pub checks: Vec<Check>,
+}
+
+/// All that was seen.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The frozen mixes.
+    pub mixed: &'a [Mixed],
+    /// Whether the target starts with the base's environment; absent: not tried.
+    pub old_configuration: Option<&'a Result<(), String>>,
+    /// The upgrade.
+    pub upgraded: &'a Upgraded,
+    /// When the machine cannot tell.
+    pub bounds: HostBounds,
+}
+
+/// Judges the tags.
+pub fn judge(tags: &[Tag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
+    let judged = |tag: &Tag| {
+        let checks = match tag {
+            Tag::SupportsUpgrade => supports_upgrade(evidence),
+            Tag::Rolling => rolling(evidence),
+            Tag::ZeroDowntime => zero_downtime(evidence),
+        };
+        TagVerdict { tag: *tag, verdict: worst(checks.iter().map(|check| check.verdict)), checks }
+    };
+    tags.iter().map(judged).collect()
+}
+
+/// The worst of some verdicts; of none, nothing can be told.
+pub fn worst(verdicts: impl Iterator<Item = Word>) -> Word {
+    verdicts.max().unwrap_or(Word::Inconclusive)
+}
+
+fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
+    let up = evidence.upgraded;
+    let mut checks = vec![Check::of("the upgrade completes, step by step as documented", completed(up))];
+    if let Some(started) = evidence.old_configuration {
+        let started = started.clone().map(|()| "it became ready".to_owned());
+        checks.push(Check::of("the target starts with the base's configuration", started));
+    }
+    let (read, wrong) = &up.sweep;
+    let lost = match (wrong.first(), read) {
+        (Some(first), _) => Check::new(
+            WHAT_IS_STORED,
+            Word::Fail,
+            format!("{} of {read} objects: first: {first}", wrong.len()),
+        ),
+        (None, 0) => {
+            Check::new(WHAT_IS_STORED, Word::Inconclusive, "the load left no object that a step reads")
+        }
+        (None, read) => {
+            Check::new(WHAT_IS_STORED, Word::Pass, format!("all of {read} objects are as they were written"))
+        }
+    };
+    checks.push(lost);
+    for Survived { stage, wrong } in &up.survival {
+        let tried = wrong.clone().map_or_else(|| Ok("verified".to_owned()), Err);
+        checks.push(Check::of(&format!("the resources of the survival check: {stage}"), tried));
+    }
+    checks
+}
+
+const WHAT_IS_STORED: &str = "what was stored under the base is there after the upgrade";
+
+fn completed(up: &Upgraded) -> Result<String, String> {
+    let phases: Vec<String> =
+        up.phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
+    let because = up.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    match up.ended.as_str() {
+        "completed" => Ok(phases.join(", ")),
+        ended => Err(format!("it ended {ended}{because}; {}", phases.join(", "))),
+    }
+}
+
+fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for mixed in evidence.mixed {
+        let Arrangement { base, target } = mixed.arrangement;
+        let name = format!("{base} at the base beside {target} at the target");
+        let overloaded = mixed.host.overloaded(&evidence.bounds);
+        checks.push(unfailed(&format!("{name}: every request"), &mixed.entries, overloaded));
+        checks.push(across(&format!("{name}: each reads what the other wrote"), &mixed.entries));
+    }
+    let up = evidence.upgraded;
+    checks.push(Check::of("every instance is upgraded while the others serve", completed(up)));
+    checks
+}
+
+/// Reads through one version of what another wrote, both ways.
+fn across(check: &str, entries: &[Entry]) -> Check {
+    let mut versions: Vec<u32> = entries.iter().filter_map(|entry| entry.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let read = |through: u32, written: u32| {
+        let is = |e: &&Entry| e.version == Some(through) && e.written_by == Some(written);
+        let (good, bad): (Vec<&Entry>, Vec<&Entry>) = entries.iter().filter(is).partition(|e| e.is_ok());
+        (through, written, good.len(), bad)
+    };
+    let pairs = versions.iter().flat_map(|a| versions.iter().filter(move |b| a != *b).map(move |b| (*a, *b)));
+    let pairs: Vec<_> = pairs.map(|(through, written)| read(through, written)).collect();
+    let mut found = String::new();
+    for (through, written, good, bad) in &pairs {
+        // Writing to a string cannot fail.
+        let _ = write!(found, "{good} good reads through version {through} of what version {written} wrote");
+        if let Some(first) = bad.first() {
+            let _ = write!(found, ", {} failed, first: {}", bad.len(), words(first));
+        }
+        found.push_str("; ");
+    }
+    let found = found.trim_end_matches("; ").to_owned();
+    if pairs.iter().any(|(.., bad)| bad.iter().any(|entry| is_wrong(entry))) {
+        return Check::new(check, Word::Fail, found);
+    }
+    if pairs.len() < 2 || pairs.iter().any(|(_, _, good, _)| *good < ENOUGH_ACROSS) {
+        let few = format!("fewer than {ENOUGH_ACROSS} in one direction");
+        return Check::new(check, Word::Inconclusive, format!("{few}: {found}"));
+    }
+    Check::new(check, Word::Pass, found)
+}
+
+fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
+    let up = evidence.upgraded;
+    let (began, ended) = up.span_ms;
+    let (control, during): (Vec<Entry>, Vec<Entry>) =
+        up.entries.iter().cloned().partition(|entry| entry.done_ms < began);
+    let overloaded = up.host.overloaded(&evidence.bounds);
+    let mut checks = Vec::new();
+    let failed = control.iter().filter(|entry| !entry.is_ok()).count();
+    let said = format!("{failed} of {} requests failed before anything was upgraded", control.len());
+    match (control.len(), failed) {
+        (0, _) => {
+            checks.push(Check::new(CONTROL, Word::Inconclusive, "no request was answered before the upgrade"))
+        }
+        (_, 0) => checks.push(Check::new(CONTROL, Word::Pass, said)),
+        _ => checks.push(Check::new(CONTROL, Word::Inconclusive, said)),
+    }
+    let mut check = unfailed("no request fails while the service is upgraded", &during, overloaded);
+    if let Some(first) = during.iter().find(|entry| !entry.is_ok()) {
+        let _ = write!(check.found, "{}", around(up, first));
+    }
+    let in_upgrade = during.iter().filter(|entry| entry.scheduled_ms <= ended).count();
+    let _ = write!(
+        check.found,
+        "; {in_upgrade} of them came due in the {:.1} s of the upgrade",
+        (ended - began) / 1e3
+    );
+    checks.push(check);
+    checks.push(drained(up));
+    checks
+}
+
+const CONTROL: &str = "the load does not fail by itself";
+
+/// What was seen of the instance that gave a bad answer, right before it.
+fn around(up: &Upgraded, entry: &Entry) -> String {
+    let before = up.changes.iter().rfind(|c| c.node == entry.node && c.at_ms <= entry.done_ms);
+    before.map_or_else(String::new, |change| {
+        let version = change.version.map_or("no version".to_owned(), |version| format!("version {version}"));
+        let rotation = if change.in_rotation { "in rotation" } else { "out of rotation" };
+        format!(
+            "; {} was seen at {version}, {rotation}, {:.1} s before",
+            change.node,
+            (entry.done_ms - change.at_ms) / 1e3
+        )
+    })
+}
+
+/// Whether every instance was seen to leave rotation before it was replaced.
+fn drained(up: &Upgraded) -> Check {
+    let check = "each instance leaves rotation before its version changes";
+    let mut nodes: Vec<&str> = up.changes.iter().map(|change| change.node.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut drains = 0;
+    for node in &nodes {
+        let (mut serving, mut out_since) = (None, false);
+        for change in up.changes.iter().filter(|change| change.node == *node) {
+            out_since |= !change.in_rotation;
+            let Some(version) = change.version else { continue };
+            if serving.is_some_and(|last| last != version) {
+                if !out_since {
+                    let found = format!("{node} answered as version {version} without having left rotation");
+                    return Check::new(check, Word::Fail, found);
+                }
+                drains += 1;
+            }
+            if change.in_rotation {
+                out_since = false;
+            }
+            serving = Some(version);
+        }
+    }
+    match drains {
+        0 => Check::new(check, Word::Inconclusive, "no instance was seen to change its version"),
+        drains => Check::new(check, Word::Pass, format!("{drains} changes of {} instances", nodes.len())),
+    }
+}
+
+/// Whether all requests were answered as they should be.
+fn unfailed(check: &str, entries: &[Entry], overloaded: Option<String>) -> Check {
+    let failed: Vec<&Entry> = entries.iter().filter(|entry| !entry.is_ok()).collect();
+    let all = entries.len();
+    let Some(first) = failed.iter().min_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms)) else {
+        return match all {
+            0 => Check::new(check, Word::Inconclusive, "no request was sent"),
+            all => {
+                let bound = RULE_OF_THREE / all as f64 * 100.0;
+                let found = format!("0 of {all} failed (at most {bound:.3} % do, with 95 % confidence)");
+                Check::new(check, Word::Pass, found)
+            }
+        };
+    };
+    let mut found = format!("{} of {all} failed; first: {}", failed.len(), words(first));
+    match overloaded {
+        Some(why) if !failed.iter().any(|entry| is_wrong(entry)) => {
+            let _ = write!(found, "; but {why}");
+            Check::new(check, Word::Inconclusive, found)
+        }
+        _ => Check::new(check, Word::Fail, found),
+    }
+}
+
+/// A wrong answer is nobody's load.
+fn is_wrong(entry: &Entry) -> bool {
+    entry.failure() == "wrong content"
+}
+
+/// A request in words: what, when, who answered, what was wrong.
+pub fn words(entry: &Entry) -> String {
+    let version =
+        entry.version.map_or("an unknown version".to_owned(), |version| format!("version {version}"));
+    let by = match entry.node.as_str() {
+        "" => "no instance".to_owned(),
+        node => format!("{node} at {version}"),
+    };
+    let written =
+        entry.written_by.map(|version| format!(", written by version {version}")).unwrap_or_default();
+    format!(
+        "{} {} at {:.3} s, {by}{written}: {}",
+        entry.kind,
+        entry.seq,
+        entry.scheduled_ms / 1e3,
+        entry.reason
+    )
+}
+
+/// What is reported of the machine.
+pub fn hosts<'a>(mixed: &'a [Mixed], upgraded: &'a Upgraded) -> impl Iterator<Item = &'a HostSeen> {
+    mixed.iter().map(|mixed| &mixed.host).chain(std::iter::once(&upgraded.host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::watch::Change;
+    use crate::load::entry::{Connection, Judged};
+
+    fn entry(seq: u64, at: f64) -> Entry {
+        Entry {
+            seq,
+            scheduled_ms: at,
+            sent_ms: at,
+            first_ms: Some(at + 1.0),
+            done_ms: at + 1.0,
+            own_ms: 0.0,
+            kind: "read".to_owned(),
+            status: Some(200),
+            outcome: Judged::Ok,
+            node: "node-1".to_owned(),
+            version: Some(1),
+            written_by: None,
+            bytes: 9,
+            connection: Connection::Fresh,
+            reason: String::new(),
+        }
+    }
+
+    fn failed(entry: Entry, reason: &str) -> Entry {
+        Entry { outcome: Judged::Failed, reason: reason.to_owned(), ..entry }
+    }
+
+    fn change(at_ms: f64, version: Option<u32>, in_rotation: bool) -> Change {
+        Change { at_ms, node: "node-1".to_owned(), version, in_rotation }
+    }
+
+    fn upgraded(entries: Vec<Entry>) -> Upgraded {
+        Upgraded {
+            ended: "completed".to_owned(),
+            because: None,
+            phases: vec![("roll".to_owned(), 3.0)],
+            span_ms: (1_000.0, 5_000.0),
+            entries,
+            changes: vec![
+                change(0.0, Some(1), true),
+                change(2_000.0, Some(1), false),
+                change(2_500.0, None, false),
+                change(3_000.0, Some(2), false),
+                change(3_500.0, Some(2), true),
+            ],
+            sweep: (50, Vec::new()),
+            survival: Vec::new(),
+            host: HostSeen::default(),
+        }
+    }
+
+    fn of(tag: Tag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
+        let bounds = HostBounds::default();
+        let evidence = Evidence { mixed, old_configuration: Some(&Ok(())), upgraded: up, bounds };
+        judge(&[tag], &evidence).remove(0)
+    }
+
+    fn load() -> Vec<Entry> {
+        (0..600).map(|n| entry(n, n as f64 * 10.0)).collect()
+    }
+
+    #[test]
+    fn good_run_passes_with_its_bound() {
+        let judged = of(Tag::ZeroDowntime, &upgraded(load()), &[]);
+        assert_eq!(judged.verdict, Word::Pass, "{judged:#?}");
+        assert!(judged.checks[1].found.contains("0 of 500 failed (at most 0.600 %"), "{judged:#?}");
+        assert_eq!(of(Tag::SupportsUpgrade, &upgraded(load()), &[]).verdict, Word::Pass);
+    }
+
+    #[test]
+    fn failed_request_fails_and_is_named() {
+        let mut entries = load();
+        entries[300] = failed(entry(300, 3_000.0), "status 500: boom");
+        let judged = of(Tag::ZeroDowntime, &upgraded(entries), &[]);
+        assert_eq!(judged.verdict, Word::Fail);
+        let found = &judged.checks[1].found;
+        assert!(found.contains("read 300 at 3.000 s, node-1 at version 1: status 500: boom"), "{found}");
+    }
+
+    #[test]
+    fn failure_before_the_upgrade_is_not_the_upgrade_s() {
+        let mut entries = load();
+        entries[20] = failed(entry(20, 200.0), "status 500: boom");
+        assert_eq!(of(Tag::ZeroDowntime, &upgraded(entries), &[]).verdict, Word::Inconclusive);
+    }
+
+    #[test]
+    fn overloaded_machine_tells_nothing_but_a_wrong_answer_does() {
+        let mut up = upgraded(load());
+        up.host = HostSeen { cpu_pressure: Some(99.0), steal: None, lag_p99_ms: 3.0 };
+        assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Pass, "nothing failed");
+        up.entries[300] = failed(entry(300, 3_000.0), "no answer in 10 s: ");
+        assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
+        up.entries[301] = failed(entry(301, 3_010.0), "wrong content: /name is 1, not 2");
+        assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Fail);
+    }
+
+    #[test]
+    fn version_that_changes_in_rotation_fails() {
+        let mut up = upgraded(load());
+        up.changes = vec![change(0.0, Some(1), true), change(2_000.0, Some(2), true)];
+        let judged = of(Tag::ZeroDowntime, &up, &[]);
+        assert_eq!(judged.verdict, Word::Fail);
+        assert!(judged.checks[2].found.contains("node-1"), "{judged:#?}");
+        up.changes.truncate(1);
+        assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
+    }
+
+    #[test]
+    fn mix_must_be_read_both_ways() {
+        let read = |n: u64, through, written| Entry {
+            version: Some(through),
+            written_by: Some(written),
+            ..entry(n, n as f64)
+        };
+        let arrangement = Arrangement { base: 2, target: 1 };
+        let mixed = |entries| [Mixed { arrangement, entries, host: HostSeen::default() }];
+        let both: Vec<Entry> = (0..40).map(|n| read(n, 1 + (n % 2) as u32, 2 - (n % 2) as u32)).collect();
+        assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
+        let one_way: Vec<Entry> = (0..40).map(|n| read(n, 2, 1)).collect();
+        assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(one_way)).verdict, Word::Inconclusive);
+        let mut bad = both;
+        bad[1] = failed(bad[1].clone(), "wrong content: /colour is absent, not \"red\"");
+        let judged = of(Tag::Rolling, &upgraded(load()), &mixed(bad));
+        assert_eq!(judged.verdict, Word::Fail);
+        assert!(judged.checks[1].found.contains("written by version 1"), "{judged:#?}");
+    }
+
+    #[test]
+    fn lost_object_and_unfinished_upgrade_fail() {
+        let mut up = upgraded(load());
+        up.sweep = (50, vec!["a item written by version 1: status 404".to_owned()]);
+        assert_eq!(of(Tag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
+        up = upgraded(load());
+        (up.ended, up.because) = ("rolled-back".to_owned(), Some("node-2 never became healthy".to_owned()));
+        let judged = of(Tag::SupportsUpgrade, &up, &[]);
+        assert_eq!(judged.verdict, Word::Fail);
+        assert!(judged.checks[0].found.contains("node-2 never became healthy"), "{judged:#?}");
+    }
+}
