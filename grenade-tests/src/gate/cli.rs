@@ -238,7 +238,11 @@ async fn check(path: &Path) -> ExitCode {
     let most = Duration::from_secs(600);
     let directory = room.path().join("check");
     let checked = in_a_world(&directory, most, async |world| {
-        run::check(world, &gate, &Progress::new(most)).await.map(|_| ())
+        let (_, health) = run::check(world, &gate, &Progress::new(most)).await?;
+        match health.into_iter().find_map(|health| Some((health.version, health.wrong?))) {
+            None => Ok(()),
+            Some((version, wrong)) => anyhow::bail!("the health check of version {version}: {wrong}"),
+        }
     });
     match checked.await {
         Ok(()) => print(&format!(

@@ -60,6 +60,15 @@ impl Instances {
         Ok(Self { direct, processes })
     }
 
+    /// Whether the health check of the first one follows the disable-file; `None` where the agent serves it.
+    async fn health(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Option<Health>> {
+        let (Some(node), Some(path)) = (self.direct.first(), &gate.service.health) else { return Ok(None) };
+        let disable_file = world.path(name).join(&node.node).join("disable");
+        let followed = follows(node, path, &disable_file).await;
+        let _ = std::fs::remove_file(&disable_file);
+        Ok(Some(Health { version: node.version, wrong: followed.err().map(|error| format!("{error:#}")) }))
+    }
+
     async fn stop(self, gate: &Gate) -> anyhow::Result<()> {
         let limit = std::time::Duration::from_millis(gate.service.stop_timeout.as_millis());
         for process in self.processes {
@@ -87,19 +96,26 @@ async fn start(
     Ok(process)
 }
 
-/// Each version alone: it starts, says its number, its health check follows the disable-file, and no step of the load
-/// fails against the base.
+/// Whether the health check of a version follows the disable-file.
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// The version.
+    pub version: u32,
+    /// Why it does not.
+    pub wrong: Option<String>,
+}
+
+/// Each version alone: it starts, says its number, and no step of the load fails against the base. Answers what was seen of
+/// the health checks, where the service has its own.
 ///
 /// # Errors
 /// The first of these that does not hold: nothing was upgraded then.
-pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<()> {
+pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<Vec<Health>> {
     let data = databases.fresh(world, gate, "alone").await?;
     let base = &gate.service.base;
     let instances = Instances::start(world, gate, "base", &data, &[base]).await.context("the base alone")?;
-    let node = &instances.direct[0];
-    health_follows(gate, node, &world.path("base").join(&node.node).join("disable"))
-        .await
-        .context("the base alone")?;
+    let mut health = Vec::new();
+    health.extend(instances.health(world, gate, "base").await?);
     let entries = load(world, gate, "alone", Target::Instances(instances.direct.clone()), ALONE).await?.0;
     if let Some(first) = entries.iter().find(|entry| !entry.is_ok()) {
         let failed = entries.iter().filter(|entry| !entry.is_ok()).count();
@@ -117,11 +133,12 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
     let target = Instances::start(world, gate, "target", &data, &[&gate.service.target])
         .await
         .context("the target alone")?;
-    target.stop(gate).await
+    health.extend(target.health(world, gate, "target").await?);
+    target.stop(gate).await?;
+    Ok(health)
 }
 
-async fn health_follows(gate: &Gate, node: &Direct, disable_file: &Path) -> anyhow::Result<()> {
-    let Some(health) = &gate.service.health else { return Ok(()) };
+async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Result<()> {
     for (there, right) in [(false, 200), (true, 503), (false, 200)] {
         match there {
             true => std::fs::write(disable_file, "").context("could not write the disable-file")?,

@@ -35,6 +35,16 @@ impl Idle {
         Some(objects.swap_remove(at))
     }
 
+    /// Takes the older half of each kind out, at most so many of each: no request touches them any more.
+    pub fn set_aside(&self, most: usize) -> Vec<(String, Object)> {
+        let mut aside = Vec::new();
+        for (kind, objects) in self.kinds().iter_mut() {
+            let half = objects.len().div_ceil(2).min(most);
+            aside.extend(objects.drain(..half).map(|object| (kind.clone(), object)));
+        }
+        aside
+    }
+
     /// Takes any one out.
     pub fn pop(&self, kind: &str) -> Option<Object> {
         self.kinds().get_mut(kind)?.pop()
@@ -43,15 +53,5 @@ impl Idle {
     /// Puts one back, or a new one in.
     pub fn put(&self, kind: &str, object: Object) {
         self.kinds().entry(kind.to_owned()).or_default().push(object);
-    }
-
-    /// How many there are.
-    pub fn len(&self, kind: &str) -> usize {
-        self.kinds().get(kind).map_or(0, Vec::len)
-    }
-
-    /// Whether there is none of any kind.
-    pub fn is_empty(&self) -> bool {
-        self.kinds().values().all(Vec::is_empty)
     }
 }

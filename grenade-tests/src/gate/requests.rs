@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -64,6 +64,7 @@ pub struct Requests {
     target: Target,
     run: String,
     idle: Idle,
+    aside: Mutex<Vec<(String, Object)>>,
     client: Client,
 }
 
@@ -81,7 +82,14 @@ impl Requests {
     /// Of this script to this target, with objects of its own.
     pub fn new(script: Arc<Script>, target: Target) -> Self {
         let run = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
-        Self { script, target, run, idle: Idle::default(), client: Client::default() }
+        Self {
+            script,
+            target,
+            run,
+            idle: Idle::default(),
+            aside: Mutex::default(),
+            client: Client::default(),
+        }
     }
 
     fn chosen(step: &ScriptStep, dice: &mut StdRng) -> Vec<usize> {
@@ -109,10 +117,19 @@ impl Requests {
         }
     }
 
-    /// Reads every object that is left, one after the other, by the first step that reads its kind. Answers how many were
+    /// Sets objects aside that no request touches until the sweep.
+    pub fn set_aside(&self, most: usize) {
+        let aside = self.idle.set_aside(most);
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner).extend(aside);
+    }
+
+    /// Reads every object that is left, those that were set aside among them, one after the other, by the first step that reads its kind. Answers how many were
     /// read, and what was wrong with those that were not as they should be.
     pub async fn sweep(&self, limit: usize) -> (usize, Vec<String>) {
         let (mut read, mut wrong) = (0, Vec::new());
+        for (kind, object) in self.aside.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            self.idle.put(&kind, object);
+        }
         for (at, step) in self.script.steps.iter().enumerate().filter(|(_, step)| step.deed == Deed::Reads) {
             let kind = step.takes().unwrap_or_default();
             while read < limit
@@ -178,7 +195,9 @@ impl Requests {
         match judged(step, &answer, &variables) {
             Err(failure) => {
                 outcome.failure = Some(failure);
-                (outcome, None)
+                // A read changes nothing, whatever it answers: what was written must still be there.
+                let still = (step.deed == Deed::Reads).then_some(before).zip(step.takes()).map(named);
+                (outcome, still)
             }
             Ok(kept) => {
                 let left = left(step, before, variables, kept, outcome.version);
@@ -245,7 +264,10 @@ impl Requests {
                 headers.push((http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
                 wire::json(&pattern.fill(&value).map_err(missing)?)
             }
-            Body::Slow(bytes, over) => wire::slow(*bytes, *over),
+            Body::Slow(bytes, over) => {
+                headers.push((http::header::CONTENT_LENGTH, HeaderValue::from(*bytes)));
+                wire::slow(*bytes, *over)
+            }
         };
         let path = step.path.fill(&value).map_err(missing)?;
         Ok(Outgoing { method: step.method.clone(), path, headers, body, slow_read: step.slow_read })

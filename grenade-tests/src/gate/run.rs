@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::gate::file::{Gate, Schema};
 use crate::gate::ground::Databases;
 use crate::gate::launcher::found;
-use crate::gate::mixed;
+use crate::gate::mixed::{self, Health};
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
 use crate::gate::upgrade::upgrade;
@@ -52,19 +52,23 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
     if missing.is_empty() { Ok(()) } else { anyhow::bail!("{}", missing.join("\n")) }
 }
 
-/// Tries each version alone.
+/// Tries each version alone; answers what was seen of the health checks.
 ///
 /// # Errors
 /// What is missing or does not hold.
-pub async fn check(world: &World, gate: &Gate, progress: &Progress) -> anyhow::Result<Databases> {
+pub async fn check(
+    world: &World,
+    gate: &Gate,
+    progress: &Progress,
+) -> anyhow::Result<(Databases, Vec<Health>)> {
     installed(gate)?;
     if let Some(Schema::Migrations(directory)) = &gate.schema {
         tidegate_migrations::MigrationSet::load(directory).context("schema.migrations")?;
     }
     let databases = Databases::start(world, gate).await?;
     progress.say("each version alone");
-    mixed::alone(world, gate, &databases).await?;
-    Ok(databases)
+    let health = mixed::alone(world, gate, &databases).await?;
+    Ok((databases, health))
 }
 
 /// Runs a gate.
@@ -73,7 +77,7 @@ pub async fn check(world: &World, gate: &Gate, progress: &Progress) -> anyhow::R
 /// When it could not be run to a verdict.
 pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<GateReport> {
     let progress = Progress::new(asked.most);
-    let databases = check(world, gate, &progress).await?;
+    let (databases, health) = check(world, gate, &progress).await?;
     let mut mixes = Vec::new();
     if gate.tags.contains(&Tag::Rolling) {
         for arrangement in &gate.arrangements {
@@ -89,6 +93,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     }
     let upgraded = upgrade(world, gate, &databases, &progress).await?;
     let evidence = Evidence {
+        health: &health,
         mixed: &mixes,
         old_configuration: old_configuration.as_ref(),
         upgraded: &upgraded,

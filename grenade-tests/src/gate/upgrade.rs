@@ -28,6 +28,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// The most objects of the load that are read again afterwards.
 const SWEEP: usize = 5_000;
 
+/// The most objects of a kind that are left alone from the upgrade's start until they are read again.
+const SET_ASIDE: usize = 100;
+
 /// One check of resources that must survive.
 #[derive(Debug, Clone, Serialize)]
 pub struct Survived {
@@ -91,6 +94,7 @@ pub async fn upgrade(
     let watch = Watch::start(gate, &ground.nodes, load.began(), &versions);
     progress.say(&format!("{} requests a second, before anything is upgraded", gate.pace.rate));
     tokio::time::sleep(gate.pace.before).await;
+    requests.set_aside(SET_ASIDE);
     let began = load.began().elapsed();
     let mut drive = Drive { world, gate, ground: &mut ground, places: &places, progress, load: &load };
     let status = drive.to_its_end(&mut survival).await?;

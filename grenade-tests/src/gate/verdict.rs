@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::gate::host::HostSeen;
-use crate::gate::mixed::Mixed;
+use crate::gate::mixed::{Health, Mixed};
 use crate::gate::upgrade::{Survived, Upgraded};
 use crate::gate::written::{Arrangement, HostBounds, Tag};
 use crate::load::entry::Entry;
@@ -77,6 +77,8 @@ pub struct TagVerdict {
 /// All that was seen.
 #[derive(Debug)]
 pub struct Evidence<'a> {
+    /// The health checks of both versions.
+    pub health: &'a [Health],
     /// The frozen mixes.
     pub mixed: &'a [Mixed],
     /// Whether the target starts with the base's environment; absent: not tried.
@@ -198,7 +200,7 @@ fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     let (control, during): (Vec<Entry>, Vec<Entry>) =
         up.entries.iter().cloned().partition(|entry| entry.done_ms < began);
     let overloaded = up.host.overloaded(&evidence.bounds);
-    let mut checks = Vec::new();
+    let mut checks: Vec<Check> = evidence.health.iter().map(followed).collect();
     let failed = control.iter().filter(|entry| !entry.is_ok()).count();
     let said = format!("{failed} of {} requests failed before anything was upgraded", control.len());
     match (control.len(), failed) {
@@ -221,6 +223,11 @@ fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     checks.push(check);
     checks.push(drained(up));
     checks
+}
+
+fn followed(health: &Health) -> Check {
+    let tried = health.wrong.clone().map_or_else(|| Ok("200, 503 with it, 200".to_owned()), Err);
+    Check::of(&format!("the health check of version {} follows the disable-file", health.version), tried)
 }
 
 const CONTROL: &str = "the load does not fail by itself";
@@ -379,7 +386,8 @@ mod tests {
 
     fn of(tag: Tag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
         let bounds = HostBounds::default();
-        let evidence = Evidence { mixed, old_configuration: Some(&Ok(())), upgraded: up, bounds };
+        let evidence =
+            Evidence { health: &[], mixed, old_configuration: Some(&Ok(())), upgraded: up, bounds };
         judge(&[tag], &evidence).remove(0)
     }
 

@@ -5,6 +5,7 @@ mod adopted;
 mod bad_input;
 mod crash_sweep;
 mod fleet;
+mod gates;
 mod generations;
 mod hiccup;
 mod hooks;

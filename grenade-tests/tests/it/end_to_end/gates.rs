@@ -1,0 +1,213 @@
+//! Gate jobs as a build runs them: a good upgrade passes, each seeded fault of a service or of a procedure fails and is
+//! named, and bad input loses nothing. The tool is not told which fault is in.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use grenade_tests::world::{Process, Spawn, program};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::rig::Rig;
+
+/// How long a gate may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(180);
+/// What a gate of one run looks like: the example's own, on a smaller fleet and for a shorter time.
+const GATE: &str = include_str!("../../../gates/items.yaml");
+
+fn gate() -> String {
+    let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/items.py");
+    let gate = GATE.replace("{here}/items/items.py", &service.display().to_string());
+    let short = gate.replace("rate: 60", "rate: 60\n  before: 1s\n  after: 1s\n  mixed: 4s");
+    // This machine runs other tests beside: how much of it is left is not what is tested.
+    short.replace("instances: 3", "instances: 2\nhost: {cpu_pressure: 100, lag: 5s}")
+}
+
+/// A fault in the command of one of the versions.
+fn with_fault(version: u32, fault: &str) -> String {
+    let command = format!("--version, \"{version}\"");
+    assert!(gate().contains(&command));
+    gate().replace(&command, &format!("{command}, --fault, {fault}"))
+}
+
+struct Gate {
+    process: Process,
+    rig: Rig,
+}
+
+/// What it left.
+struct Done {
+    code: Option<i32>,
+    said: String,
+    artifacts: PathBuf,
+    _rig: Rig,
+}
+
+impl Gate {
+    fn start(text: &str) -> Self {
+        let rig = Rig::new();
+        let file = rig.world.path("gate.yaml");
+        std::fs::write(&file, text).unwrap();
+        let spawn = Spawn::new("grenade", &program::own("grenade").unwrap())
+            .arg("run")
+            .arg(&file)
+            .arg("--artifacts")
+            .arg(rig.world.path("artifacts"))
+            .arg("--junit")
+            .arg(rig.world.path("junit.xml"));
+        Self { process: rig.world.spawn(spawn).unwrap(), rig }
+    }
+
+    async fn ends(mut self) -> Done {
+        let status = self.process.wait(LIMIT).await.unwrap();
+        let said = std::fs::read_to_string(self.process.log()).unwrap();
+        let artifacts = self.rig.world.path("artifacts");
+        // Every process of it names its directory.
+        let left = Command::new("pgrep").arg("-f").arg(&artifacts).output().unwrap();
+        assert!(left.stdout.is_empty(), "left running: {}", String::from_utf8_lossy(&left.stdout));
+        Done { code: status.code(), said, artifacts, _rig: self.rig }
+    }
+}
+
+async fn done(text: &str) -> Done {
+    Gate::start(text).ends().await
+}
+
+impl Done {
+    fn report(&self) -> Value {
+        let text = std::fs::read_to_string(self.artifacts.join("report.json"));
+        serde_json::from_str(&text.unwrap_or_else(|e| panic!("{e}\n{}", self.said))).unwrap()
+    }
+
+    /// What was found where a tag failed.
+    fn failed(&self, tag: &str) -> String {
+        let report = self.report();
+        assert_eq!(self.code, Some(1), "{}", self.said);
+        let judged = report["tags"].as_array().unwrap().iter().find(|judged| judged["tag"] == tag).unwrap();
+        assert_eq!(judged["verdict"], "fail", "{judged:#}");
+        let checks = judged["checks"].as_array().unwrap().iter().filter(|check| check["verdict"] == "fail");
+        checks.map(|check| format!("{}: {}\n", check["check"], check["found"])).collect()
+    }
+}
+
+fn contains(found: &str, all: &[&str]) {
+    for part in all {
+        assert!(found.contains(part), "`{part}` is not in\n{found}");
+    }
+}
+
+#[tokio::test]
+async fn service_that_never_heard_of_us_is_upgraded_and_passes() {
+    let done = done(&gate()).await;
+    assert_eq!(done.code, Some(0), "{}", done.said);
+    let report = done.report();
+    assert_eq!(report["verdict"], "pass", "{report:#}");
+    assert_eq!(report["tags"].as_array().unwrap().len(), 3);
+    // The ledger is counted again, by hand.
+    let ledger = std::fs::read_to_string(done.artifacts.join("requests.csv")).unwrap();
+    let lines: Vec<&str> = ledger.lines().skip(1).collect();
+    assert_eq!(report["upgrade"]["load"]["sent"], lines.len());
+    assert!(lines.iter().all(|line| line.split(',').nth(8) == Some("ok")));
+    for (version, connection) in [("1", "fresh"), ("2", "kept")] {
+        let by = |line: &&&str| line.split(',').nth(10) == Some(version) && line.contains(connection);
+        assert!(lines.iter().filter(by).count() > 10, "version {version}, {connection}");
+    }
+    let junit = std::fs::read_to_string(done.artifacts.with_file_name("junit.xml")).unwrap();
+    contains(&junit, &["failures=\"0\" errors=\"0\"", "zero-downtime", "<testcase"]);
+    let page = std::fs::read_to_string(done.artifacts.join("report.html")).unwrap();
+    contains(&page, &["<svg", "PASS", "node-1", "</html>"]);
+    assert!(!page.contains("http://") && !page.contains("https://"), "the page needs a network");
+}
+
+#[tokio::test]
+async fn one_percent_of_errors_fails_and_is_named() {
+    let done = done(&with_fault(2, "errors")).await;
+    contains(&done.failed("zero-downtime"), &["status 500: it broke", "at version 2", "node-"]);
+}
+
+#[tokio::test]
+async fn version_that_cannot_read_old_rows_fails() {
+    let done = done(&with_fault(2, "blind")).await;
+    contains(&done.failed("rolling"), &["at version 2", "status 404"]);
+    contains(&done.failed("supports-upgrade"), &["written by version 1"]);
+}
+
+#[tokio::test]
+async fn version_whose_rows_the_old_one_cannot_read_fails() {
+    let done = done(&with_fault(2, "foreign")).await;
+    contains(&done.failed("rolling"), &["at version 1, written by version 2: wrong content", "/name is"]);
+}
+
+#[tokio::test]
+async fn health_check_that_ignores_the_disable_file_fails() {
+    let done = done(&with_fault(2, "deaf")).await;
+    contains(&done.failed("zero-downtime"), &["version 2 follows the disable-file", "503", "status 200"]);
+}
+
+#[tokio::test]
+async fn lost_row_fails() {
+    let done = done(&with_fault(2, "forgetful")).await;
+    contains(&done.failed("supports-upgrade"), &["there is no item"]);
+}
+
+#[tokio::test]
+async fn drain_that_waits_for_nobody_fails() {
+    let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
+    let done = done(&gate().replace("upgrade:", careless)).await;
+    contains(&done.failed("zero-downtime"), &["failed; first: upload"]);
+}
+
+#[tokio::test]
+async fn version_that_never_becomes_ready_is_no_verdict_and_its_log_is_shown() {
+    let gate = with_fault(2, "stillborn").replace("  ready: /ready", "  ready: /ready\n  start_timeout: 3s");
+    let done = done(&gate).await;
+    assert_eq!(done.code, Some(4), "{}", done.said);
+    contains(&done.said, &["the target alone", "to be ready", "/ready answers 503"]);
+}
+
+#[tokio::test]
+async fn version_that_answers_another_number_is_no_verdict() {
+    let done = done(&with_fault(1, "liar")).await;
+    assert_eq!(done.code, Some(4), "{}", done.said);
+    contains(&done.said, &["the base alone", "version 1 starts one that says it is version 2"]);
+}
+
+#[tokio::test]
+async fn load_that_fails_against_the_base_alone_is_no_verdict() {
+    let done = done(&gate().replace("status: [201]", "status: [202]")).await;
+    assert_eq!(done.code, Some(4), "{}", done.said);
+    contains(&done.said, &["the load fails against the base alone", "create", "status 201"]);
+    assert!(!done.artifacts.join("upgrade.yaml").exists(), "something was upgraded");
+}
+
+#[tokio::test]
+async fn missing_program_is_named_before_anything_is_started() {
+    let done = done(&gate().replace("[python3, ", "[no-such-python, ")).await;
+    assert_eq!(done.code, Some(4), "{}", done.said);
+    contains(&done.said, &["the program `no-such-python` is not installed"]);
+}
+
+#[tokio::test]
+async fn unknown_field_is_named_with_its_place() {
+    let done = done(&gate().replace("  rate: 60", "  rat: 60")).await;
+    assert_eq!(done.code, Some(3), "{}", done.said);
+    contains(&done.said, &["gate.yaml:", "rat", "rate"]);
+    assert!(!done.artifacts.exists(), "a bad gate file made a directory");
+}
+
+#[tokio::test]
+async fn interrupt_ends_everything() {
+    let gate = Gate::start(&gate());
+    let log = gate.process.log().to_owned();
+    grenade_tests::world::wait::wait_for("the upgrade to begin", LIMIT, || async {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        if said.contains("roll") { Ok(()) } else { Err(said) }
+    })
+    .await
+    .unwrap();
+    gate.process.signal(Signal::INT).unwrap();
+    let done = gate.ends().await;
+    assert_eq!(done.code, Some(130), "{}", done.said);
+    contains(&done.said, &["interrupted by SIGINT"]);
+}
