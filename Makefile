@@ -1,6 +1,6 @@
 # The two commands of this project are `make demo` and `make test`; the rest serves those who change it.
 
-.PHONY: help demo test test-long simulate coverage nemesis bench rules recording deps fmt
+.PHONY: help demo test test-long gate simulate coverage nemesis bench rules recording deps fmt
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -15,6 +15,9 @@ test: ## Everything that must hold before a change lands; installs what it needs
 
 test-long: ## The longer forms: every crash point, more random cases
 	@tools/test --long
+
+gate: ## Gate jobs over real services: the sample service, one in Python, Kinto from PyPI; reports in target/gates
+	@tools/gate
 
 simulate: ## Random worlds in simulated time, judged from outside; ARGS='--schedules 1000 --seed 1' (release build)
 	@cargo build --quiet --release --bin tidegate-simulate

@@ -97,7 +97,7 @@ pub async fn upgrade(
     requests.set_aside(SET_ASIDE);
     let began = load.began().elapsed();
     let mut drive = Drive { world, gate, ground: &mut ground, places: &places, progress, load: &load };
-    let status = drive.to_its_end(&mut survival).await?;
+    let status = drive.drive(&mut survival).await?;
     let ended = load.began().elapsed();
     let seen = UpgradeSeen::of(&status);
     if seen.phase == "completed" {
@@ -157,7 +157,7 @@ struct Drive<'a> {
 
 impl Drive<'_> {
     /// Starts the upgrade, and does what an operator does until it is over.
-    async fn to_its_end(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<UpgradeStatusReply> {
+    async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<UpgradeStatusReply> {
         let operator = self.ground.operator.clone();
         operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
         let (mut answered, mut approved, mut verified, mut accepted) =

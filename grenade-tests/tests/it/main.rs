@@ -5,6 +5,7 @@
 mod balancer;
 mod demo;
 mod end_to_end;
+mod gate_files;
 mod load;
 mod nemesis;
 mod pantry;

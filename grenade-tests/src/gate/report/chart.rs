@@ -40,6 +40,104 @@ impl Span {
     }
 }
 
+/// Milliseconds on the vertical axis, by powers of ten: a stall and the usual answer are both to be seen.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    lowest: f64,
+    highest: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Scale {
+    fn over(values: impl Iterator<Item = f64>, top: f64, bottom: f64) -> Self {
+        let (lowest, highest) =
+            values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        let lowest = if lowest.is_finite() { 10_f64.powf(lowest.max(0.01).log10().floor()) } else { 1.0 };
+        Self { lowest, highest: highest.max(lowest * 10.0), top, bottom }
+    }
+
+    fn y(self, ms: f64) -> f64 {
+        let part = (ms.max(self.lowest) / self.lowest).log10() / (self.highest / self.lowest).log10();
+        self.bottom - (self.bottom - self.top) * part
+    }
+
+    fn grid(self, svg: &mut String) {
+        let mut tick = self.lowest;
+        while tick <= self.highest * 1.01 {
+            for at in [1.0, 2.0, 5.0] {
+                let ms = tick * at;
+                if ms > self.highest * 1.01 {
+                    break;
+                }
+                // Writing to a string cannot fail.
+                let _ = write!(
+                    svg,
+                    "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\" class=\"grid\"/><text x=\"{2}\" \
+                     y=\"{3:.1}\" class=\"axis\" text-anchor=\"end\">{ms} ms</text>",
+                    WIDTH - RIGHT,
+                    self.y(ms),
+                    LEFT - 6.0,
+                    self.y(ms) + 4.0
+                );
+            }
+            tick *= 10.0;
+        }
+    }
+}
+
+/// Latency by quantile, before the upgrade and from its start on: a percentile curve of each.
+pub fn percentiles(entries: &[Entry], began_ms: f64) -> String {
+    const HEIGHT: f64 = 240.0;
+    const BOTTOM: f64 = 200.0;
+    const QUANTILES: [(f64, &str); 8] = [
+        (0.01, "1 %"),
+        (0.1, "10 %"),
+        (0.25, "25 %"),
+        (0.5, "50 %"),
+        (0.75, "75 %"),
+        (0.9, "90 %"),
+        (0.99, "99 %"),
+        (0.999, "99.9 %"),
+    ];
+    let good = entries.iter().filter(|entry| entry.is_ok());
+    let (before, since): (Vec<&Entry>, Vec<&Entry>) = good.partition(|entry| entry.done_ms < began_ms);
+    let sorted = |entries: &[&Entry]| {
+        let mut latencies: Vec<f64> = entries.iter().map(|entry| entry.latency_ms()).collect();
+        latencies.sort_by(f64::total_cmp);
+        latencies
+    };
+    let curves = [("before", sorted(&before), "p99"), ("since", sorted(&since), "p50")];
+    let at = QUANTILES.map(|(quantile, _)| quantile);
+    let values = curves.iter().filter(|(_, latencies, _)| !latencies.is_empty());
+    let scale = Scale::over(
+        values.clone().flat_map(|(_, sorted, _)| at.map(|at| quantile(sorted, at))),
+        20.0,
+        BOTTOM,
+    );
+    let x = |n: usize| LEFT + 30.0 + (WIDTH - LEFT - RIGHT - 60.0) * n as f64 / (QUANTILES.len() - 1) as f64;
+    let mut svg =
+        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency by percentile\">");
+    scale.grid(&mut svg);
+    for (_, sorted, class) in values {
+        let points: Vec<String> = at
+            .iter()
+            .enumerate()
+            .map(|(n, at)| format!("{:.1},{:.1}", x(n), scale.y(quantile(sorted, *at))))
+            .collect();
+        let _ = write!(svg, "<polyline points=\"{}\" class=\"{class}\"/>", points.join(" "));
+    }
+    for (n, (_, name)) in QUANTILES.iter().enumerate() {
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"220\" class=\"axis\" text-anchor=\"middle\">{name}</text>",
+            x(n)
+        );
+    }
+    svg.push_str("</svg>");
+    svg
+}
+
 /// Latency by half seconds: a band from p50 to p99, failures as crosses, and the times when an instance was out of rotation
 /// as bars below.
 pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
@@ -53,10 +151,9 @@ pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
         latencies[bin].push(entry.latency_ms());
     }
     latencies.iter_mut().for_each(|bin| bin.sort_by(f64::total_cmp));
-    let highest = latencies.iter().map(|bin| quantile(bin, 0.99)).fold(1.0, f64::max);
-    // Powers of ten: a stall and the usual answer are both to be seen.
-    let y =
-        |ms: f64| BOTTOM - (BOTTOM - 20.0) * (ms.max(0.1) / 0.1).log10() / (highest / 0.1).log10().max(1.0);
+    let all = latencies.iter().filter(|bin| !bin.is_empty());
+    let scale = Scale::over(all.flat_map(|bin| [quantile(bin, 0.5), quantile(bin, 0.99)]), 20.0, BOTTOM);
+    let y = |ms: f64| scale.y(ms);
     let mut svg =
         format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency over time\">");
     for out in outages(changes, span.end_ms) {
@@ -72,19 +169,7 @@ pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
             out.to_ms / 1e3
         );
     }
-    let mut tick = 0.1;
-    while tick <= highest * 1.01 {
-        let _ = write!(
-            svg,
-            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{1:.1}\" y2=\"{1:.1}\" class=\"grid\"/><text x=\"{2}\" y=\"{3:.1}\" \
-             class=\"axis\" text-anchor=\"end\">{tick} ms</text>",
-            WIDTH - RIGHT,
-            y(tick),
-            LEFT - 6.0,
-            y(tick) + 4.0
-        );
-        tick *= 10.0;
-    }
+    scale.grid(&mut svg);
     for (name, at) in [("p50", 0.5), ("p99", 0.99)] {
         let points: Vec<String> = latencies
             .iter()

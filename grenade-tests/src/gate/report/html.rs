@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::gate::report::chart::{Span, latency, versions};
+use crate::gate::report::chart::{Span, latency, percentiles, versions};
 use crate::gate::report::junit::escaped;
 use crate::gate::report::{GateReport, Load};
 use crate::load::entry::Entry;
@@ -55,6 +55,11 @@ pub fn html(report: &GateReport, entries: &[Entry], spec: &str) -> String {
     );
     let _ = write!(
         page,
+        "<h2>Latency by percentile</h2><p>The dashed line is before the upgrade, the line since its start.</p>{}",
+        percentiles(entries, began)
+    );
+    let _ = write!(
+        page,
         "<h2>Version of each node</h2><p>Dashed: out of rotation.</p>{}",
         versions(&report.upgrade.changes, span)
     );
@@ -63,7 +68,7 @@ pub fn html(report: &GateReport, entries: &[Entry], spec: &str) -> String {
     let phases: Vec<String> =
         report.upgrade.phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
     let _ = write!(page, "<h2>Phases</h2><p>{}</p>", escaped(&phases.join(", ")));
-    let _ = write!(page, "<h2>Plan</h2><pre>{}</pre></body></html>\n", pre(spec));
+    let _ = writeln!(page, "<h2>Plan</h2><pre>{}</pre></body></html>", pre(spec));
     page
 }
 
