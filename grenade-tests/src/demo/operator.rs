@@ -172,6 +172,15 @@ impl Operator {
         self.command(world, "upgrade-approve", &arguments).await.map(|_| ())
     }
 
+    /// `tidegate upgrade rollback`.
+    ///
+    /// # Errors
+    /// When it is refused, with the command's own words.
+    pub async fn roll_back(&self, world: &World, why: &str) -> anyhow::Result<()> {
+        let arguments = ["upgrade", "rollback", &self.upgrade, "--why", why];
+        self.command(world, "upgrade-rollback", &arguments).await.map(|_| ())
+    }
+
     /// `tidegate upgrade certificate > FILE`, then `tidegate certificate verify FILE`, which recomputes it without a store.
     /// Answers its digest.
     ///

@@ -14,7 +14,7 @@ use tidegate_proto::{ServiceName, ServiceVersion, Span};
 use crate::gate::script::{self, Script, ScriptStep};
 use crate::gate::template::Template;
 use crate::gate::written::{
-    self, Arrangement, Balancer, Counter, Engine, GateFile, HostBounds, Tag, VersionProbe,
+    self, Arrangement, Balancer, Counter, Engine, GateFile, HostBounds, Tag, TurningPoint, VersionProbe,
 };
 
 /// The most instances of a gate.
@@ -183,6 +183,8 @@ pub struct Gate {
     pub survival: Option<Survival>,
     /// The frozen mixes.
     pub arrangements: Vec<Arrangement>,
+    /// Where further upgrades are rolled back.
+    pub rollback_from: Vec<TurningPoint>,
     /// What is asserted, in the order of their strength.
     pub tags: Vec<Tag>,
     /// When the machine cannot tell.
@@ -268,6 +270,19 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
             findings.add(&format!("arrangements[{n}]"), format!("base {base}, target {target}; {allowed}"));
         }
     }
+    for (n, point) in written.rollback_from.iter().enumerate() {
+        let field = format!("rollback_from[{n}]");
+        if written.rollback_from[..n].contains(point) {
+            findings.add(&field, format!("`{}` is there twice", point.word()));
+        }
+        let of_schema = matches!(point, TurningPoint::Expand | TurningPoint::Migrate);
+        if of_schema && !matches!(schema, Some(Schema::Migrations(_))) {
+            findings.add(
+                &field,
+                format!("an upgrade has the phase {} with `schema.migrations` only", point.word()),
+            );
+        }
+    }
     let tags: BTreeSet<Tag> = written.tags.iter().copied().collect();
     if tags.is_empty() {
         findings.add("tags", "there is none; supports-upgrade, rolling and zero-downtime are allowed");
@@ -291,6 +306,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         script: Arc::new(script?),
         survival,
         arrangements,
+        rollback_from: written.rollback_from,
         tags: tags.into_iter().collect(),
         host: written.host,
     })

@@ -12,6 +12,7 @@ use crate::demo::operator::Operator;
 use crate::demo::schema::ByHand;
 use crate::gate::file::{Command, Gate, Schema, Version};
 use crate::gate::launcher::{self, Data, Node, Places};
+use crate::gate::upgrade::Course;
 use crate::gate::written::{Balancer, Engine};
 use crate::world::agent::Agent;
 use crate::world::balancer::{Behind, CHECK_INTERVAL, FALL, RISE, RunningBalancer};
@@ -134,12 +135,13 @@ impl Ground {
     ///
     /// # Errors
     /// When anything of it cannot be had; the error says what.
-    pub async fn bring_up(world: &World, gate: &Gate, data: Data) -> anyhow::Result<Self> {
+    pub async fn bring_up(world: &World, gate: &Gate, data: Data, course: Course) -> anyhow::Result<Self> {
         let places = Places::of(gate, &data)?;
         let base = Release::make(world, gate, &places, &gate.service.base)?;
         let target = Release::make(world, gate, &places, &gate.service.target)?;
         let spec = world.path("upgrade.yaml");
-        std::fs::write(&spec, spec_of(gate, &target).to_string()).context("could not write the spec")?;
+        std::fs::write(&spec, spec_of(gate, &target, course).to_string())
+            .context("could not write the spec")?;
         let listen = port::free()?;
         let store = format!("embedded:{}", world.path("store").display());
         let plan = CoordinatorPlan {
@@ -217,7 +219,7 @@ fn behind(gate: &Gate, nodes: &[Node]) -> Behind {
 }
 
 /// The spec: what the gate file says, and what the runner knows.
-fn spec_of(gate: &Gate, target: &Release) -> Value {
+fn spec_of(gate: &Gate, target: &Release, course: Course) -> Value {
     let mut spec = json!({
         "drain": {"evidence": "haproxy", "deadline": "30s", "on_deadline": "fail"},
         "min_in_service": gate.instances - 1,
@@ -234,9 +236,14 @@ fn spec_of(gate: &Gate, target: &Release) -> Value {
             let schema = json!({"database": {"from_env": DATABASE_VARIABLE}, "migrations": MIGRATIONS});
             fields.insert("schema".to_owned(), schema);
         }
-        // The runner changes the schema while the upgrade waits.
-        Some(Schema::Commands { .. }) => {
-            fields.insert("approvals".to_owned(), json!(["roll"]));
+        Some(Schema::Commands { .. }) => {}
+    }
+    // The runner changes the schema, or turns back, while the upgrade waits.
+    let changes = matches!(gate.schema, Some(Schema::Commands { .. })).then_some("roll");
+    for point in changes.into_iter().chain(course.waits_before()) {
+        let approvals = fields.entry("approvals").or_insert_with(|| json!([]));
+        if let Some(approvals) = approvals.as_array_mut().filter(|all| !all.contains(&json!(point))) {
+            approvals.push(json!(point));
         }
     }
     spec

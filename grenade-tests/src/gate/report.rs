@@ -14,7 +14,7 @@ use crate::gate::mixed::Mixed;
 use crate::gate::upgrade::{Survived, Upgraded};
 use crate::gate::verdict::{TagVerdict, Word, words, worst};
 use crate::gate::watch::Change;
-use crate::gate::written::Arrangement;
+use crate::gate::written::{Arrangement, TurningPoint};
 use crate::load::entry::Entry;
 
 /// The form of the JSON; raised when a field changes its meaning.
@@ -41,6 +41,8 @@ pub struct GateReport {
     pub tags: Vec<TagVerdict>,
     /// Each frozen mix.
     pub mixes: Vec<Load>,
+    /// Each upgrade that was rolled back, with where it turned.
+    pub rollbacks: Vec<(TurningPoint, UpgradeReport)>,
     /// The upgrade.
     pub upgrade: UpgradeReport,
     /// From the first command to the verdict, in seconds.
@@ -69,6 +71,10 @@ pub struct Load {
 }
 
 impl Load {
+    fn name(&self) -> String {
+        self.arrangement.map_or("upgrade".to_owned(), |mix| format!("mix {}+{}", mix.base, mix.target))
+    }
+
     /// From a ledger.
     pub fn of(arrangement: Option<Arrangement>, entries: &[Entry], host: HostSeen) -> Self {
         let mut latencies: Vec<f64> = entries.iter().filter(|e| e.is_ok()).map(Entry::latency_ms).collect();
@@ -116,7 +122,14 @@ pub struct UpgradeReport {
 
 impl GateReport {
     /// Of what was seen and judged.
-    pub fn of(gate: &Gate, mixed: &[Mixed], up: &Upgraded, tags: Vec<TagVerdict>, seconds: f64) -> Self {
+    pub fn of(
+        gate: &Gate,
+        mixed: &[Mixed],
+        rollbacks: &[(TurningPoint, Upgraded)],
+        up: &Upgraded,
+        tags: Vec<TagVerdict>,
+        seconds: f64,
+    ) -> Self {
         let mix = |mixed: &Mixed| Load::of(Some(mixed.arrangement), &mixed.entries, mixed.host);
         Self {
             form: FORM,
@@ -127,17 +140,32 @@ impl GateReport {
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
             tags,
             mixes: mixed.iter().map(mix).collect(),
-            upgrade: UpgradeReport {
-                ended: up.ended.clone(),
-                because: up.because.clone(),
-                phases: up.phases.clone(),
-                span_ms: up.span_ms,
-                load: Load::of(None, &up.entries, up.host),
-                changes: up.changes.clone(),
-                survival: up.survival.clone(),
-                read_again: up.sweep.0,
-            },
+            rollbacks: rollbacks.iter().map(|(point, up)| (*point, UpgradeReport::of(up))).collect(),
+            upgrade: UpgradeReport::of(up),
             seconds,
+        }
+    }
+
+    /// Every load with its name.
+    pub fn loads(&self) -> Vec<(String, &Load)> {
+        let mixes = self.mixes.iter().map(|load| (load.name(), load));
+        let rollbacks =
+            self.rollbacks.iter().map(|(point, up)| (format!("back from {}", point.word()), &up.load));
+        mixes.chain(rollbacks).chain(std::iter::once(("upgrade".to_owned(), &self.upgrade.load))).collect()
+    }
+}
+
+impl UpgradeReport {
+    fn of(up: &Upgraded) -> Self {
+        Self {
+            ended: up.ended.clone(),
+            because: up.because.clone(),
+            phases: up.phases.clone(),
+            span_ms: up.span_ms,
+            load: Load::of(None, &up.entries, up.host),
+            changes: up.changes.clone(),
+            survival: up.survival.clone(),
+            read_again: up.sweep.0,
         }
     }
 }

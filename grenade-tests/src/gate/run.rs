@@ -11,7 +11,7 @@ use crate::gate::launcher::found;
 use crate::gate::mixed::{self, Health};
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
-use crate::gate::upgrade::upgrade;
+use crate::gate::upgrade::{Course, upgrade};
 use crate::gate::verdict::{Evidence, judge};
 use crate::gate::written::{Balancer, Engine, Tag};
 use crate::world::{World, program};
@@ -91,16 +91,25 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         progress.say("the target with the base's configuration");
         old_configuration = Some(mixed::old_configuration(world, gate, &databases).await?);
     }
-    let upgraded = upgrade(world, gate, &databases, &progress).await?;
+    let mut rollbacks = Vec::new();
+    for point in &gate.rollback_from {
+        progress.say(&format!("an upgrade that is rolled back from {}", point.word()));
+        // A fleet of its own: of the others nothing may be left.
+        let own = World::beside(&world.path(&format!("back-{}", point.word())))?;
+        let course = Course::BackFrom(*point);
+        rollbacks.push((*point, upgrade(&own, gate, &databases, &progress, course).await?));
+    }
+    let upgraded = upgrade(world, gate, &databases, &progress, Course::Through).await?;
     let evidence = Evidence {
         health: &health,
         mixed: &mixes,
         old_configuration: old_configuration.as_ref(),
+        rollbacks: &rollbacks,
         upgraded: &upgraded,
         bounds: gate.host,
     };
     let tags = judge(&gate.tags, &evidence);
-    let report = GateReport::of(gate, &mixes, &upgraded, tags, progress.elapsed().as_secs_f64());
+    let report = GateReport::of(gate, &mixes, &rollbacks, &upgraded, tags, progress.elapsed().as_secs_f64());
     let spec = std::fs::read_to_string(world.path("upgrade.yaml")).unwrap_or_default();
     let write = |name: &Path, text: String| {
         std::fs::write(name, text).with_context(|| format!("could not write {}", name.display()))

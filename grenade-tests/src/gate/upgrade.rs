@@ -16,6 +16,7 @@ use crate::gate::launcher::{self, Places};
 use crate::gate::report::progress::Progress;
 use crate::gate::requests::{Requests, Target, Versions};
 use crate::gate::watch::{Change, Watch};
+use crate::gate::written::TurningPoint;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
 use crate::load::{Load, LoadHandle};
@@ -63,6 +64,32 @@ pub struct Upgraded {
     pub host: HostSeen,
 }
 
+/// Where an upgrade goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Course {
+    /// To its end.
+    Through,
+    /// Back to the base, from here.
+    BackFrom(TurningPoint),
+}
+
+impl Course {
+    /// The phase before which it must wait, so that it can be turned back there.
+    pub fn waits_before(self) -> Option<&'static str> {
+        match self {
+            Self::Through | Self::BackFrom(TurningPoint::Roll) => None,
+            Self::BackFrom(point) => Some(point.word()),
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Through => "upgrade".to_owned(),
+            Self::BackFrom(point) => format!("rollback_{}", point.word()),
+        }
+    }
+}
+
 /// Upgrades the service under load.
 ///
 /// # Errors
@@ -72,10 +99,11 @@ pub async fn upgrade(
     gate: &Gate,
     databases: &Databases,
     progress: &Progress,
+    course: Course,
 ) -> anyhow::Result<Upgraded> {
-    let data = databases.fresh(world, gate, "upgrade").await?;
+    let data = databases.fresh(world, gate, &course.name()).await?;
     progress.say(&format!("{} instances at version {}", gate.instances, gate.service.base.number));
-    let mut ground = Ground::bring_up(world, gate, data).await?;
+    let mut ground = Ground::bring_up(world, gate, data, course).await?;
     let places = Places::of(gate, &ground.data)?.behind(ground.balancer.address);
     let mut survival = Vec::new();
     if let Some(commands) = &gate.survival {
@@ -96,7 +124,8 @@ pub async fn upgrade(
     tokio::time::sleep(gate.pace.before).await;
     requests.set_aside(SET_ASIDE);
     let began = load.began().elapsed();
-    let mut drive = Drive { world, gate, ground: &mut ground, places: &places, progress, load: &load };
+    let mut drive =
+        Drive { world, gate, ground: &mut ground, places: &places, progress, load: &load, course };
     let status = drive.drive(&mut survival).await?;
     let ended = load.began().elapsed();
     let seen = UpgradeSeen::of(&status);
@@ -146,6 +175,13 @@ async fn verify(
     survival.push(Survived { stage, wrong: verified.err().map(|error| format!("{error:#}")) });
 }
 
+/// The phases that wait for an approval.
+fn points(status: &UpgradeStatusReply) -> impl Iterator<Item = &str> {
+    let asked = status.waiting.iter().filter(|wait| wait.kind == "approval");
+    // `tidegate upgrade approve ID PHASE`
+    asked.filter_map(|wait| wait.next_step.as_deref()?.rsplit(' ').next())
+}
+
 struct Drive<'a> {
     world: &'a World,
     gate: &'a Gate,
@@ -153,6 +189,7 @@ struct Drive<'a> {
     places: &'a Places,
     progress: &'a Progress,
     load: &'a LoadHandle,
+    course: Course,
 }
 
 impl Drive<'_> {
@@ -160,8 +197,8 @@ impl Drive<'_> {
     async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<UpgradeStatusReply> {
         let operator = self.ground.operator.clone();
         operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
-        let (mut answered, mut approved, mut verified, mut accepted) =
-            (Instant::now(), Vec::new(), false, false);
+        let (mut answered, mut approved) = (Instant::now(), Vec::new());
+        let (mut verified, mut accepted, mut turned) = (false, false, false);
         loop {
             self.ground.must_run()?;
             let next = Instant::now() + LOOK_EVERY;
@@ -177,7 +214,13 @@ impl Drive<'_> {
                         accepted = true;
                         operator.accept(self.world).await?;
                     }
-                    self.approve(&status, &mut approved).await?;
+                    if !turned && self.turns_here(&status) {
+                        turned = true;
+                        self.progress.say("the operator rolls back");
+                        operator.roll_back(self.world, "a gate job tries the way back").await?;
+                    } else if !turned {
+                        self.approve(&status, &mut approved).await?;
+                    }
                     if !verified && self.is_mixed(&status) {
                         verified = true;
                         if let Some(commands) = &self.gate.survival {
@@ -195,6 +238,15 @@ impl Drive<'_> {
         }
     }
 
+    /// Whether this is where it is turned back.
+    fn turns_here(&self, status: &UpgradeStatusReply) -> bool {
+        match self.course {
+            Course::Through => false,
+            Course::BackFrom(TurningPoint::Roll) => self.is_mixed(status),
+            Course::BackFrom(point) => points(status).any(|asked| asked == point.word()),
+        }
+    }
+
     fn is_mixed(&self, status: &UpgradeStatusReply) -> bool {
         let at = |number: u32| status.instances.iter().any(|instance| instance.version == Some(number));
         at(self.gate.service.base.number.get()) && at(self.gate.service.target.number.get())
@@ -207,10 +259,7 @@ impl Drive<'_> {
         status: &UpgradeStatusReply,
         approved: &mut Vec<String>,
     ) -> anyhow::Result<()> {
-        let asked = status.waiting.iter().filter(|wait| wait.kind == "approval");
-        // `tidegate upgrade approve ID PHASE`
-        let points = asked.filter_map(|wait| wait.next_step.as_deref()?.rsplit(' ').next());
-        for point in points {
+        for point in points(status) {
             if approved.iter().any(|known| known == point) {
                 continue;
             }

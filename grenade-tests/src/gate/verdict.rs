@@ -3,13 +3,11 @@
 
 use std::fmt::Write;
 
-use serde::Serialize;
-
-use crate::gate::host::HostSeen;
 use crate::gate::mixed::{Health, Mixed};
 use crate::gate::upgrade::{Survived, Upgraded};
-use crate::gate::written::{Arrangement, HostBounds, Tag};
+use crate::gate::written::{Arrangement, HostBounds, Tag, TurningPoint};
 use crate::load::entry::Entry;
+use serde::Serialize;
 
 /// Fewer reads across versions prove nothing, in each direction.
 const ENOUGH_ACROSS: usize = 10;
@@ -83,6 +81,8 @@ pub struct Evidence<'a> {
     pub mixed: &'a [Mixed],
     /// Whether the target starts with the base's environment; absent: not tried.
     pub old_configuration: Option<&'a Result<(), String>>,
+    /// The upgrades that were rolled back.
+    pub rollbacks: &'a [(TurningPoint, Upgraded)],
     /// The upgrade.
     pub upgraded: &'a Upgraded,
     /// When the machine cannot tell.
@@ -114,26 +114,54 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
         let started = started.clone().map(|()| "it became ready".to_owned());
         checks.push(Check::of("the target starts with the base's configuration", started));
     }
-    let (read, wrong) = &up.sweep;
-    let lost = match (wrong.first(), read) {
-        (Some(first), _) => Check::new(
-            WHAT_IS_STORED,
-            Word::Fail,
-            format!("{} of {read} objects: first: {first}", wrong.len()),
-        ),
-        (None, 0) => {
-            Check::new(WHAT_IS_STORED, Word::Inconclusive, "the load left no object that a step reads")
-        }
-        (None, read) => {
-            Check::new(WHAT_IS_STORED, Word::Pass, format!("all of {read} objects are as they were written"))
-        }
-    };
-    checks.push(lost);
+    checks.push(stored(WHAT_IS_STORED, up));
     for Survived { stage, wrong } in &up.survival {
         let tried = wrong.clone().map_or_else(|| Ok("verified".to_owned()), Err);
         checks.push(Check::of(&format!("the resources of the survival check: {stage}"), tried));
     }
+    for (point, up) in evidence.rollbacks {
+        let point = point.word();
+        checks.push(Check::of(&format!("a rollback from {point} ends where it began"), back(up)));
+        checks.push(stored(&format!("what was stored is there after a rollback from {point}"), up));
+    }
     checks
+}
+
+/// Whether every object of the load is as it was written.
+fn stored(check: &str, up: &Upgraded) -> Check {
+    let (read, wrong) = &up.sweep;
+    match (wrong.first(), read) {
+        (Some(first), _) => {
+            Check::new(check, Word::Fail, format!("{} of {read} objects: first: {first}", wrong.len()))
+        }
+        (None, 0) => Check::new(check, Word::Inconclusive, "the load left no object that a step reads"),
+        (None, read) => {
+            Check::new(check, Word::Pass, format!("all of {read} objects are as they were written"))
+        }
+    }
+}
+
+/// Whether an upgrade that was rolled back ended with every instance where it had been.
+fn back(up: &Upgraded) -> Result<String, String> {
+    let mut last = std::collections::BTreeMap::new();
+    let mut first = std::collections::BTreeMap::new();
+    for change in &up.changes {
+        first.entry(change.node.as_str()).or_insert(change.version);
+        last.insert(change.node.as_str(), (change.version, change.in_rotation));
+    }
+    let because = up.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    if up.ended != "rolled-back" {
+        return Err(format!("it ended {}{because}", up.ended));
+    }
+    let elsewhere =
+        last.iter().find(|(node, (version, serves))| !serves || first.get(*node) != Some(version));
+    match elsewhere {
+        Some((node, (version, _))) => {
+            let version = version.map_or("no version".to_owned(), |version| format!("version {version}"));
+            Err(format!("{node} is left with {version}, or out of rotation"))
+        }
+        None => Ok(format!("all of {} instances are where they were", last.len())),
+    }
 }
 
 const WHAT_IS_STORED: &str = "what was stored under the base is there after the upgrade";
@@ -222,6 +250,14 @@ fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     );
     checks.push(check);
     checks.push(drained(up));
+    for (point, up) in evidence.rollbacks {
+        let overloaded = up.host.overloaded(&evidence.bounds);
+        checks.push(unfailed(
+            &format!("no request fails in an upgrade that is rolled back from {}", point.word()),
+            &up.entries,
+            overloaded,
+        ));
+    }
     checks
 }
 
@@ -325,14 +361,10 @@ pub fn words(entry: &Entry) -> String {
     )
 }
 
-/// What is reported of the machine.
-pub fn hosts<'a>(mixed: &'a [Mixed], upgraded: &'a Upgraded) -> impl Iterator<Item = &'a HostSeen> {
-    mixed.iter().map(|mixed| &mixed.host).chain(std::iter::once(&upgraded.host))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::host::HostSeen;
     use crate::gate::watch::Change;
     use crate::load::entry::{Connection, Judged};
 
@@ -386,8 +418,14 @@ mod tests {
 
     fn of(tag: Tag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
         let bounds = HostBounds::default();
-        let evidence =
-            Evidence { health: &[], mixed, old_configuration: Some(&Ok(())), upgraded: up, bounds };
+        let evidence = Evidence {
+            health: &[],
+            rollbacks: &[],
+            mixed,
+            old_configuration: Some(&Ok(())),
+            upgraded: up,
+            bounds,
+        };
         judge(&[tag], &evidence).remove(0)
     }
 
@@ -460,6 +498,20 @@ mod tests {
         let judged = of(Tag::Rolling, &upgraded(load()), &mixed(bad));
         assert_eq!(judged.verdict, Word::Fail);
         assert!(judged.checks[1].found.contains("written by version 1"), "{judged:#?}");
+    }
+
+    #[test]
+    fn rollback_must_end_where_it_began() {
+        let mut up = upgraded(load());
+        up.ended = "rolled-back".to_owned();
+        let said = |up: &Upgraded| back(up);
+        assert!(said(&up).unwrap_err().contains("node-1 is left with version 2"));
+        up.changes.push(change(4_000.0, Some(1), false));
+        assert!(said(&up).is_err(), "it is out of rotation");
+        up.changes.push(change(4_100.0, Some(1), true));
+        assert!(said(&up).is_ok());
+        up.ended = "completed".to_owned();
+        assert!(said(&up).unwrap_err().contains("completed"));
     }
 
     #[test]

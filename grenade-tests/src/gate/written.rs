@@ -39,6 +39,10 @@ pub struct GateFile {
     /// Frozen mixes of the two versions, each tried before the upgrade. Default: one, with one instance at the target.
     #[serde(default)]
     pub arrangements: Option<Vec<Arrangement>>,
+    /// Where further upgrades, each on a fleet of its own, are rolled back: they must end with every instance at the base,
+    /// and lose nothing. Default: nowhere.
+    #[serde(default)]
+    pub rollback_from: Vec<TurningPoint>,
     /// The upgrade tags that are asserted.
     pub tags: Vec<Tag>,
     /// When the machine that this runs on cannot tell.
@@ -332,6 +336,32 @@ pub struct Arrangement {
     pub base: u32,
     /// Instances at the target version.
     pub target: u32,
+}
+
+/// Where an upgrade is rolled back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurningPoint {
+    /// Before the schema is expanded.
+    Expand,
+    /// Before data is migrated.
+    Migrate,
+    /// When the first instance is at the target, and others are at the base.
+    Roll,
+    /// When every instance is at the target, before the old code is removed.
+    Remove,
+}
+
+impl TurningPoint {
+    /// The phase, as Tidegate calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Expand => "expand",
+            Self::Migrate => "migrate",
+            Self::Roll => "roll",
+            Self::Remove => "remove",
+        }
+    }
 }
 
 /// An upgrade tag.

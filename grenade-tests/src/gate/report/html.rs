@@ -99,11 +99,7 @@ fn loads(page: &mut String, report: &GateReport) {
         "<h2>Requests</h2><table><tr><th></th><th>sent</th><th>failed</th><th>p50 ms</th><th>p99 ms</th><th>max ms</th>\
          <th>sent late, p99 ms</th><th>cpu pressure %</th><th>steal %</th></tr>",
     );
-    for load in report.mixes.iter().chain(std::iter::once(&report.upgrade.load)) {
-        let name = match load.arrangement {
-            Some(mix) => format!("{} at the base, {} at the target", mix.base, mix.target),
-            None => "the upgrade".to_owned(),
-        };
+    for (name, load) in report.loads() {
         let percent = |value: Option<f64>| value.map_or("unknown".to_owned(), |value| format!("{value:.1}"));
         let Load { sent, failed, p50_ms, p99_ms, max_ms, host, .. } = load;
         let _ = write!(
@@ -120,8 +116,7 @@ fn loads(page: &mut String, report: &GateReport) {
 }
 
 fn failures(page: &mut String, report: &GateReport) {
-    let loads = report.mixes.iter().chain(std::iter::once(&report.upgrade.load));
-    let told: Vec<&String> = loads.flat_map(|load| &load.first_failures).collect();
+    let told: Vec<&String> = report.loads().into_iter().flat_map(|(_, load)| &load.first_failures).collect();
     if told.is_empty() {
         return;
     }

@@ -32,18 +32,14 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
         }
     }
     text.push('\n');
-    for load in report.mixes.iter().chain(std::iter::once(&report.upgrade.load)) {
-        let _ = writeln!(text, "{}", line(load));
+    for (name, load) in report.loads() {
+        let _ = writeln!(text, "{}", line(&name, load));
     }
     let _ = writeln!(text, "files         {}", artifacts.display());
     text
 }
 
-fn line(load: &Load) -> String {
-    let name = match load.arrangement {
-        Some(mix) => format!("mix {}+{}", mix.base, mix.target),
-        None => "upgrade".to_owned(),
-    };
+fn line(name: &str, load: &Load) -> String {
     let pressure = load.host.cpu_pressure.map(|p| format!(", cpu pressure {p:.0} %")).unwrap_or_default();
     format!(
         "{name:<13} {} requests, {} failed; p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms; sent at most {:.1} ms late \

@@ -20,6 +20,7 @@ fn gate() -> String {
     let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/items.py");
     let gate = GATE.replace("{here}/items/items.py", &service.display().to_string());
     let short = gate.replace("rate: 60", "rate: 60\n  before: 1s\n  after: 1s\n  mixed: 4s");
+    let short = short.replace("rollback_from: [roll]\n", "");
     // This machine runs other tests beside: how much of it is left is not what is tested.
     short.replace("instances: 3", "instances: 2\nhost: {cpu_pressure: 100, lag: 5s}")
 }
@@ -118,6 +119,21 @@ async fn service_that_never_heard_of_us_is_upgraded_and_passes() {
     let page = std::fs::read_to_string(done.artifacts.join("report.html")).unwrap();
     contains(&page, &["<svg", "PASS", "node-1", "</html>"]);
     assert!(!page.contains("http://") && !page.contains("https://"), "the page needs a network");
+}
+
+#[tokio::test]
+async fn upgrade_that_is_rolled_back_loses_nothing() {
+    let gate = gate().replace("tags:", "rollback_from: [roll, remove]\ntags:");
+    let done = done(&gate).await;
+    assert_eq!(done.code, Some(0), "{}", done.said);
+    let report = done.report();
+    for (n, point) in ["roll", "remove"].into_iter().enumerate() {
+        let turned = &report["rollbacks"][n];
+        assert_eq!((turned[0].as_str(), turned[1]["ended"].as_str()), (Some(point), Some("rolled-back")));
+        let back =
+            std::fs::read_to_string(done.artifacts.join(format!("back-{point}/requests.csv"))).unwrap();
+        assert!(back.lines().any(|line| line.split(',').nth(10) == Some("2")), "nothing was upgraded");
+    }
 }
 
 #[tokio::test]
