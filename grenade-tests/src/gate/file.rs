@@ -20,7 +20,7 @@ use crate::gate::written::{
 /// The most instances of a gate.
 const MOST_INSTANCES: u32 = 24;
 /// The places of a command that runs for the whole service.
-const OF_SERVICE: [&str; 5] = ["database", "database_file", "here", "bin", "url"];
+const OF_SERVICE: [&str; 6] = ["database", "database_file", "here", "bin", "work", "url"];
 /// The further places of a version's command.
 const OF_NODE: [&str; 5] = ["port", "address", "node", "node_dir", "disable_file"];
 
@@ -255,7 +255,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     let service = service(written.service, findings);
     let has_database = written.database.is_some();
     let database = written.database.map(|database| {
-        let init = commands("database.init", &database.init, &OF_SERVICE[..4], findings);
+        let init = commands("database.init", &database.init, &OF_SERVICE[..5], findings);
         (database.engine, init)
     });
     let schema = written.schema.and_then(|steps| schema_of(&steps, here, has_database, findings));
@@ -358,7 +358,7 @@ fn service(written: written::Service, findings: &mut Findings) -> Option<Service
 }
 
 fn version(field: &str, written: written::Version, findings: &mut Findings) -> Option<Version> {
-    let places: Vec<&str> = OF_NODE.into_iter().chain(OF_SERVICE.into_iter().take(4)).collect();
+    let places: Vec<&str> = OF_NODE.into_iter().chain(OF_SERVICE.into_iter().take(5)).collect();
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
     let mut env = Vec::new();
     for (name, text) in &written.env {
@@ -427,9 +427,9 @@ fn schema_of(
             None
         }
         None => {
-            let mut before = commands("schema.expand", &steps.expand, &OF_SERVICE[..4], findings);
-            before.extend(commands("schema.migrate", &steps.migrate, &OF_SERVICE[..4], findings));
-            let contract = commands("schema.contract", &steps.contract, &OF_SERVICE[..4], findings);
+            let mut before = commands("schema.expand", &steps.expand, &OF_SERVICE[..5], findings);
+            before.extend(commands("schema.migrate", &steps.migrate, &OF_SERVICE[..5], findings));
+            let contract = commands("schema.contract", &steps.contract, &OF_SERVICE[..5], findings);
             Some(Schema::Commands { before, contract })
         }
     }

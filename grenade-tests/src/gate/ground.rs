@@ -77,7 +77,7 @@ async fn all(
     commands: &[Command],
     data: &Data,
 ) -> anyhow::Result<()> {
-    let places = Places::of(gate, data)?;
+    let places = Places::of(world, gate, data)?;
     for (n, command) in commands.iter().enumerate() {
         launcher::run(world, gate, &format!("{name}-{n}"), command, &places).await?;
     }
@@ -136,7 +136,7 @@ impl Ground {
     /// # Errors
     /// When anything of it cannot be had; the error says what.
     pub async fn bring_up(world: &World, gate: &Gate, data: Data, course: Course) -> anyhow::Result<Self> {
-        let places = Places::of(gate, &data)?;
+        let places = Places::of(world, gate, &data)?;
         let base = Release::make(world, gate, &places, &gate.service.base)?;
         let target = Release::make(world, gate, &places, &gate.service.target)?;
         let spec = world.path("upgrade.yaml");

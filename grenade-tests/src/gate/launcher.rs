@@ -37,7 +37,7 @@ impl Places {
     ///
     /// # Errors
     /// When this program cannot be found.
-    pub fn of(gate: &Gate, data: &Data) -> anyhow::Result<Self> {
+    pub fn of(world: &World, gate: &Gate, data: &Data) -> anyhow::Result<Self> {
         let own = std::env::current_exe().context("could not find this program")?;
         let bin = own.parent().unwrap_or(Path::new("/"));
         // A test is one directory below the programs.
@@ -46,6 +46,7 @@ impl Places {
         places.insert("database".to_owned(), data.url.clone().into());
         places.insert("database_file".to_owned(), data.file.display().to_string().into());
         places.insert("here".to_owned(), gate.here.display().to_string().into());
+        places.insert("work".to_owned(), world.dir().display().to_string().into());
         places.insert("bin".to_owned(), bin.display().to_string().into());
         Ok(Self(places))
     }

@@ -49,7 +49,7 @@ impl Instances {
         data: &Data,
         versions: &[&Version],
     ) -> anyhow::Result<Self> {
-        let (places, home) = (Places::of(gate, data)?, world.path(name));
+        let (places, home) = (Places::of(world, gate, data)?, world.path(name));
         let (mut direct, mut processes) = (Vec::new(), Vec::new());
         for (n, version) in versions.iter().enumerate() {
             let script = places.release(version, &home.join(format!("version-{}", version.number)))?;

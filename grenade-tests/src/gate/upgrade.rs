@@ -104,7 +104,7 @@ pub async fn upgrade(
     let data = databases.fresh(world, gate, &course.name()).await?;
     progress.say(&format!("{} instances at version {}", gate.instances, gate.service.base.number));
     let mut ground = Ground::bring_up(world, gate, data, course).await?;
-    let places = Places::of(gate, &ground.data)?.behind(ground.balancer.address);
+    let places = Places::of(world, gate, &ground.data)?.behind(ground.balancer.address);
     let mut survival = Vec::new();
     if let Some(commands) = &gate.survival {
         launcher::run(world, gate, "survival-create", &commands.create, &places)

@@ -103,7 +103,7 @@ pub struct Version {
     /// Its number; the target's is above the base's.
     pub number: ServiceVersion,
     /// Program and arguments, with `{port}`, `{address}`, `{node}`, `{node_dir}`, `{disable_file}`, `{database}`,
-    /// `{database_file}`, `{here}` (the directory of this file) and `{bin}` (that of grenade).
+    /// `{database_file}`, `{here}` (the directory of this file), `{bin}` (that of grenade) and `{work}` (that of this run).
     pub command: Vec<String>,
     /// Its environment beside the runner's own, with the same places.
     #[serde(default)]

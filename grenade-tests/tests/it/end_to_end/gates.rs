@@ -17,8 +17,8 @@ const LIMIT: Duration = Duration::from_secs(180);
 const GATE: &str = include_str!("../../../gates/items.yaml");
 
 fn gate() -> String {
-    let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/items.py");
-    let gate = GATE.replace("{here}/items/items.py", &service.display().to_string());
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates");
+    let gate = GATE.replace("{here}", &here.display().to_string());
     let short = gate.replace("rate: 60", "rate: 60\n  before: 1s\n  after: 1s\n  mixed: 4s");
     let short = short.replace("rollback_from: [roll]\n", "");
     // This machine runs other tests beside: how much of it is left is not what is tested.
@@ -105,6 +105,10 @@ async fn service_that_never_heard_of_us_is_upgraded_and_passes() {
     let report = done.report();
     assert_eq!(report["verdict"], "pass", "{report:#}");
     assert_eq!(report["tags"].as_array().unwrap().len(), 3);
+    let survived = report["upgrade"]["survival"].as_array().unwrap();
+    let stages: Vec<_> = survived.iter().map(|survived| survived["stage"].as_str().unwrap()).collect();
+    let all = ["before the upgrade", "in mid-upgrade", "after the upgrade", "destroyed at the end"];
+    assert_eq!(stages, all, "{report:#}");
     // The ledger is counted again, by hand.
     let ledger = std::fs::read_to_string(done.artifacts.join("requests.csv")).unwrap();
     let lines: Vec<&str> = ledger.lines().skip(1).collect();
@@ -119,6 +123,18 @@ async fn service_that_never_heard_of_us_is_upgraded_and_passes() {
     let page = std::fs::read_to_string(done.artifacts.join("report.html")).unwrap();
     contains(&page, &["<svg", "PASS", "node-1", "</html>"]);
     assert!(!page.contains("http://") && !page.contains("https://"), "the page needs a network");
+}
+
+/// Tidegate's migrations on a real PostgreSQL, behind a real HAProxy.
+#[tokio::test]
+async fn sample_service_passes_on_postgresql_behind_haproxy() {
+    let gate = include_str!("../../../gates/pantry-postgres-haproxy.yaml");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample/migrations");
+    let gate = gate.replace("../sample/migrations", &sample.display().to_string());
+    let gate = gate.replace("rollback_from: [expand, migrate, roll, remove]", "");
+    let done = done(&gate.replace("instances: 3", "instances: 3\nhost: {cpu_pressure: 100, lag: 5s}")).await;
+    assert_eq!(done.code, Some(0), "{}", done.said);
+    contains(&done.said, &["contract", "zero-downtime"]);
 }
 
 #[tokio::test]
@@ -164,7 +180,7 @@ async fn health_check_that_ignores_the_disable_file_fails() {
 #[tokio::test]
 async fn lost_row_fails() {
     let done = done(&with_fault(2, "forgetful")).await;
-    contains(&done.failed("supports-upgrade"), &["there is no item"]);
+    contains(&done.failed("supports-upgrade"), &["there is no item", "the survival check: after"]);
 }
 
 #[tokio::test]

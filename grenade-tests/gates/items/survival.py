@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""A resource that must survive an upgrade of items: survival.py create|verify|destroy URL FILE, which keeps its id."""
+
+import json
+import sys
+from urllib.request import Request, urlopen
+
+verb, url, file = sys.argv[1:]
+wish = {"name": "the survivor", "colour": "red"}
+
+
+def ask(method, path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(url + path, data=data, method=method), timeout=10) as answer:
+        return json.load(answer)
+
+
+if verb == "create":
+    with open(file, "w") as kept:
+        kept.write(ask("POST", "/items", wish)["id"])
+    sys.exit(0)
+with open(file) as kept:
+    key = kept.read()
+if verb == "verify":
+    found = ask("GET", f"/items/{key}")
+    if any(found[name] != wish[name] for name in wish):
+        sys.exit(f"{found} is not {wish}")
+elif verb == "destroy":
+    ask("DELETE", f"/items/{key}")
