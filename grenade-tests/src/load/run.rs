@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -20,6 +21,9 @@ use crate::load::report::{LoadProgress, LoadReport};
 
 /// The longest upload that a plan may ask for.
 const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
+
+/// At a low rate, a schedule that is stopped ends within this.
+const STOPS_WITHIN: Duration = Duration::from_millis(50);
 
 /// Starts loads.
 #[derive(Debug)]
@@ -58,7 +62,8 @@ impl Load {
         let (outcomes, written) = mpsc::unbounded_channel();
         let ledger = tokio::spawn(ledger.keep(written));
         let schedule = Schedule { period, began, counts: Arc::clone(&counts), stop: stop.clone(), outcomes };
-        let schedule = tokio::spawn(schedule.keep(StdRng::seed_from_u64(pace.seed), mix));
+        let (runtime, dice) = (Handle::current(), StdRng::seed_from_u64(pace.seed));
+        let schedule = tokio::task::spawn_blocking(move || schedule.keep(&runtime, dice, mix));
         Ok(LoadHandle { began, counts, stop: stop.drop_guard(), schedule, ledger })
     }
 }
@@ -72,20 +77,24 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Sends each request at its instant. When this task itself was late, it sends what is due and lets each count its
-    /// own lateness.
-    async fn keep<M: Mix>(self, mut dice: StdRng, mix: Arc<M>) {
+    /// Sends each request at its instant. When this thread itself was late, it sends what is due and lets each count its
+    /// own lateness. A thread of its own: the runtime's timers are a millisecond coarse.
+    fn keep<M: Mix>(self, runtime: &Handle, mut dice: StdRng, mix: Arc<M>) {
         let mut at = self.began;
         for seq in 0.. {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = tokio::time::sleep_until(at) => {}
+            while let left = at.saturating_duration_since(Instant::now())
+                && !left.is_zero()
+                && !self.stop.is_cancelled()
+            {
+                std::thread::sleep(left.min(STOPS_WITHIN));
+            }
+            if self.stop.is_cancelled() {
+                return;
             }
             let step = mix.draw(seq, &mut dice);
             let (mix, outcomes, due) = (Arc::clone(&mix), self.outcomes.clone(), Due { seq, at });
             self.counts.sent.fetch_add(1, Ordering::SeqCst);
-            tokio::spawn(async move {
+            runtime.spawn(async move {
                 let outcome = mix.attempt(due, step).await;
                 // The ledger is gone only if its own task failed, which `stop` reports.
                 let _ = outcomes.send(outcome);
