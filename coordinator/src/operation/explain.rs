@@ -15,6 +15,7 @@ pub async fn explain_upgrade(
     let trouble = room.trouble();
     let picture = room.mirror.picture();
     if let Some(why) = unreadable(&picture, &Key::Upgrade(id.clone())) {
+        let why = in_order(trouble, Some(why)).unwrap_or_default();
         return Err(OperationError::Refused(format!("upgrade {id} does not move: {why}")));
     }
     let upgrade = find(&picture.fleet, &id)?;
@@ -29,15 +30,25 @@ pub async fn explain_upgrade(
             .map(|waiting| waiting.reasons.into_iter().map(Into::into).collect())
             .unwrap_or_default(),
         leaving: picture.fleet.service(&upgrade.spec.service).map(answer::leaving).unwrap_or_default(),
-        trouble: lock.or(trouble).filter(|_| !upgrade.phase.is_over()),
+        trouble: in_order(trouble, lock).filter(|_| !upgrade.phase.is_over()),
     })
+}
+
+/// What stops every upgrade is named before what is wrong with a record of this one: a store that was restored is
+/// reconciled first, because the restored copy may be what brought that record.
+fn in_order(trouble: Option<String>, record: Option<String>) -> Option<String> {
+    match (trouble, record) {
+        (Some(trouble), Some(record)) => Some(format!("{trouble}. After that: {record}")),
+        (trouble, record) => trouble.or(record),
+    }
 }
 
 /// What is wrong with a record that the upgrade cannot move without, and what to do.
 fn unreadable(picture: &Picture, key: &Key) -> Option<String> {
     let (key, why, at) = picture.fleet.unreadable().find(|(bad, ..)| *bad == key)?;
     Some(format!(
-        "the record {key} {why} (revision {at}): find out who wrote it, and put back what it was before, from a backup of that key"
+        "the record {key} {why} (revision {at}): find out who wrote it, and put back what it was before, from a backup of that key \
+         (`etcdctl put`)"
     ))
 }
 

@@ -96,6 +96,45 @@ async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     drop(store(&embedded).await);
 }
 
+/// A node contradicts the store in a way that a second one supports, as after a restore from a backup.
+#[tokio::test(flavor = "multi_thread")]
+async fn unreconciled_store_is_named_before_an_unreadable_record() {
+    let (embedded, coordinator, herd) = world(3).await;
+    let end = tokio_util::sync::CancellationToken::new();
+    let herding = tokio::spawn(herd.run(end.clone()));
+    coordinator.start_upgrade(&spec("min_in_service: 1\napprovals: [roll]"), "u1").await.unwrap();
+    end.cancel();
+    herding.await.unwrap();
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let mut lease = embedded.client().await.unwrap().lease_client();
+    let lease = lease.grant(60, None).await.unwrap().id();
+    let claim = br#"{"schema":1,"version":1,"health":"healthy","rotation":"in","step":{"name":"serving"},
+        "identity":{"nonce":"n","boot":"b"},"witness":{"term":"elsewhere"}}"#;
+    for key in ["reports/pantry-api/n90001", "reports/pantry-api/n90002"] {
+        let under = Some(etcd_client::PutOptions::new().with_lease(lease));
+        kv.put(format!("/tidegate/{key}"), claim.to_vec(), under).await.unwrap();
+    }
+    let explain = async || {
+        let asked = tidegate_proto::wire::v1::ExplainUpgradeRequest { id: "u1".to_owned() };
+        operation::explain_upgrade(&coordinator.room, &asked).await
+    };
+    for key in ["active/pantry-api", "upgrades/u1"] {
+        let put = kv.put(format!("/tidegate/{key}"), "nonsense", None).await.unwrap();
+        let at = tidegate_proto::Revision(put.header().unwrap().revision());
+        assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+        let told = match explain().await {
+            Ok(reply) => reply.trouble.unwrap(),
+            Err(refused) => refused.to_string(),
+        };
+        let (first, then) = told.split_once(". After that: ").unwrap_or_else(|| panic!("{told}"));
+        assert!(first.contains("`tidegate fleet reconcile`"), "{told}");
+        assert!(then.starts_with(&format!("the record {key} is malformed")), "{told}");
+        assert!(then.contains("put back what it was before"), "{told}");
+    }
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}
+
 /// Of a node whose user writes what it likes below `results/<node>/`.
 fn stray(n: usize) -> String {
     format!("/tidegate/results/n1/stray-{n}")

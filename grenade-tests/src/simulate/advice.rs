@@ -4,6 +4,7 @@ use super::by_hand;
 use super::chain::{Current, MISFORTUNE, within};
 use super::operator::{Command, Person};
 use super::scenario::ReleasePlan;
+use super::tamper;
 use super::world::{World, tag};
 
 /// After so many resumptions people go back.
@@ -108,6 +109,20 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     let stays_out = |instance: &str| stays_out(world, instance);
     let done = within(Person::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
     world.ground.tell(format!("reconcile: {done:?}"));
+/// Puts a record back once more that an answer names as unreadable: a restored store has it as it was while it could not be
+/// read.
+pub(super) async fn put_back(world: &World, answer: &str) {
+    // What is to be done first is done first.
+    if answer.contains("fleet reconcile") {
+        return;
+    }
+    for (key, was) in &world.put_back {
+        if answer.contains(&format!("the record {key} ")) {
+            tamper::put_back(world, key, was).await;
+        }
+    }
+}
+
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or

@@ -1,7 +1,7 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
 //! what `explain` advises, and try once more with a mended release.
 
-use super::advice::{advised, is_of_another_database, named_in_config, reconciled, restored};
+use super::advice::{advised, is_of_another_database, named_in_config, put_back, reconciled, restored};
 use super::before::{all_filled, as_before};
 use super::falsehood::{Deed, Falsehood};
 use super::lost::{self, Refused};
@@ -201,8 +201,11 @@ impl Chain {
             if current.unexplained == 12 {
                 world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
             }
-            reconciled(world, explained.trouble.as_deref().unwrap_or_default()).await;
+            let trouble = explained.trouble.as_deref().unwrap_or_default();
+            reconciled(world, trouble).await;
+            put_back(world, trouble).await;
             for reason in &explained.reasons {
+                put_back(world, &reason.blocked_on).await;
                 named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.blocked_on);
             }
             if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
@@ -213,7 +216,8 @@ impl Chain {
             }
             self.turn_back_for_others(world, &current).await;
             if last {
-                let reasons: Vec<String> = explained.reasons.iter().map(|r| r.blocked_on.clone()).collect();
+                let reasons = explained.reasons.iter().map(|r| r.blocked_on.as_str());
+                let reasons: Vec<&str> = explained.trouble.as_deref().into_iter().chain(reasons).collect();
                 let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
                 world.ground.state().facts.breach(now, 0, text);
             }
@@ -228,6 +232,8 @@ impl Chain {
                 }
             }
         } else if let Err(why) = explained {
+            reconciled(world, &why).await;
+            put_back(world, &why).await;
             if why.contains("there is no upgrade") && !last {
                 // The store that knew of it is gone: it is started once more.
                 world.ground.tell(format!("{} is not known any more", current.id));

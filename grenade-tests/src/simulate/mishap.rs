@@ -313,7 +313,10 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
                 tamper::remove(world, key).await;
             }
         }
-        Undo::Record(key, was) => tamper::put_back(world, key, was).await,
+        Undo::Record(key, was) => {
+            tamper::put_back(world, key, was).await;
+            world.put_back.push((key.clone(), was.clone()));
+        }
         Undo::Liar(n) => tamper::rebuilt(world, *n).await,
         Undo::ThawAgent(n) => world.agents[*n].iter().for_each(|agent| agent.gate.set(Passage::Open)),
         Undo::Disk(n) => {

@@ -53,6 +53,8 @@ pub(super) struct World {
     pub wanted: BTreeSet<usize>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
+    /// Records that people have put back, and what each was: a restored store may have the unreadable one again.
+    pub put_back: Vec<(tidegate_proto::Key, Vec<u8>)>,
     /// Storage goes back to this version, below what a release needs: its people withdraw it.
     pub withdraw: Option<u32>,
     /// The next upgrade is started by two people at once, after a dry run.
@@ -144,6 +146,7 @@ impl World {
             given_up: BTreeSet::new(),
             wanted: BTreeSet::new(),
             left: BTreeSet::new(),
+            put_back: Vec::new(),
             withdraw: None,
             started_twice: false,
             persons: Persons::default(),
