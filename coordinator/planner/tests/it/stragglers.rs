@@ -4,12 +4,12 @@ use crate::reconcile::window;
 use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_proto::Key;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, Retreat};
 use tidegate_proto::record::window::Window;
+use tidegate_proto::{InstanceId, Key};
 
 /// Runs until `there`, then one node goes away and comes back with a version that is not admitted any more.
 fn returns_with(world: &mut World, version: i64, there: impl Fn(&Phase) -> bool) {
@@ -78,6 +78,47 @@ fn one_that_joins_after_the_last_wave_with_nothing_to_start_is_moved() {
         let last = world.run();
         assert_eq!(world.phase(), Phase::Completed, "{phase}: {:?}", last.waiting);
         assert_eq!(world.versions(), [2; 6]);
+    }
+}
+
+/// It was switched off and decommissioned before its wave. Its agent may not start the version that was admitted last.
+#[test]
+fn decommissioned_one_that_returns_in_remove_and_starts_nothing_is_moved() {
+    let schema = json!({
+        "schema": {"database": {"from_env": "PANTRY"}, "migrations": "pantry"},
+        "max_unavailable": 1, "min_in_service": 1,
+    });
+    for phase in ["remove", "contract"] {
+        let mut world = World::at_version_1(3);
+        world.start_with_schema(spec(schema.clone()), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        let last = (0..3).rev().find(|n| world.agents[&node(*n)].report.step == Step::Serving).unwrap();
+        world.fall_silent(last);
+        let gone = ask::Gone { stopped_how: Some("power is off".into()), ..Default::default() };
+        let asker = Asker { who: "op".into(), why: "it is gone".into(), accepts: Default::default() };
+        let id = InstanceId::new(service(), node(last));
+        let commit = ask::decommission(world.store.fleet(), &world.moment(), &id, gone, &asker).unwrap();
+        assert!(world.store.commit(&commit));
+        world.events += 1;
+        world.until(phase, |world| world.phase().name().word() == phase);
+        let agent = world.agents.get_mut(&node(last)).unwrap();
+        assert_eq!(agent.release, release(1));
+        (agent.alive, agent.unready) = (true, true);
+        let report = &mut agent.report;
+        (report.version, report.release, report.release_digest) = (None, None, None);
+        (report.step, report.rotation, report.health) = (Step::Verifying, Rotation::Unknown, Health::Unknown);
+        world.publish(&node(last));
+        // It is told to serve, accepts that, and starts nothing.
+        world.run();
+        assert_eq!(world.phase().name().word(), phase);
+        let agent = world.agents.get_mut(&node(last)).unwrap();
+        agent.unready = false;
+        agent.report.step = Step::Failed { at: "verifying".into(), reason: "nothing listens".into() };
+        agent.report.health = Health::Unhealthy;
+        world.publish(&node(last));
+        let last = world.run();
+        assert_eq!(world.phase(), Phase::Completed, "{phase}: {:?}", last.waiting);
+        assert_eq!(world.versions(), [2; 3]);
     }
 }
 

@@ -34,16 +34,19 @@ pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[
     walk_to(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
-/// Whether it runs another version, was refused as one, or has never run anything that its agent knows of. An unknown
+/// Whether it runs another version, was refused as one, has never run anything that its agent knows of, or was not healthy
+/// under its last directive and was last admitted as another version: nothing else starts the wanted one there. An unknown
 /// version alone is no reason to restart anybody.
 fn is_elsewhere(instance: &Instance, version: ServiceVersion) -> bool {
     let step = instance.report.as_ref().map(|report| &report.step);
     let refused = matches!(step, Some(Step::Refused { .. }));
     let is_new = matches!(step, Some(Step::Starting)) && instance.inventory.is_none();
+    let was_elsewhere = instance.inventory.as_ref().is_some_and(|last| last.version != version);
+    let has_failed = was_elsewhere && instance.has_failed_verifying();
     match instance.known() {
         // What is known is the lower of its report and its last admission: it may run a higher one that was refused.
         Known::At(known) => known != version || refused && instance.last_seen() != Some(version),
-        Known::Unknown => refused || is_new,
+        Known::Unknown => refused || is_new || has_failed,
         Known::Silent => false,
     }
 }
