@@ -4,10 +4,12 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::fleet::Known;
 use tidegate_planner::reason::VersionGate;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::waves::PAGE_MEMBERS;
+use tidegate_proto::record::window::Window;
 use tidegate_proto::{Commit, InstanceId, Key};
 
 fn asker(why: &str) -> Asker {
@@ -103,6 +105,42 @@ fn decommissioned_one_that_reported_again_is_silent_later() {
     world.fall_silent(1);
     let fleet = world.store.fleet().service(&service()).unwrap();
     assert_eq!((fleet.len(), fleet.spread().silent), (2, 1));
+}
+
+/// It was drained, decommissioned, and is refused under its new lease: it names its former admission.
+#[test]
+fn refused_instance_that_returns_drained_closes_gates_and_does_not_serve() {
+    let mut world = World::at_version_1(2);
+    world.fall_silent(1);
+    let id = InstanceId::new(service(), node(1));
+    let commit =
+        ask::decommission(world.store.fleet(), &world.moment(), &id, Default::default(), &asker("gone"))
+            .unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    let floor = Window {
+        floor: crate::sim::release(2).version,
+        ceiling: crate::sim::release(2).version,
+        set_by: "compute-releases".parse().unwrap(),
+        contracted: None,
+    };
+    assert!(world.store.commit(&Commit::new().put(Key::Window(service()), floor)));
+    let agent = world.agents.get_mut(&node(1)).unwrap();
+    agent.alive = true;
+    (agent.report.step, agent.report.rotation) = (Step::Drained { forced: false }, Rotation::Out);
+    world.publish(&node(1));
+    world.run();
+    let is_there = |world: &World| {
+        let instance = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap().clone();
+        (instance.decommission.is_some(), instance.is_in_service(), instance.known())
+    };
+    assert_eq!(is_there(&world), (false, false, Known::At(crate::sim::release(1).version)));
+    assert_eq!(
+        world.store.fleet().service(&service()).unwrap().below(crate::sim::release(2).version).count,
+        2
+    );
+    world.fall_silent(1);
+    assert_eq!(is_there(&world), (false, false, Known::Silent));
 }
 
 #[test]
