@@ -86,8 +86,13 @@ pub(super) async fn restored(world: &mut World, current: &Current) {
     let Some(schema) = schema else { return };
     if done.is_ok() {
         world.databases[schema].stays_older();
-    } else if let Err(error) = world.databases[schema].put_newest_back(world.ground.now()).await {
-        world.ground.tell(format!("the right one is not found: {error}"));
+    } else {
+        let (now, database) = (world.ground.now(), &mut world.databases[schema]);
+        match database.put_right_one_back(now).await {
+            Ok(true) => world.ground.tell("the database in use before is put back"),
+            Ok(false) => {}
+            Err(error) => world.ground.tell(format!("the right one is not found: {error}")),
+        }
     }
 }
 
@@ -104,11 +109,6 @@ pub(super) async fn reconciled(world: &World, answer: &str) {
     }
 }
 
-async fn reconcile(world: &World, taken_up: Vec<String>) {
-    let lies = |instance: &str| is_of_liar(world, instance);
-    let stays_out = |instance: &str| stays_out(world, instance);
-    let done = within(Person::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
-    world.ground.tell(format!("reconcile: {done:?}"));
 /// Puts a record back once more that an answer names as unreadable: a restored store has it as it was while it could not be
 /// read.
 pub(super) async fn put_back(world: &World, answer: &str) {
@@ -123,6 +123,11 @@ pub(super) async fn put_back(world: &World, answer: &str) {
     }
 }
 
+async fn reconcile(world: &World, taken_up: Vec<String>) {
+    let lies = |instance: &str| is_of_liar(world, instance);
+    let stays_out = |instance: &str| stays_out(world, instance);
+    let done = within(Person::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
+    world.ground.tell(format!("reconcile: {done:?}"));
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or

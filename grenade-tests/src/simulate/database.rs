@@ -50,6 +50,8 @@ pub(super) struct Database {
     kept: Option<BTreeMap<String, String>>,
     /// The same, when a copy took its place.
     newest: Option<BTreeMap<String, String>>,
+    /// Rows of the copy that the newest one replaced, where it is kept.
+    replaced: Option<BTreeMap<String, String>>,
     next: u64,
     /// What the engine's history said when it was last looked at.
     history: History,
@@ -103,6 +105,7 @@ impl Database {
             rows: BTreeMap::new(),
             kept: None,
             newest: None,
+            replaced: None,
             next: 0,
             history: History::default(),
             older: false,
@@ -324,20 +327,52 @@ impl Database {
         self.newest = None;
     }
 
-    /// Puts the file back that the copy replaced. Where the copy went on meanwhile, it is the
-    /// older one.
+    /// Puts the file back that the copy replaced, and keeps the copy. Where the copy went on meanwhile, it is the older
+    /// one; whether there was one.
     ///
     /// # Errors
     /// What the file system says.
-    pub(super) async fn put_newest_back(&mut self, now: u64) -> std::io::Result<()> {
-        let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else { return Ok(()) };
-        let copy = self.form().await.unwrap_or_default();
+    pub(super) async fn put_newest_back(&mut self, now: u64) -> std::io::Result<bool> {
+        let Some(rows) = self.newest.take().filter(|_| self.older && !self.is_away()) else {
+            return Ok(false);
+        };
         self.connection = None;
-        std::fs::rename(self.path.with_extension("newest"), &self.path)?;
+        std::fs::copy(&self.path, self.path.with_extension("replaced"))?;
+        self.replaced = Some(self.rows.clone());
+        self.take_place("newest", rows, now).await?;
+        Ok(true)
+    }
+
+    /// Finds the file that an upgrade was started on: the one that the copy replaced, or else the copy, where the store was
+    /// lost meanwhile and the upgrade was started again on the copy; whether there was one.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) async fn put_right_one_back(&mut self, now: u64) -> std::io::Result<bool> {
+        if self.put_newest_back(now).await? {
+            return Ok(true);
+        }
+        if self.is_away() {
+            return Ok(false);
+        }
+        let Some(rows) = self.replaced.take() else { return Ok(false) };
+        self.take_place("replaced", rows, now).await?;
+        Ok(true)
+    }
+
+    async fn take_place(
+        &mut self,
+        kept: &str,
+        rows: BTreeMap<String, String>,
+        now: u64,
+    ) -> std::io::Result<()> {
+        let before = self.form().await.unwrap_or_default();
+        self.connection = None;
+        std::fs::rename(self.path.with_extension(kept), &self.path)?;
         self.history = History::default();
         (self.rows, self.replaced_at) = (rows, Some(now));
         let found = self.form().await.unwrap_or_default();
-        self.older = copy.iter().any(|what| !found.contains(what));
+        self.older = before.iter().any(|what| !found.contains(what));
         Ok(())
     }
 

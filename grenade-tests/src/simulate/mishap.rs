@@ -146,6 +146,7 @@ pub(super) async fn begin(
             for service in world.services_on(n) {
                 world.ground.loses_power((service, n));
             }
+            world.off.insert(n);
             vec![Undo::Boot(n)]
         }
         What::NodeLeaves(n) => {
@@ -154,6 +155,7 @@ pub(super) async fn begin(
             for service in world.services_on(n) {
                 world.ground.loses_power((service, n));
             }
+            world.off.insert(n);
             world.left.insert(n);
             vec![Undo::Boot(n)]
         }
@@ -302,6 +304,7 @@ pub(super) async fn end(world: &mut World, undo: &Undo) -> anyhow::Result<bool> 
         Undo::StartAgent(n) => world.start_agent(*n),
         Undo::Boot(n) => {
             world.left.remove(n);
+            world.off.remove(n);
             for service in world.services_on(*n) {
                 world.ground.boots((service, *n));
             }

@@ -53,6 +53,8 @@ pub(super) struct World {
     pub wanted: BTreeSet<usize>,
     /// Nodes that are switched off for good, as far as people know.
     pub left: BTreeSet<usize>,
+    /// Nodes without power: nothing is started there.
+    pub off: BTreeSet<usize>,
     /// Records that people have put back, and what each was: a restored store may have the unreadable one again.
     pub put_back: Vec<(tidegate_proto::Key, Vec<u8>)>,
     /// Storage goes back to this version, below what a release needs: its people withdraw it.
@@ -146,6 +148,7 @@ impl World {
             given_up: BTreeSet::new(),
             wanted: BTreeSet::new(),
             left: BTreeSet::new(),
+            off: BTreeSet::new(),
             put_back: Vec::new(),
             withdraw: None,
             started_twice: false,
@@ -305,9 +308,9 @@ impl World {
         Ok(())
     }
 
-    /// Starts the agent of a node.
+    /// Starts the agent of a node. On one without power nothing starts: it starts when that boots.
     pub(super) fn start_agent(&mut self, node: usize) {
-        if self.agents[node].is_none() {
+        if self.agents[node].is_none() && !self.off.contains(&node) {
             let nonce = format!("nonce-{node}");
             self.auditor.note_restart(&self.ground.names().nodes[node]);
             let (scenario, ground, place) = (&self.scenario, &self.ground, &self.place);
