@@ -7,7 +7,8 @@
 
 --fault makes it a bad one, for tests of gates: errors (1 % of the answers are 500), blind (cannot read what version 1
 wrote), deaf (the health check ignores the disable-file), foreign (writes what version 1 cannot read), forgetful (deletes
-the older half of the rows at each start), stillborn (never becomes ready), liar (answers another version's number).
+the older half of the rows at each start), stillborn (never becomes ready), liar (answers another version's number), hoarder
+(deletes nothing).
 """
 
 import argparse
@@ -100,6 +101,8 @@ class Items(BaseHTTPRequestHandler):
         if found is None:
             return self.answer(404, {"error": f"there is no item {key}"})
         if self.command == "DELETE":
+            if self.server.fault == "hoarder":
+                return self.answer(200, {})
             database.execute("DELETE FROM items WHERE id = ?", (key,))
             return self.answer(200, {})
         return self.answer(200, found)

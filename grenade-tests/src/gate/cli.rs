@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::demo::place::Place;
+use crate::demo::place::{Place, PlaceError};
 use crate::gate::file::{self, Gate};
 use crate::gate::report::progress::Progress;
 use crate::gate::report::text;
@@ -37,7 +37,7 @@ Examples:
   grenade run gate.yaml                             the whole gate, with a verdict for each tag
   grenade run gate.yaml --junit junit.xml --json    for a build
 
-All processes are private to the run, on free loopback ports, and ended on any exit.
+All processes are private to the run, on free loopback ports, and ended on any exit but SIGKILL.
 
 Exit codes:
   0    every asserted tag passes
@@ -109,6 +109,15 @@ struct Run {
     on_inconclusive: Option<OnInconclusive>,
 }
 
+/// A file that the command line names cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("could not write {}", path.display())]
+struct Unwritable {
+    path: PathBuf,
+    #[source]
+    source: std::io::Error,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum OnInconclusive {
     /// Exit with 1.
@@ -119,7 +128,10 @@ enum OnInconclusive {
 
 fn span(text: &str) -> Result<Duration, String> {
     let span: tidegate_proto::Span = text.parse().map_err(|e| format!("{e}"))?;
-    Ok(Duration::from_millis(span.as_millis()))
+    match span.as_millis() {
+        0 => Err("nothing can be done in no time".to_owned()),
+        ms => Ok(Duration::from_millis(ms)),
+    }
 }
 
 fn meaning(text: &str) -> Result<(String, u32), String> {
@@ -157,18 +169,30 @@ impl Cli {
     }
 }
 
+/// Prints it; whoever stopped reading has what he wanted.
 fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    use std::io::{ErrorKind, Write};
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(NOT_RUN),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("grenade: could not write to standard output: {error}");
+            ExitCode::from(NOT_RUN)
+        }
     }
 }
 
 fn not_run(error: &anyhow::Error) -> ExitCode {
     eprintln!("grenade: {error:#}");
     let interrupted = matches!(error.downcast_ref(), Some(WorldError::Interrupted(_)));
-    ExitCode::from(if interrupted { INTERRUPTED } else { NOT_RUN })
+    let misnamed =
+        error.downcast_ref::<PlaceError>().is_some() || error.downcast_ref::<Unwritable>().is_some();
+    ExitCode::from(match (interrupted, misnamed) {
+        (true, _) => INTERRUPTED,
+        (_, true) => BAD_INPUT,
+        _ => NOT_RUN,
+    })
 }
 
 fn load(path: &Path) -> Result<Gate, ExitCode> {
@@ -184,6 +208,11 @@ impl Run {
             Ok(gate) => gate,
             Err(code) => return code,
         };
+        if let Some(path) = &self.junit
+            && let Err(source) = std::fs::File::create(path)
+        {
+            return not_run(&Unwritable { path: path.clone(), source }.into());
+        }
         let asked = Asked { artifacts: self.artifacts, junit: self.junit, most: self.max_time };
         let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
             run::run(world, &gate, &asked).await
@@ -197,7 +226,9 @@ impl Run {
             true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
             false => text::text(&report, &asked.artifacts),
         };
-        print(&said);
+        if print(&said) != ExitCode::SUCCESS {
+            return ExitCode::from(NOT_RUN);
+        }
         match (report.verdict, self.on_inconclusive) {
             (Word::Pass, _) | (Word::Inconclusive, Some(OnInconclusive::Pass)) => ExitCode::SUCCESS,
             (Word::Fail, _) | (Word::Inconclusive, Some(OnInconclusive::Fail)) => ExitCode::FAILURE,

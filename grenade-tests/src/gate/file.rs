@@ -9,14 +9,19 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use serde_json::{Map, Value};
 use tidegate_planner::document;
+use tidegate_proto::spec::Spec;
 use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
-use crate::gate::script::{self, Script, ScriptStep};
+use crate::gate::script::{self, Deed, Script, ScriptStep};
 use crate::gate::template::Template;
 use crate::gate::written::{
     self, Arrangement, Balancer, Counter, Engine, GateFile, HostBounds, Tag, TurningPoint, VersionProbe,
 };
 
+/// The fields of an upgrade spec that the runner fills in.
+const OF_RUNNER: [&str; 5] = ["service", "from", "to", "release", "schema"];
+/// A load before the upgrade that is shorter tells nothing.
+const SHORTEST_CONTROL: Duration = Duration::from_millis(500);
 /// The most instances of a gate.
 const MOST_INSTANCES: u32 = 24;
 /// The places of a command that runs for the whole service.
@@ -72,6 +77,11 @@ impl Command {
         let here = here.display().to_string();
         let known = |name: &str| (name == "here").then(|| Value::String(here.clone()));
         self.0.first()?.fill(&known).ok()
+    }
+
+    /// Whether it has one of these places.
+    fn reads(&self, places: &[&str]) -> bool {
+        self.0.iter().flat_map(Template::variables).any(|place| places.contains(&place))
     }
 
     /// As a line of a shell script.
@@ -227,6 +237,12 @@ pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
 fn placed(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    // The library's own words begin with the place too.
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let first = match first.split_once(": ") {
+        Some((place, rest)) if place.starts_with("line ") => rest,
+        _ => first,
+    };
     match error.location() {
         Some(at) => format!("{}:{}: {first}", at.line(), at.column()),
         None => format!(" {first}"),
@@ -290,6 +306,23 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     if tags.contains(&Tag::Rolling) && arrangements.is_empty() {
         findings.add("arrangements", "rolling needs at least one frozen mix");
     }
+    if written.name.trim().is_empty() || written.name.chars().any(char::is_control) {
+        findings.add("name", "is empty or has control characters");
+    }
+    if tags.contains(&Tag::ZeroDowntime) && pace.before < SHORTEST_CONTROL {
+        findings.add(
+            "load.before",
+            format!("at least {SHORTEST_CONTROL:?} is needed to tell what the upgrade changed"),
+        );
+    }
+    let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.weight > 0;
+    if tags.contains(&Tag::Rolling) && script.as_ref().is_some_and(|script| !script.steps.iter().any(reads)) {
+        findings.add(
+            "load.steps",
+            "rolling needs a step with a weight that reads what another made (`uses`, with GET)",
+        );
+    }
+    spec(&written.upgrade, findings);
     if !(0.0..=100.0).contains(&written.host.cpu_pressure) {
         findings.add("host.cpu_pressure", "0 to 100 percent is allowed");
     }
@@ -312,6 +345,23 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     })
 }
 
+/// The fields of the upgrade spec must be valid, and none of those that the runner fills in.
+fn spec(fields: &Map<String, Value>, findings: &mut Findings) {
+    for own in OF_RUNNER.into_iter().filter(|own| fields.contains_key(*own)) {
+        findings.add(&format!("upgrade.{own}"), "is filled in by the runner");
+    }
+    let mut whole = fields.clone();
+    let runner = serde_json::json!({
+        "service": "service", "from": 1, "to": 2, "release": {"tag": "service-2", "sha256": "0".repeat(64)},
+    });
+    whole.extend(runner.as_object().cloned().unwrap_or_default());
+    whole.remove("schema");
+    match serde_json::from_value::<Spec>(Value::Object(whole)) {
+        Err(error) => findings.add("upgrade", error),
+        Ok(spec) => spec.flaws().iter().for_each(|flaw| findings.add("upgrade", flaw)),
+    }
+}
+
 fn service(written: written::Service, findings: &mut Findings) -> Option<Service> {
     let (base, target) = (
         version("service.base", written.base, findings),
@@ -326,6 +376,17 @@ fn service(written: written::Service, findings: &mut Findings) -> Option<Service
         let Some(path) = path else { continue };
         if !path.starts_with('/') || path.parse::<PathAndQuery>().is_err() {
             findings.add(field, format!("`{path}` is no path; one that begins with `/` is allowed"));
+        }
+    }
+    if let Some(pointer) = &written.version.pointer {
+        script::is_pointer("service.version.pointer", pointer, findings);
+    }
+    if let Some(pointer) = written.in_flight.as_ref().and_then(|counter| counter.pointer.as_ref()) {
+        script::is_pointer("service.in_flight.pointer", pointer, findings);
+    }
+    for (field, span) in [("start_timeout", written.start_timeout), ("stop_timeout", written.stop_timeout)] {
+        if span.as_millis() < 1_000 {
+            findings.add(&format!("service.{field}"), "at least 1s is allowed");
         }
     }
     let (base, target) = (base?, target?);
@@ -360,6 +421,10 @@ fn service(written: written::Service, findings: &mut Findings) -> Option<Service
 fn version(field: &str, written: written::Version, findings: &mut Findings) -> Option<Version> {
     let places: Vec<&str> = OF_NODE.into_iter().chain(OF_SERVICE.into_iter().take(5)).collect();
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
+    if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {
+        let field = format!("{field}.command");
+        findings.add(&field, "has neither {port} nor {address}: each instance must be told where to listen");
+    }
     let mut env = Vec::new();
     for (name, text) in &written.env {
         let field = format!("{field}.env.{name}");
@@ -518,6 +583,23 @@ mod tests {
             ("\"/items/{id}\"", "\"/items/{ib}\"", "`{ib}`"),
             ("ready: /ready", "ready: ready", "`ready` is no path"),
             ("number: 2", "number: 3", "one version up"),
+            ("name: items\ninst", "name: \"\"\ninst", "name: is empty"),
+            ("rate: 50", "rate: 50\n  before: 0s", "load.before: at least"),
+            ("ready: /ready", "ready: /ready\n  stop_timeout: 0s", "service.stop_timeout: at least 1s"),
+            ("pointer: /version", "pointer: version", "`version` is no JSON pointer"),
+            ("--port, \"{port}\", ", "--port, \"80\", ", "has neither {port} nor {address}"),
+            ("colour: [red, green]", "colour: []", "is an empty list"),
+            ("keep: {id: /id}", "keep: {id: id}", "`id` is no JSON pointer"),
+            ("status: [201]", "status: [9999]", "9999 is no final status"),
+            ("weight: 5", "weight: 0", "rolling needs a step"),
+            ("max_unavailable: 1", "max_unavailble: 1", "unknown field `max_unavailble`"),
+            ("max_unavailable: 1", "max_unavailable: 0", "upgrade: max_unavailable"),
+            ("max_unavailable: 1", "service: other", "upgrade.service: is filled in by the runner"),
+            (
+                "json: {name: \"{name}\", colour: \"{colour}\"}",
+                "upload: {bytes: 99999999999999, over: 1s}",
+                "at most 1073741824",
+            ),
         ] {
             assert!(GOOD.contains(old), "{old}");
             let said = findings(&GOOD.replace(old, new));

@@ -150,14 +150,20 @@ impl Node {
         match ready {
             Ok(None) => Ok(process),
             Ok(Some(status)) => {
-                bail!(
-                    "{} ended with {status} before it was ready; its last lines:\n{}",
-                    self.name,
-                    process.tail()
-                )
+                let hint =
+                    if status.ends_with(": 0") { " (does it put itself into the background?)" } else { "" };
+                bail!("{} ended with {status} before it was ready{hint}{}", self.name, last_lines(&process))
             }
-            Err(late) => bail!("{late}; the last lines of its log:\n{}", process.tail()),
+            Err(late) => bail!("{late}; it must listen on port {}{}", address.port(), last_lines(&process)),
         }
+    }
+}
+
+/// The end of its log, where it said anything.
+fn last_lines(process: &Process) -> String {
+    match process.tail() {
+        tail if tail.is_empty() => "; its log is empty".to_owned(),
+        tail => format!("; the last lines of its log:\n{tail}"),
     }
 }
 

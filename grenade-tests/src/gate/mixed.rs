@@ -71,6 +71,10 @@ impl Instances {
 
     async fn stop(self, gate: &Gate) -> anyhow::Result<()> {
         let limit = std::time::Duration::from_millis(gate.service.stop_timeout.as_millis());
+        // All at once: one that waits for its limit does not make the others wait.
+        for process in &self.processes {
+            process.signal(rustix::process::Signal::TERM)?;
+        }
         for process in self.processes {
             process.stop(rustix::process::Signal::TERM, limit).await?;
         }

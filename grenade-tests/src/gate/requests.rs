@@ -22,6 +22,9 @@ use crate::load::plan::{ANSWER_LIMIT, SEND_LIMIT};
 /// How much of an answer is quoted.
 const QUOTED: usize = 200;
 
+/// The most ended objects that are read again.
+const MOST_ENDED: usize = 500;
+
 /// Which version each node was last seen at.
 #[derive(Debug, Clone, Default)]
 pub struct Versions(Arc<RwLock<HashMap<String, u32>>>);
@@ -65,6 +68,7 @@ pub struct Requests {
     run: String,
     idle: Idle,
     aside: Mutex<Vec<(String, Object)>>,
+    ended: Mutex<Vec<(String, Object)>>,
     client: Client,
 }
 
@@ -88,6 +92,7 @@ impl Requests {
             run,
             idle: Idle::default(),
             aside: Mutex::default(),
+            ended: Mutex::default(),
             client: Client::default(),
         }
     }
@@ -117,6 +122,33 @@ impl Requests {
         }
     }
 
+    /// Remembers some of those that were ended.
+    fn ended(&self, kind: &str, object: Object) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() < MOST_ENDED {
+            ended.push((kind.to_owned(), object));
+        }
+    }
+
+    /// Reads what was ended: an answer that is right for a living one is wrong.
+    async fn read_ended(&self) -> (usize, Vec<String>) {
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        let (mut read, mut wrong) = (0, Vec::new());
+        for (kind, object) in ended {
+            let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.takes() == Some(&kind);
+            let Some(step) = self.script.steps.iter().position(reads) else { continue };
+            let by = object.written_by.map_or("?".to_owned(), |version| version.to_string());
+            let shown = Value::Object(object.variables.clone());
+            let drawn = Drawn { step, object: Some(object), chosen: Vec::new(), instance: read, keep: false };
+            let due = Due { seq: read as u64, at: Instant::now() };
+            read += 1;
+            if self.carry_out(due, drawn).await.0.failure.is_none() {
+                wrong.push(format!("a {kind} that was ended through version {by} is still there ({shown})"));
+            }
+        }
+        (read, wrong)
+    }
+
     /// Sets objects aside that no request touches until the sweep.
     pub fn set_aside(&self, most: usize) {
         let aside = self.idle.set_aside(most);
@@ -126,7 +158,7 @@ impl Requests {
     /// Reads every object that is left, those that were set aside among them, one after the other, by the first step that reads its kind. Answers how many were
     /// read, and what was wrong with those that were not as they should be.
     pub async fn sweep(&self, limit: usize) -> (usize, Vec<String>) {
-        let (mut read, mut wrong) = (0, Vec::new());
+        let (mut read, mut wrong) = self.read_ended().await;
         for (kind, object) in self.aside.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             self.idle.put(&kind, object);
         }
@@ -200,6 +232,9 @@ impl Requests {
                 (outcome, still)
             }
             Ok(kept) => {
+                if let (Deed::Ends, Some(kind)) = (step.deed, step.takes()) {
+                    self.ended(kind, Object { written_by: outcome.version, ..before.clone() });
+                }
                 let left = left(step, before, variables, kept, outcome.version);
                 (outcome, left)
             }
@@ -312,7 +347,12 @@ fn judged(
     };
     let text = String::from_utf8_lossy(&answer.body);
     if !good {
-        return Err(Failure::Status(answer.status, text.chars().take(QUOTED).collect()));
+        let right = match &step.status[..] {
+            [] => "200 to 299".to_owned(),
+            some => some.iter().map(u16::to_string).collect::<Vec<_>>().join(" or "),
+        };
+        let said: String = text.chars().take(QUOTED).collect();
+        return Err(Failure::Status(answer.status, format!("{said} ({right} is expected)")));
     }
     let value = |name: &str| variables.get(name).cloned();
     let missing = |name: String| Failure::Content(format!("`{{{name}}}` has no value yet"));

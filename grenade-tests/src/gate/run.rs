@@ -49,6 +49,7 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
     for own in ["tidegate", "tidegate-agent", "tidegate-balancer"] {
         note(program::own(own).map_err(Into::into));
     }
+    missing.dedup();
     if missing.is_empty() { Ok(()) } else { anyhow::bail!("{}", missing.join("\n")) }
 }
 

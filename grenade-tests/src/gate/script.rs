@@ -10,6 +10,8 @@ use crate::gate::file::{Findings, known};
 use crate::gate::template::{Pattern, Template};
 use crate::gate::written;
 
+/// The longest body, in bytes: 1 GiB.
+const MOST_BYTES: u64 = 1 << 30;
 /// Variables that every step has.
 const OWN: [&str; 2] = ["run", "seq"];
 /// The version that wrote an object last; only where one is used.
@@ -111,7 +113,14 @@ impl ScriptStep {
         }
         let set = set.into_iter().filter_map(|(variable, value)| {
             let choices = match value {
-                Value::Array(choices) if !choices.is_empty() => choices,
+                Value::Array(choices) if choices.is_empty() => {
+                    findings.add(
+                        &format!("{field}.set.{variable}"),
+                        "is an empty list; one of it would be drawn",
+                    );
+                    return None;
+                }
+                Value::Array(choices) => choices,
                 one => vec![one],
             };
             let choices: Result<Vec<_>, String> = choices.iter().map(Pattern::parse).collect();
@@ -135,14 +144,25 @@ impl ScriptStep {
                 return None;
             }
             (Some(json), None) => Body::Json(findings.good(&at("request.json"), Pattern::parse(json))?),
+            (None, Some(upload)) if upload.bytes > MOST_BYTES => {
+                findings.add(
+                    &at("request.upload.bytes"),
+                    format!("{}; at most {MOST_BYTES} is allowed", upload.bytes),
+                );
+                return None;
+            }
             (None, Some(upload)) => Body::Slow(upload.bytes, Duration::from_millis(upload.over.as_millis())),
             (None, None) => Body::None,
         };
+        for status in expect.status.iter().filter(|status| !(200..=599).contains(*status)) {
+            findings.add(&at("expect.status"), format!("{status} is no final status; 200 to 599 is allowed"));
+        }
+        for pointer in keep.values() {
+            is_pointer(&at("keep"), pointer, findings);
+        }
         let json = expect.json.iter().filter_map(|(pointer, value)| {
             let field = format!("{field}.expect.json");
-            if !(pointer.is_empty() || pointer.starts_with('/')) {
-                findings.add(&field, format!("`{pointer}` is no JSON pointer; `/name` is one"));
-            }
+            is_pointer(&field, pointer, findings);
             Some((pointer.clone(), findings.good(&field, Pattern::parse(value))?))
         });
         let json = json.collect();
@@ -201,9 +221,17 @@ pub(super) fn check_variables(steps: &[ScriptStep], findings: &mut Findings) {
         if step.takes().is_some() {
             allowed.push(WRITTEN_BY);
         }
+        allowed.sort_unstable();
         allowed.dedup();
         let field = format!("load.steps[{n}] ({})", step.name);
         known(&field, step.reads(), &allowed, findings);
+    }
+}
+
+/// A JSON pointer (RFC 6901).
+pub(super) fn is_pointer(field: &str, pointer: &str, findings: &mut Findings) {
+    if !(pointer.is_empty() || pointer.starts_with('/')) {
+        findings.add(field, format!("`{pointer}` is no JSON pointer; `/name` is one"));
     }
 }
 

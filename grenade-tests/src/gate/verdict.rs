@@ -135,9 +135,7 @@ fn stored(check: &str, up: &Upgraded) -> Check {
             Check::new(check, Word::Fail, format!("{} of {read} objects: first: {first}", wrong.len()))
         }
         (None, 0) => Check::new(check, Word::Inconclusive, "the load left no object that a step reads"),
-        (None, read) => {
-            Check::new(check, Word::Pass, format!("all of {read} objects are as they were written"))
-        }
+        (None, read) => Check::new(check, Word::Pass, format!("all of {read} objects are as they were left")),
     }
 }
 
@@ -182,12 +180,29 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         let Arrangement { base, target } = mixed.arrangement;
         let name = format!("{base} at the base beside {target} at the target");
         let overloaded = mixed.host.overloaded(&evidence.bounds);
-        checks.push(unfailed(&format!("{name}: every request"), &mixed.entries, overloaded));
+        let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, overloaded);
+        check.found.push_str(&by_version(&mixed.entries));
+        checks.push(check);
         checks.push(across(&format!("{name}: each reads what the other wrote"), &mixed.entries));
     }
     let up = evidence.upgraded;
     checks.push(Check::of("every instance is upgraded while the others serve", completed(up)));
     checks
+}
+
+/// How many each version answered: a fault of one is seen among its own only.
+fn by_version(entries: &[Entry]) -> String {
+    let mut counts = std::collections::BTreeMap::<u32, (usize, usize)>::new();
+    for entry in entries {
+        let count = counts.entry(entry.version.unwrap_or_default()).or_default();
+        count.0 += 1;
+        count.1 += usize::from(!entry.is_ok());
+    }
+    let each = |(version, (all, failed)): (&u32, &(usize, usize))| match failed {
+        0 => format!("; version {version}: 0 of {all}, at most {:.2} %", RULE_OF_THREE / *all as f64 * 100.0),
+        failed => format!("; version {version}: {failed} of {all}"),
+    };
+    counts.iter().map(each).collect()
 }
 
 /// Reads through one version of what another wrote, both ways.
@@ -215,6 +230,9 @@ fn across(check: &str, entries: &[Entry]) -> Check {
     if pairs.iter().any(|(.., bad)| bad.iter().any(|entry| is_wrong(entry))) {
         return Check::new(check, Word::Fail, found);
     }
+    if pairs.iter().any(|(.., bad)| !bad.is_empty()) {
+        return Check::new(check, Word::Inconclusive, found);
+    }
     if pairs.len() < 2 || pairs.iter().any(|(_, _, good, _)| *good < ENOUGH_ACROSS) {
         let few = format!("fewer than {ENOUGH_ACROSS} in one direction");
         return Check::new(check, Word::Inconclusive, format!("{few}: {found}"));
@@ -239,6 +257,13 @@ fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
         _ => checks.push(Check::new(CONTROL, Word::Inconclusive, said)),
     }
     let mut check = unfailed("no request fails while the service is upgraded", &during, overloaded);
+    if failed > 0
+        && check.verdict == Word::Fail
+        && !during.iter().any(|entry| entry.failure() == "wrong content")
+    {
+        check.verdict = Word::Inconclusive;
+        check.found.push_str("; but the load fails by itself");
+    }
     if let Some(first) = during.iter().find(|entry| !entry.is_ok()) {
         let _ = write!(check.found, "{}", around(up, first));
     }
@@ -337,9 +362,13 @@ fn unfailed(check: &str, entries: &[Entry], overloaded: Option<String>) -> Check
     }
 }
 
-/// A wrong answer is nobody's load.
+/// Statuses by which an instance says that it cannot keep up.
+const BUSY: [u16; 3] = [429, 503, 504];
+
+/// A wrong answer of a known instance is nobody's load.
 fn is_wrong(entry: &Entry) -> bool {
-    entry.failure() == "wrong content"
+    let refused = entry.status.is_some_and(|status| !BUSY.contains(&status));
+    entry.failure() == "wrong content" || (refused && !entry.node.is_empty())
 }
 
 /// A request in words: what, when, who answered, what was wrong.
@@ -455,6 +484,7 @@ mod tests {
     fn failure_before_the_upgrade_is_not_the_upgrade_s() {
         let mut entries = load();
         entries[20] = failed(entry(20, 200.0), "status 500: boom");
+        entries[300] = failed(entry(300, 3_000.0), "status 500: boom");
         assert_eq!(of(Tag::ZeroDowntime, &upgraded(entries), &[]).verdict, Word::Inconclusive);
     }
 
@@ -463,7 +493,7 @@ mod tests {
         let mut up = upgraded(load());
         up.host = HostSeen { cpu_pressure: Some(99.0), steal: None, lag_p99_ms: 3.0 };
         assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Pass, "nothing failed");
-        up.entries[300] = failed(entry(300, 3_000.0), "no answer in 10 s: ");
+        up.entries[300] = failed(Entry { status: None, ..entry(300, 3_000.0) }, "no answer in 10 s: ");
         assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
         up.entries[301] = failed(entry(301, 3_010.0), "wrong content: /name is 1, not 2");
         assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Fail);
@@ -493,6 +523,14 @@ mod tests {
         assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
         let one_way: Vec<Entry> = (0..40).map(|n| read(n, 2, 1)).collect();
         assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(one_way)).verdict, Word::Inconclusive);
+        let mut busy = both.clone();
+        for entry in busy.iter_mut().filter(|entry| entry.seq < 4) {
+            *entry = failed(Entry { status: Some(503), ..entry.clone() }, "status 503: busy");
+        }
+        let overloaded = HostSeen { lag_p99_ms: 9_000.0, ..HostSeen::default() };
+        let busy = [Mixed { arrangement, entries: busy, host: overloaded }];
+        let judged = of(Tag::Rolling, &upgraded(load()), &busy);
+        assert!(judged.checks[..2].iter().all(|check| check.verdict == Word::Inconclusive), "{judged:#?}");
         let mut bad = both;
         bad[1] = failed(bad[1].clone(), "wrong content: /colour is absent, not \"red\"");
         let judged = of(Tag::Rolling, &upgraded(load()), &mixed(bad));

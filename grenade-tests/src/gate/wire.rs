@@ -22,6 +22,8 @@ use crate::load::wire::{NoAnswer, OutBody};
 const LARGEST: usize = 4 << 20;
 /// A kept connection that was idle for longer is not used again: servers end such.
 const IDLE: Duration = Duration::from_secs(4);
+/// A body is made piece by piece.
+const LARGEST_PIECE: u64 = 64 << 10;
 /// Pieces of a slow body are sent so far apart.
 const PIECE_EVERY: Duration = Duration::from_millis(50);
 
@@ -65,7 +67,8 @@ pub fn json(value: &serde_json::Value) -> OutBody {
 
 /// So many bytes, sent over so long a time.
 pub fn slow(bytes: u64, over: Duration) -> OutBody {
-    let pieces = (over.as_millis() / PIECE_EVERY.as_millis()).clamp(1, 10_000) as u64;
+    let in_time = (over.as_millis() / PIECE_EVERY.as_millis()).clamp(1, 10_000) as u64;
+    let pieces = in_time.max(bytes.div_ceil(LARGEST_PIECE));
     let body = stream::unfold(0, move |sent| async move {
         if sent == pieces {
             return None;

@@ -4,10 +4,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::world::WorldError;
 
-/// Waits for SIGINT, SIGTERM or SIGHUP.
+/// Waits for SIGINT, SIGTERM, SIGHUP or SIGQUIT.
 #[derive(Debug)]
 pub struct Interrupt {
-    signals: [(Signal, &'static str); 3],
+    signals: [(Signal, &'static str); 4],
 }
 
 impl Interrupt {
@@ -26,17 +26,19 @@ impl Interrupt {
             on(SignalKind::interrupt(), "SIGINT")?,
             on(SignalKind::terminate(), "SIGTERM")?,
             on(SignalKind::hangup(), "SIGHUP")?,
+            on(SignalKind::quit(), "SIGQUIT")?,
         ];
         Ok(Self { signals })
     }
 
     /// Ends when one of them comes.
     pub async fn interrupted(&mut self) -> WorldError {
-        let [(int, a), (term, b), (hup, c)] = &mut self.signals;
+        let [(int, a), (term, b), (hup, c), (quit, d)] = &mut self.signals;
         WorldError::Interrupted(tokio::select! {
             _ = int.recv() => a,
             _ = term.recv() => b,
             _ = hup.recv() => c,
+            _ = quit.recv() => d,
         })
     }
 }

@@ -90,8 +90,7 @@ impl Scale {
 pub fn percentiles(entries: &[Entry], began_ms: f64) -> String {
     const HEIGHT: f64 = 240.0;
     const BOTTOM: f64 = 200.0;
-    const QUANTILES: [(f64, &str); 8] = [
-        (0.01, "1 %"),
+    const QUANTILES: [(f64, &str); 7] = [
         (0.1, "10 %"),
         (0.25, "25 %"),
         (0.5, "50 %"),

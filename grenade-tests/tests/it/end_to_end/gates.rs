@@ -184,6 +184,12 @@ async fn lost_row_fails() {
 }
 
 #[tokio::test]
+async fn version_that_deletes_nothing_fails() {
+    let done = done(&with_fault(2, "hoarder")).await;
+    contains(&done.failed("supports-upgrade"), &["ended through version 2 is still there"]);
+}
+
+#[tokio::test]
 async fn drain_that_waits_for_nobody_fails() {
     let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
     let done = done(&gate().replace("upgrade:", careless)).await;
@@ -226,6 +232,27 @@ async fn unknown_field_is_named_with_its_place() {
     assert_eq!(done.code, Some(3), "{}", done.said);
     contains(&done.said, &["gate.yaml:", "rat", "rate"]);
     assert!(!done.artifacts.exists(), "a bad gate file made a directory");
+}
+
+#[test]
+fn report_that_cannot_be_written_is_named_before_anything_is_started() {
+    let rig = Rig::new();
+    let file = rig.world.path("gate.yaml");
+    std::fs::write(&file, gate()).unwrap();
+    let grenade = |more: [&str; 2]| {
+        let mut command = Command::new(program::own("grenade").unwrap());
+        command.arg("run").arg(&file).args(more).current_dir(rig.world.dir()).output().unwrap()
+    };
+    let foreign = rig.world.dir().display().to_string();
+    for (more, said) in [
+        (["--junit", "nowhere/junit.xml"], "could not write nowhere/junit.xml"),
+        (["--artifacts", &foreign], "no earlier run made it"),
+        (["--max-time", "0s"], "--max-time"),
+    ] {
+        let done = grenade(more);
+        assert_eq!(done.status.code(), Some(3), "{done:?}");
+        contains(&String::from_utf8_lossy(&done.stderr), &[said]);
+    }
 }
 
 #[tokio::test]
