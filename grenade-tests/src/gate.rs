@@ -17,6 +17,7 @@ pub mod host;
 pub mod launcher;
 pub mod mixed;
 pub mod object;
+pub mod procedure;
 pub mod report;
 pub mod requests;
 pub mod run;

@@ -185,6 +185,8 @@ pub struct Gate {
     pub balancer: Balancer,
     /// Fields of the upgrade spec.
     pub upgrade: Map<String, Value>,
+    /// Another way of upgrading.
+    pub procedure: Option<Command>,
     /// How the load runs.
     pub pace: Pace,
     /// What it sends.
@@ -275,6 +277,24 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         (database.engine, init)
     });
     let schema = written.schema.and_then(|steps| schema_of(&steps, here, has_database, findings));
+    let procedure = written.procedure.as_ref().and_then(|words| {
+        let places: Vec<&str> = OF_SERVICE.into_iter().chain(["fleet"]).collect();
+        let by_tidegate = [
+            ("upgrade", !written.upgrade.is_empty()),
+            ("rollback_from", !written.rollback_from.is_empty()),
+            ("schema.migrations", matches!(schema, Some(Schema::Migrations(_)))),
+        ];
+        for (field, _) in by_tidegate.into_iter().filter(|(_, is_there)| *is_there) {
+            findings.add(field, "is for Tidegate, and is not allowed beside `procedure`");
+        }
+        if service.as_ref().is_some_and(|service| service.health.is_none()) {
+            findings.add(
+                "service.health",
+                "is needed beside `procedure`: there is no agent that serves a health check",
+            );
+        }
+        command("procedure", words, &places, findings)
+    });
     let (pace, script) = load_of(written.load, service.as_ref()?, findings);
     let survival = written.survival.and_then(|survival| survival_of(&survival, findings));
     let arrangements = written
@@ -335,6 +355,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         schema,
         balancer: written.balancer,
         upgrade: written.upgrade,
+        procedure,
         pace,
         script: Arc::new(script?),
         survival,

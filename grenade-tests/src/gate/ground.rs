@@ -152,14 +152,8 @@ impl Ground {
         };
         let coordinator = Coordinator::start(world, plan).await?;
         let operator = Operator::of(coordinator.plan.grpc, gate.service.name.as_str(), UPGRADE).await?;
-        let home = world.path("nodes");
-        let nodes: Vec<Node> = (1..=gate.instances)
-            .map(|n| Node::make(&format!("node-{n}"), &home))
-            .collect::<anyhow::Result<_>>()?;
-        let balancer = match gate.balancer {
-            Balancer::BuiltIn => balancer::start(world, behind(gate, &nodes)).await?,
-            Balancer::Haproxy => haproxy::start(world, behind(gate, &nodes)).await?,
-        };
+        let nodes = nodes(world, gate)?;
+        let balancer = balance(world, gate, &nodes).await?;
         let store = format!("http://{listen}");
         let mut agents = Vec::new();
         for node in &nodes {
@@ -186,6 +180,26 @@ impl Ground {
         self.balancer.process.must_run()?;
         self.agents.iter_mut().try_for_each(|agent| Ok(agent.process.must_run()?))
     }
+}
+
+/// The nodes of a gate, on free ports.
+///
+/// # Errors
+/// When there is no free port.
+pub fn nodes(world: &World, gate: &Gate) -> anyhow::Result<Vec<Node>> {
+    let home = world.path("nodes");
+    (1..=gate.instances).map(|n| Node::make(&format!("node-{n}"), &home)).collect()
+}
+
+/// Starts the balancer of a gate before its nodes.
+///
+/// # Errors
+/// When it cannot be started.
+pub async fn balance(world: &World, gate: &Gate, nodes: &[Node]) -> anyhow::Result<RunningBalancer> {
+    Ok(match gate.balancer {
+        Balancer::BuiltIn => balancer::start(world, behind(gate, nodes)).await?,
+        Balancer::Haproxy => haproxy::start(world, behind(gate, nodes)).await?,
+    })
 }
 
 /// A version as a release: a tag and a script.

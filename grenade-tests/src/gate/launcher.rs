@@ -58,6 +58,13 @@ impl Places {
         self
     }
 
+    /// With the file that describes the fleet.
+    #[must_use]
+    pub fn fleet(mut self, file: &Path) -> Self {
+        self.0.insert("fleet".to_owned(), file.display().to_string().into());
+        self
+    }
+
     fn words(&self, command: &Command) -> anyhow::Result<Vec<String>> {
         command
             .words(&|name| self.0.get(name).cloned())
@@ -179,14 +186,28 @@ pub async fn run(
     places: &Places,
 ) -> anyhow::Result<()> {
     let words = places.words(command)?;
-    let program = found(&words[0], &gate.here)?;
-    let spawn = Spawn::new(name, &program).args(&words[1..]).dir(&gate.here);
-    let mut process = world.spawn(spawn)?;
+    let mut process = begin(world, gate, name, command, places)?;
     let status = process.wait(COMMAND).await?;
     if status.success() {
         return Ok(());
     }
     bail!("`{}` ended with {status}; its last lines:\n{}", words.join(" "), process.tail())
+}
+
+/// Starts a command in the directory of the gate file.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn begin(
+    world: &World,
+    gate: &Gate,
+    name: &str,
+    command: &Command,
+    places: &Places,
+) -> anyhow::Result<Process> {
+    let words = places.words(command)?;
+    let program = found(&words[0], &gate.here)?;
+    Ok(world.spawn(Spawn::new(name, &program).args(&words[1..]).dir(&gate.here))?)
 }
 
 /// A program by its path (from the directory of the gate file) or its name.

@@ -158,9 +158,9 @@ impl GateReport {
 impl UpgradeReport {
     fn of(up: &Upgraded) -> Self {
         Self {
-            ended: up.ended.clone(),
-            because: up.because.clone(),
-            phases: up.phases.clone(),
+            ended: up.ended.word.clone(),
+            because: up.ended.because.clone(),
+            phases: up.ended.phases.clone(),
             span_ms: up.span_ms,
             load: Load::of(None, &up.entries, up.host),
             changes: up.changes.clone(),

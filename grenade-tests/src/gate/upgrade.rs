@@ -1,5 +1,6 @@
 //! The whole upgrade under load, driven with the commands that an operator types.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use crate::demo::picture::{UpgradeSeen, waits};
 use crate::gate::file::{Command, Gate, Schema, Survival};
 use crate::gate::ground::{self, Databases, Ground};
 use crate::gate::host::{HostSeen, Reading};
-use crate::gate::launcher::{self, Places};
+use crate::gate::launcher::{self, Data, Node, Places};
+use crate::gate::procedure;
 use crate::gate::report::progress::Progress;
 use crate::gate::requests::{Requests, Target, Versions};
 use crate::gate::watch::{Change, Watch};
@@ -41,15 +43,55 @@ pub struct Survived {
     pub wrong: Option<String>,
 }
 
-/// What became of an upgrade.
+/// How an upgrade ended.
 #[derive(Debug)]
-pub struct Upgraded {
-    /// How it ended: `completed`, `rolled-back`, `failed`, or the phase it was in.
-    pub ended: String,
+pub struct Ended {
+    /// `completed`, `rolled-back` or `failed`.
+    pub word: String,
     /// Why, where it did not complete.
     pub because: Option<String>,
     /// Each phase that was left, with seconds.
     pub phases: Vec<(String, f64)>,
+}
+
+/// The fleet that is upgraded, and by whom.
+enum Fleet<'a> {
+    Tidegate(Box<Ground>),
+    By(&'a Command, Box<procedure::Fleet>),
+}
+
+impl<'a> Fleet<'a> {
+    async fn bring_up(world: &World, gate: &'a Gate, data: Data, course: Course) -> anyhow::Result<Self> {
+        Ok(match &gate.procedure {
+            None => Self::Tidegate(Box::new(Ground::bring_up(world, gate, data, course).await?)),
+            Some(command) => {
+                Self::By(command, Box::new(procedure::Fleet::bring_up(world, gate, data).await?))
+            }
+        })
+    }
+
+    fn nodes(&self) -> &[Node] {
+        match self {
+            Self::Tidegate(ground) => &ground.nodes,
+            Self::By(_, fleet) => &fleet.nodes,
+        }
+    }
+
+    fn balancer(&self) -> SocketAddr {
+        match self {
+            Self::Tidegate(ground) => ground.balancer.address,
+            Self::By(_, fleet) => fleet.balancer.address,
+        }
+    }
+}
+
+/// What became of an upgrade.
+#[derive(Debug)]
+pub struct Upgraded {
+    /// How it ended, by its own account.
+    pub ended: Ended,
+    /// The version that it goes to.
+    pub to: u32,
     /// When the upgrade began and ended, in milliseconds since the load's start.
     pub span_ms: (f64, f64),
     /// The ledger.
@@ -103,8 +145,8 @@ pub async fn upgrade(
 ) -> anyhow::Result<Upgraded> {
     let data = databases.fresh(world, gate, &course.name()).await?;
     progress.say(&format!("{} instances at version {}", gate.instances, gate.service.base.number));
-    let mut ground = Ground::bring_up(world, gate, data, course).await?;
-    let places = Places::of(world, gate, &ground.data)?.behind(ground.balancer.address);
+    let mut fleet = Fleet::bring_up(world, gate, data.clone(), course).await?;
+    let places = Places::of(world, gate, &data)?.behind(fleet.balancer());
     let mut survival = Vec::new();
     if let Some(commands) = &gate.survival {
         launcher::run(world, gate, "survival-create", &commands.create, &places)
@@ -113,26 +155,29 @@ pub async fn upgrade(
         verify(world, gate, commands, &places, "before the upgrade", &mut survival).await;
     }
     let versions = Versions::default();
-    let target = Target::Balancer(ground.balancer.address, versions.clone());
+    let target = Target::Balancer(fleet.balancer(), versions.clone());
     let requests = Arc::new(Requests::new(Arc::clone(&gate.script), target));
     let ledger = world.path("requests.csv");
     let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, ledger: ledger.clone() };
     let before = Reading::take();
     let load = Load::of(pace, Arc::clone(&requests))?;
-    let watch = Watch::start(gate, &ground.nodes, load.began(), &versions);
+    let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);
     progress.say(&format!("{} requests a second, before anything is upgraded", gate.pace.rate));
     tokio::time::sleep(gate.pace.before).await;
     requests.set_aside(SET_ASIDE);
     let began = load.began().elapsed();
-    let mut drive =
-        Drive { world, gate, ground: &mut ground, places: &places, progress, load: &load, course };
-    let status = drive.drive(&mut survival).await?;
-    let ended = load.began().elapsed();
-    let seen = UpgradeSeen::of(&status);
-    if seen.phase == "completed" {
-        ground::contract(world, gate, &ground.data).await?;
+    let ended = match &mut fleet {
+        Fleet::Tidegate(ground) => {
+            let mut drive = Drive { world, gate, ground, places: &places, progress, load: &load, course };
+            drive.drive(&mut survival).await?
+        }
+        Fleet::By(command, fleet) => fleet.drive(world, gate, command, progress).await?,
+    };
+    let over = load.began().elapsed();
+    if ended.word == "completed" {
+        ground::contract(world, gate, &data).await?;
     }
-    progress.say(&format!("{}; the load goes on", seen.phase));
+    progress.say(&format!("{}; the load goes on", ended.word));
     tokio::time::sleep(gate.pace.after).await;
     load.stop().await?;
     let after = Reading::take();
@@ -146,14 +191,15 @@ pub async fn upgrade(
     }
     progress.say("reading again what the load made");
     let sweep = requests.sweep(SWEEP).await;
-    ground.must_run()?;
+    if let Fleet::Tidegate(ground) = &mut fleet {
+        ground.must_run()?;
+    }
     let entries = entry::read(&ledger)?;
     let ms = |span: Duration| span.as_micros() as f64 / 1e3;
     Ok(Upgraded {
-        because: status.because.clone(),
-        ended: seen.phase,
-        phases: seen.left,
-        span_ms: (ms(began), ms(ended)),
+        ended,
+        to: gate.service.target.number.get(),
+        span_ms: (ms(began), ms(over)),
         host: HostSeen::between(before, after, &entries),
         entries,
         changes: watch.changes(),
@@ -194,7 +240,7 @@ struct Drive<'a> {
 
 impl Drive<'_> {
     /// Starts the upgrade, and does what an operator does until it is over.
-    async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<UpgradeStatusReply> {
+    async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<Ended> {
         let operator = self.ground.operator.clone();
         operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
         let (mut answered, mut approved) = (Instant::now(), Vec::new());
@@ -208,7 +254,8 @@ impl Drive<'_> {
                     let seen = UpgradeSeen::of(&status);
                     self.progress.upgrade(&seen, &waits(&status), self.load.progress());
                     if seen.over {
-                        return Ok(status);
+                        let because = status.because.clone();
+                        return Ok(Ended { word: seen.phase, because, phases: seen.left });
                     }
                     if !accepted && status.waiting.iter().any(|wait| wait.kind == "acceptance") {
                         accepted = true;

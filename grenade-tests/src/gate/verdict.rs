@@ -1,10 +1,11 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
 //! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::gate::mixed::{Health, Mixed};
-use crate::gate::upgrade::{Survived, Upgraded};
+use crate::gate::upgrade::{Ended, Survived, Upgraded};
 use crate::gate::written::{Arrangement, HostBounds, Tag, TurningPoint};
 use crate::load::entry::Entry;
 use serde::Serialize;
@@ -141,23 +142,20 @@ fn stored(check: &str, up: &Upgraded) -> Check {
 
 /// Whether an upgrade that was rolled back ended with every instance where it had been.
 fn back(up: &Upgraded) -> Result<String, String> {
-    let mut last = std::collections::BTreeMap::new();
-    let mut first = std::collections::BTreeMap::new();
+    let mut first = BTreeMap::new();
     for change in &up.changes {
         first.entry(change.node.as_str()).or_insert(change.version);
-        last.insert(change.node.as_str(), (change.version, change.in_rotation));
     }
-    let because = up.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    if up.ended != "rolled-back" {
-        return Err(format!("it ended {}{because}", up.ended));
+    let Ended { word, because, .. } = &up.ended;
+    if word != "rolled-back" {
+        let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        return Err(format!("it ended {word}{because}"));
     }
+    let last = last_seen(up);
     let elsewhere =
         last.iter().find(|(node, (version, serves))| !serves || first.get(*node) != Some(version));
     match elsewhere {
-        Some((node, (version, _))) => {
-            let version = version.map_or("no version".to_owned(), |version| format!("version {version}"));
-            Err(format!("{node} is left with {version}, or out of rotation"))
-        }
+        Some((node, seen)) => Err(format!("{node} is left {}", standing(seen))),
         None => Ok(format!("all of {} instances are where they were", last.len())),
     }
 }
@@ -165,13 +163,30 @@ fn back(up: &Upgraded) -> Result<String, String> {
 const WHAT_IS_STORED: &str = "what was stored under the base is there after the upgrade";
 
 fn completed(up: &Upgraded) -> Result<String, String> {
+    let Ended { word, because, phases } = &up.ended;
     let phases: Vec<String> =
-        up.phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
-    let because = up.because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    match up.ended.as_str() {
-        "completed" => Ok(phases.join(", ")),
-        ended => Err(format!("it ended {ended}{because}; {}", phases.join(", "))),
+        phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
+    let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    if word != "completed" {
+        return Err(format!("it ended {word}{because}; {}", phases.join(", ")));
     }
+    // What it says of itself is not enough.
+    match last_seen(up).iter().find(|(_, (version, serves))| !serves || *version != Some(up.to)) {
+        Some((node, seen)) => {
+            Err(format!("it says that it completed, but {node} is left {}", standing(seen)))
+        }
+        None => Ok(phases.join(", ")),
+    }
+}
+
+/// What was seen last of each node: its version, and whether it is in rotation.
+fn last_seen(up: &Upgraded) -> BTreeMap<&str, (Option<u32>, bool)> {
+    up.changes.iter().map(|change| (change.node.as_str(), (change.version, change.in_rotation))).collect()
+}
+
+fn standing((version, serves): &(Option<u32>, bool)) -> String {
+    let version = version.map_or("at no version".to_owned(), |version| format!("at version {version}"));
+    if *serves { version } else { format!("{version}, out of rotation") }
 }
 
 fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
@@ -192,7 +207,7 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
 
 /// How many each version answered: a fault of one is seen among its own only.
 fn by_version(entries: &[Entry]) -> String {
-    let mut counts = std::collections::BTreeMap::<u32, (usize, usize)>::new();
+    let mut counts = BTreeMap::<u32, (usize, usize)>::new();
     for entry in entries {
         let count = counts.entry(entry.version.unwrap_or_default()).or_default();
         count.0 += 1;
@@ -425,11 +440,15 @@ mod tests {
         Change { at_ms, node: "node-1".to_owned(), version, in_rotation }
     }
 
+    fn ended(word: &str, because: Option<&str>) -> Ended {
+        let phases = vec![("roll".to_owned(), 3.0)];
+        Ended { word: word.to_owned(), because: because.map(str::to_owned), phases }
+    }
+
     fn upgraded(entries: Vec<Entry>) -> Upgraded {
         Upgraded {
-            ended: "completed".to_owned(),
-            because: None,
-            phases: vec![("roll".to_owned(), 3.0)],
+            ended: ended("completed", None),
+            to: 2,
             span_ms: (1_000.0, 5_000.0),
             entries,
             changes: vec![
@@ -541,14 +560,14 @@ mod tests {
     #[test]
     fn rollback_must_end_where_it_began() {
         let mut up = upgraded(load());
-        up.ended = "rolled-back".to_owned();
+        up.ended = ended("rolled-back", None);
         let said = |up: &Upgraded| back(up);
-        assert!(said(&up).unwrap_err().contains("node-1 is left with version 2"));
+        assert!(said(&up).unwrap_err().contains("node-1 is left at version 2"));
         up.changes.push(change(4_000.0, Some(1), false));
         assert!(said(&up).is_err(), "it is out of rotation");
         up.changes.push(change(4_100.0, Some(1), true));
         assert!(said(&up).is_ok());
-        up.ended = "completed".to_owned();
+        up.ended = ended("completed", None);
         assert!(said(&up).unwrap_err().contains("completed"));
     }
 
@@ -558,9 +577,16 @@ mod tests {
         up.sweep = (50, vec!["a item written by version 1: status 404".to_owned()]);
         assert_eq!(of(Tag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
         up = upgraded(load());
-        (up.ended, up.because) = ("rolled-back".to_owned(), Some("node-2 never became healthy".to_owned()));
+        up.ended = ended("rolled-back", Some("node-2 never became healthy"));
         let judged = of(Tag::SupportsUpgrade, &up, &[]);
         assert_eq!(judged.verdict, Word::Fail);
         assert!(judged.checks[0].found.contains("node-2 never became healthy"), "{judged:#?}");
+        up = upgraded(load());
+        up.changes.push(change(4_000.0, Some(2), false));
+        let judged = of(Tag::SupportsUpgrade, &up, &[]);
+        assert!(
+            judged.checks[0].found.contains("node-1 is left at version 2, out of rotation"),
+            "{judged:#?}"
+        );
     }
 }

@@ -31,6 +31,10 @@ pub struct GateFile {
     /// knows itself.
     #[serde(default)]
     pub upgrade: Map<String, Value>,
+    /// Another way of upgrading than Tidegate: a command that is given `{fleet}`, a JSON file that says where the instances
+    /// are and how each version is started. It must exit with 0 when every instance is at the target. Absent: Tidegate.
+    #[serde(default)]
+    pub procedure: Option<Vec<String>>,
     /// What clients do.
     pub load: Load,
     /// Resources that must survive the upgrade, by commands of their own.

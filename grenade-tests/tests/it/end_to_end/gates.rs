@@ -189,6 +189,29 @@ async fn version_that_deletes_nothing_fails() {
     contains(&done.failed("supports-upgrade"), &["ended through version 2 is still there"]);
 }
 
+/// The same service, upgraded by a shell loop's like; with a pause that is shorter or longer than what is in flight.
+fn by_hand(pause: &str) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/by_hand.py");
+    let gate = gate();
+    let (before, after) = gate.split_once("upgrade:").unwrap();
+    let (_, after) = after.split_once("load:").unwrap();
+    let procedure = format!("procedure: [python3, {}, \"{{fleet}}\", \"{pause}\"]", script.display());
+    format!("{before}{procedure}\nload:{after}")
+}
+
+#[tokio::test]
+async fn procedure_by_hand_passes_where_it_waits_long_enough() {
+    let done = done(&by_hand("3.5")).await;
+    assert_eq!(done.code, Some(0), "{}", done.said);
+    assert_eq!(done.report()["upgrade"]["phases"][0][0], "procedure");
+}
+
+#[tokio::test]
+async fn procedure_by_hand_fails_where_it_does_not() {
+    let done = done(&by_hand("0.1")).await;
+    contains(&done.failed("zero-downtime"), &["failed; first:"]);
+}
+
 #[tokio::test]
 async fn drain_that_waits_for_nobody_fails() {
     let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
