@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod figure;
 pub mod fill;
 pub mod fleet;
+pub mod generator;
 pub mod host;
 pub mod median;
 pub mod overhead;
@@ -74,6 +75,7 @@ async fn measure(part: Part, arguments: &Arguments, dir: &Path) -> anyhow::Resul
         Part::Reaction => reaction::measure(dir).await,
         Part::Releases => releases::measure(dir).await,
         Part::Overhead => overhead::measure(dir, arguments.repeat).await,
+        Part::Generator => generator::measure(dir).await,
         Part::Fill => fill::measure(dir, arguments.repeat, arguments.rows).await,
     }
 }

@@ -14,6 +14,7 @@ pub mod cli;
 pub mod file;
 pub mod ground;
 pub mod host;
+pub mod impact;
 pub mod launcher;
 pub mod mixed;
 pub mod object;

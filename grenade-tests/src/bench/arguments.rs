@@ -58,6 +58,8 @@ pub enum Part {
     Releases,
     /// What an upgrade of 50 instances takes beyond its hooks, beside a shell loop (real etcd, 50 agents)
     Overhead,
+    /// How late the load generator of gate jobs sends, and its CPU beside wrk's
+    Generator,
     /// What a fill of 2,000,000 rows takes, and what a load beside it feels (real PostgreSQL)
     Fill,
 }
@@ -72,6 +74,7 @@ impl Part {
             Self::Reaction => "reaction",
             Self::Releases => "releases",
             Self::Overhead => "overhead",
+            Self::Generator => "generator",
             Self::Fill => "fill",
         }
     }

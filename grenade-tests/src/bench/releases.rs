@@ -206,7 +206,11 @@ async fn starts(world: &World, coordinator: &Coordinator) -> anyhow::Result<Vec<
     ])
 }
 
-async fn bare_handler(world: &World, listen: SocketAddr) -> anyhow::Result<Process> {
+/// Starts the handler that decides nothing.
+///
+/// # Errors
+/// When it does not answer.
+pub(super) async fn bare_handler(world: &World, listen: SocketAddr) -> anyhow::Result<Process> {
     let program = std::env::current_exe().context("could not find this program")?;
     let process = world.spawn(Spawn::new("bare", &program).args(["--bare-handler", &listen.to_string()]))?;
     wait_for_200("the bare handler to answer", READY, listen, bare::PATH).await?;

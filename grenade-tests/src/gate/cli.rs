@@ -11,11 +11,13 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::demo::place::{Place, PlaceError};
 use crate::gate::file::{self, Gate};
+use crate::gate::impact;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
-use crate::gate::verdict::Word;
+use crate::gate::verdict::{Check, Word, worst};
 use crate::gate::watch::Probe;
+use crate::load::entry;
 use crate::world::interrupt::Interrupt;
 use crate::world::{World, WorldError};
 
@@ -36,6 +38,7 @@ Examples:
   grenade check gate.yaml                           each version alone: what is missing?
   grenade run gate.yaml                             the whole gate, with a verdict for each tag
   grenade run gate.yaml --junit junit.xml --json    for a build
+  grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
 
 All processes are private to the run, on free loopback ports, and ended on any exit but SIGKILL.
 
@@ -63,6 +66,19 @@ enum Verb {
     Check {
         /// The gate file.
         gate: PathBuf,
+    },
+    /// Judge two ledgers of twin pools for zero-impact: the same load at the same time, only one was upgraded.
+    Compare {
+        /// The ledger of the pool that was not upgraded.
+        twin: PathBuf,
+        /// The ledger of the pool that was.
+        upgraded: PathBuf,
+        /// A file with the instants at which its instances left rotation: milliseconds since the load's start, one a line
+        #[arg(long, value_name = "FILE")]
+        drains: PathBuf,
+        /// Print the checks as JSON instead of text
+        #[arg(long)]
+        json: bool,
     },
     /// Print a commented example of a gate file.
     Init,
@@ -154,6 +170,13 @@ impl Cli {
         match self.verb {
             Verb::Run(run) => run.run().await,
             Verb::Check { gate } => check(&gate).await,
+            Verb::Compare { twin, upgraded, drains, json } => match compare(&twin, &upgraded, &drains) {
+                Ok(checks) => said(&checks, json),
+                Err(error) => {
+                    eprintln!("grenade: {error:#}");
+                    ExitCode::from(BAD_INPUT)
+                }
+            },
             Verb::Init => print(EXAMPLE),
             Verb::Schema => match serde_json::to_string_pretty(&file::schema()) {
                 Ok(schema) => print(&format!("{schema}\n")),
@@ -282,6 +305,37 @@ async fn check(path: &Path) -> ExitCode {
             gate.service.name
         )),
         Err(error) => not_run(&error),
+    }
+}
+
+fn compare(twin: &Path, upgraded: &Path, drains: &Path) -> anyhow::Result<Vec<Check>> {
+    let text =
+        std::fs::read_to_string(drains).with_context(|| format!("could not read {}", drains.display()))?;
+    let instant = |(n, line): (usize, &str)| {
+        let parsed = line.trim().parse::<f64>().ok().filter(|at| at.is_finite() && *at >= 0.0);
+        parsed.with_context(|| format!("{}:{}: `{line}` is no time in milliseconds", drains.display(), n + 1))
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let drains: Vec<f64> = lines.map(instant).collect::<anyhow::Result<_>>()?;
+    Ok(impact::judge(&entry::read(upgraded)?, &entry::read(twin)?, &drains))
+}
+
+/// Prints checks that stand for themselves, and answers by the worst of them.
+fn said(checks: &[Check], json: bool) -> ExitCode {
+    let verdict = worst(checks.iter().map(|check| check.verdict));
+    let text = match json {
+        true => {
+            let document = serde_json::json!({"verdict": verdict, "checks": checks});
+            format!("{document:#}\n")
+        }
+        false => format!("{}  zero-impact\n{}", verdict.word().to_uppercase(), text::checks(checks)),
+    };
+    let printed = print(&text);
+    match verdict {
+        _ if printed != ExitCode::SUCCESS => printed,
+        Word::Pass => ExitCode::SUCCESS,
+        Word::Fail => ExitCode::FAILURE,
+        Word::Inconclusive => ExitCode::from(INCONCLUSIVE),
     }
 }
 

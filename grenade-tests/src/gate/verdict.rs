@@ -50,7 +50,8 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(check: &str, verdict: Word, found: impl Into<String>) -> Self {
+    /// Something that was checked.
+    pub fn new(check: &str, verdict: Word, found: impl Into<String>) -> Self {
         Self { check: check.to_owned(), verdict, found: found.into() }
     }
 

@@ -49,6 +49,43 @@ fn every_gate_file_is_taken_and_valid() {
     assert!(!schema.is_valid(&wrong));
 }
 
+/// A ledger of 30 seconds in which every answer took five milliseconds.
+fn ledger(path: &Path) {
+    let columns = "seq,scheduled_ms,sent_ms,first_ms,done_ms,own_ms,kind,status,outcome,node,version,written_by,bytes,\
+                   connection,reason";
+    let line = |n: u32| {
+        let at = f64::from(n) * 5.0;
+        format!("{n},{at},{at},{at},{},0,read,200,ok,node-1,1,,9,fresh,\n", at + 5.0)
+    };
+    let lines: String = (0..6_000).map(line).collect();
+    std::fs::write(path, format!("{columns}\n{lines}")).unwrap();
+}
+
+#[test]
+fn compare_says_what_it_needs_and_names_bad_input() {
+    let room = tempfile::tempdir().unwrap();
+    let file = |name: &str| room.path().join(name);
+    ledger(&file("twin.csv"));
+    ledger(&file("upgraded.csv"));
+    let compare = |drains: &str, twin: &str| {
+        std::fs::write(file("drains"), drains).unwrap();
+        let mut command = Command::new(program::own("grenade").unwrap());
+        command.arg("compare").arg(file(twin)).arg(file("upgraded.csv")).arg("--drains").arg(file("drains"));
+        let said = command.output().unwrap();
+        let text = [said.stdout, said.stderr].concat();
+        (said.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, said) = compare("1000\n2000.5\n", "twin.csv");
+    assert_eq!(code, Some(2), "{said}");
+    for part in ["INCONCLUSIVE", "6 whole blocks; 12 are needed", "2 drains; 20 are needed"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (code, said) = compare("1000\nsoon\n", "twin.csv");
+    assert!(code == Some(3) && said.contains("drains:2: `soon` is no time"), "{said}");
+    let (code, said) = compare("1000\n", "nowhere.csv");
+    assert!(code == Some(3) && said.contains("nowhere.csv"), "{said}");
+}
+
 #[test]
 fn help_names_exit_codes_and_examples() {
     let help = said(&["--help"]);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::gate::report::{GateReport, Load};
-use crate::gate::verdict::Word;
+use crate::gate::verdict::{Check, Word};
 
 /// The text.
 pub fn text(report: &GateReport, artifacts: &Path) -> String {
@@ -22,20 +22,27 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     );
     for tag in &report.tags {
         let _ = writeln!(text, "\n{:<13} {}", tag.verdict.word(), tag.tag.word());
-        for check in &tag.checks {
-            let sign = match check.verdict {
-                Word::Pass => "ok",
-                Word::Inconclusive => "?",
-                Word::Fail => "FAILED",
-            };
-            let _ = writeln!(text, "  {sign:<7} {}\n          {}", check.check, check.found);
-        }
+        text.push_str(&checks(&tag.checks));
     }
     text.push('\n');
     for (name, load) in report.loads() {
         let _ = writeln!(text, "{}", line(&name, load));
     }
     let _ = writeln!(text, "files         {}", artifacts.display());
+    text
+}
+
+/// Each check with what was found.
+pub fn checks(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let sign = match check.verdict {
+            Word::Pass => "ok",
+            Word::Inconclusive => "?",
+            Word::Fail => "FAILED",
+        };
+        let _ = writeln!(text, "  {sign:<7} {}\n          {}", check.check, check.found);
+    }
     text
 }
 

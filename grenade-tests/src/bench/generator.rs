@@ -1,0 +1,126 @@
+//! What the load generator of gate jobs costs: how late it sends beside a bare server, and its CPU for a request beside
+//! wrk's.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::bench::figure::Figure;
+use crate::bench::proc;
+use crate::bench::releases::bare::PATH;
+use crate::bench::releases::bare_handler;
+use crate::gate::file;
+use crate::gate::host::HostSeen;
+use crate::gate::host::Reading;
+use crate::gate::requests::{Direct, Requests, Target};
+use crate::gate::script::Script;
+use crate::load::Load;
+use crate::load::entry::{self, Entry};
+use crate::load::plan::Pace;
+use crate::world::{Spawn, World, port, program};
+
+/// How long each load runs.
+const TIME: Duration = Duration::from_secs(10);
+/// The rate at which its lateness is promised.
+const RATE: u32 = 500;
+/// The most that a gate may ask for.
+const FASTEST: u32 = 5_000;
+/// Connections of wrk.
+const CONNECTIONS: &str = "16";
+
+/// Measures.
+///
+/// # Errors
+/// When the bare server or wrk cannot be run.
+pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
+    let room = tempfile::Builder::new().prefix("generator").tempdir_in(dir)?;
+    let world = World::alone(room.path())?;
+    let wrk = program::outside("wrk")?;
+    let listen = port::free()?;
+    let _bare = bare_handler(&world, listen).await?;
+    let target = || Target::Instances(vec![Direct { node: "bare".to_owned(), address: listen, version: 1 }]);
+    let before = Reading::take();
+    let (calm, _) = load(&world, RATE, target()).await?;
+    let lag = HostSeen::between(before, Reading::take(), &calm).lag_p99_ms;
+    let (fast, used) = load(&world, FASTEST, target()).await?;
+    let own = used.as_secs_f64() * 1e6 / fast.len() as f64;
+    let spawn = Spawn::new("wrk", &wrk)
+        .args(["--threads", "1", "--connections", CONNECTIONS, "--duration", &format!("{}s", TIME.as_secs())])
+        .arg(format!("http://{listen}{PATH}1"));
+    let mut process = world.spawn(spawn)?;
+    tokio::time::sleep(TIME - Duration::from_secs(1)).await;
+    let used = proc::cpu(process.pid(), false)?;
+    ensure!(process.wait(TIME).await?.success(), "wrk failed: {}", process.tail());
+    let sent = sent(&process.tail()).context("wrk did not say how many requests it sent")?;
+    // It was looked at before its last second.
+    let part = (TIME.as_secs_f64() - 1.0) / TIME.as_secs_f64();
+    let peer = used.as_secs_f64() * 1e6 / (sent as f64 * part);
+    Ok(vec![
+        Figure::limited(
+            "load generator, late at 500/s, p99",
+            lag,
+            "ms",
+            1.0,
+            format!("{} requests", calm.len()),
+        ),
+        Figure::limited(
+            "load generator, CPU for a request, beside wrk",
+            own / peer,
+            "x",
+            2.0,
+            format!(
+                "{own:.0} us at {FASTEST}/s with a ledger, wrk {peer:.0} us with {CONNECTIONS} connections"
+            ),
+        ),
+    ])
+}
+
+/// Runs a load; answers its ledger, and the CPU time of this process meanwhile.
+async fn load(world: &World, rate: u32, target: Target) -> anyhow::Result<(Vec<Entry>, Duration)> {
+    let ledger = world.path(&format!("requests-{rate}.csv"));
+    let pace = Pace { rate, seed: 1, ledger: ledger.clone() };
+    let before = proc::cpu(std::process::id(), false)?;
+    let load = Load::of(pace, Arc::new(Requests::new(script()?, target)))?;
+    tokio::time::sleep(TIME).await;
+    let report = load.stop().await?;
+    let used = proc::cpu(std::process::id(), false)?.saturating_sub(before);
+    ensure!(
+        report.failed == 0,
+        "{} of {} requests failed: {:?}",
+        report.failed,
+        report.sent,
+        report.first_failures
+    );
+    Ok((entry::read(&ledger)?, used))
+}
+
+/// One GET over kept connections.
+fn script() -> anyhow::Result<Arc<Script>> {
+    let gate = format!(
+        "name: bare\n\
+         service:\n  base: {{number: 1, command: [bare, \"{{port}}\"]}}\n  target: {{number: 2, command: [bare, \"{{port}}\"]}}\n  \
+         version: {{path: /}}\n  ready: /\n\
+         load:\n  rate: 1\n  keep_alive: 1\n  steps: [{{name: get, request: {{path: \"{PATH}1\"}}}}]\n\
+         tags: [zero-downtime]\n"
+    );
+    Ok(file::parse(&gate, Path::new("bare"), Path::new("/"))?.script)
+}
+
+/// `  123456 requests in 10.00s, …`
+fn sent(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.contains(" requests in "))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{script, sent};
+
+    #[test]
+    fn wrk_is_understood_and_the_script_is_one() {
+        assert_eq!(sent("  Latency 1ms\n  51234 requests in 10.00s, 7MB read\n"), Some(51_234));
+        assert_eq!(script().unwrap().steps.len(), 1);
+    }
+}
