@@ -98,7 +98,7 @@ enum Verb {
         /// Where in the answer it is.
         #[arg(long)]
         pointer: Option<String>,
-        /// Which number an answer stands for.
+        /// The number of the version that answers so, as ANSWER=NUMBER.
         #[arg(long, value_parser = meaning)]
         means: Vec<(String, u32)>,
     },
@@ -192,7 +192,7 @@ impl Cli {
     }
 }
 
-/// Prints it; whoever stopped reading has what he wanted.
+/// Writes to standard output. A reader that closed its end is no error.
 fn print(text: &str) -> ExitCode {
     use std::io::{ErrorKind, Write};
     let mut out = std::io::stdout().lock();
@@ -260,7 +260,7 @@ impl Run {
     }
 }
 
-/// Does something in a world of its own, of which nothing is left running; ends with a signal, or when the time is up.
+/// Runs `work` with a directory and processes of its own. A signal or the time limit ends it; nothing is left running.
 async fn in_a_world<T>(
     directory: &Path,
     most: Duration,

@@ -244,13 +244,9 @@ fn spec_of(gate: &Gate, target: &Release, course: Course) -> Value {
     fields.insert("from".to_owned(), json!(gate.service.base.number));
     fields.insert("to".to_owned(), json!(target.version));
     fields.insert("release".to_owned(), json!({"tag": target.tag, "sha256": target.sha256}));
-    match &gate.schema {
-        None => {}
-        Some(Schema::Migrations(_)) => {
-            let schema = json!({"database": {"from_env": DATABASE_VARIABLE}, "migrations": MIGRATIONS});
-            fields.insert("schema".to_owned(), schema);
-        }
-        Some(Schema::Commands { .. }) => {}
+    if let Some(Schema::Migrations(_)) = &gate.schema {
+        let schema = json!({"database": {"from_env": DATABASE_VARIABLE}, "migrations": MIGRATIONS});
+        fields.insert("schema".to_owned(), schema);
     }
     // The runner changes the schema, or turns back, while the upgrade waits.
     let changes = matches!(gate.schema, Some(Schema::Commands { .. })).then_some("roll");
@@ -263,7 +259,7 @@ fn spec_of(gate: &Gate, target: &Release, course: Course) -> Value {
     spec
 }
 
-/// The coordinator's arguments for the migrations, which are linked where it looks for them.
+/// The coordinator's arguments for the migrations, which are copied to where it looks for them.
 fn migrations(world: &World, gate: &Gate) -> anyhow::Result<Vec<String>> {
     let Some(Schema::Migrations(directory)) = &gate.schema else { return Ok(Vec::new()) };
     let home = world.path("migrations");

@@ -35,7 +35,7 @@ const LOCKED_MS: f64 = 1_000.0;
 const FEWEST_DRAINS: usize = 20;
 /// How often drains are moved to other times.
 const SHUFFLES: usize = 2_000;
-/// The power at which the smallest shift is told that would be shown.
+/// The power for which the report gives the smallest detectable shift.
 const POWER: f64 = 0.9;
 
 /// Judges a pool beside its twin; `drains_ms` are the instants at which instances of the pool left rotation.
@@ -92,7 +92,7 @@ fn shift(check: &str, treated: &[Entry], twin: &[Entry], at: f64, margin: f64) -
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
     let smallest = percent((student.inverse_cdf(1.0 - ALPHA) + student.inverse_cdf(POWER)) * error);
     let found = format!(
-        "{:+.1} % [{:+.1}, {:+.1}] in {n} blocks, {:.0} % is allowed; the smallest shift that would be shown is {smallest:.1} %",
+        "{:+.1} % [{:+.1}, {:+.1}] in {n} blocks, {:.0} % is allowed; the smallest detectable shift is {smallest:.1} %",
         percent(mean),
         percent(low),
         percent(high),

@@ -1,5 +1,5 @@
-//! What the load knows to be true: the objects that it made, each with its variables. One in the hands of a request is in
-//! nobody else's; one whose write got no clear answer is given up, for nobody knows what it holds.
+//! The objects that the load made, each with the variables that an answer about it must have. At most one request at a
+//! time uses an object. One whose write got no clear answer is dropped: its content is unknown.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

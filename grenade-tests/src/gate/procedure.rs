@@ -1,5 +1,5 @@
-//! Another way of upgrading than Tidegate: a command that is told where the instances are, and does the rest. Load, judge and
-//! reports are the same, so that two ways can be compared on one kind of ledger.
+//! An upgrade by a command instead of Tidegate: it reads where the instances are from a file. Load, judge and reports are
+//! the same, so that two ways can be compared on one kind of ledger.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::world::{Process, World, WorldError};
 /// From one look at the command to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Instances at the base version behind a balancer, with nobody who watches over them.
+/// Instances at the base version behind a balancer, without agents.
 #[derive(Debug)]
 pub struct Fleet {
     /// The nodes.

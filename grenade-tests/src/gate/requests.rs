@@ -1,9 +1,8 @@
-//! The load of a gate file, sent: draws a step, fills in what is known, sends it once, and compares the answer.
+//! Sends the load of a gate file: draws a step, fills in its variables, sends it once, and compares the answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
 
 use http::HeaderValue;
 use rand::RngExt;
@@ -18,6 +17,7 @@ use crate::gate::wire::{self, Answer, Client, Outgoing};
 use crate::load::mix::{Due, Mix};
 use crate::load::outcome::{Failure, Outcome};
 use crate::load::plan::{ANSWER_LIMIT, SEND_LIMIT};
+use crate::load::wire::{json, nothing};
 
 /// How much of an answer is quoted.
 const QUOTED: usize = 200;
@@ -294,10 +294,10 @@ impl Requests {
             headers.push((name.clone(), text));
         }
         let body = match &step.body {
-            Body::None => wire::nothing(),
+            Body::None => nothing(),
             Body::Json(pattern) => {
                 headers.push((http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-                wire::json(&pattern.fill(&value).map_err(missing)?)
+                json(&pattern.fill(&value).map_err(missing)?)
             }
             Body::Slow(bytes, over) => {
                 headers.push((http::header::CONTENT_LENGTH, HeaderValue::from(*bytes)));
@@ -405,13 +405,4 @@ fn left(
             Some((kind, Object { variables, written_by: by }))
         }
     }
-}
-
-/// How long a request may take at the most, whatever it is.
-pub fn longest(script: &Script) -> Duration {
-    let own = |step: &ScriptStep| match step.body {
-        Body::Slow(_, over) => over + step.slow_read,
-        _ => step.slow_read,
-    };
-    SEND_LIMIT + ANSWER_LIMIT + script.steps.iter().map(own).max().unwrap_or_default()
 }

@@ -46,7 +46,7 @@ pub struct Survived {
 /// How an upgrade ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// `completed`, `rolled-back` or `failed`.
+    /// `completed`, `rolled-back`, `failed` or `paused`.
     pub word: String,
     /// Why, where it did not complete.
     pub because: Option<String>,
@@ -256,6 +256,11 @@ impl Drive<'_> {
                     if seen.over {
                         let because = status.because.clone();
                         return Ok(Ended { word: seen.phase, because, phases: seen.left });
+                    }
+                    // Nobody is there to resume it.
+                    if let Some(paused) = status.waiting.iter().find(|wait| wait.kind == "paused") {
+                        let because = Some(paused.blocked_on.clone());
+                        return Ok(Ended { word: "paused".to_owned(), because, phases: seen.left });
                     }
                     if !accepted && status.waiting.iter().any(|wait| wait.kind == "acceptance") {
                         accepted = true;

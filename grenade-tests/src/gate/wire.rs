@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
-use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -38,7 +38,7 @@ pub struct Outgoing {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Its body.
     pub body: OutBody,
-    /// Over how long a time the answer is read.
+    /// How long the body of the answer is left unread.
     pub slow_read: Duration,
 }
 
@@ -53,16 +53,6 @@ pub struct Answer {
     pub body: Bytes,
     /// When its head was there.
     pub first: Instant,
-}
-
-/// No body.
-pub fn nothing() -> OutBody {
-    Empty::new().boxed_unsync()
-}
-
-/// A JSON body.
-pub fn json(value: &serde_json::Value) -> OutBody {
-    Full::new(Bytes::from(value.to_string())).boxed_unsync()
 }
 
 /// So many bytes, sent over so long a time.
@@ -133,7 +123,8 @@ impl Client {
         let response = sender.send_request(request).await.map_err(NoAnswer::Reset)?;
         let first = Instant::now();
         let (head, mut body) = response.into_parts();
-        tokio::time::sleep(outgoing.slow_read / 2).await;
+        // What does not fit into the sockets' buffers stays with the server meanwhile.
+        tokio::time::sleep(outgoing.slow_read).await;
         let mut whole = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|e| NoAnswer::Body(Box::new(e)))?;
@@ -142,7 +133,6 @@ impl Client {
                 whole.extend_from_slice(&data[..data.len().min(room)]);
             }
         }
-        tokio::time::sleep(outgoing.slow_read / 2).await;
         if keep {
             self.put(to, sender);
         }

@@ -284,7 +284,7 @@ pub struct Request {
     /// A body of so many bytes that is sent over so long a time.
     #[serde(default)]
     pub upload: Option<Upload>,
-    /// The answer is read over so long a time.
+    /// The body of the answer is left unread for so long.
     #[serde(default)]
     pub slow_read: Option<Span>,
 }

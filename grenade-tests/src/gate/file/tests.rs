@@ -1,0 +1,57 @@
+use super::*;
+
+const GOOD: &str = include_str!("../example.yaml");
+
+fn findings(text: &str) -> String {
+    parse(text, Path::new("gate.yaml"), Path::new("/")).expect_err("it was taken").to_string()
+}
+
+#[test]
+fn the_example_is_a_gate() {
+    let gate = parse(GOOD, Path::new("gate.yaml"), Path::new("/")).unwrap();
+    assert_eq!((gate.instances, gate.tags.len()), (3, 3));
+}
+
+#[test]
+fn unknown_field_is_named_with_its_place() {
+    let said = findings(&format!("{GOOD}\nload_balancer: nginx\n"));
+    assert!(said.starts_with("gate.yaml:") && said.contains("load_balancer"), "{said}");
+    let line = GOOD.lines().count() + 2;
+    assert!(said.contains(&format!(":{line}:1")), "{said}");
+}
+
+#[test]
+fn everything_that_makes_no_sense_is_listed() {
+    for (old, new, expected) in [
+        ("instances: 3", "instances: 1", "instances: 1 is not allowed"),
+        ("rate: 50", "rate: 9999", "load.rate: 9999"),
+        ("uses: item", "uses: thing", "no step makes a `thing`"),
+        ("\"{port}\"", "\"{prot}\"", "`{prot}` is not known here"),
+        ("\"/items/{id}\"", "\"/items/{ib}\"", "`{ib}`"),
+        ("ready: /ready", "ready: ready", "`ready` is no path"),
+        ("number: 2", "number: 3", "one version up"),
+        ("name: items\ninst", "name: \"\"\ninst", "name: is empty"),
+        ("rate: 50", "rate: 50\n  before: 0s", "load.before: at least"),
+        ("ready: /ready", "ready: /ready\n  stop_timeout: 0s", "service.stop_timeout: at least 1s"),
+        ("pointer: /version", "pointer: version", "`version` is no JSON pointer"),
+        ("--port, \"{port}\", ", "--port, \"80\", ", "has neither {port} nor {address}"),
+        ("colour: [red, green]", "colour: []", "is an empty list"),
+        ("keep: {id: /id}", "keep: {id: id}", "`id` is no JSON pointer"),
+        ("status: [201]", "status: [9999]", "9999 is no final status"),
+        ("weight: 5", "weight: 0", "rolling needs a step"),
+        ("max_unavailable: 1", "max_unavailble: 1", "unknown field `max_unavailble`"),
+        ("max_unavailable: 1", "max_unavailable: 0", "upgrade: max_unavailable"),
+        ("max_unavailable: 1", "service: other", "upgrade.service: is filled in by the runner"),
+        (
+            "json: {name: \"{name}\", colour: \"{colour}\"}",
+            "upload: {bytes: 99999999999999, over: 1s}",
+            "at most 1073741824",
+        ),
+    ] {
+        assert!(GOOD.contains(old), "{old}");
+        let said = findings(&GOOD.replace(old, new));
+        assert!(said.contains(expected), "{new}: {said}");
+    }
+    let both = findings(&GOOD.replace("instances: 3", "instances: 1").replace("rate: 50", "rate: 0"));
+    assert!(both.contains("instances") && both.contains("load.rate"), "{both}");
+}
