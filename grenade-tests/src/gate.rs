@@ -11,7 +11,9 @@
 //! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
 
 pub mod cli;
+pub mod drive;
 pub mod file;
+pub mod fleet;
 pub mod ground;
 pub mod host;
 pub mod impact;
@@ -19,6 +21,7 @@ pub mod launcher;
 pub mod mixed;
 pub mod object;
 pub mod procedure;
+pub mod processes;
 pub mod report;
 pub mod requests;
 pub mod run;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The upgrade that people do with a shell loop: by_hand.py FLEET PAUSE. Node by node: touch the disable-file, wait for
-PAUSE seconds, stop, start the new version, wait until it is ready, remove the file."""
+"""The upgrade that people do with a shell loop: by_hand.py FLEET PAUSE [early]. Node by node: touch the disable-file, wait
+for PAUSE seconds, stop, start the new version, wait until it is ready, remove the file. With `early` it does not wait for
+the end of the old version before it starts the new one."""
 
 import json
 import os
@@ -14,6 +15,7 @@ from urllib.request import urlopen
 with open(sys.argv[1]) as file:
     fleet = json.load(file)
 pause = float(sys.argv[2])
+early = sys.argv[3:] == ["early"]
 
 
 def runs(pid):
@@ -42,9 +44,13 @@ def until(what, limit=30):
 for node in fleet["nodes"]:
     open(node["disable_file"], "w").close()
     time.sleep(pause)
+    if early:
+        subprocess.Popen(node["start_target"], start_new_session=True)
+        time.sleep(1)
     os.kill(node["pid"], signal.SIGTERM)
     until(lambda: not runs(node["pid"]))
-    subprocess.Popen(node["start_target"], start_new_session=True)
+    if not early:
+        subprocess.Popen(node["start_target"], start_new_session=True)
     until(lambda: ready(node))
     os.remove(node["disable_file"])
     time.sleep(1)

@@ -8,7 +8,7 @@
 --fault makes it a bad one, for tests of gates: errors (1 % of the answers are 500), blind (cannot read what version 1
 wrote), deaf (the health check ignores the disable-file), foreign (writes what version 1 cannot read), forgetful (deletes
 the older half of the rows at each start), stillborn (never becomes ready), liar (answers another version's number), hoarder
-(deletes nothing).
+(deletes nothing), slow (works 20 % longer), leak (keeps 1 MB for each request).
 """
 
 import argparse
@@ -16,20 +16,34 @@ import itertools
 import json
 import os
 import signal
+import socket
 import sqlite3
 import sys
 import threading
+import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 COUNT = itertools.count(1)
+KEPT = []
 
 
 def connect(path):
     database = sqlite3.connect(path, timeout=10, isolation_level=None)
     database.execute("PRAGMA busy_timeout = 10000")
     return database
+
+
+class Server(ThreadingHTTPServer):
+    """With --share, two may listen on one port: whoever starts the new version early does not see that it was."""
+
+    share = False
+
+    def server_bind(self):
+        if self.share:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        super().server_bind()
 
 
 class Items(BaseHTTPRequestHandler):
@@ -75,6 +89,9 @@ class Items(BaseHTTPRequestHandler):
             return self.answer(503 if disabled else 200, "DISABLED BY FILE" if disabled else "OK")
         if self.server.fault == "errors" and next(COUNT) % 100 == 0:
             return self.answer(500, "it broke")
+        if self.server.fault == "leak":
+            KEPT.append(bytearray(os.urandom(1)) * 1_000_000)
+        time.sleep(self.server.work * (1.2 if self.server.fault == "slow" else 1))
         if path == "/echo":
             return self.answer(200, {"bytes": len(self.rfile.read(int(self.headers["Content-Length"])))})
         database = connect(self.server.database)
@@ -115,8 +132,10 @@ def main():
     options.add_argument("--db", required=True)
     options.add_argument("--version", type=int, default=1)
     options.add_argument("--fault", default="")
+    options.add_argument("--work", type=float, default=0, help="how long each request takes besides, in ms")
     options.add_argument("--port", type=int)
     options.add_argument("--disable-file", default="")
+    options.add_argument("--share", action="store_true")
     options.add_argument("--init", action="store_true")
     options.add_argument("--expand", action="store_true")
     given = options.parse_args()
@@ -126,15 +145,18 @@ def main():
         database.execute("CREATE TABLE items (id TEXT PRIMARY KEY, name TEXT, colour TEXT, version INTEGER)")
         return
     if given.expand:
-        database.execute("ALTER TABLE items ADD COLUMN note TEXT")
+        # It may have been done before: an upgrade that was rolled back left it.
+        if "note" not in [column[1] for column in database.execute("PRAGMA table_info(items)")]:
+            database.execute("ALTER TABLE items ADD COLUMN note TEXT")
         return
     if given.fault == "forgetful":
         half = "SELECT count(*) / 2 FROM items"
         database.execute(f"DELETE FROM items WHERE rowid IN (SELECT rowid FROM items ORDER BY rowid LIMIT ({half}))")
     database.close()
-    server = ThreadingHTTPServer(("127.0.0.1", given.port), Items)
+    Server.share = given.share
+    server = Server(("127.0.0.1", given.port), Items)
     server.database, server.disable_file = given.db, given.disable_file
-    server.version, server.fault = given.version, given.fault
+    server.version, server.fault, server.work = given.version, given.fault, given.work / 1e3
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     server.serve_forever(poll_interval=0.05)
 

@@ -61,6 +61,12 @@ impl Operator {
         Ok(operator)
     }
 
+    /// The same, for another upgrade.
+    #[must_use]
+    pub fn called(&self, upgrade: &str) -> Self {
+        Self { upgrade: upgrade.to_owned(), ..self.clone() }
+    }
+
     /// The URL that commands are given.
     pub fn url(&self) -> &str {
         &self.url

@@ -11,7 +11,9 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::demo::place::{Place, PlaceError};
 use crate::gate::file::{self, Gate};
-use crate::gate::impact;
+use crate::gate::impact::calibrate::Calibration;
+use crate::gate::impact::judge;
+use crate::gate::impact::series::Series;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
@@ -38,6 +40,7 @@ Examples:
   grenade check gate.yaml                           each version alone: what is missing?
   grenade run gate.yaml                             the whole gate, with a verdict for each tag
   grenade run gate.yaml --junit junit.xml --json    for a build
+  grenade calibrate gate.yaml --pairs 20            how far zero-impact can be trusted on this machine
   grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
 
 All processes are private to the run, on free loopback ports, and ended on any exit but SIGKILL.
@@ -67,6 +70,8 @@ enum Verb {
         /// The gate file.
         gate: PathBuf,
     },
+    /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools that nobody upgrades.
+    Calibrate(Calibrate),
     /// Judge two ledgers of twin pools for zero-impact: the same load at the same time, only one was upgraded.
     Compare {
         /// The ledger of the pool that was not upgraded.
@@ -105,6 +110,24 @@ enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
+struct Calibrate {
+    /// The gate file; its service, load and `impact` are used
+    gate: PathBuf,
+    /// Directory for ledgers, logs and calibration.json; it must be empty, absent, or an earlier run's
+    #[arg(long, value_name = "DIR", default_value = "grenade-calibration")]
+    artifacts: PathBuf,
+    /// How many idle pairs are recorded; each takes as long as `impact.length`
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(2..=500))]
+    pairs: u32,
+    /// How many runs are simulated with each effect, from what was recorded
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+    /// Print the figures as JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct Run {
     /// The gate file.
     gate: PathBuf,
@@ -117,6 +140,9 @@ struct Run {
     /// Print the report as JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Add these figures of `grenade calibrate` to the report
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
     /// Give up after so long
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = span)]
     max_time: Duration,
@@ -170,6 +196,7 @@ impl Cli {
         match self.verb {
             Verb::Run(run) => run.run().await,
             Verb::Check { gate } => check(&gate).await,
+            Verb::Calibrate(calibrate) => calibrate.run().await,
             Verb::Compare { twin, upgraded, drains, json } => match compare(&twin, &upgraded, &drains) {
                 Ok(checks) => said(&checks, json),
                 Err(error) => {
@@ -236,7 +263,14 @@ impl Run {
         {
             return not_run(&Unwritable { path: path.clone(), source }.into());
         }
-        let asked = Asked { artifacts: self.artifacts, junit: self.junit, most: self.max_time };
+        let calibration = match self.calibration.as_deref().map(read_calibration).transpose() {
+            Ok(calibration) => calibration,
+            Err(error) => {
+                eprintln!("grenade: {error:#}");
+                return ExitCode::from(BAD_INPUT);
+            }
+        };
+        let asked = Asked { artifacts: self.artifacts, junit: self.junit, calibration, most: self.max_time };
         let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
             run::run(world, &gate, &asked).await
         })
@@ -256,6 +290,38 @@ impl Run {
             (Word::Pass, _) | (Word::Inconclusive, Some(OnInconclusive::Pass)) => ExitCode::SUCCESS,
             (Word::Fail, _) | (Word::Inconclusive, Some(OnInconclusive::Fail)) => ExitCode::FAILURE,
             (Word::Inconclusive, None) => ExitCode::from(INCONCLUSIVE),
+        }
+    }
+}
+
+fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))
+}
+
+impl Calibrate {
+    async fn run(self) -> ExitCode {
+        let gate = match load(&self.gate) {
+            Ok(gate) => gate,
+            Err(code) => return code,
+        };
+        // Bringing up, and the simulated runs.
+        let most = gate.impact.length * self.pairs + Duration::from_secs(3_600);
+        let calibrated = in_a_world(&self.artifacts, most, async |world| {
+            let calibration = run::calibrate(world, &gate, (self.pairs, self.runs), most).await?;
+            let text = serde_json::to_string_pretty(&calibration)?;
+            let path = world.path("calibration.json");
+            std::fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
+            Ok(calibration)
+        });
+        match calibrated.await {
+            Ok(calibration) if self.json => match serde_json::to_string_pretty(&calibration) {
+                Ok(text) => print(&(text + "\n")),
+                Err(error) => not_run(&error.into()),
+            },
+            Ok(calibration) => print(&calibration.text()),
+            Err(error) => not_run(&error),
         }
     }
 }
@@ -317,7 +383,8 @@ fn compare(twin: &Path, upgraded: &Path, drains: &Path) -> anyhow::Result<Vec<Ch
     };
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let drains: Vec<f64> = lines.map(instant).collect::<anyhow::Result<_>>()?;
-    Ok(impact::judge(&entry::read(upgraded)?, &entry::read(twin)?, &drains))
+    let [treated, twin] = [upgraded, twin].map(|path| entry::read(path).map(|entries| Series::of(&entries)));
+    Ok(judge::judge(&treated?, &twin?, &drains, 1))
 }
 
 /// Prints checks that stand for themselves, and answers by the worst of them.

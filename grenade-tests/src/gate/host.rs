@@ -68,6 +68,20 @@ impl HostSeen {
         Self { cpu_pressure, steal, lag_p99_ms: lags.get(at).copied().unwrap_or_default() }
     }
 
+    /// The worse of two stretches of time, figure by figure.
+    #[must_use]
+    pub fn worse(self, other: Self) -> Self {
+        let worse = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            cpu_pressure: worse(self.cpu_pressure, other.cpu_pressure),
+            steal: worse(self.steal, other.steal),
+            lag_p99_ms: self.lag_p99_ms.max(other.lag_p99_ms),
+        }
+    }
+
     /// Why a failure may have been the machine's; `None`: it kept up.
     pub fn overloaded(&self, bounds: &HostBounds) -> Option<String> {
         let lag = bounds.lag.as_millis() as f64;

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 
 use crate::gate::file::{Command, Gate, Version};
+use crate::gate::processes::{PLACE, VERSION};
 use crate::gate::template::quoted;
 use crate::world::wait::wait_for;
 use crate::world::{Process, Spawn, World, port, program};
@@ -79,6 +80,7 @@ impl Places {
             // Writing to a string cannot fail.
             let _ = writeln!(script, "{name}={}", quoted(value.as_str().unwrap_or_default()));
         }
+        let _ = writeln!(script, "export {PLACE}=\"$node_dir\" {VERSION}={}", version.number);
         for (name, value) in &version.env {
             let _ = writeln!(script, "export {name}={}", value.shell_word());
         }

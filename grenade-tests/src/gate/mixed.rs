@@ -1,7 +1,7 @@
 //! Each version alone, and frozen mixes of both: instances without any upgrade around them, spoken to directly, so that it
 //! is known which of them answered.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
@@ -10,6 +10,7 @@ use crate::gate::file::{Gate, Version};
 use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::{Data, Node, Places};
+use crate::gate::processes;
 use crate::gate::requests::{Direct, Requests, Target};
 use crate::gate::watch::Probe;
 use crate::gate::written::Arrangement;
@@ -31,13 +32,29 @@ pub struct Mixed {
     pub arrangement: Arrangement,
     /// Its ledger.
     pub entries: Vec<Entry>,
+    /// The memory of each instance.
+    pub memory: Vec<Memory>,
     /// The machine while it ran.
     pub host: HostSeen,
+}
+
+/// The resident memory of an instance before and after a load, in KiB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Its node.
+    pub node: String,
+    /// Its version.
+    pub version: u32,
+    /// Before it was sent anything.
+    pub before: u64,
+    /// At the end.
+    pub after: u64,
 }
 
 /// Instances that run, at known versions.
 struct Instances {
     direct: Vec<Direct>,
+    homes: Vec<PathBuf>,
     processes: Vec<Process>,
 }
 
@@ -50,14 +67,20 @@ impl Instances {
         versions: &[&Version],
     ) -> anyhow::Result<Self> {
         let (places, home) = (Places::of(world, gate, data)?, world.path(name));
-        let (mut direct, mut processes) = (Vec::new(), Vec::new());
+        let (mut direct, mut homes, mut processes) = (Vec::new(), Vec::new(), Vec::new());
         for (n, version) in versions.iter().enumerate() {
             let script = places.release(version, &home.join(format!("version-{}", version.number)))?;
             let node = Node::make(&format!("{name}-{}", n + 1), &home)?;
             processes.push(start(world, gate, &node, version, &script).await?);
+            homes.push(node.home);
             direct.push(Direct { node: node.name, address: node.address, version: version.number.get() });
         }
-        Ok(Self { direct, processes })
+        Ok(Self { direct, homes, processes })
+    }
+
+    /// The resident memory of each, in KiB.
+    fn memory(&self) -> Vec<u64> {
+        processes::running(&self.homes).iter().map(|versions| versions.values().sum()).collect()
     }
 
     /// Whether the health check of the first one follows the disable-file; `None` where the agent serves it.
@@ -200,9 +223,19 @@ pub async fn mixed(
         .collect();
     let instances = Instances::start(world, gate, &name, &data, &versions).await?;
     let target = Target::Instances(instances.direct.clone());
+    let before = instances.memory();
     let (entries, host) = load(world, gate, &name, target, gate.pace.mixed).await?;
+    let grown = instances.direct.iter().zip(before.iter().zip(instances.memory()));
+    let memory = grown
+        .map(|(at, (before, after))| Memory {
+            node: at.node.clone(),
+            version: at.version,
+            before: *before,
+            after,
+        })
+        .collect();
     instances.stop(gate).await?;
-    Ok(Mixed { arrangement, entries, host })
+    Ok(Mixed { arrangement, entries, memory, host })
 }
 
 /// Whether the target starts with the base's environment: an operator may not have changed the configuration yet.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use crate::gate::drive::Ended;
 use crate::gate::file::{Command, Gate};
 use crate::gate::ground;
 use crate::gate::launcher::{self, Data, Node, Places};
 use crate::gate::report::progress::Progress;
-use crate::gate::upgrade::Ended;
 use crate::world::balancer::RunningBalancer;
 use crate::world::{Process, World, WorldError};
 

@@ -8,11 +8,15 @@ pub mod text;
 
 use serde::Serialize;
 
+use crate::gate::drive::Survived;
 use crate::gate::file::Gate;
 use crate::gate::host::HostSeen;
+use crate::gate::impact::Impact;
+use crate::gate::impact::calibrate::Calibration;
+use crate::gate::impact::stretch::Stretch;
 use crate::gate::mixed::Mixed;
-use crate::gate::upgrade::{Survived, Upgraded};
-use crate::gate::verdict::{TagVerdict, Word, words, worst};
+use crate::gate::upgrade::Upgraded;
+use crate::gate::verdict::{Evidence, TagVerdict, Word, words, worst};
 use crate::gate::watch::Change;
 use crate::gate::written::{Arrangement, TurningPoint};
 use crate::load::entry::Entry;
@@ -45,8 +49,49 @@ pub struct GateReport {
     pub rollbacks: Vec<(TurningPoint, UpgradeReport)>,
     /// The upgrade.
     pub upgrade: UpgradeReport,
+    /// The two pools; absent: zero-impact is not asserted.
+    pub impact: Option<ImpactReport>,
+    /// How far the judge of zero-impact can be trusted on this machine; absent: that was not measured.
+    pub calibration: Option<Calibration>,
     /// From the first command to the verdict, in seconds.
     pub seconds: f64,
+}
+
+/// What was counted of the two pools.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImpactReport {
+    /// Before anything was upgraded: the pool, and its twin.
+    pub idle: [Load; 2],
+    /// While the pool was upgraded; absent: it was not.
+    pub upgraded: Option<UpgradedPool>,
+}
+
+/// A pool that was upgraded and rolled back again and again, beside its twin.
+#[derive(Debug, Clone, Serialize)]
+pub struct UpgradedPool {
+    /// How often it was.
+    pub passes: u32,
+    /// When an instance of it left rotation, in milliseconds since the load's start.
+    pub drains_ms: Vec<f64>,
+    /// The pool, and its twin.
+    pub loads: [Load; 2],
+    /// What was seen of the instances of the pool.
+    pub changes: Vec<Change>,
+}
+
+impl ImpactReport {
+    fn of(impact: &Impact) -> Self {
+        let loads = |stretch: &Stretch| {
+            [&stretch.treated, &stretch.twin].map(|entries| Load::of(None, entries, stretch.host))
+        };
+        let upgraded = impact.upgraded.as_ref().map(|up| UpgradedPool {
+            passes: up.passes,
+            drains_ms: up.stretch.drains_ms(),
+            loads: loads(&up.stretch),
+            changes: up.stretch.changes.clone(),
+        });
+        Self { idle: loads(&impact.idle), upgraded }
+    }
 }
 
 /// What was counted of one load.
@@ -122,14 +167,7 @@ pub struct UpgradeReport {
 
 impl GateReport {
     /// Of what was seen and judged.
-    pub fn of(
-        gate: &Gate,
-        mixed: &[Mixed],
-        rollbacks: &[(TurningPoint, Upgraded)],
-        up: &Upgraded,
-        tags: Vec<TagVerdict>,
-        seconds: f64,
-    ) -> Self {
+    pub fn of(gate: &Gate, evidence: &Evidence<'_>, tags: Vec<TagVerdict>, seconds: f64) -> Self {
         let mix = |mixed: &Mixed| Load::of(Some(mixed.arrangement), &mixed.entries, mixed.host);
         Self {
             form: FORM,
@@ -139,9 +177,11 @@ impl GateReport {
             to: gate.service.target.number.get(),
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
             tags,
-            mixes: mixed.iter().map(mix).collect(),
-            rollbacks: rollbacks.iter().map(|(point, up)| (*point, UpgradeReport::of(up))).collect(),
-            upgrade: UpgradeReport::of(up),
+            mixes: evidence.mixed.iter().map(mix).collect(),
+            rollbacks: evidence.rollbacks.iter().map(|(point, up)| (*point, UpgradeReport::of(up))).collect(),
+            upgrade: UpgradeReport::of(evidence.upgraded),
+            impact: evidence.impact.map(ImpactReport::of),
+            calibration: None,
             seconds,
         }
     }
@@ -151,7 +191,12 @@ impl GateReport {
         let mixes = self.mixes.iter().map(|load| (load.name(), load));
         let rollbacks =
             self.rollbacks.iter().map(|(point, up)| (format!("back from {}", point.word()), &up.load));
-        mixes.chain(rollbacks).chain(std::iter::once(("upgrade".to_owned(), &self.upgrade.load))).collect()
+        let named = |names: [&str; 2], loads| names.map(str::to_owned).into_iter().zip(loads);
+        let idle = self.impact.iter().flat_map(|impact| named(["idle pool", "idle twin"], &impact.idle));
+        let upgraded = self.impact.iter().filter_map(|impact| impact.upgraded.as_ref());
+        let pools = upgraded.flat_map(|pool| named(["upgraded pool", "twin"], &pool.loads));
+        let upgrade = std::iter::once(("upgrade".to_owned(), &self.upgrade.load));
+        mixes.chain(rollbacks).chain(upgrade).chain(idle).chain(pools).collect()
     }
 }
 

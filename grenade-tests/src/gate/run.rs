@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::gate::drive::Course;
 use crate::gate::file::{Gate, Schema};
 use crate::gate::ground::Databases;
+use crate::gate::impact::calibrate::{self, Calibration};
+use crate::gate::impact::{self};
 use crate::gate::launcher::found;
 use crate::gate::mixed::{self, Health};
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
-use crate::gate::upgrade::{Course, upgrade};
+use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
 use crate::gate::written::{Balancer, Engine, Tag};
 use crate::world::{World, program};
@@ -23,6 +26,8 @@ pub struct Asked {
     pub artifacts: PathBuf,
     /// Where JUnit XML is written as well.
     pub junit: Option<PathBuf>,
+    /// How far the judge of zero-impact can be trusted on this machine, where that was measured.
+    pub calibration: Option<Calibration>,
     /// How long all of it may take.
     pub most: Duration,
 }
@@ -75,6 +80,21 @@ pub async fn check(
     Ok((databases, health))
 }
 
+/// Measures how far the judge of zero-impact can be trusted here, with so many idle pairs and simulated runs.
+///
+/// # Errors
+/// When it could not be measured.
+pub async fn calibrate(
+    world: &World,
+    gate: &Gate,
+    counts: (u32, u32),
+    most: Duration,
+) -> anyhow::Result<Calibration> {
+    let progress = Progress::new(most);
+    let (databases, _) = check(world, gate, &progress).await?;
+    calibrate::calibrate(world, gate, &databases, &progress, counts).await
+}
+
 /// Runs a gate.
 ///
 /// # Errors
@@ -104,22 +124,28 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         rollbacks.push((*point, upgrade(&own, gate, &databases, &progress, course).await?));
     }
     let upgraded = upgrade(world, gate, &databases, &progress, Course::Through).await?;
+    let mut impact = None;
+    if gate.tags.contains(&Tag::ZeroImpact) {
+        impact = Some(impact::measure(world, gate, &databases, &progress).await?);
+    }
     let evidence = Evidence {
         health: &health,
         mixed: &mixes,
         old_configuration: old_configuration.as_ref(),
         rollbacks: &rollbacks,
         upgraded: &upgraded,
+        impact: impact.as_ref(),
         bounds: gate.host,
     };
     let tags = judge(&gate.tags, &evidence);
-    let report = GateReport::of(gate, &mixes, &rollbacks, &upgraded, tags, progress.elapsed().as_secs_f64());
+    let mut report = GateReport::of(gate, &evidence, tags, progress.elapsed().as_secs_f64());
+    report.calibration = asked.calibration.clone();
     let spec = std::fs::read_to_string(world.path("upgrade.yaml")).unwrap_or_default();
     let write = |name: &Path, text: String| {
         std::fs::write(name, text).with_context(|| format!("could not write {}", name.display()))
     };
     write(&world.path("report.json"), serde_json::to_string_pretty(&report)?)?;
-    write(&world.path("report.html"), html::html(&report, &upgraded.entries, &spec))?;
+    write(&world.path("report.html"), html::html(&report, &evidence, &spec))?;
     write(&world.path("report.txt"), text::text(&report, world.dir()))?;
     write(&world.path("junit.xml"), junit::xml(&report))?;
     if let Some(junit) = &asked.junit {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::{HeaderName, Method};
 use serde_json::Value;
 
-use crate::gate::file::{Findings, known};
+use crate::gate::file::Findings;
+use crate::gate::file::command::known;
 use crate::gate::template::{Pattern, Template};
 use crate::gate::written;
 

@@ -1,11 +1,16 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
 //! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
 
+mod impact;
+mod processes;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::gate::drive::{Ended, Survived};
+use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
-use crate::gate::upgrade::{Ended, Survived, Upgraded};
+use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, Tag, TurningPoint};
 use crate::load::entry::Entry;
 use serde::Serialize;
@@ -87,6 +92,8 @@ pub struct Evidence<'a> {
     pub rollbacks: &'a [(TurningPoint, Upgraded)],
     /// The upgrade.
     pub upgraded: &'a Upgraded,
+    /// The two pools; absent: not tried.
+    pub impact: Option<&'a Impact>,
     /// When the machine cannot tell.
     pub bounds: HostBounds,
 }
@@ -98,6 +105,7 @@ pub fn judge(tags: &[Tag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
             Tag::SupportsUpgrade => supports_upgrade(evidence),
             Tag::Rolling => rolling(evidence),
             Tag::ZeroDowntime => zero_downtime(evidence),
+            Tag::ZeroImpact => impact::zero_impact(evidence),
         };
         TagVerdict { tag: *tag, verdict: worst(checks.iter().map(|check| check.verdict)), checks }
     };
@@ -200,9 +208,14 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         check.found.push_str(&by_version(&mixed.entries));
         checks.push(check);
         checks.push(across(&format!("{name}: each reads what the other wrote"), &mixed.entries));
+        checks.extend(processes::memory(
+            &format!("{name}: the target keeps no memory for each request"),
+            mixed,
+        ));
     }
     let up = evidence.upgraded;
     checks.push(Check::of("every instance is upgraded while the others serve", completed(up)));
+    checks.extend(processes::one_at_a_time(up));
     checks
 }
 

@@ -49,6 +49,9 @@ pub struct GateFile {
     pub rollback_from: Vec<TurningPoint>,
     /// The upgrade tags that are asserted.
     pub tags: Vec<Tag>,
+    /// How zero-impact is measured: two pools with the same load, of which one is upgraded and rolled back again and again.
+    #[serde(default)]
+    pub impact: Impact,
     /// When the machine that this runs on cannot tell.
     #[serde(default)]
     pub host: HostBounds,
@@ -368,6 +371,31 @@ impl TurningPoint {
     }
 }
 
+/// How zero-impact is measured.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Impact {
+    /// Requests per second to each pool, at least 40: a block of five seconds needs 200. Default: the rate of `load`.
+    #[serde(default)]
+    pub rate: Option<u32>,
+    /// How long the pools are compared before anything is upgraded, and then for each look, at least 60s. Default: 60s.
+    #[serde(default = "a_minute")]
+    pub length: Span,
+    /// How often the judge may look, with more requests each time, 1 to 3. Default: 3.
+    #[serde(default = "three")]
+    pub looks: u32,
+}
+
+fn a_minute() -> Span {
+    Span::from_secs(60)
+}
+
+impl Default for Impact {
+    fn default() -> Self {
+        Self { rate: None, length: a_minute(), looks: three() }
+    }
+}
+
 /// An upgrade tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -378,6 +406,8 @@ pub enum Tag {
     Rolling,
     /// No request fails while the service is upgraded.
     ZeroDowntime,
+    /// No answer takes longer for it, by what statistics can show.
+    ZeroImpact,
 }
 
 impl Tag {
@@ -387,6 +417,7 @@ impl Tag {
             Self::SupportsUpgrade => "supports-upgrade",
             Self::Rolling => "rolling",
             Self::ZeroDowntime => "zero-downtime",
+            Self::ZeroImpact => "zero-impact",
         }
     }
 }

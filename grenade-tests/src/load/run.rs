@@ -56,8 +56,16 @@ impl Load {
     /// # Errors
     /// When the rate cannot be kept or the ledger cannot be made.
     pub fn of<M: Mix>(pace: Pace, mix: Arc<M>) -> Result<LoadHandle, LoadError> {
+        Self::at(pace, mix, Instant::now())
+    }
+
+    /// The same, with an instant for the first request.
+    ///
+    /// # Errors
+    /// As [`Load::of`].
+    pub fn at<M: Mix>(pace: Pace, mix: Arc<M>, began: Instant) -> Result<LoadHandle, LoadError> {
         let period = pace.period()?;
-        let (began, counts, stop) = (Instant::now(), Arc::new(Counts::default()), CancellationToken::new());
+        let (counts, stop) = (Arc::new(Counts::default()), CancellationToken::new());
         let ledger = Ledger::create(pace.ledger, began, Arc::clone(&counts))?;
         let (outcomes, written) = mpsc::unbounded_channel();
         let ledger = tokio::spawn(ledger.keep(written));

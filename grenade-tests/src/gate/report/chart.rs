@@ -42,7 +42,7 @@ impl Span {
 
 /// Milliseconds on the vertical axis, by powers of ten: a stall and the usual answer are both to be seen.
 #[derive(Debug, Clone, Copy)]
-struct Scale {
+pub struct Scale {
     lowest: f64,
     highest: f64,
     top: f64,
@@ -137,12 +137,25 @@ pub fn percentiles(entries: &[Entry], began_ms: f64) -> String {
     svg
 }
 
+const HEIGHT: f64 = 260.0;
+const BOTTOM: f64 = 220.0;
+const BIN_MS: f64 = 500.0;
+
 /// Latency by half seconds: a band from p50 to p99, failures as crosses, and the times when an instance was out of rotation
 /// as bars below.
 pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
-    const HEIGHT: f64 = 260.0;
-    const BOTTOM: f64 = 220.0;
-    const BIN_MS: f64 = 500.0;
+    latency_on(scale(entries, span), entries, changes, span)
+}
+
+/// The scale on which all of these are to be seen.
+pub fn scale(entries: &[Entry], span: Span) -> Scale {
+    let bins = bins(entries, span);
+    let all = bins.iter().filter(|bin| !bin.is_empty());
+    Scale::over(all.flat_map(|bin| [quantile(bin, 0.5), quantile(bin, 0.99)]), 20.0, BOTTOM)
+}
+
+/// Sorted latencies of the good answers, by half seconds.
+fn bins(entries: &[Entry], span: Span) -> Vec<Vec<f64>> {
     let bins = (span.end_ms / BIN_MS).ceil().max(1.0) as usize;
     let mut latencies: Vec<Vec<f64>> = vec![Vec::new(); bins];
     for entry in entries.iter().filter(|entry| entry.is_ok()) {
@@ -150,8 +163,12 @@ pub fn latency(entries: &[Entry], changes: &[Change], span: Span) -> String {
         latencies[bin].push(entry.latency_ms());
     }
     latencies.iter_mut().for_each(|bin| bin.sort_by(f64::total_cmp));
-    let all = latencies.iter().filter(|bin| !bin.is_empty());
-    let scale = Scale::over(all.flat_map(|bin| [quantile(bin, 0.5), quantile(bin, 0.99)]), 20.0, BOTTOM);
+    latencies
+}
+
+/// The same, on a scale that others share.
+pub fn latency_on(scale: Scale, entries: &[Entry], changes: &[Change], span: Span) -> String {
+    let latencies = bins(entries, span);
     let y = |ms: f64| scale.y(ms);
     let mut svg =
         format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Latency over time\">");

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::gate::report::chart::{Span, latency, percentiles, versions};
+use crate::gate::impact::stretch::Stretch;
+use crate::gate::report::chart::{self, Span, latency, percentiles, versions};
 use crate::gate::report::junit::escaped;
 use crate::gate::report::{GateReport, Load};
+use crate::gate::verdict::Evidence;
 use crate::load::entry::Entry;
 
 const STYLE: &str = "\
@@ -22,7 +24,8 @@ pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem;overflow-wrap:anywhere
 @media print{body{margin:0;max-width:none}h2{break-after:avoid}svg,tr{break-inside:avoid}}";
 
 /// The document.
-pub fn html(report: &GateReport, entries: &[Entry], spec: &str) -> String {
+pub fn html(report: &GateReport, evidence: &Evidence<'_>, spec: &str) -> String {
+    let entries = &evidence.upgraded.entries;
     let title = format!("{}: {}", report.gate, report.verdict.word());
     let mut page = format!(
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
@@ -63,6 +66,9 @@ pub fn html(report: &GateReport, entries: &[Entry], spec: &str) -> String {
         "<h2>Version of each node</h2><p>Dashed: out of rotation.</p>{}",
         versions(&report.upgrade.changes, span)
     );
+    if let Some(up) = evidence.impact.and_then(|impact| impact.upgraded.as_ref()) {
+        pools(&mut page, &up.stretch);
+    }
     loads(&mut page, report);
     failures(&mut page, report);
     let phases: Vec<String> =
@@ -91,6 +97,20 @@ fn tags(page: &mut String, report: &GateReport) {
             );
         }
         page.push_str("</table>");
+    }
+}
+
+/// Both pools, on one scale.
+fn pools(page: &mut String, stretch: &Stretch) {
+    let span = Span { end_ms: stretch.length_ms() };
+    let all: Vec<Entry> = stretch.treated.iter().chain(&stretch.twin).cloned().collect();
+    let scale = chart::scale(&all, span);
+    for (title, entries, changes) in [
+        ("The pool that was upgraded again and again", &stretch.treated, stretch.changes.as_slice()),
+        ("Its twin at the same time", &stretch.twin, &[]),
+    ] {
+        // Writing to a string cannot fail.
+        let _ = write!(page, "<h2>{title}</h2>{}", chart::latency_on(scale, entries, changes, span));
     }
 }
 

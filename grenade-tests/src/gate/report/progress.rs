@@ -35,6 +35,13 @@ impl Progress {
         let _ = writeln!(out, "{:7.1} s  {what}  (at most {left} s left)", elapsed.as_secs_f64());
     }
 
+    /// Says how long the present part still takes, where that is not over.
+    pub fn left(&self, left: Duration) {
+        if !left.is_zero() {
+            self.say(&format!("  {} s to go", left.as_secs_f64().round()));
+        }
+    }
+
     /// Says where an upgrade stands, where that is new.
     pub fn upgrade(&self, seen: &UpgradeSeen, waits: &[Wait], requests: LoadProgress) {
         let wave = seen.wave.map(|wave| format!(", wave {wave} of {}", seen.waves.len())).unwrap_or_default();

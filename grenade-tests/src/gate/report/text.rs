@@ -28,6 +28,14 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     for (name, load) in report.loads() {
         let _ = writeln!(text, "{}", line(&name, load));
     }
+    if let Some(calibration) = &report.calibration {
+        let idle = calibration.idle_pairs;
+        let _ = writeln!(
+            text,
+            "calibration   of {} idle pairs {} passed, {} were inconclusive and {} failed; smallest p99 shift {:.1} % in 120 s",
+            idle.runs, idle.pass, idle.inconclusive, idle.fail, calibration.smallest_p99_shift
+        );
+    }
     let _ = writeln!(text, "files         {}", artifacts.display());
     text
 }

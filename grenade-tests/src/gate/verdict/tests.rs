@@ -1,5 +1,7 @@
 use super::*;
 use crate::gate::host::HostSeen;
+use crate::gate::mixed::Memory;
+use crate::gate::processes::Overlap;
 use crate::gate::watch::Change;
 use crate::load::entry::{Connection, Judged};
 
@@ -49,6 +51,7 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
             change(3_000.0, Some(2), false),
             change(3_500.0, Some(2), true),
         ],
+        overlaps: Some(Vec::new()),
         sweep: (50, Vec::new()),
         survival: Vec::new(),
         host: HostSeen::default(),
@@ -63,6 +66,7 @@ fn of(tag: Tag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
         mixed,
         old_configuration: Some(&Ok(())),
         upgraded: up,
+        impact: None,
         bounds,
     };
     judge(&[tag], &evidence).remove(0)
@@ -128,7 +132,7 @@ fn mix_must_be_read_both_ways() {
         ..entry(n, n as f64)
     };
     let arrangement = Arrangement { base: 2, target: 1 };
-    let mixed = |entries| [Mixed { arrangement, entries, host: HostSeen::default() }];
+    let mixed = |entries| [Mixed { arrangement, entries, memory: Vec::new(), host: HostSeen::default() }];
     let both: Vec<Entry> = (0..40).map(|n| read(n, 1 + (n % 2) as u32, 2 - (n % 2) as u32)).collect();
     assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
     let one_way: Vec<Entry> = (0..40).map(|n| read(n, 2, 1)).collect();
@@ -138,7 +142,7 @@ fn mix_must_be_read_both_ways() {
         *entry = failed(Entry { status: Some(503), ..entry.clone() }, "status 503: busy");
     }
     let overloaded = HostSeen { lag_p99_ms: 9_000.0, ..HostSeen::default() };
-    let busy = [Mixed { arrangement, entries: busy, host: overloaded }];
+    let busy = [Mixed { arrangement, entries: busy, memory: Vec::new(), host: overloaded }];
     let judged = of(Tag::Rolling, &upgraded(load()), &busy);
     assert!(judged.checks[..2].iter().all(|check| check.verdict == Word::Inconclusive), "{judged:#?}");
     let mut bad = both;
@@ -176,4 +180,48 @@ fn lost_object_and_unfinished_upgrade_fail() {
     up.changes.push(change(4_000.0, Some(2), false));
     let judged = of(Tag::SupportsUpgrade, &up, &[]);
     assert!(judged.checks[0].found.contains("node-1 is left at version 2, out of rotation"), "{judged:#?}");
+}
+
+#[test]
+fn version_that_keeps_memory_for_each_request_fails_and_one_that_needs_it_once_does_not() {
+    let memory =
+        |node: &str, version, after| Memory { node: node.to_owned(), version, before: 20_000, after };
+    let to = |n: u64, node: &str| Entry { node: node.to_owned(), ..entry(n, n as f64) };
+    let entries: Vec<Entry> = (0..200).map(|n| to(n, if n % 2 == 0 { "old" } else { "new" })).collect();
+    let mixed = |old, new| Mixed {
+        arrangement: Arrangement { base: 1, target: 1 },
+        entries: entries.clone(),
+        memory: vec![memory("old", 1, old), memory("new", 2, new)],
+        host: HostSeen::default(),
+    };
+    let said = |mixed: &Mixed| processes::memory("memory", mixed).unwrap();
+    let leak = said(&mixed(21_000, 120_000));
+    assert_eq!(leak.verdict, Word::Fail, "{leak:?}");
+    for part in ["new at version 2", "100 requests", "the first: read 1 at 0.001 s"] {
+        assert!(leak.found.contains(part), "{leak:?}");
+    }
+    // Both warm up; the target needs a little more, once.
+    assert_eq!(said(&mixed(60_000, 65_000)).verdict, Word::Pass);
+    assert_eq!(said(&mixed(20_000, 33_000)).verdict, Word::Pass);
+    assert_eq!(said(&mixed(90_000, 40_000)).verdict, Word::Pass, "the base's leak is not the target's");
+    let mut few = mixed(21_000, 120_000);
+    few.entries.truncate(12);
+    assert_eq!(said(&few).verdict, Word::Inconclusive);
+    let mut unseen = mixed(21_000, 120_000);
+    unseen.memory[0].before = 0;
+    assert!(processes::memory("memory", &unseen).is_none());
+}
+
+#[test]
+fn version_that_starts_before_the_other_has_ended_fails_and_is_named() {
+    let mut up = upgraded(load());
+    assert_eq!(processes::one_at_a_time(&up).unwrap().verdict, Word::Pass);
+    up.overlaps = Some(vec![Overlap { at_ms: 2_600, node: "node-1".to_owned(), versions: vec![1, 2] }]);
+    let check = processes::one_at_a_time(&up).unwrap();
+    assert_eq!(check.verdict, Word::Fail);
+    for part in ["versions 1 and 2 ran at node-1", "2.600 s", "the first request then: read"] {
+        assert!(check.found.contains(part), "{check:?}");
+    }
+    up.overlaps = None;
+    assert!(processes::one_at_a_time(&up).is_none());
 }

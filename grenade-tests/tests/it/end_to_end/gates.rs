@@ -189,6 +189,12 @@ async fn version_that_deletes_nothing_fails() {
     contains(&done.failed("supports-upgrade"), &["ended through version 2 is still there"]);
 }
 
+#[tokio::test]
+async fn version_that_keeps_memory_for_each_request_fails() {
+    let done = done(&with_fault(2, "leak")).await;
+    contains(&done.failed("rolling"), &["keeps no memory", "at version 2 grew from", "the first: "]);
+}
+
 /// The same service, upgraded by a shell loop's like; with a pause that is shorter or longer than what is in flight.
 fn by_hand(pause: &str) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/by_hand.py");
@@ -210,6 +216,17 @@ async fn procedure_by_hand_passes_where_it_waits_long_enough() {
 async fn procedure_by_hand_fails_where_it_does_not() {
     let done = done(&by_hand("0.1")).await;
     contains(&done.failed("zero-downtime"), &["failed; first:"]);
+}
+
+#[tokio::test]
+async fn target_that_starts_before_the_base_has_ended_fails() {
+    let gate =
+        by_hand("3.5").replace("\"3.5\"]", "\"3.5\", early]").replace("--version,", "--share, --version,");
+    let done = done(&gate).await;
+    contains(
+        &done.failed("rolling"),
+        &["has ended before its target starts", "versions 1 and 2 ran at node-"],
+    );
 }
 
 #[tokio::test]

@@ -1,0 +1,80 @@
+//! Commands of a gate file, with the places that each may have.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::gate::file::Findings;
+use crate::gate::template::Template;
+
+/// The places of a command that runs for the whole service.
+pub const OF_SERVICE: [&str; 6] = ["database", "database_file", "here", "bin", "work", "url"];
+/// The further places of a version's command.
+pub const OF_NODE: [&str; 5] = ["port", "address", "node", "node_dir", "disable_file"];
+
+/// Program and arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command(Vec<Template>);
+
+impl Command {
+    /// Its words, with each variable as `value` has it.
+    ///
+    /// # Errors
+    /// The first name that has no value.
+    pub fn words(&self, value: &dyn Fn(&str) -> Option<Value>) -> Result<Vec<String>, String> {
+        self.0.iter().map(|word| word.fill(value)).collect()
+    }
+
+    /// The program, where it is known before anything runs: `{here}` and `{bin}` are not looked into.
+    pub fn program(&self, here: &Path) -> Option<String> {
+        let here = here.display().to_string();
+        let known = |name: &str| (name == "here").then(|| Value::String(here.clone()));
+        self.0.first()?.fill(&known).ok()
+    }
+
+    /// Whether it has one of these places.
+    pub fn reads(&self, places: &[&str]) -> bool {
+        self.0.iter().flat_map(Template::variables).any(|place| places.contains(&place))
+    }
+
+    /// As a line of a shell script.
+    pub fn shell(&self) -> String {
+        self.0.iter().map(Template::shell_word).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Several.
+pub fn commands(
+    field: &str,
+    written: &[Vec<String>],
+    places: &[&str],
+    findings: &mut Findings,
+) -> Vec<Command> {
+    let one = |(n, words): (usize, &Vec<String>)| command(&format!("{field}[{n}]"), words, places, findings);
+    written.iter().enumerate().filter_map(one).collect()
+}
+
+/// One; `places` is what it may read.
+pub fn command(field: &str, words: &[String], places: &[&str], findings: &mut Findings) -> Option<Command> {
+    if words.is_empty() {
+        findings.add(field, "is empty; a program with its arguments is allowed");
+        return None;
+    }
+    let parsed: Result<Vec<_>, String> = words.iter().map(|word| Template::parse(word)).collect();
+    let parsed = findings.good(field, parsed)?;
+    known(field, parsed.iter().flat_map(Template::variables), places, findings);
+    Some(Command(parsed))
+}
+
+/// Each variable must be one of these.
+pub fn known<'a>(
+    field: &str,
+    variables: impl Iterator<Item = &'a str>,
+    allowed: &[&str],
+    findings: &mut Findings,
+) {
+    for variable in variables.filter(|variable| !allowed.contains(variable)) {
+        let allowed: Vec<String> = allowed.iter().map(|name| format!("{{{name}}}")).collect();
+        findings.add(field, format!("`{{{variable}}}` is not known here; allowed: {}", allowed.join(", ")));
+    }
+}

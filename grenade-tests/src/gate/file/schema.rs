@@ -1,0 +1,100 @@
+//! What of a gate file changes the schema, verifies resources, and goes into the upgrade spec.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use tidegate_proto::spec::Spec;
+
+use crate::gate::file::Findings;
+use crate::gate::file::command::{Command, OF_SERVICE, command, commands};
+use crate::gate::written;
+
+/// The fields of an upgrade spec that the runner fills in.
+const OF_RUNNER: [&str; 5] = ["service", "from", "to", "release", "schema"];
+/// The schema change.
+#[derive(Debug)]
+pub enum Schema {
+    /// Tidegate's migrations in this directory.
+    Migrations(PathBuf),
+    /// The service's own commands.
+    Commands {
+        /// Before the first instance is drained.
+        before: Vec<Command>,
+        /// When every instance is at the target.
+        contract: Vec<Command>,
+    },
+}
+
+/// The commands of the survival check.
+#[derive(Debug)]
+pub struct Survival {
+    /// Makes the resources.
+    pub create: Command,
+    /// Verifies them.
+    pub verify: Command,
+    /// Removes them.
+    pub destroy: Option<Command>,
+}
+
+/// The fields of the upgrade spec must be valid, and none of those that the runner fills in.
+pub fn spec(fields: &Map<String, Value>, findings: &mut Findings) {
+    for own in OF_RUNNER.into_iter().filter(|own| fields.contains_key(*own)) {
+        findings.add(&format!("upgrade.{own}"), "is filled in by the runner");
+    }
+    let mut whole = fields.clone();
+    let runner = serde_json::json!({
+        "service": "service", "from": 1, "to": 2, "release": {"tag": "service-2", "sha256": "0".repeat(64)},
+    });
+    whole.extend(runner.as_object().cloned().unwrap_or_default());
+    whole.remove("schema");
+    match serde_json::from_value::<Spec>(Value::Object(whole)) {
+        Err(error) => findings.add("upgrade", error),
+        Ok(spec) => spec.flaws().iter().for_each(|flaw| findings.add("upgrade", flaw)),
+    }
+}
+
+/// Checks the steps of the schema change.
+pub fn schema_of(
+    steps: &written::SchemaSteps,
+    here: &Path,
+    has_database: bool,
+    findings: &mut Findings,
+) -> Option<Schema> {
+    if !has_database {
+        findings.add("schema", "there is no `database` that it would change");
+    }
+    let own = steps.expand.len() + steps.migrate.len() + steps.contract.len();
+    match &steps.migrations {
+        Some(_) if own > 0 => {
+            findings.add("schema", "either `migrations` or commands of its own, not both");
+            None
+        }
+        Some(directory) => {
+            let directory = here.join(directory);
+            if !directory.is_dir() {
+                findings.add("schema.migrations", format!("{} is no directory", directory.display()));
+            }
+            Some(Schema::Migrations(directory))
+        }
+        None if own == 0 => {
+            findings.add("schema", "has neither `migrations` nor commands");
+            None
+        }
+        None => {
+            let mut before = commands("schema.expand", &steps.expand, &OF_SERVICE[..5], findings);
+            before.extend(commands("schema.migrate", &steps.migrate, &OF_SERVICE[..5], findings));
+            let contract = commands("schema.contract", &steps.contract, &OF_SERVICE[..5], findings);
+            Some(Schema::Commands { before, contract })
+        }
+    }
+}
+
+/// Checks the commands of the survival check.
+pub fn survival_of(written: &written::Survival, findings: &mut Findings) -> Option<Survival> {
+    let mut one =
+        |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &OF_SERVICE, findings);
+    let create = one("create", &written.create);
+    let verify = one("verify", &written.verify);
+    let destroy = written.destroy.as_ref().and_then(|words| one("destroy", words));
+    Some(Survival { create: create?, verify: verify?, destroy })
+}

@@ -1,0 +1,123 @@
+//! The service of a gate file.
+
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use tidegate_proto::{ServiceName, ServiceVersion, Span};
+
+use crate::gate::file::Findings;
+use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, known};
+use crate::gate::script;
+use crate::gate::template::Template;
+use crate::gate::written::{self, Counter, VersionProbe};
+
+/// One version of the service.
+#[derive(Debug, Clone)]
+pub struct Version {
+    /// Its number.
+    pub number: ServiceVersion,
+    /// How it is started.
+    pub command: Command,
+    /// Its environment.
+    pub env: Vec<(String, Template)>,
+}
+
+/// The service.
+#[derive(Debug)]
+pub struct Service {
+    /// Its name.
+    pub name: ServiceName,
+    /// What runs before.
+    pub base: Version,
+    /// What it is upgraded to.
+    pub target: Version,
+    /// How the version that runs is learned.
+    pub version: VersionProbe,
+    /// Answers 200 when an instance can serve.
+    pub ready: String,
+    /// What balancers ask; absent: the agent serves it.
+    pub health: Option<String>,
+    /// How requests in flight are counted.
+    pub in_flight: Option<Counter>,
+    /// How long a start may take.
+    pub start_timeout: Duration,
+    /// How long a stop may take.
+    pub stop_timeout: Span,
+    /// Says which version answered.
+    pub version_header: Option<String>,
+}
+
+/// Checks it.
+pub fn service(written: written::Service, findings: &mut Findings) -> Option<Service> {
+    let (base, target) = (
+        version("service.base", written.base, findings),
+        version("service.target", written.target, findings),
+    );
+    for (field, path) in [
+        ("service.ready", Some(&written.ready)),
+        ("service.version.path", Some(&written.version.path)),
+        ("service.health", written.health.as_ref()),
+        ("service.in_flight.path", written.in_flight.as_ref().map(|counter| &counter.path)),
+    ] {
+        let Some(path) = path else { continue };
+        if !path.starts_with('/') || path.parse::<PathAndQuery>().is_err() {
+            findings.add(field, format!("`{path}` is no path; one that begins with `/` is allowed"));
+        }
+    }
+    if let Some(pointer) = &written.version.pointer {
+        script::is_pointer("service.version.pointer", pointer, findings);
+    }
+    if let Some(pointer) = written.in_flight.as_ref().and_then(|counter| counter.pointer.as_ref()) {
+        script::is_pointer("service.in_flight.pointer", pointer, findings);
+    }
+    for (field, span) in [("start_timeout", written.start_timeout), ("stop_timeout", written.stop_timeout)] {
+        if span.as_millis() < 1_000 {
+            findings.add(&format!("service.{field}"), "at least 1s is allowed");
+        }
+    }
+    let (base, target) = (base?, target?);
+    if target.number.get() != base.number.get() + 1 {
+        findings.add(
+            "service.target.number",
+            format!("{} after {}; an upgrade goes one version up", target.number, base.number),
+        );
+    }
+    let means = &written.version.means;
+    if !means.is_empty() {
+        for number in [base.number, target.number] {
+            if !means.values().any(|meant| *meant == number) {
+                findings.add("service.version.means", format!("no answer means {number}"));
+            }
+        }
+    }
+    Some(Service {
+        name: written.name,
+        base,
+        target,
+        version: written.version,
+        ready: written.ready,
+        health: written.health,
+        in_flight: written.in_flight,
+        start_timeout: Duration::from_millis(written.start_timeout.as_millis()),
+        stop_timeout: written.stop_timeout,
+        version_header: written.version_header,
+    })
+}
+
+fn version(field: &str, written: written::Version, findings: &mut Findings) -> Option<Version> {
+    let places: Vec<&str> = OF_NODE.into_iter().chain(OF_SERVICE.into_iter().take(5)).collect();
+    let command = command(&format!("{field}.command"), &written.command, &places, findings);
+    if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {
+        let field = format!("{field}.command");
+        findings.add(&field, "has neither {port} nor {address}: each instance must be told where to listen");
+    }
+    let mut env = Vec::new();
+    for (name, text) in &written.env {
+        let field = format!("{field}.env.{name}");
+        if let Some(value) = findings.good(&field, Template::parse(text)) {
+            known(&field, value.variables(), &places, findings);
+            env.push((name.clone(), value));
+        }
+    }
+    Some(Version { number: written.number, command: command?, env })
+}

@@ -1,0 +1,240 @@
+//! Two fleets with the same load at the same time, of which one is upgraded and rolled back again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::gate::drive::{Course, Drive};
+use crate::gate::file::Gate;
+use crate::gate::fleet::Fleet;
+use crate::gate::ground::{Databases, UPGRADE};
+use crate::gate::host::{HostSeen, Reading};
+use crate::gate::impact::judge::FEWEST_DRAINS;
+use crate::gate::impact::stretch::Stretch;
+use crate::gate::launcher::Places;
+use crate::gate::report::progress::Progress;
+use crate::gate::requests::{Requests, Target, Versions};
+use crate::gate::watch::Watch;
+use crate::gate::written::TurningPoint;
+use crate::load::entry;
+use crate::load::plan::Pace;
+use crate::load::{Load, LoadHandle};
+use crate::world::World;
+
+/// Both loads begin so long after both are ready to.
+const SOON: Duration = Duration::from_millis(100);
+/// What comes first is not measured: connections are made, pages are read for the first time.
+const WARM_UP: Duration = Duration::from_secs(5);
+/// A stretch with too few drains ends after so many times its length.
+const PATIENCE: u32 = 4;
+/// From one look at the clock to the next, in a stretch in which nothing is done.
+const TOLD_EVERY: Duration = Duration::from_secs(15);
+
+/// Two fleets.
+pub struct Pools<'a> {
+    gate: &'a Gate,
+    world: &'a World,
+    treated: Pool<'a>,
+    twin: Pool<'a>,
+    /// Stretches and passes so far: each has a name of its own.
+    stretches: u32,
+    passes: u32,
+}
+
+/// One of them.
+struct Pool<'a> {
+    world: World,
+    fleet: Fleet<'a>,
+    places: Places,
+    requests: Arc<Requests>,
+    versions: Versions,
+}
+
+/// What was done to the treated pool in a stretch.
+#[derive(Debug, Default)]
+pub struct Treatment {
+    /// How often it was upgraded and rolled back.
+    pub passes: u32,
+    /// Why it could not go on.
+    pub stuck: Option<String>,
+    /// Whether it can be upgraded once more.
+    pub may_go_on: bool,
+}
+
+impl<'a> Pool<'a> {
+    async fn bring_up(
+        world: &World,
+        gate: &'a Gate,
+        databases: &Databases,
+        name: &str,
+    ) -> anyhow::Result<Self> {
+        let data = databases.fresh(world, gate, &name.replace('-', "_")).await?;
+        // A directory and processes of its own.
+        let own = World::beside(&world.path(name))?;
+        let course = Course::BackFrom(TurningPoint::Remove);
+        let fleet = Fleet::bring_up(&own, gate, data.clone(), course).await?;
+        let places = Places::of(&own, gate, &data)?.behind(fleet.balancer());
+        let versions = Versions::default();
+        let target = Target::Balancer(fleet.balancer(), versions.clone());
+        let requests = Arc::new(Requests::new(Arc::clone(&gate.script), target));
+        Ok(Self { world: own, fleet, places, requests, versions })
+    }
+}
+
+impl<'a> Pools<'a> {
+    /// Brings both up, and warms them.
+    ///
+    /// # Errors
+    /// When anything of them cannot be had.
+    pub async fn bring_up(
+        world: &'a World,
+        gate: &'a Gate,
+        databases: &Databases,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let (each, rate) = (gate.instances, gate.impact.rate);
+        progress.say(&format!("two pools of {each} instances, {rate} requests a second to each"));
+        let treated = Pool::bring_up(world, gate, databases, "pool").await?;
+        let twin = Pool::bring_up(world, gate, databases, "twin").await?;
+        let mut pools = Self { gate, world, treated, twin, stretches: 0, passes: 0 };
+        pools.rest("warm", WARM_UP, progress).await?;
+        Ok(pools)
+    }
+
+    /// A stretch in which nothing is done.
+    ///
+    /// # Errors
+    /// When a load could not be run.
+    pub async fn rest(
+        &mut self,
+        name: &str,
+        length: Duration,
+        progress: &Progress,
+    ) -> anyhow::Result<Stretch> {
+        progress.say(&format!("neither pool is upgraded for {} s", length.as_secs()));
+        let (stretch, ()) = self
+            .stretch(name, async |_, _| {
+                let end = Instant::now() + length;
+                while let left = end.saturating_duration_since(Instant::now())
+                    && !left.is_zero()
+                {
+                    tokio::time::sleep(left.min(TOLD_EVERY)).await;
+                    progress.left(end.saturating_duration_since(Instant::now()));
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(stretch)
+    }
+
+    /// A stretch in which one pool is upgraded: at least so long, and with as many drains as the judge needs.
+    ///
+    /// # Errors
+    /// When a load could not be run, or the fleet could not be asked; an upgrade that gets stuck is a result.
+    pub async fn treat(
+        &mut self,
+        length: Duration,
+        progress: &Progress,
+    ) -> anyhow::Result<(Stretch, Treatment)> {
+        let (gate, before) = (self.gate, self.passes);
+        let name = format!("upgraded-{}", self.stretches);
+        let (stretch, (passes, treatment)) = self
+            .stretch(&name, async |pool, load| {
+                let mut treatment = Treatment { may_go_on: gate.procedure.is_none(), ..Treatment::default() };
+                let began = Instant::now();
+                let drains = |passes: u32| (passes * 2 * gate.instances) as usize;
+                while treatment.stuck.is_none()
+                    && (began.elapsed() < length
+                        || (drains(treatment.passes) < FEWEST_DRAINS && began.elapsed() < length * PATIENCE))
+                {
+                    let id = before + treatment.passes + 1;
+                    progress.say(&format!("the pool is upgraded, pass {id}"));
+                    treatment.stuck = pool.pass(gate, id, load, progress).await?;
+                    treatment.passes += 1;
+                    if !treatment.may_go_on {
+                        // One upgrade is all that a procedure can do.
+                        let rest = length.saturating_sub(began.elapsed());
+                        tokio::time::sleep(rest).await;
+                        break;
+                    }
+                }
+                Ok((before + treatment.passes, treatment))
+            })
+            .await?;
+        self.passes = passes;
+        Ok((stretch, treatment))
+    }
+
+    /// Loads both pools at the same instants while `work` is done to one of them.
+    async fn stretch<T>(
+        &mut self,
+        name: &str,
+        work: impl AsyncFnOnce(&mut Pool<'a>, &LoadHandle) -> anyhow::Result<T>,
+    ) -> anyhow::Result<(Stretch, T)> {
+        self.stretches += 1;
+        let (gate, world) = (self.gate, self.world);
+        let pace = |pool: &str| Pace {
+            rate: gate.impact.rate,
+            // No stretch repeats the requests of another one.
+            seed: gate.pace.seed.wrapping_add(u64::from(self.stretches)),
+            ledger: world.path(&format!("requests-{name}-{pool}.csv")),
+        };
+        let (of_treated, of_twin) = (pace("pool"), pace("twin"));
+        let (ledger, ledger_of_twin) = (of_treated.ledger.clone(), of_twin.ledger.clone());
+        let began = Instant::now() + SOON;
+        // In turns, evenly: neither is always the second.
+        let half = of_treated.period()? / 2;
+        let before = Reading::take();
+        let treated = Load::at(of_treated, Arc::clone(&self.treated.requests), began)?;
+        let twin = Load::at(of_twin, Arc::clone(&self.twin.requests), began + half)?;
+        let watch = Watch::start(gate, self.treated.fleet.nodes(), began, &self.treated.versions);
+        // Nobody reads it: both pools are asked as often.
+        let _watch = Watch::start(gate, self.twin.fleet.nodes(), began, &self.twin.versions);
+        let done = work(&mut self.treated, &treated).await?;
+        let (stopped, stopped_twin) = tokio::join!(treated.stop(), twin.stop());
+        stopped?;
+        stopped_twin?;
+        let after = Reading::take();
+        for pool in [&mut self.treated, &mut self.twin] {
+            pool.fleet.must_run()?;
+        }
+        let (treated, twin) = (entry::read(&ledger)?, entry::read(&ledger_of_twin)?);
+        let host = HostSeen::between(before, after, &treated).worse(HostSeen::between(before, after, &twin));
+        Ok((Stretch { treated, twin, changes: watch.changes(), host }, done))
+    }
+}
+
+impl Pool<'_> {
+    /// Upgrades the pool once, and rolls it back; answers why that could not be done.
+    async fn pass(
+        &mut self,
+        gate: &Gate,
+        id: u32,
+        load: &LoadHandle,
+        progress: &Progress,
+    ) -> anyhow::Result<Option<String>> {
+        let (ended, right) = match &mut self.fleet {
+            Fleet::Tidegate(ground) => {
+                let operator = ground.operator.called(&format!("{UPGRADE}-{id}"));
+                let mut drive = Drive {
+                    world: &self.world,
+                    gate,
+                    ground,
+                    operator,
+                    places: &self.places,
+                    progress,
+                    load,
+                    course: Course::BackFrom(TurningPoint::Remove),
+                    survival: None,
+                };
+                (drive.drive(&mut Vec::new()).await?, "rolled-back")
+            }
+            Fleet::By(command, fleet) => {
+                (fleet.drive(&self.world, gate, command, progress).await?, "completed")
+            }
+        };
+        let because = ended.because.map(|why| format!(": {why}")).unwrap_or_default();
+        Ok((ended.word != right).then(|| format!("pass {id} ended {}{because}", ended.word)))
+    }
+}
