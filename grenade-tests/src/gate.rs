@@ -12,6 +12,7 @@
 
 pub mod cli;
 pub mod drive;
+pub mod explore;
 pub mod file;
 pub mod fleet;
 pub mod ground;
@@ -20,6 +21,7 @@ pub mod impact;
 pub mod launcher;
 pub mod mixed;
 pub mod object;
+pub mod plan;
 pub mod procedure;
 pub mod processes;
 pub mod report;

@@ -178,6 +178,24 @@ impl Operator {
         self.command(world, "upgrade-approve", &arguments).await.map(|_| ())
     }
 
+    /// `tidegate upgrade pause`.
+    ///
+    /// # Errors
+    /// When it is refused, with the command's own words.
+    pub async fn pause(&self, world: &World, why: &str) -> anyhow::Result<()> {
+        let arguments = ["upgrade", "pause", &self.upgrade, "--why", why];
+        self.command(world, "upgrade-pause", &arguments).await.map(|_| ())
+    }
+
+    /// `tidegate upgrade resume`.
+    ///
+    /// # Errors
+    /// When it is refused, with the command's own words.
+    pub async fn resume(&self, world: &World, why: &str) -> anyhow::Result<()> {
+        let arguments = ["upgrade", "resume", &self.upgrade, "--why", why];
+        self.command(world, "upgrade-resume", &arguments).await.map(|_| ())
+    }
+
     /// `tidegate upgrade rollback`.
     ///
     /// # Errors

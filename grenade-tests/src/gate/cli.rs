@@ -10,10 +10,12 @@ use anyhow::Context;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::demo::place::{Place, PlaceError};
+use crate::gate::explore;
 use crate::gate::file::{self, Gate};
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::judge;
 use crate::gate::impact::series::Series;
+use crate::gate::plan::Plan;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
@@ -40,6 +42,7 @@ Examples:
   grenade check gate.yaml                           each version alone: what is missing?
   grenade run gate.yaml                             the whole gate, with a verdict for each tag
   grenade run gate.yaml --junit junit.xml --json    for a build
+  grenade explore gate.yaml --plans 5 --seed 1      upgrades with pauses, rollbacks and kills that a seed draws
   grenade calibrate gate.yaml --pairs 20            how far zero-impact can be trusted on this machine
   grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
 
@@ -69,6 +72,16 @@ enum Verb {
     Check {
         /// The gate file.
         gate: PathBuf,
+    },
+    /// Upgrade by plans that a seed draws (waves, pauses, rollbacks, kills); one that fails is made smaller and kept.
+    Explore(Explore),
+    /// Print the plan that a seed draws, to be edited and run with `grenade run --plan`.
+    Plan {
+        /// The gate file.
+        gate: PathBuf,
+        /// The seed
+        #[arg(long, value_name = "N", default_value = "1")]
+        seed: u64,
     },
     /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools that nobody upgrades.
     Calibrate(Calibrate),
@@ -110,6 +123,27 @@ enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
+struct Explore {
+    /// The gate file
+    gate: PathBuf,
+    /// The seed of the first plan; the next has the next number
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// How many plans
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    plans: u32,
+    /// Directory for plans, ledgers and logs; it must be empty, absent, or an earlier run's
+    #[arg(long, value_name = "DIR", default_value = "grenade-plans")]
+    artifacts: PathBuf,
+    /// Give up after so long
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = span)]
+    max_time: Duration,
+    /// Print what came of each plan as JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 struct Calibrate {
     /// The gate file; its service, load and `impact` are used
     gate: PathBuf,
@@ -140,6 +174,9 @@ struct Run {
     /// Print the report as JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Run the upgrade by this plan (`grenade plan` prints one)
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Add these figures of `grenade calibrate` to the report
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
@@ -197,6 +234,14 @@ impl Cli {
             Verb::Run(run) => run.run().await,
             Verb::Check { gate } => check(&gate).await,
             Verb::Calibrate(calibrate) => calibrate.run().await,
+            Verb::Explore(explore) => explore.run().await,
+            Verb::Plan { gate, seed } => match load(&gate) {
+                Ok(gate) => match Plan::draw(seed, &gate).yaml() {
+                    Ok(plan) => print(&plan),
+                    Err(error) => not_run(&error),
+                },
+                Err(code) => code,
+            },
             Verb::Compare { twin, upgraded, drains, json } => match compare(&twin, &upgraded, &drains) {
                 Ok(checks) => said(&checks, json),
                 Err(error) => {
@@ -263,14 +308,17 @@ impl Run {
         {
             return not_run(&Unwritable { path: path.clone(), source }.into());
         }
-        let calibration = match self.calibration.as_deref().map(read_calibration).transpose() {
-            Ok(calibration) => calibration,
+        let plan = self.plan.as_deref().map(|path| Plan::load(path, &gate)).transpose();
+        let calibration = self.calibration.as_deref().map(read_calibration).transpose();
+        let (plan, calibration) = match plan.and_then(|plan| Ok((plan, calibration?))) {
+            Ok(given) => given,
             Err(error) => {
                 eprintln!("grenade: {error:#}");
                 return ExitCode::from(BAD_INPUT);
             }
         };
-        let asked = Asked { artifacts: self.artifacts, junit: self.junit, calibration, most: self.max_time };
+        let asked =
+            Asked { artifacts: self.artifacts, junit: self.junit, plan, calibration, most: self.max_time };
         let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
             run::run(world, &gate, &asked).await
         })
@@ -298,6 +346,40 @@ fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
     serde_json::from_str(&text)
         .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))
+}
+
+impl Explore {
+    async fn run(self) -> ExitCode {
+        let gate = match load(&self.gate) {
+            Ok(gate) => gate,
+            Err(code) => return code,
+        };
+        if gate.procedure.is_some() {
+            eprintln!(
+                "grenade: {}: plans are for Tidegate; this gate has a `procedure`",
+                self.gate.display()
+            );
+            return ExitCode::from(BAD_INPUT);
+        }
+        let explored = in_a_world(&self.artifacts, self.max_time, async |world| {
+            let progress = Progress::new(self.max_time);
+            explore::explore(world, &gate, (self.seed, self.plans), &progress).await
+        });
+        let explored = match explored.await {
+            Ok(explored) => explored,
+            Err(error) => return not_run(&error),
+        };
+        let said = match self.json {
+            true => serde_json::to_string_pretty(&explored).unwrap_or_default() + "\n",
+            false => explored.text(&self.artifacts),
+        };
+        match (print(&said), explored.verdict) {
+            (printed, _) if printed != ExitCode::SUCCESS => printed,
+            (_, Word::Pass) => ExitCode::SUCCESS,
+            (_, Word::Fail) => ExitCode::FAILURE,
+            (_, Word::Inconclusive) => ExitCode::from(INCONCLUSIVE),
+        }
+    }
 }
 
 impl Calibrate {

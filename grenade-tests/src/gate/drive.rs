@@ -1,17 +1,20 @@
-//! Drives an upgrade with the commands that an operator types, until it is over.
+//! Drives an upgrade with the commands that an operator types, until it is over; and does what a plan says meanwhile.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde::Serialize;
+use tidegate_proto::Span;
 use tidegate_proto::wire::v1::UpgradeStatusReply;
 use tokio::time::Instant;
 
 use crate::demo::operator::Operator;
 use crate::demo::picture::{UpgradeSeen, waits};
 use crate::gate::file::{Command, Gate, Schema, Survival};
-use crate::gate::ground::Ground;
+use crate::gate::ground::{Ground, UPGRADE};
 use crate::gate::launcher::{self, Places};
+use crate::gate::plan::{Event, Plan, PlanStep, When};
 use crate::gate::report::progress::Progress;
 use crate::gate::written::TurningPoint;
 use crate::load::LoadHandle;
@@ -21,6 +24,11 @@ use crate::world::World;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the coordinator may give no answer.
 const SILENCE: Duration = Duration::from_secs(15);
+/// How long it may be told that an upgrade is paused after it was resumed.
+const SETTLES: Duration = Duration::from_secs(3);
+/// How long an agent stands still.
+const STALL: Duration = Duration::from_secs(2);
+
 /// One check of resources that must survive.
 #[derive(Debug, Clone, Serialize)]
 pub struct Survived {
@@ -39,30 +47,42 @@ pub struct Ended {
     pub because: Option<String>,
     /// Each phase that was left, with seconds.
     pub phases: Vec<(String, f64)>,
+    /// Steps of the plan that were not reached, or refused.
+    pub left_out: Vec<String>,
 }
 
 /// Where an upgrade goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum Course<'a> {
     /// To its end.
     Through,
     /// Back to the base, from here.
     BackFrom(TurningPoint),
+    /// To its end, by a plan.
+    Planned(&'a Plan),
 }
 
-impl Course {
+impl<'a> Course<'a> {
     /// The phase before which it must wait, so that it can be turned back there.
     pub fn waits_before(self) -> Option<&'static str> {
         match self {
-            Self::Through | Self::BackFrom(TurningPoint::Roll) => None,
+            Self::Through | Self::Planned(_) | Self::BackFrom(TurningPoint::Roll) => None,
             Self::BackFrom(point) => Some(point.word()),
+        }
+    }
+
+    /// Its plan, where it has one.
+    pub fn plan(self) -> Option<&'a Plan> {
+        match self {
+            Self::Planned(plan) => Some(plan),
+            _ => None,
         }
     }
 
     /// As a name of databases and directories.
     pub fn name(self) -> String {
         match self {
-            Self::Through => "upgrade".to_owned(),
+            Self::Through | Self::Planned(_) => "upgrade".to_owned(),
             Self::BackFrom(point) => format!("rollback_{}", point.word()),
         }
     }
@@ -106,9 +126,30 @@ pub struct Drive<'a> {
     /// The load beside it.
     pub load: &'a LoadHandle,
     /// Where it goes.
-    pub course: Course,
+    pub course: Course<'a>,
     /// What is verified in the middle of it.
     pub survival: Option<&'a Survival>,
+}
+
+/// What was done in an upgrade, so that nothing is done twice.
+#[derive(Default)]
+struct Done {
+    approved: Vec<String>,
+    verified: bool,
+    accepted: bool,
+    turned: bool,
+}
+
+/// What a plan has left.
+struct Steps {
+    began: Instant,
+    left: VecDeque<PlanStep>,
+    left_out: Vec<String>,
+    /// How many upgrades were rolled back by the plan; the next one is begun when that is done.
+    again: u32,
+    goes_back: bool,
+    /// When the operator resumed it: that it was paused may be told for a moment longer.
+    resumed: Option<Instant>,
 }
 
 impl Drive<'_> {
@@ -117,45 +158,26 @@ impl Drive<'_> {
     /// # Errors
     /// When it was refused, or nobody answers any more.
     pub async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<Ended> {
-        let operator = self.operator.clone();
-        operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
-        let (mut answered, mut approved) = (Instant::now(), Vec::new());
-        let (mut verified, mut accepted, mut turned) = (false, false, false);
+        self.operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
+        let (mut answered, mut done) = (Instant::now(), Done::default());
+        let steps = self.course.plan().map(|plan| plan.steps.clone()).unwrap_or_default();
+        let mut steps = Steps {
+            began: answered,
+            left: steps.into(),
+            left_out: Vec::new(),
+            again: 0,
+            goes_back: false,
+            resumed: None,
+        };
         loop {
             self.ground.must_run()?;
             let next = Instant::now() + LOOK_EVERY;
-            match operator.status().await {
+            match self.operator.status().await {
                 Ok(status) => {
+                    if let Some(ended) = self.look(&status, &mut done, &mut steps, survival).await? {
+                        return Ok(ended);
+                    }
                     answered = Instant::now();
-                    let seen = UpgradeSeen::of(&status);
-                    self.progress.upgrade(&seen, &waits(&status), self.load.progress());
-                    if seen.over {
-                        let because = status.because.clone();
-                        return Ok(Ended { word: seen.phase, because, phases: seen.left });
-                    }
-                    // Nobody is there to resume it.
-                    if let Some(paused) = status.waiting.iter().find(|wait| wait.kind == "paused") {
-                        let because = Some(paused.blocked_on.clone());
-                        return Ok(Ended { word: "paused".to_owned(), because, phases: seen.left });
-                    }
-                    if !accepted && status.waiting.iter().any(|wait| wait.kind == "acceptance") {
-                        accepted = true;
-                        operator.accept(self.world).await?;
-                    }
-                    if !turned && self.turns_here(&status) {
-                        turned = true;
-                        self.progress.say("the operator rolls back");
-                        operator.roll_back(self.world, "a gate job tries the way back").await?;
-                    } else if !turned {
-                        self.approve(&status, &mut approved).await?;
-                    }
-                    if !verified && self.is_mixed(&status) {
-                        verified = true;
-                        if let Some(commands) = self.survival {
-                            verify(self.world, self.gate, commands, self.places, "in mid-upgrade", survival)
-                                .await;
-                        }
-                    }
                 }
                 Err(silence) if answered.elapsed() > SILENCE => {
                     return Err(anyhow!("the coordinator gave no answer for {SILENCE:?}: {silence}"));
@@ -166,10 +188,120 @@ impl Drive<'_> {
         }
     }
 
+    /// Does what is to be done where it stands; answers how it ended.
+    async fn look(
+        &mut self,
+        status: &UpgradeStatusReply,
+        done: &mut Done,
+        steps: &mut Steps,
+        survival: &mut Vec<Survived>,
+    ) -> anyhow::Result<Option<Ended>> {
+        let seen = UpgradeSeen::of(status);
+        self.progress.upgrade(&seen, &waits(status), self.load.progress());
+        if seen.over && steps.goes_back && seen.phase == "rolled-back" {
+            self.begin_again(done, steps).await?;
+            return Ok(None);
+        }
+        // Nobody is there to resume what the coordinator paused.
+        let told = steps.resumed.is_none_or(|resumed| resumed.elapsed() > SETTLES);
+        let paused = status.waiting.iter().find(|wait| told && wait.kind == "paused");
+        if seen.over || paused.is_some() {
+            let (word, because) = match paused {
+                Some(paused) if !seen.over => ("paused".to_owned(), Some(paused.blocked_on.clone())),
+                _ => (seen.phase, status.because.clone()),
+            };
+            let mut left_out = std::mem::take(&mut steps.left_out);
+            left_out.extend(steps.left.iter().map(|step| format!("not reached: {step}")));
+            return Ok(Some(Ended { word, because, phases: seen.left, left_out }));
+        }
+        if !done.accepted && status.waiting.iter().any(|wait| wait.kind == "acceptance") {
+            done.accepted = true;
+            self.operator.accept(self.world).await?;
+        }
+        if !done.turned && self.turns_here(status) {
+            done.turned = true;
+            self.progress.say("the operator rolls back");
+            self.operator.roll_back(self.world, "a gate job tries the way back").await?;
+        } else if !done.turned && !steps.goes_back {
+            self.approve(status, &mut done.approved).await?;
+        }
+        if !done.verified && self.is_mixed(status) {
+            done.verified = true;
+            self.verify("in mid-upgrade", survival).await;
+        }
+        if !steps.goes_back && steps.left.front().is_some_and(|step| self.is_due(step, steps, status)) {
+            self.step(steps, survival).await?;
+        }
+        Ok(None)
+    }
+
+    async fn verify(&self, stage: &'static str, survival: &mut Vec<Survived>) {
+        if let Some(commands) = self.survival {
+            verify(self.world, self.gate, commands, self.places, stage, survival).await;
+        }
+    }
+
+    /// The plan rolled it back: another upgrade begins.
+    async fn begin_again(&mut self, done: &mut Done, steps: &mut Steps) -> anyhow::Result<()> {
+        steps.goes_back = false;
+        *done = Done { verified: done.verified, ..Done::default() };
+        self.operator = self.operator.called(&format!("{UPGRADE}-again-{}", steps.again));
+        self.progress.say("rolled back; another upgrade begins");
+        self.operator.start(self.world, &self.ground.spec).await.context("the next upgrade was refused")
+    }
+
+    fn is_due(&self, step: &PlanStep, steps: &Steps, status: &UpgradeStatusReply) -> bool {
+        match step.when {
+            When::After(span) => steps.began.elapsed() >= Duration::from_millis(span.as_millis()),
+            When::Upgraded(count) => {
+                let target = Some(self.gate.service.target.number.get());
+                status.instances.iter().filter(|instance| instance.version == target).count()
+                    >= count as usize
+            }
+        }
+    }
+
+    /// Does the next step of the plan. What the coordinator refuses, because the upgrade is further by now, is left out.
+    async fn step(&mut self, steps: &mut Steps, survival: &mut Vec<Survived>) -> anyhow::Result<()> {
+        let Some(step) = steps.left.pop_front() else { return Ok(()) };
+        self.progress.say(&format!("the plan: {step}"));
+        let span = |span: Span| Duration::from_millis(span.as_millis());
+        let why = "a plan of a gate job";
+        let done = match step.event {
+            Event::Pause(length) => match self.operator.pause(self.world, why).await {
+                Ok(()) => {
+                    tokio::time::sleep(span(length)).await;
+                    let resumed = self.operator.resume(self.world, why).await;
+                    steps.resumed = Some(Instant::now());
+                    resumed
+                }
+                refused => refused,
+            },
+            Event::RollBack => {
+                let back = self.operator.roll_back(self.world, why).await;
+                steps.goes_back = back.is_ok();
+                steps.again += 1;
+                back
+            }
+            Event::Verify => {
+                self.verify("by the plan", survival).await;
+                Ok(())
+            }
+            Event::KillCoordinator => return self.ground.kill_coordinator(self.world).await,
+            Event::StallCoordinator(length) => return self.ground.stall_coordinator(span(length)).await,
+            Event::KillAgent(node) => return self.ground.kill_agent(self.world, node).await,
+            Event::StallAgent(node) => return self.ground.stall_agent(node, STALL).await,
+        };
+        if let Err(refused) = done {
+            steps.left_out.push(format!("refused: {step}: {refused:#}"));
+        }
+        Ok(())
+    }
+
     /// Whether this is where it is turned back.
     fn turns_here(&self, status: &UpgradeStatusReply) -> bool {
         match self.course {
-            Course::Through => false,
+            Course::Through | Course::Planned(_) => false,
             Course::BackFrom(TurningPoint::Roll) => self.is_mixed(status),
             Course::BackFrom(point) => points(status).any(|asked| asked == point.word()),
         }

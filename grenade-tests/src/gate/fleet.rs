@@ -22,7 +22,12 @@ impl<'a> Fleet<'a> {
     ///
     /// # Errors
     /// When anything of it cannot be had.
-    pub async fn bring_up(world: &World, gate: &'a Gate, data: Data, course: Course) -> anyhow::Result<Self> {
+    pub async fn bring_up(
+        world: &World,
+        gate: &'a Gate,
+        data: Data,
+        course: Course<'_>,
+    ) -> anyhow::Result<Self> {
         Ok(match &gate.procedure {
             None => Self::Tidegate(Box::new(Ground::bring_up(world, gate, data, course).await?)),
             Some(command) => {

@@ -1,8 +1,11 @@
 //! What an upgrade needs around the service: databases, a store with a coordinator, an agent for each node, a balancer.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -18,19 +21,23 @@ use crate::world::agent::Agent;
 use crate::world::balancer::{Behind, CHECK_INTERVAL, FALL, RISE, RunningBalancer};
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::postgres::Postgres;
-use crate::world::{World, balancer, haproxy, port, postgres};
+use crate::world::{Process, World, balancer, haproxy, port, postgres};
 
 /// Where the coordinator finds the database.
 const DATABASE_VARIABLE: &str = "GATE_DATABASE_URL";
 /// The directory of the migrations, below the coordinator's `--migrations`.
 const MIGRATIONS: &str = "service";
+/// How long a killed process may take to be gone.
+const ENDS: Duration = Duration::from_secs(10);
 /// The upgrade's name.
 pub const UPGRADE: &str = "gate";
 
 /// Databases of a run: a fresh one for each part of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Databases {
-    engine: Option<(Engine, Option<Postgres>)>,
+    engine: Option<(Engine, Option<Arc<Postgres>>)>,
+    /// What the names of databases of a server begin with.
+    prefix: String,
 }
 
 impl Databases {
@@ -42,9 +49,17 @@ impl Databases {
         let engine = match &gate.database {
             None => None,
             Some((Engine::Sqlite, _)) => Some((Engine::Sqlite, None)),
-            Some((Engine::Postgres, _)) => Some((Engine::Postgres, Some(postgres::start(world).await?))),
+            Some((Engine::Postgres, _)) => {
+                Some((Engine::Postgres, Some(Arc::new(postgres::start(world).await?))))
+            }
         };
-        Ok(Self { engine })
+        Ok(Self { engine, prefix: String::new() })
+    }
+
+    /// The same server, with databases of other names.
+    #[must_use]
+    pub fn named(&self, prefix: &str) -> Self {
+        Self { prefix: format!("{prefix}_"), ..self.clone() }
     }
 
     /// A fresh database, filled by the gate's `init`.
@@ -54,9 +69,10 @@ impl Databases {
     pub async fn fresh(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Data> {
         let data = match &self.engine {
             None => Data::default(),
-            Some((_, Some(server))) => {
-                Data { url: server.create_database(name).await?, file: PathBuf::new() }
-            }
+            Some((_, Some(server))) => Data {
+                url: server.create_database(&format!("{}{name}", self.prefix)).await?,
+                file: PathBuf::new(),
+            },
             Some((_, None)) => {
                 let file = world.path(&format!("{name}.db"));
                 Data { url: format!("sqlite:{}", file.display()), file }
@@ -135,7 +151,12 @@ impl Ground {
     ///
     /// # Errors
     /// When anything of it cannot be had; the error says what.
-    pub async fn bring_up(world: &World, gate: &Gate, data: Data, course: Course) -> anyhow::Result<Self> {
+    pub async fn bring_up(
+        world: &World,
+        gate: &Gate,
+        data: Data,
+        course: Course<'_>,
+    ) -> anyhow::Result<Self> {
         let places = Places::of(world, gate, &data)?;
         let base = Release::make(world, gate, &places, &gate.service.base)?;
         let target = Release::make(world, gate, &places, &gate.service.target)?;
@@ -171,6 +192,45 @@ impl Ground {
         Ok(ground)
     }
 
+    /// Kills the coordinator, and starts it again as it was.
+    ///
+    /// # Errors
+    /// When it does not end or does not start.
+    pub async fn kill_coordinator(&mut self, world: &World) -> anyhow::Result<()> {
+        self.coordinator.process.signal(Signal::KILL)?;
+        self.coordinator.process.wait(ENDS).await?;
+        let plan = self.coordinator.plan.clone();
+        self.coordinator = Coordinator::start(world, plan).await?;
+        Ok(())
+    }
+
+    /// Lets the coordinator stand still for so long.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn stall_coordinator(&self, length: Duration) -> anyhow::Result<()> {
+        stall(&self.coordinator.process, length).await
+    }
+
+    /// Kills the agent of a node, by its number from 1, and starts it again.
+    ///
+    /// # Errors
+    /// When it does not end or does not start.
+    pub async fn kill_agent(&mut self, world: &World, node: u32) -> anyhow::Result<()> {
+        let agent = self.agents.get_mut(node as usize - 1).context("there is no such node")?;
+        agent.process.signal(Signal::KILL)?;
+        agent.process.wait(ENDS).await?;
+        Ok(agent.restart(world)?)
+    }
+
+    /// Lets the agent of a node stand still for so long.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn stall_agent(&self, node: u32, length: Duration) -> anyhow::Result<()> {
+        stall(&self.agents.get(node as usize - 1).context("there is no such node")?.process, length).await
+    }
+
     /// An error if a process has ended that must not.
     ///
     /// # Errors
@@ -180,6 +240,12 @@ impl Ground {
         self.balancer.process.must_run()?;
         self.agents.iter_mut().try_for_each(|agent| Ok(agent.process.must_run()?))
     }
+}
+
+async fn stall(process: &Process, length: Duration) -> anyhow::Result<()> {
+    process.signal(Signal::STOP)?;
+    tokio::time::sleep(length).await;
+    Ok(process.signal(Signal::CONT)?)
 }
 
 /// The nodes of a gate, on free ports.
@@ -233,13 +299,18 @@ fn behind(gate: &Gate, nodes: &[Node]) -> Behind {
 }
 
 /// The spec: what the gate file says, and what the runner knows.
-fn spec_of(gate: &Gate, target: &Release, course: Course) -> Value {
+fn spec_of(gate: &Gate, target: &Release, course: Course<'_>) -> Value {
     let mut spec = json!({
         "drain": {"evidence": "haproxy", "deadline": "30s", "on_deadline": "fail"},
         "min_in_service": gate.instances - 1,
     });
     let fields = spec.as_object_mut().expect("an object was made");
     fields.extend(gate.upgrade.clone());
+    if let Some(plan) = course.plan() {
+        fields.insert("strategy".to_owned(), json!(plan.strategy));
+        fields.insert("max_unavailable".to_owned(), json!(plan.max_unavailable));
+        fields.insert("min_in_service".to_owned(), json!(gate.instances - plan.max_unavailable));
+    }
     fields.insert("service".to_owned(), json!(gate.service.name));
     fields.insert("from".to_owned(), json!(gate.service.base.number));
     fields.insert("to".to_owned(), json!(target.version));

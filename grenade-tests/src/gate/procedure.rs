@@ -103,7 +103,7 @@ impl Fleet {
             true => ("completed", None),
             false => ("failed", Some(format!("the procedure ended with {status}: {}", process.tail()))),
         };
-        Ok(Ended { word: word.to_owned(), because, phases })
+        Ok(Ended { word: word.to_owned(), because, phases, left_out: Vec::new() })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
 use crate::gate::launcher::found;
 use crate::gate::mixed::{self, Health};
+use crate::gate::plan::Plan;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
 use crate::gate::upgrade::upgrade;
@@ -26,6 +27,8 @@ pub struct Asked {
     pub artifacts: PathBuf,
     /// Where JUnit XML is written as well.
     pub junit: Option<PathBuf>,
+    /// What happens in the upgrade beside what the gate file says.
+    pub plan: Option<Plan>,
     /// How far the judge of zero-impact can be trusted on this machine, where that was measured.
     pub calibration: Option<Calibration>,
     /// How long all of it may take.
@@ -123,7 +126,8 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         let course = Course::BackFrom(*point);
         rollbacks.push((*point, upgrade(&own, gate, &databases, &progress, course).await?));
     }
-    let upgraded = upgrade(world, gate, &databases, &progress, Course::Through).await?;
+    let course = asked.plan.as_ref().map_or(Course::Through, Course::Planned);
+    let upgraded = upgrade(world, gate, &databases, &progress, course).await?;
     let mut impact = None;
     if gate.tags.contains(&Tag::ZeroImpact) {
         impact = Some(impact::measure(world, gate, &databases, &progress).await?);

@@ -58,7 +58,7 @@ pub async fn upgrade(
     gate: &Gate,
     databases: &Databases,
     progress: &Progress,
-    course: Course,
+    course: Course<'_>,
 ) -> anyhow::Result<Upgraded> {
     let data = databases.fresh(world, gate, &course.name()).await?;
     progress.say(&format!("{} instances at version {}", gate.instances, gate.service.base.number));

@@ -172,7 +172,7 @@ fn back(up: &Upgraded) -> Result<String, String> {
 const WHAT_IS_STORED: &str = "what was stored under the base is there after the upgrade";
 
 fn completed(up: &Upgraded) -> Result<String, String> {
-    let Ended { word, because, phases } = &up.ended;
+    let Ended { word, because, phases, .. } = &up.ended;
     let phases: Vec<String> =
         phases.iter().map(|(phase, seconds)| format!("{phase} {seconds:.1} s")).collect();
     let because = because.as_ref().map(|why| format!(": {why}")).unwrap_or_default();

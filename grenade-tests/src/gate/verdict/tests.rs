@@ -35,7 +35,7 @@ fn change(at_ms: f64, version: Option<u32>, in_rotation: bool) -> Change {
 
 fn ended(word: &str, because: Option<&str>) -> Ended {
     let phases = vec![("roll".to_owned(), 3.0)];
-    Ended { word: word.to_owned(), because: because.map(str::to_owned), phases }
+    Ended { word: word.to_owned(), because: because.map(str::to_owned), phases, left_out: Vec::new() }
 }
 
 fn upgraded(entries: Vec<Entry>) -> Upgraded {

@@ -1,0 +1,157 @@
+//! Upgrades by plans that a seed draws, one after the other, each on a fleet of its own. A plan that fails is made smaller as
+//! long as it fails, and left as a file that can be run again.
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::gate::drive::Course;
+use crate::gate::file::Gate;
+use crate::gate::ground::Databases;
+use crate::gate::mixed::Health;
+use crate::gate::plan::Plan;
+use crate::gate::plan::shrink::shrink;
+use crate::gate::report::progress::Progress;
+use crate::gate::run;
+use crate::gate::upgrade::upgrade;
+use crate::gate::verdict::{Evidence, TagVerdict, Word, judge, worst};
+use crate::gate::written::Tag;
+use crate::world::World;
+
+/// What a plan can decide.
+const TAGS: [Tag; 2] = [Tag::SupportsUpgrade, Tag::ZeroDowntime];
+
+/// What came of the plans.
+#[derive(Debug, Clone, Serialize)]
+pub struct Explored {
+    /// The gate.
+    pub gate: String,
+    /// The worst verdict.
+    pub verdict: Word,
+    /// Each plan, in order; the last one may have failed.
+    pub plans: Vec<Tried>,
+    /// The smallest plan that still fails; absent: none failed.
+    pub smallest: Option<Plan>,
+}
+
+/// A plan that was run.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tried {
+    /// The plan.
+    pub plan: Plan,
+    /// What is said of it.
+    pub verdict: Word,
+    /// What is said of each tag.
+    pub tags: Vec<TagVerdict>,
+    /// Steps that were not reached, or refused.
+    pub left_out: Vec<String>,
+}
+
+/// Runs plans, and judges.
+struct Explorer<'a> {
+    world: &'a World,
+    gate: &'a Gate,
+    databases: Databases,
+    health: Vec<Health>,
+    progress: &'a Progress,
+    runs: u32,
+}
+
+/// Runs so many plans from this seed on, until one fails.
+///
+/// # Errors
+/// When a plan could not be run to a verdict.
+pub async fn explore(
+    world: &World,
+    gate: &Gate,
+    (seed, plans): (u64, u32),
+    progress: &Progress,
+) -> anyhow::Result<Explored> {
+    let (databases, health) = run::check(world, gate, progress).await?;
+    let mut explorer = Explorer { world, gate, databases, health, progress, runs: 0 };
+    let mut tried: Vec<Tried> = Vec::new();
+    for n in 0..plans {
+        let plan = Plan::draw(seed.wrapping_add(u64::from(n)), gate);
+        progress.say(&format!("plan {} of {plans}, seed {}: {plan}", n + 1, seed.wrapping_add(u64::from(n))));
+        let done = explorer.run(&plan).await?;
+        let failed = done.verdict == Word::Fail;
+        tried.push(done);
+        if failed {
+            let smallest = explorer.smaller(plan).await?;
+            write(world, "plan-smallest.yaml", &smallest)?;
+            return Ok(explored(gate, tried, Some(smallest)));
+        }
+    }
+    Ok(explored(gate, tried, None))
+}
+
+fn explored(gate: &Gate, plans: Vec<Tried>, smallest: Option<Plan>) -> Explored {
+    let verdict = worst(plans.iter().map(|tried| tried.verdict));
+    Explored { gate: gate.name.clone(), verdict, plans, smallest }
+}
+
+fn write(world: &World, name: &str, plan: &Plan) -> anyhow::Result<()> {
+    let path = world.path(name);
+    std::fs::write(&path, plan.yaml()?).with_context(|| format!("could not write {}", path.display()))
+}
+
+impl Explorer<'_> {
+    /// Runs a plan on a fleet of its own. The plan is stored before it begins.
+    async fn run(&mut self, plan: &Plan) -> anyhow::Result<Tried> {
+        self.runs += 1;
+        let own = World::beside(&self.world.path(&format!("plan-{}", self.runs)))?;
+        write(&own, "plan.yaml", plan)?;
+        let databases = self.databases.named(&format!("plan_{}", self.runs));
+        let done = upgrade(&own, self.gate, &databases, self.progress, Course::Planned(plan)).await?;
+        let evidence = Evidence {
+            health: &self.health,
+            mixed: &[],
+            old_configuration: None,
+            rollbacks: &[],
+            upgraded: &done,
+            impact: None,
+            bounds: self.gate.host,
+        };
+        let tags = judge(&TAGS, &evidence);
+        let verdict = worst(tags.iter().map(|tag| tag.verdict));
+        self.progress.say(&format!("  {}", verdict.word()));
+        Ok(Tried { plan: plan.clone(), verdict, tags, left_out: done.ended.left_out })
+    }
+
+    async fn smaller(&mut self, plan: Plan) -> anyhow::Result<Plan> {
+        self.progress.say("it failed; which part of it is enough?");
+        let progress = self.progress;
+        let smallest = shrink(plan, async |plan| {
+            progress.say(&format!("trying {plan}"));
+            Ok(self.run(plan).await?.verdict == Word::Fail)
+        })
+        .await?;
+        self.progress.say(&format!("the smallest that fails: {smallest}"));
+        Ok(smallest)
+    }
+}
+
+impl Explored {
+    /// For a person.
+    pub fn text(&self, artifacts: &std::path::Path) -> String {
+        let mut text = format!("{}  {}\n\n", self.verdict.word().to_uppercase(), self.gate);
+        for tried in &self.plans {
+            let seed = tried.plan.seed.map(|seed| format!("seed {seed}")).unwrap_or_default();
+            text.push_str(&format!("{:<13} {seed}: {}\n", tried.verdict.word(), tried.plan));
+            for left in &tried.left_out {
+                text.push_str(&format!("              {left}\n"));
+            }
+            let checks = tried.tags.iter().flat_map(|tag| &tag.checks);
+            for check in checks.filter(|check| check.verdict != Word::Pass) {
+                text.push_str(&format!("  {:<11} {}: {}\n", check.verdict.word(), check.check, check.found));
+            }
+        }
+        if let Some(smallest) = &self.smallest {
+            let file = artifacts.join("plan-smallest.yaml");
+            text.push_str(&format!(
+                "\nsmallest that fails: {smallest}\nrun it again:        grenade run GATE --plan {}\n",
+                file.display()
+            ));
+        }
+        text
+    }
+}

@@ -1,0 +1,218 @@
+//! A plan: in which groups instances are upgraded, and what happens meanwhile. It is drawn from a seed, can be read and
+//! edited, and is run again from its file.
+
+pub mod shrink;
+
+use std::fmt;
+use std::path::Path;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tidegate_planner::document;
+use tidegate_proto::Span;
+use tidegate_proto::spec::Strategy;
+
+use crate::gate::file::Gate;
+
+/// The most steps that are drawn.
+const MOST_STEPS: u32 = 4;
+/// The longest pause or stall that is drawn, in milliseconds; a lease lapses sooner.
+const LONGEST_MS: u64 = 4_000;
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What it was drawn from; absent: it was written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// In which groups instances are upgraded.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// How many may be out of rotation at once.
+    #[serde(default = "one")]
+    pub max_unavailable: u32,
+    /// What happens, in this order.
+    #[serde(default)]
+    pub steps: Vec<PlanStep>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Something that happens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanStep {
+    /// When; never before the step above it.
+    pub when: When,
+    /// What.
+    #[serde(rename = "do")]
+    pub event: Event,
+}
+
+/// When something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// So many instances are at the target.
+    Upgraded(u32),
+    /// So long after the upgrade began.
+    After(Span),
+}
+
+/// What happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The operator pauses the upgrade for so long.
+    Pause(Span),
+    /// The operator rolls back, and begins another upgrade when that is done.
+    RollBack,
+    /// The coordinator is killed, and started again.
+    KillCoordinator,
+    /// The coordinator stands still for so long.
+    StallCoordinator(Span),
+    /// The agent of the node with this number is killed, and started again.
+    KillAgent(u32),
+    /// The agent of the node with this number stands still for two seconds.
+    StallAgent(u32),
+    /// The resources of the survival check are verified.
+    Verify,
+}
+
+impl fmt::Display for PlanStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.when {
+            When::Upgraded(count) => write!(f, "when {count} are upgraded, ")?,
+            When::After(span) => write!(f, "after {span}, ")?,
+        }
+        match self.event {
+            Event::Pause(span) => write!(f, "the operator pauses for {span}"),
+            Event::RollBack => f.write_str("the operator rolls back, and upgrades again"),
+            Event::KillCoordinator => f.write_str("the coordinator is killed"),
+            Event::StallCoordinator(span) => write!(f, "the coordinator stands still for {span}"),
+            Event::KillAgent(node) => write!(f, "the agent of node-{node} is killed"),
+            Event::StallAgent(node) => write!(f, "the agent of node-{node} stands still"),
+            Event::Verify => f.write_str("the resources are verified"),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strategy = serde_json::to_string(&self.strategy).unwrap_or_default();
+        write!(f, "strategy {}, {} out at once", strategy.replace('"', ""), self.max_unavailable)?;
+        self.steps.iter().try_for_each(|step| write!(f, "; {step}"))
+    }
+}
+
+impl Plan {
+    /// Draws one for a gate; the same seed draws the same.
+    pub fn draw(seed: u64, gate: &Gate) -> Self {
+        let mut dice = StdRng::seed_from_u64(seed);
+        let strategies = [Strategy::default(), canary(), Strategy::Immediate];
+        let strategy = strategies[dice.random_range(0..strategies.len())].clone();
+        let max_unavailable = dice.random_range(1..=(gate.instances / 2).max(1));
+        let mut steps: Vec<PlanStep> =
+            (0..dice.random_range(1..=MOST_STEPS)).map(|_| step(&mut dice, gate)).collect();
+        // Counts grow; what depends on time comes where it was drawn.
+        let counts = |step: &PlanStep| match step.when {
+            When::Upgraded(count) => count,
+            When::After(_) => 0,
+        };
+        steps.sort_by_key(counts);
+        Self { seed: Some(seed), strategy, max_unavailable, steps }
+    }
+
+    /// Reads one, for a gate.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn load(path: &Path, gate: &Gate) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| anyhow::anyhow!("could not read the plan {}: {error}", path.display()))?;
+        let plan: Self =
+            document::yaml(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+        let wrong = plan.flaws(gate);
+        anyhow::ensure!(wrong.is_empty(), "{}:\n  {}", path.display(), wrong.join("\n  "));
+        Ok(plan)
+    }
+
+    /// As its file.
+    ///
+    /// # Errors
+    /// When it cannot be worded.
+    pub fn yaml(&self) -> anyhow::Result<String> {
+        Ok(serde_saphyr::to_string(self)?)
+    }
+
+    /// Everything that does not fit the gate.
+    fn flaws(&self, gate: &Gate) -> Vec<String> {
+        let mut flaws = Vec::new();
+        if gate.procedure.is_some() {
+            flaws.push("a plan is for Tidegate; this gate has a `procedure`".to_owned());
+        }
+        if !(1..gate.instances).contains(&self.max_unavailable) {
+            let most = gate.instances - 1;
+            flaws.push(format!("max_unavailable: {} is not allowed; 1 to {most} is", self.max_unavailable));
+        }
+        for (n, step) in self.steps.iter().enumerate() {
+            if let When::Upgraded(count) = step.when
+                && !(1..=gate.instances).contains(&count)
+            {
+                flaws.push(format!("steps[{n}].when.upgraded: {count}; 1 to {} is allowed", gate.instances));
+            }
+            match step.event {
+                Event::KillAgent(node) | Event::StallAgent(node) if !(1..=gate.instances).contains(&node) => {
+                    flaws
+                        .push(format!("steps[{n}].do: there is no node-{node}; 1 to {} are", gate.instances));
+                }
+                Event::Verify if gate.survival.is_none() => {
+                    flaws.push(format!("steps[{n}].do: the gate has no `survival` that could be verified"));
+                }
+                _ => {}
+            }
+        }
+        flaws
+    }
+}
+
+fn canary() -> Strategy {
+    serde_json::from_str("{\"canary\": {}}").expect("the default canary is a strategy")
+}
+
+fn step(dice: &mut StdRng, gate: &Gate) -> PlanStep {
+    let span = Span::from_millis(dice.random_range(2..=LONGEST_MS / 250) * 250);
+    let node = dice.random_range(1..=gate.instances);
+    let events = [
+        Event::Pause(span),
+        Event::RollBack,
+        Event::KillCoordinator,
+        Event::StallCoordinator(span),
+        Event::KillAgent(node),
+        Event::StallAgent(node),
+        Event::Verify,
+    ];
+    let can_happen = |event: &Event| match event {
+        Event::Verify => gate.survival.is_some(),
+        // Else the agent is the health check, and its death is the instance's.
+        Event::KillAgent(_) | Event::StallAgent(_) => gate.service.health.is_some(),
+        _ => true,
+    };
+    let events: Vec<Event> = events.into_iter().filter(can_happen).collect();
+    let event = events[dice.random_range(0..events.len())];
+    // There is a way back only while some are not at the target.
+    let by_count = event == Event::RollBack || dice.random_bool(0.7);
+    let when = match by_count {
+        true => When::Upgraded(dice.random_range(1..gate.instances)),
+        false => When::After(Span::from_millis(dice.random_range(0..16) * 250)),
+    };
+    PlanStep { when, event }
+}
+
+#[cfg(test)]
+mod tests;

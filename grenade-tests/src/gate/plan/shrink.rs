@@ -1,0 +1,53 @@
+//! Makes a plan that fails smaller, as long as it fails.
+
+use tidegate_proto::spec::Strategy;
+
+use crate::gate::plan::Plan;
+
+/// What a plan may be made simpler to, the boldest first.
+fn simpler(plan: &Plan) -> Vec<Plan> {
+    let mut simpler = Vec::new();
+    if plan.steps.len() > 1 {
+        simpler.push(Plan { steps: Vec::new(), ..plan.clone() });
+        let half = plan.steps.len() / 2;
+        simpler.push(Plan { steps: plan.steps[half..].to_vec(), ..plan.clone() });
+        simpler.push(Plan { steps: plan.steps[..half].to_vec(), ..plan.clone() });
+    }
+    for n in 0..plan.steps.len() {
+        let mut steps = plan.steps.clone();
+        steps.remove(n);
+        simpler.push(Plan { steps, ..plan.clone() });
+    }
+    if plan.max_unavailable > 1 {
+        simpler.push(Plan { max_unavailable: 1, ..plan.clone() });
+    }
+    if plan.strategy != Strategy::default() {
+        simpler.push(Plan { strategy: Strategy::default(), ..plan.clone() });
+    }
+    simpler
+}
+
+/// The smallest plan that still fails, of those that can be reached by leaving something out: `fails` runs one. Which plans
+/// were tried is remembered, so none is run twice.
+///
+/// # Errors
+/// When a plan could not be run.
+pub async fn shrink(
+    plan: Plan,
+    mut fails: impl AsyncFnMut(&Plan) -> anyhow::Result<bool>,
+) -> anyhow::Result<Plan> {
+    let (mut smallest, mut tried) = (plan, Vec::new());
+    'smaller: loop {
+        for candidate in simpler(&smallest) {
+            if tried.contains(&candidate) {
+                continue;
+            }
+            tried.push(candidate.clone());
+            if fails(&candidate).await? {
+                smallest = candidate;
+                continue 'smaller;
+            }
+        }
+        return Ok(smallest);
+    }
+}
