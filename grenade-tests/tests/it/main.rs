@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what it expects in one word")]
 
 mod balancer;
+mod browser;
 mod demo;
 mod end_to_end;
 mod gate_files;

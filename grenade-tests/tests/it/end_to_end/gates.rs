@@ -9,6 +9,7 @@ use grenade_tests::world::{Process, Spawn, program};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::browser;
 use crate::rig::Rig;
 
 /// How long a gate may take on a busy machine.
@@ -48,20 +49,28 @@ struct Done {
 impl Gate {
     fn start(text: &str) -> Self {
         let rig = Rig::new();
+        let junit = rig.world.path("junit.xml").display().to_string();
+        Self::verb(rig, "run", text, &["--junit", &junit])
+    }
+
+    fn verb(rig: Rig, verb: &str, text: &str, more: &[&str]) -> Self {
         let file = rig.world.path("gate.yaml");
         std::fs::write(&file, text).unwrap();
         let spawn = Spawn::new("grenade", &program::own("grenade").unwrap())
-            .arg("run")
+            .arg(verb)
             .arg(&file)
             .arg("--artifacts")
             .arg(rig.world.path("artifacts"))
-            .arg("--junit")
-            .arg(rig.world.path("junit.xml"));
+            .args(more);
         Self { process: rig.world.spawn(spawn).unwrap(), rig }
     }
 
-    async fn ends(mut self) -> Done {
-        let status = self.process.wait(LIMIT).await.unwrap();
+    async fn ends(self) -> Done {
+        self.ends_within(LIMIT).await
+    }
+
+    async fn ends_within(mut self, limit: Duration) -> Done {
+        let status = self.process.wait(limit).await.unwrap();
         let said = std::fs::read_to_string(self.process.log()).unwrap();
         let artifacts = self.rig.world.path("artifacts");
         // Every process of it names its directory.
@@ -123,6 +132,33 @@ async fn service_that_never_heard_of_us_is_upgraded_and_passes() {
     let page = std::fs::read_to_string(done.artifacts.join("report.html")).unwrap();
     contains(&page, &["<svg", "PASS", "node-1", "</html>"]);
     assert!(!page.contains("http://") && !page.contains("https://"), "the page needs a network");
+    is_laid_out(&done.artifacts.join("report.html"));
+}
+
+/// In a real browser: the verdict is seen at once and in words, every picture has its lines, and nothing is cut off, on a
+/// wide screen, on a narrow one, and on paper.
+fn is_laid_out(page: &Path) {
+    for width in [1_200, 500] {
+        let found = browser::measured(page, width);
+        assert_eq!(found["width"], found["content"], "it scrolls sideways: {found:#}");
+        let pictures = found["pictures"].as_array().unwrap();
+        assert_eq!(pictures.len(), 3, "{found:#}");
+        let is_seen = |picture: &Value| {
+            picture["width"].as_f64() > Some(400.0) && picture["height"].as_f64() > Some(20.0)
+        };
+        assert!(pictures.iter().all(is_seen), "{found:#}");
+        // p50 and p99 over time, and the percentiles before and since.
+        let lines = found["lines"].as_array().unwrap();
+        assert!(lines.len() == 4 && lines.iter().all(|length| length.as_f64() > Some(100.0)), "{found:#}");
+        assert_eq!(found["outside"], Value::Array(Vec::new()), "labels are cut off");
+        assert_eq!(found["verdict"]["text"], "PASS");
+        assert!(found["verdict"]["top"].as_f64() < Some(150.0), "{found:#}");
+        for part in ["items on SQLite", "zero-downtime", "node-1", "Requests", "Plan"] {
+            assert!(found["text"].as_str().unwrap().contains(part), "`{part}` is not to be read: {found:#}");
+        }
+    }
+    let pages = browser::printed(page);
+    assert!((1..=8).contains(&pages), "{pages} pages on paper");
 }
 
 /// Tidegate's migrations on a real PostgreSQL, behind a real HAProxy.
@@ -234,6 +270,48 @@ async fn drain_that_waits_for_nobody_fails() {
     let careless = "upgrade:\n  drain: {evidence: settle, settle: 500ms, deadline: 1s, on_deadline: proceed}";
     let done = done(&gate().replace("upgrade:", careless)).await;
     contains(&done.failed("zero-downtime"), &["failed; first: upload"]);
+}
+
+/// A base that loses rows at each start: only a way back shows it.
+fn forgetful_base() -> String {
+    with_fault(1, "forgetful")
+        .replace("tags: [supports-upgrade, rolling, zero-downtime]", "tags: [supports-upgrade]")
+}
+
+#[tokio::test]
+async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
+    let passes = done(&forgetful_base()).await;
+    assert_eq!(passes.code, Some(0), "{}", passes.said);
+    let rig = Rig::new();
+    let plan = rig.world.path("plan.yaml");
+    let steps = "steps:\n  - {when: {after: 0s}, do: kill-coordinator}\n  - {when: {upgraded: 1}, do: roll-back}\n  \
+                 - {when: {upgraded: 1}, do: {kill-agent: 2}}\n  - {when: {upgraded: 1}, do: {pause: 1s}}\n";
+    std::fs::write(&plan, steps).unwrap();
+    let gate = Gate::verb(rig, "run", &forgetful_base(), &["--plan", &plan.display().to_string()]);
+    let done = gate.ends().await;
+    contains(&done.failed("supports-upgrade"), &["what was stored under the base", "there is no item"]);
+    let steps = [
+        "the coordinator is killed",
+        "the operator rolls back",
+        "the agent of node-2 is killed",
+        "pauses for 1s",
+    ];
+    contains(&done.said, &steps);
+    assert!(
+        !done.said.contains("refused") && done.report()["upgrade"]["ended"] == "completed",
+        "{}",
+        done.said
+    );
+}
+
+#[tokio::test]
+async fn long_plan_that_fails_shrinks_to_the_rollback_that_is_enough() {
+    let gate = forgetful_base().replace("instances: 2", "instances: 3");
+    let explore = Gate::verb(Rig::new(), "explore", &gate, &["--plans", "1", "--seed", "1"]);
+    let done = explore.ends_within(5 * LIMIT).await;
+    assert_eq!(done.code, Some(1), "{}", done.said);
+    let smallest = std::fs::read_to_string(done.artifacts.join("plan-smallest.yaml")).unwrap();
+    assert!(smallest.contains("roll-back") && smallest.matches("do:").count() == 1, "{smallest}");
 }
 
 #[tokio::test]
