@@ -29,7 +29,7 @@ use crate::gate::impact::pools::Pools;
 use crate::gate::impact::series::Series;
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::report::progress::Progress;
-use crate::gate::verdict::{Check, Word, worst};
+use crate::gate::verdict::{Check, Word, words, worst};
 use crate::world::World;
 
 /// What two pools showed.
@@ -131,7 +131,17 @@ pub fn fitness(idle: &Stretch, seed: u64, looks: u32) -> Vec<Check> {
         other => format!("{}; {}", other.word(), found(&checks, other)),
     };
     let passes = |is: bool| if is { Word::Pass } else { Word::Inconclusive };
-    let mut fitness = vec![Check::new("two idle pools are alike", passes(word == Word::Pass), said)];
+    let failed = idle.treated.iter().chain(&idle.twin).filter(|entry| !entry.is_ok()).collect::<Vec<_>>();
+    let first = failed.first().map(|first| format!("; first: {}", words(first))).unwrap_or_default();
+    let all = idle.treated.len() + idle.twin.len();
+    let mut fitness = vec![
+        Check::new(
+            "no request to an idle pool fails",
+            passes(failed.is_empty()),
+            format!("{} of {all}{first}", failed.len()),
+        ),
+        Check::new("two idle pools are alike", passes(word == Word::Pass), said),
+    ];
     let put_in = [
         ("everything 20 % slower is found", inject::slowed(&own, 1.2)),
         ("a stall of 100 ms after each drain is found", inject::stalled(&own, &drains, 100.0)),

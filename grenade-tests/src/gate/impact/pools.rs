@@ -47,7 +47,6 @@ struct Pool<'a> {
     world: World,
     fleet: Fleet<'a>,
     places: Places,
-    requests: Arc<Requests>,
     versions: Versions,
 }
 
@@ -75,10 +74,13 @@ impl<'a> Pool<'a> {
         let course = Course::BackFrom(TurningPoint::Remove);
         let fleet = Fleet::bring_up(&own, gate, data.clone(), course).await?;
         let places = Places::of(&own, gate, &data)?.behind(fleet.balancer());
-        let versions = Versions::default();
-        let target = Target::Balancer(fleet.balancer(), versions.clone());
-        let requests = Arc::new(Requests::new(Arc::clone(&gate.script), target));
-        Ok(Self { world: own, fleet, places, requests, versions })
+        Ok(Self { world: own, fleet, places, versions: Versions::default() })
+    }
+
+    /// The requests of a stretch: its objects are its own, else the next one would make the same again.
+    fn requests(&self, gate: &Gate) -> Arc<Requests> {
+        let target = Target::Balancer(self.fleet.balancer(), self.versions.clone());
+        Arc::new(Requests::new(Arc::clone(&gate.script), target))
     }
 }
 
@@ -186,8 +188,8 @@ impl<'a> Pools<'a> {
         // In turns, evenly: neither is always the second.
         let half = of_treated.period()? / 2;
         let before = Reading::take();
-        let treated = Load::at(of_treated, Arc::clone(&self.treated.requests), began)?;
-        let twin = Load::at(of_twin, Arc::clone(&self.twin.requests), began + half)?;
+        let treated = Load::at(of_treated, self.treated.requests(gate), began)?;
+        let twin = Load::at(of_twin, self.twin.requests(gate), began + half)?;
         let watch = Watch::start(gate, self.treated.fleet.nodes(), began, &self.treated.versions);
         // Nobody reads it: both pools are asked as often.
         let _watch = Watch::start(gate, self.twin.fleet.nodes(), began, &self.twin.versions);

@@ -21,6 +21,7 @@ td.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;height:au
 .drain{fill:#8883}.failed{stroke:#a11212;stroke-width:2;fill:none}\
 .v0{fill:#9dc3e6}.v1{fill:#f3d19c}.none{fill:#eee}.out{fill-opacity:.45;stroke:#555;stroke-dasharray:3 2}\
 pre{white-space:pre-wrap;background:#f6f6f6;padding:.6rem;overflow-wrap:anywhere}\
+td,th{overflow-wrap:break-word}@media screen and (max-width:50rem){table{display:block;overflow-x:auto}}\
 @media print{body{margin:0;max-width:none}h2{break-after:avoid}svg,tr{break-inside:avoid}}";
 
 /// The document.
