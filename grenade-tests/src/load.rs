@@ -8,6 +8,7 @@
 
 pub mod answer;
 pub mod catalogue;
+pub mod departure;
 pub mod entry;
 pub mod facts;
 pub mod ledger;

@@ -11,7 +11,8 @@ use crate::demo::operator::Operator;
 use crate::demo::picture::{InstanceSeen, Picture, UpgradeSeen, waits};
 use crate::demo::report::VersionCounts;
 use crate::demo::setting::Setting;
-use crate::load::{Load, LoadHandle, LoadPlan, LoadReport};
+use crate::load::departure::{Departure, departures};
+use crate::load::{Load, LoadHandle, LoadPlan, LoadReport, entry};
 use crate::world::World;
 
 /// The load runs so long before the upgrade and after it.
@@ -40,6 +41,8 @@ pub struct Driven {
     pub after: VersionCounts,
     /// The digest of the certificate on which contract ran.
     pub certificate: Option<String>,
+    /// Each instance that left rotation, as the ledger has it.
+    pub departures: Vec<Departure>,
     /// The size of each wave, as they were seen while they were rolled.
     pub waves: Vec<u32>,
     /// From the operator's command to the end.
@@ -58,7 +61,8 @@ pub async fn drive(
 ) -> anyhow::Result<Driven> {
     let before = setting.operator.spread().await?;
     let target = setting.balancer.address;
-    let load = Load::start(LoadPlan::new(target, plan.rate, plan.rows, world.path("requests.csv")))?;
+    let ledger = world.path("requests.csv");
+    let load = Load::start(LoadPlan::new(target, plan.rate, plan.rows, ledger.clone()))?;
     let (phase, answered) = ((String::new(), Instant::now()), Instant::now());
     let mut watch =
         Watch { setting, display, load, phase, answered, waves: Vec::new(), asked: None, accepted: false };
@@ -79,7 +83,8 @@ pub async fn drive(
         Err(untrue) => (None, Some(untrue)),
     };
     let trouble = ended.and(held).err().or(untrue);
-    Ok(Driven { status, trouble, load, before, after, certificate, waves, took })
+    let departures = departures(&entry::read(&ledger)?);
+    Ok(Driven { status, trouble, load, departures, before, after, certificate, waves, took })
 }
 
 /// The certificate of an upgrade that completed; one that did not contract has none.

@@ -27,7 +27,11 @@ pub fn ideal_of(plan: &DemoPlan, alone: &Alone, driven: &Driven) -> Ideal {
         fall: FALL,
         rise: RISE,
         check_interval: CHECK_INTERVAL,
-        slowest_request: Duration::from_secs_f64(driven.load.slowest_in_flight_ms / 1e3),
+        in_flight: driven
+            .departures
+            .iter()
+            .map(|left| Duration::from_secs_f64(left.in_flight_ms / 1e3))
+            .sum(),
         stop: alone.stop,
         start_to_ready: alone.start_to_ready,
         min_healthy_time: MIN_HEALTHY,

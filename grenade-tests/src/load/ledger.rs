@@ -102,7 +102,6 @@ impl Ledger {
 
     fn add(&mut self, entry: &Entry) {
         let report = &mut self.report;
-        report.slowest_in_flight_ms = report.slowest_in_flight_ms.max(entry.done_ms - entry.sent_ms);
         if entry.is_ok() {
             self.latencies.saturating_record(((entry.latency_ms() * 1e3) as u64).clamp(1, SLOWEST_US));
             report.ok += 1;

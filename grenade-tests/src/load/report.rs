@@ -46,8 +46,6 @@ pub struct LoadReport {
     pub failed: u64,
     /// How long answers took.
     pub latency_ms: LatencyMs,
-    /// The longest time that one request was in flight, its own length included, in milliseconds.
-    pub slowest_in_flight_ms: f64,
     /// How many requests failed for which reason.
     pub failures: BTreeMap<String, u64>,
     /// The first ones, in words.

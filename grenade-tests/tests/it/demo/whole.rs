@@ -32,8 +32,8 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
     let (ideal, actual) =
         (report["ideal_seconds"].as_f64().unwrap(), report["actual_seconds"].as_f64().unwrap());
     assert!(
-        ideal > 6.0 * 1.8 && actual > 6.0 * 1.8,
-        "six slots of at least fall, rise and min_healthy_time: {report:#}"
+        ideal > 6.0 * 1.8 && actual >= ideal,
+        "six slots of at least fall, rise and min_healthy_time, and no upgrade is faster than that: {report:#}"
     );
     for quantile in ["p50", "p99", "p999"] {
         assert!(report["latency_ms"][quantile].as_f64().unwrap() > 0.0, "{report:#}");
