@@ -1,6 +1,6 @@
 # The two commands of this project are `make demo` and `make test`; the rest serves those who change it.
 
-.PHONY: help demo test test-long gate simulate coverage nemesis bench rules recording deps fmt
+.PHONY: help demo test test-long gate calibrate simulate coverage nemesis bench rules recording deps fmt
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,9 @@ test-long: ## The longer forms: every crash point, more random cases
 
 gate: ## Gate jobs over real services: the sample service, one in Python, Kinto from PyPI; reports in target/gates
 	@tools/gate
+
+calibrate: ## How far a verdict of zero-impact can be trusted on this machine; ARGS='--pairs 20' (release build, 25 minutes)
+	@tools/calibrate $(ARGS)
 
 simulate: ## Random worlds in simulated time, judged from outside; ARGS='--schedules 1000 --seed 1' (release build)
 	@cargo build --quiet --release --bin tidegate-simulate

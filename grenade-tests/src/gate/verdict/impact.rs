@@ -1,8 +1,12 @@
 //! Whether the tag zero-impact is earned.
 
+use std::collections::BTreeMap;
+
 use crate::gate::impact::control::moved;
+use crate::gate::impact::series::Series;
 use crate::gate::impact::{Impact, Upgraded};
-use crate::gate::verdict::{Check, Evidence, Word, unfailed};
+use crate::gate::report::quantile;
+use crate::gate::verdict::{Check, Evidence, Word, unfailed, words};
 
 /// What the two pools showed, check by check.
 pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
@@ -22,8 +26,12 @@ pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
     let stands = control.verdict == Word::Pass;
     checks.push(control);
     let (look, most) = up.looks;
+    let suspect = suspect(up);
     checks.extend(up.checks.iter().cloned().map(|mut check| {
         check.found.push_str(&format!(" (look {look} of at most {most})"));
+        if check.verdict == Word::Fail {
+            check.found.push_str(&suspect);
+        }
         if !stands {
             // What both pools felt may be the upgrade's.
             check.verdict = Word::Inconclusive;
@@ -31,6 +39,37 @@ pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
         check
     }));
     checks
+}
+
+/// Who is slower: the versions beside each other, the instance with the slowest answers, and the first request that takes
+/// longer than the twin's p99.
+fn suspect(up: &Upgraded) -> String {
+    let mut versions = BTreeMap::<u32, Vec<f64>>::new();
+    let mut nodes = BTreeMap::<(&str, u32), Vec<f64>>::new();
+    for entry in up.stretch.treated.iter().filter(|entry| entry.is_ok()) {
+        let version = entry.version.unwrap_or_default();
+        versions.entry(version).or_default().push(entry.latency_ms());
+        nodes.entry((&entry.node, version)).or_default().push(entry.latency_ms());
+    }
+    let at = |latencies: &mut Vec<f64>, at| {
+        latencies.sort_by(f64::total_cmp);
+        quantile(latencies, at)
+    };
+    let mut said: Vec<String> = versions
+        .iter_mut()
+        .map(|(version, latencies)| format!("answers of version {version}: p50 {:.1} ms", at(latencies, 0.5)))
+        .collect();
+    let slowest = nodes.iter_mut().map(|(place, latencies)| (at(latencies, 0.99), place));
+    if let Some((p99, (node, version))) = slowest.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        said.push(format!("the slowest: {node} at version {version}, p99 {p99:.1} ms"));
+    }
+    let limit = Series::of(&up.stretch.twin).quantile(0.99);
+    let slow = up.stretch.treated.iter().filter(|entry| entry.is_ok() && entry.latency_ms() > limit);
+    if let Some(first) = slow.min_by(|a, b| a.scheduled_ms.total_cmp(&b.scheduled_ms)) {
+        let (what, ms) = (words(first), first.latency_ms());
+        said.push(format!("first beyond the twin's p99: {} ({ms:.1} ms)", what.trim_end_matches(": ")));
+    }
+    format!("; {}", said.join("; "))
 }
 
 const PAIR: &str = "one pool is upgraded beside its twin";

@@ -314,6 +314,42 @@ async fn long_plan_that_fails_shrinks_to_the_rollback_that_is_enough() {
     assert!(smallest.contains("roll-back") && smallest.matches("do:").count() == 1, "{smallest}");
 }
 
+/// Two pools of the Python service, which works for five milliseconds on each request.
+fn pools(fault: &str) -> String {
+    let tags = "impact: {rate: 60}\ntags: [zero-impact]";
+    let gate = gate().replace("tags: [supports-upgrade, rolling, zero-downtime]", tags);
+    let gate = gate.replace("--version, \"1\"", "--version, \"1\", --work, \"5\"");
+    gate.replace("--version, \"2\"", &format!("--version, \"2\", --work, \"5\"{fault}"))
+}
+
+/// What a machine can tell depends on what else it does: where it cannot, nothing may be asserted, and it must say so.
+async fn long_pools(fault: &str) -> Done {
+    let done = Gate::verb(Rig::new(), "run", &pools(fault), &[]).ends_within(5 * LIMIT).await;
+    let report = done.report();
+    assert_eq!(report["tags"][0]["tag"], "zero-impact");
+    if done.code == Some(2) {
+        contains(&done.said, &["on this machine the judge cannot tell", "nothing was upgraded"]);
+    } else {
+        assert!(report["impact"]["upgraded"]["drains_ms"].as_array().unwrap().len() >= 20, "{report:#}");
+    }
+    done
+}
+
+#[tokio::test]
+async fn long_upgrade_that_nobody_feels_is_not_failed() {
+    let done = long_pools("").await;
+    assert_ne!(done.code, Some(1), "{}", done.said);
+}
+
+#[tokio::test]
+async fn long_version_that_is_slower_is_not_passed_and_is_named() {
+    let done = long_pools(", --fault, slow").await;
+    assert_ne!(done.code, Some(0), "{}", done.said);
+    if done.code == Some(1) {
+        contains(&done.failed("zero-impact"), &["p50 beside the twin", "answers of version 2"]);
+    }
+}
+
 #[tokio::test]
 async fn version_that_never_becomes_ready_is_no_verdict_and_its_log_is_shown() {
     let gate = with_fault(2, "stillborn").replace("  ready: /ready", "  ready: /ready\n  start_timeout: 3s");
