@@ -235,6 +235,9 @@ fn procedure(written: &GateFile, tags: &BTreeSet<Tag>, findings: &mut Findings) 
         let needed = format!("zero-impact needs {FEWEST_DRAINS} drains, and a procedure drains each once");
         findings.add("instances", needed);
     }
+    if tags.contains(&Tag::ZeroImpact) && !written.impact.twin {
+        findings.add("impact.twin", "is needed beside `procedure`, which cannot take back what it did");
+    }
     let places: Vec<&str> = OF_SERVICE.into_iter().chain(["fleet"]).collect();
     command("procedure", words, &places, findings)
 }

@@ -11,10 +11,12 @@
 //!
 //! A machine on which the judge cannot tell is found out before anything is upgraded, and the verdict is inconclusive.
 
+pub mod alternate;
 pub mod calibrate;
 pub mod control;
 pub mod inject;
 pub mod judge;
+pub mod pool;
 pub mod pools;
 pub mod rivals;
 pub mod series;
@@ -22,9 +24,13 @@ pub mod series;
 mod simulated;
 pub mod stretch;
 
+use std::time::Duration;
+
 use crate::gate::file::Gate;
 use crate::gate::ground::Databases;
 use crate::gate::host::HostSeen;
+use crate::gate::impact::alternate::Alternating;
+use crate::gate::impact::pool::Treatment;
 use crate::gate::impact::pools::Pools;
 use crate::gate::impact::series::Series;
 use crate::gate::impact::stretch::Stretch;
@@ -68,11 +74,11 @@ pub async fn measure(
     databases: &Databases,
     progress: &Progress,
 ) -> anyhow::Result<Impact> {
-    let mut pools = Pools::bring_up(world, gate, databases, progress).await?;
+    let mut design = Design::bring_up(world, gate, databases, progress).await?;
     let most = gate.impact.looks;
     let (mut idle, mut fit) = (Stretch::default(), Vec::new());
     for look in 1..=most {
-        idle.append(pools.rest(&format!("idle-{look}"), gate.impact.length, progress).await?);
+        idle.append(design.rest(look, gate.impact.length, progress).await?);
         fit = fitness(&idle, gate.pace.seed, most);
         let word = worst(fit.iter().map(|check| check.verdict));
         progress.say(&format!("look {look} of {most} at two idle pools: {}", word.word()));
@@ -91,7 +97,7 @@ pub async fn measure(
         checks: Vec::new(),
     };
     while upgraded.looks.0 < most {
-        let (stretch, course) = pools.treat(gate.impact.length, progress).await?;
+        let (stretch, course) = design.treat(gate.impact.length, progress).await?;
         upgraded.stretch.append(stretch);
         upgraded.passes += course.passes;
         upgraded.stuck = course.stuck;
@@ -111,6 +117,44 @@ pub async fn measure(
         }
     }
     Ok(Impact { fitness: fit, idle, upgraded: Some(upgraded) })
+}
+
+/// How an upgrade is compared with no upgrade.
+enum Design<'a> {
+    /// With a twin at the same time.
+    Twin(Box<Pools<'a>>),
+    /// With the same pool at other times, in an order that dice decide.
+    Alternating(Box<Alternating<'a>>),
+}
+
+impl<'a> Design<'a> {
+    async fn bring_up(
+        world: &'a World,
+        gate: &'a Gate,
+        databases: &Databases,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        Ok(match gate.impact.twin {
+            true => Self::Twin(Box::new(Pools::bring_up(world, gate, databases, progress).await?)),
+            false => {
+                Self::Alternating(Box::new(Alternating::bring_up(world, gate, databases, progress).await?))
+            }
+        })
+    }
+
+    async fn rest(&mut self, look: u32, length: Duration, progress: &Progress) -> anyhow::Result<Stretch> {
+        match self {
+            Self::Twin(pools) => pools.rest(&format!("idle-{look}"), length, progress).await,
+            Self::Alternating(pool) => pool.rest(length, progress).await,
+        }
+    }
+
+    async fn treat(&mut self, length: Duration, progress: &Progress) -> anyhow::Result<(Stretch, Treatment)> {
+        match self {
+            Self::Twin(pools) => pools.treat(length, progress).await,
+            Self::Alternating(pool) => pool.treat(length, progress).await,
+        }
+    }
 }
 
 /// Whether the judge can tell on this machine: of two idle pools it must say that they are alike, and of the same ledger

@@ -384,6 +384,14 @@ pub struct Impact {
     /// How often the judge may look, with more requests each time, 1 to 3. Default: 3.
     #[serde(default = "three")]
     pub looks: u32,
+    /// Whether there is a second pool that is not upgraded. `false` is for a service that cannot have one: the pool is then
+    /// compared with itself, upgraded and left alone by turns, in an order that `load.seed` decides. Default: true.
+    #[serde(default = "yes")]
+    pub twin: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn a_minute() -> Span {
@@ -392,7 +400,7 @@ fn a_minute() -> Span {
 
 impl Default for Impact {
     fn default() -> Self {
-        Self { rate: None, length: a_minute(), looks: three() }
+        Self { rate: None, length: a_minute(), looks: three(), twin: true }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct ImpactPace {
     pub length: Duration,
     /// How often the judge may look.
     pub looks: u32,
+    /// Whether there is a second pool.
+    pub twin: bool,
 }
 
 /// Checks the load.
@@ -99,7 +101,7 @@ pub fn impact_of(
     if !(1..=3).contains(&written.looks) {
         findings.add("impact.looks", format!("{} looks; 1 to 3 are allowed", written.looks));
     }
-    ImpactPace { rate, length, looks: written.looks }
+    ImpactPace { rate, length, looks: written.looks, twin: written.twin }
 }
 
 fn span(span: Span) -> Duration {

@@ -52,6 +52,21 @@ fn everything_that_makes_no_sense_is_listed() {
         let said = findings(&GOOD.replace(old, new));
         assert!(said.contains(expected), "{new}: {said}");
     }
+    let tags = GOOD.lines().find(|line| line.starts_with("tags:")).unwrap();
+    for (impact, expected) in [
+        ("tags: [zero-impact]\nimpact: {rate: 20}", "impact.rate: 20 a second; 40 to 5000 is allowed"),
+        ("tags: [zero-impact]\nimpact: {length: 30s}", "impact.length: at least 60 s"),
+        ("tags: [zero-impact]\nimpact: {looks: 4}", "impact.looks: 4 looks; 1 to 3"),
+        ("tags: [zero-impact]\nimpact: {pools: 2}", "pools"),
+        ("tags: [zero-impact]\nprocedure: [\"true\"]", "zero-impact needs 20 drains"),
+        (
+            "tags: [zero-impact]\nprocedure: [\"true\"]\nimpact: {twin: false}",
+            "impact.twin: is needed beside",
+        ),
+    ] {
+        let said = findings(&GOOD.replace(tags, impact));
+        assert!(said.contains(expected), "{impact}: {said}");
+    }
     let both = findings(&GOOD.replace("instances: 3", "instances: 1").replace("rate: 50", "rate: 0"));
     assert!(both.contains("instances") && both.contains("load.rate"), "{both}");
 }

@@ -1,22 +1,17 @@
 //! Two fleets with the same load at the same time, of which one is upgraded and rolled back again and again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::gate::drive::{Course, Drive};
 use crate::gate::file::Gate;
-use crate::gate::fleet::Fleet;
-use crate::gate::ground::{Databases, UPGRADE};
+use crate::gate::ground::Databases;
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::impact::judge::FEWEST_DRAINS;
+use crate::gate::impact::pool::{Pool, Treatment, wait};
 use crate::gate::impact::stretch::Stretch;
-use crate::gate::launcher::Places;
 use crate::gate::report::progress::Progress;
-use crate::gate::requests::{Requests, Target, Versions};
 use crate::gate::watch::Watch;
-use crate::gate::written::TurningPoint;
 use crate::load::entry;
 use crate::load::plan::Pace;
 use crate::load::{Load, LoadHandle};
@@ -25,11 +20,9 @@ use crate::world::World;
 /// Both loads begin so long after both are ready to.
 const SOON: Duration = Duration::from_millis(100);
 /// What comes first is not measured: connections are made, pages are read for the first time.
-const WARM_UP: Duration = Duration::from_secs(5);
+pub const WARM_UP: Duration = Duration::from_secs(5);
 /// A stretch with too few drains ends after so many times its length.
-const PATIENCE: u32 = 4;
-/// From one look at the clock to the next, in a stretch in which nothing is done.
-const TOLD_EVERY: Duration = Duration::from_secs(15);
+pub const PATIENCE: u32 = 4;
 
 /// Two fleets.
 pub struct Pools<'a> {
@@ -40,48 +33,6 @@ pub struct Pools<'a> {
     /// Stretches and passes so far: each has a name of its own.
     stretches: u32,
     passes: u32,
-}
-
-/// One of them.
-struct Pool<'a> {
-    world: World,
-    fleet: Fleet<'a>,
-    places: Places,
-    versions: Versions,
-}
-
-/// What was done to the treated pool in a stretch.
-#[derive(Debug, Default)]
-pub struct Treatment {
-    /// How often it was upgraded and rolled back.
-    pub passes: u32,
-    /// Why it could not go on.
-    pub stuck: Option<String>,
-    /// Whether it can be upgraded once more.
-    pub may_go_on: bool,
-}
-
-impl<'a> Pool<'a> {
-    async fn bring_up(
-        world: &World,
-        gate: &'a Gate,
-        databases: &Databases,
-        name: &str,
-    ) -> anyhow::Result<Self> {
-        let data = databases.fresh(world, gate, &name.replace('-', "_")).await?;
-        // A directory and processes of its own.
-        let own = World::beside(&world.path(name))?;
-        let course = Course::BackFrom(TurningPoint::Remove);
-        let fleet = Fleet::bring_up(&own, gate, data.clone(), course).await?;
-        let places = Places::of(&own, gate, &data)?.behind(fleet.balancer());
-        Ok(Self { world: own, fleet, places, versions: Versions::default() })
-    }
-
-    /// The requests of a stretch: its objects are its own, else the next one would make the same again.
-    fn requests(&self, gate: &Gate) -> Arc<Requests> {
-        let target = Target::Balancer(self.fleet.balancer(), self.versions.clone());
-        Arc::new(Requests::new(Arc::clone(&gate.script), target))
-    }
 }
 
 impl<'a> Pools<'a> {
@@ -117,13 +68,7 @@ impl<'a> Pools<'a> {
         progress.say(&format!("neither pool is upgraded for {} s", length.as_secs()));
         let (stretch, ()) = self
             .stretch(name, async |_, _| {
-                let end = Instant::now() + length;
-                while let left = end.saturating_duration_since(Instant::now())
-                    && !left.is_zero()
-                {
-                    tokio::time::sleep(left.min(TOLD_EVERY)).await;
-                    progress.left(end.saturating_duration_since(Instant::now()));
-                }
+                wait(length, progress).await;
                 Ok(())
             })
             .await?;
@@ -204,39 +149,5 @@ impl<'a> Pools<'a> {
         let (treated, twin) = (entry::read(&ledger)?, entry::read(&ledger_of_twin)?);
         let host = HostSeen::between(before, after, &treated).worse(HostSeen::between(before, after, &twin));
         Ok((Stretch { treated, twin, changes: watch.changes(), host }, done))
-    }
-}
-
-impl Pool<'_> {
-    /// Upgrades the pool once, and rolls it back; answers why that could not be done.
-    async fn pass(
-        &mut self,
-        gate: &Gate,
-        id: u32,
-        load: &LoadHandle,
-        progress: &Progress,
-    ) -> anyhow::Result<Option<String>> {
-        let (ended, right) = match &mut self.fleet {
-            Fleet::Tidegate(ground) => {
-                let operator = ground.operator.called(&format!("{UPGRADE}-{id}"));
-                let mut drive = Drive {
-                    world: &self.world,
-                    gate,
-                    ground,
-                    operator,
-                    places: &self.places,
-                    progress,
-                    load,
-                    course: Course::BackFrom(TurningPoint::Remove),
-                    survival: None,
-                };
-                (drive.drive(&mut Vec::new()).await?, "rolled-back")
-            }
-            Fleet::By(command, fleet) => {
-                (fleet.drive(&self.world, gate, command, progress).await?, "completed")
-            }
-        };
-        let because = ended.because.map(|why| format!(": {why}")).unwrap_or_default();
-        Ok((ended.word != right).then(|| format!("pass {id} ended {}{because}", ended.word)))
     }
 }
