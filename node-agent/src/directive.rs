@@ -15,17 +15,20 @@
 //! ```
 
 pub mod accept;
+pub mod act;
 pub mod answers;
 pub mod decide;
 pub mod fault;
 mod leave;
-pub mod phase;
 pub mod presumption;
 pub mod refusal;
+pub mod rotation;
 pub mod seen;
 pub mod standstill;
+mod start;
 pub mod steady;
 pub mod timers;
+mod verify;
 
 #[cfg(test)]
 pub(crate) mod tests;

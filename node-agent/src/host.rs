@@ -1,24 +1,19 @@
-//! What the loop of a service touches besides the store: addresses, programs and files of its node. [`Machine`] is the
-//! real node. A simulation has a node of its own, and the rest of the agent runs on it as it is.
+//! What the loop of a service touches besides the store: addresses, programs and files of its node. [`Machine`](crate::machine::Machine)
+//! is the real node. A simulation has a node of its own, and the rest of the agent runs on it as it is.
 //!
 //! # Invariants
 //! * Time is tokio's clock, here and in everything that calls this: a simulation can pause it.
 //! * No method decides anything: what an answer means is for the caller.
 
-mod machine;
+mod error;
+mod value;
 
-pub use machine::Machine;
+pub use error::{NoAnswer, NotRun, NotStaged, ProcessError};
+pub use value::{Alive, Done, HookState, RunState, Started, Target, TaskEnd};
 
 use crate::config::address::{Stats, Url};
 use crate::config::settings::{Artifact, Process};
-use crate::directive::phase::Target;
-use crate::directive::seen::{Alive, Hook};
-use crate::fetch::NoAnswer;
-use crate::journal::Started;
-use crate::replace::artifact::NotStaged;
-use crate::replace::command::{Done, NotRun};
-use crate::replace::process::ProcessError;
-use crate::task::run::Stand;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -105,7 +100,7 @@ pub enum HookSet {
 /// The hooks of one set of a service.
 pub trait Hooks: Debug + Send + Sync {
     /// How `hook` stands, for one who did not see its end.
-    fn look(&self, hook: &str) -> Hook;
+    fn look(&self, hook: &str) -> HookState;
 
     /// Runs `argv` as `hook` to its end, for at most `limit`. One that was begun earlier is waited for first, for as
     /// long, and then killed.
@@ -143,7 +138,7 @@ pub trait ServiceProcess: Debug + Send + Sync {
 /// The hooks of tasks of a node. A run goes on when the agent ends, and is found again.
 pub trait TaskRuns: Debug + Send + Sync {
     /// How the run of a task stands that was journalled in the boot of the machine called `boot`.
-    fn look(&self, id: &TaskId, boot: &str) -> Stand;
+    fn look(&self, id: &TaskId, boot: &str) -> RunState;
 
     /// Begins to run `argv` for a task, with `env` added to the agent's own environment, for at most `limit`.
     fn start(

@@ -7,17 +7,18 @@ mod look;
 use crate::admit::NotAdmitted;
 use crate::config::settings::Driver as Configured;
 use crate::config::{Node, Service};
-use crate::directive::decide::{Act, decide};
-use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Seen};
+use crate::directive::act::Act;
+use crate::directive::decide::decide;
+use crate::directive::rotation;
+use crate::directive::seen::Seen;
 use crate::directive::standstill::standstill;
 use crate::directive::steady::DIP;
 use crate::directive::timers::Timers;
-use crate::drain::disable_file::Hand;
-use crate::host::Host;
-use crate::journal::{Journal, JournalError, JournalFile, Pen};
+use crate::drain::disable_file::DisableFileHandle;
+use crate::host::{Alive, Host};
+use crate::journal::{Journal, JournalError, JournalFile, JournalWriter, Phase};
 use crate::link::inputs::Inputs;
-use crate::link::{Chain, Leased, Link};
+use crate::link::{Leased, Link};
 use crate::replace::driver::Driver;
 use crate::report::compose::compose;
 use crate::report::observe::{self, Look, Observer};
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::record::report::{Identity, Rotation};
-use tidegate_proto::{Generation, InstanceId, Revision, mutant};
+use tidegate_proto::{Chain, Generation, InstanceId, Revision, mutant};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -78,11 +79,11 @@ pub struct Instance {
     inputs: watch::Receiver<Inputs>,
     /// What the store had in the last look.
     seen_inputs: Inputs,
-    pen: Pen,
+    pen: JournalWriter,
     journal: Journal,
     timers: Timers,
     observer: Observer,
-    hand: Hand,
+    hand: DisableFileHandle,
     driver: Option<Driver>,
     stager: Stager,
     publisher: Publisher,
@@ -126,7 +127,8 @@ impl Instance {
             // After a restart of the machine the service comes into rotation, and is refused like any other.
             *stays = stays.take().filter(|boot| *boot == identity.boot);
         }
-        let hand = Hand::new(host, &service.disable_file, node.name.clone(), identity.nonce.clone());
+        let hand =
+            DisableFileHandle::new(host, &service.disable_file, node.name.clone(), identity.nonce.clone());
         let id = InstanceId::new(service.name.clone(), node.name.clone());
         let inputs = link.inputs(&service.name).unwrap_or_else(|| watch::channel(Inputs::default()).1);
         Ok(Self {
@@ -144,7 +146,7 @@ impl Instance {
             link: link.clone(),
             inputs,
             seen_inputs: Inputs::default(),
-            pen: Pen::new(host, file),
+            pen: JournalWriter::new(host, file),
             journal,
             hand,
             driver,
@@ -305,7 +307,7 @@ impl Instance {
             Phase::Verifying => {
                 // Healthy and back: what is missing is time, and looks often enough to see a break.
                 let rise = self.service.rise_time();
-                let back = seen.rotation(&self.timers, &self.service) == Rotation::In;
+                let back = rotation::of(seen, &self.timers, &self.service) == Rotation::In;
                 let enough = self.journal.order.as_ref().map(|o| o.directive.health.min_healthy_time.into());
                 match self.timers.steady_for(seen.now, rise).filter(|_| back).zip(enough) {
                     Some((time, enough)) => {

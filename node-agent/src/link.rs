@@ -10,7 +10,7 @@ use lease::Pulse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-pub use tidegate_proto::Chain;
+use tidegate_proto::Chain;
 use tidegate_proto::ServiceName;
 use tidegate_store::{Lease, Store, StoreError};
 use tokio::sync::watch;

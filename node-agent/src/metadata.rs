@@ -18,7 +18,7 @@ mod patience;
 
 use crate::config::settings::MetadataGroup;
 use crate::durable;
-use crate::link::{Chain, Link};
+use crate::link::Link;
 use apply::{Applied, Apply};
 use kept::{Keeper, Kept, Outcome};
 use patience::Patience;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of, served};
 use tidegate_proto::record::signal::Signal;
-use tidegate_proto::{Key, NodeId, Revision, Value};
+use tidegate_proto::{Chain, Key, NodeId, Revision, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Store, StoreError};
 use tokio::task::block_in_place;
 use tokio_util::sync::CancellationToken;

@@ -94,7 +94,7 @@ fn whole(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
     use std::fs;
     use std::path::Path;
 

@@ -7,4 +7,5 @@ pub mod driver;
 pub mod hook;
 pub mod launch;
 pub mod lock;
+pub mod proc_stat;
 pub mod process;

@@ -7,4 +7,3 @@ pub mod observe;
 pub mod probe;
 pub mod publish;
 pub mod readiness;
-pub mod said;

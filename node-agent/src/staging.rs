@@ -1,17 +1,15 @@
 //! The releases that should be beside the running one: missing ones are brought and verified in the background, those
 //! that no directive lists any more are removed. The running one never is.
 
-use crate::directive::phase::Target;
 use crate::directive::seen::Staging;
+use crate::host::{NotStaged, Target};
 use crate::journal::Journal;
-use crate::link::Chain;
-use crate::replace::artifact::NotStaged;
 use crate::replace::driver::Driver;
 use futures::FutureExt;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::{Digest, Generation, Release, ReleaseTag};
+use tidegate_proto::{Chain, Digest, Generation, Release, ReleaseTag};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

@@ -18,10 +18,9 @@ pub mod run;
 
 use crate::config::settings::Node;
 use crate::config::task_hook::{OURS, TaskHook};
-use crate::host::{Host, TaskRuns};
-use crate::link::{Chain, Link};
-use ledger::{Active, Ledger, LedgerError, LedgerFile, Stage, Told};
-use run::Stand;
+use crate::host::{Host, RunState, TaskEnd, TaskRuns};
+use crate::link::Link;
+use ledger::{Active, Ledger, LedgerError, LedgerFile, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +28,7 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::report::Identity;
 use tidegate_proto::record::task::{Outcome, Task, TaskResult};
-use tidegate_proto::{HookName, Key, NodeId, Revision, TaskId, Value};
+use tidegate_proto::{Chain, HookName, Key, NodeId, Revision, TaskId, Value};
 use tidegate_store::{Change, CommitError, Entry, Scope, Seen, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
@@ -189,7 +188,7 @@ impl Worker {
     fn begin(&self, id: &TaskId, task: &Task) -> Stage {
         if let Some(outcome) = self.ledger.remembers(id, task) {
             tracing::warn!(task = %id, "this task has ended here before: the store was restored; told again, and not run again");
-            return Stage::Ended { claim: Revision::ABSENT, told: Told::short(outcome) };
+            return Stage::Ended { claim: Revision::ABSENT, told: TaskEnd::short(outcome) };
         }
         if self.hooks.contains_key(&task.hook) {
             return Stage::Taking;
@@ -200,7 +199,7 @@ impl Worker {
             "the configuration of {} defines no hook {}; it defines: {defined}",
             self.node, task.hook
         );
-        Stage::Ended { claim: Revision::ABSENT, told: Told::short(Outcome::Failed { why }) }
+        Stage::Ended { claim: Revision::ABSENT, told: TaskEnd::short(Outcome::Failed { why }) }
     }
 
     /// What there is to do with a task that has a result, and of which the journal knows nothing.
@@ -217,7 +216,7 @@ impl Worker {
             return None;
         }
         let why = "this agent has claimed it, and its journal knows nothing of that: it was lost".to_owned();
-        Some(Stage::Ended { claim: entry.mod_revision, told: Told::short(Outcome::Unknown { why }) })
+        Some(Stage::Ended { claim: entry.mod_revision, told: TaskEnd::short(Outcome::Unknown { why }) })
     }
 
     async fn go_on(&mut self, store: &Store, active: Active) -> Result<Step, Trouble> {
@@ -226,12 +225,12 @@ impl Worker {
             Stage::Begun { claim, boot } => {
                 let (claim, stand) = (*claim, self.runs.look(&active.id, boot));
                 let told = match stand {
-                    Stand::Runs => return Ok(Step::Runs),
-                    Stand::Ended(told) => told,
-                    Stand::Lost(why) => Told::short(Outcome::Unknown { why }),
-                    Stand::NotBegun => match self.start(&active) {
+                    RunState::Runs => return Ok(Step::Runs),
+                    RunState::Ended(told) => told,
+                    RunState::Lost(why) => TaskEnd::short(Outcome::Unknown { why }),
+                    RunState::NotBegun => match self.start(&active) {
                         Ok(()) => return Ok(Step::Runs),
-                        Err(why) => Told::short(Outcome::Failed { why }),
+                        Err(why) => TaskEnd::short(Outcome::Failed { why }),
                     },
                 };
                 tracing::info!(task = %active.id, outcome = told.outcome.word(), "a task has ended");
@@ -245,7 +244,7 @@ impl Worker {
     /// Claims a task: only one agent can, and only while it is ordered.
     async fn claim(&mut self, store: &Store, active: Active) -> Result<Step, Trouble> {
         let (task, result) = (Key::Task(self.node.clone(), active.id.clone()), self.result(&active.id));
-        let body = self.told(Told::short(Outcome::Claimed));
+        let body = self.told(TaskEnd::short(Outcome::Claimed));
         let commit = Commit::new()
             .when(Precondition::At(task, active.order))
             .when(Precondition::At(result.clone(), Revision::ABSENT))
@@ -304,7 +303,7 @@ impl Worker {
         store: &Store,
         active: &Active,
         claim: Revision,
-        told: &Told,
+        told: &TaskEnd,
     ) -> Result<Step, Trouble> {
         let result = self.result(&active.id);
         let mut commit =
@@ -315,7 +314,7 @@ impl Worker {
         }
         match store.commit(&commit).await {
             Ok(_) => {}
-            // Told already, without an answer; or nobody waits for it any more.
+            // TaskEnd already, without an answer; or nobody waits for it any more.
             Err(CommitError::Conflict { .. }) => {
                 tracing::debug!(task = %active.id, "its result is not needed, or was reported");
             }
@@ -327,7 +326,7 @@ impl Worker {
         Ok(Step::Onward)
     }
 
-    fn told(&self, told: Told) -> TaskResult {
+    fn told(&self, told: TaskEnd) -> TaskResult {
         TaskResult {
             by: Some(self.identity.clone()),
             output: told.output,

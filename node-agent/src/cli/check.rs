@@ -6,9 +6,9 @@ mod service;
 
 use crate::config::Service;
 use crate::config::settings::{MetadataGroup, Node};
-use crate::drain::disable_file::Hand;
+use crate::drain::disable_file::DisableFileHandle;
 use crate::durable::Made;
-use crate::host::Machine;
+use crate::machine::Machine;
 use crate::place::others_who_write;
 use program::cannot_begin;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ pub(super) async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode
         }
     }
     if let Err(error) = tidegate_store::Store::connect(&node.store, node.prefix.clone()).await {
-        findings.notes.push(format!("store: {}", crate::link::Chain(&error)));
+        findings.notes.push(format!("store: {}", tidegate_proto::Chain(&error)));
     }
     for service in node.services.values() {
         findings.blocking.extend(hides_nobody(node, service));
@@ -124,9 +124,14 @@ fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
         || directory == node.state_dir.join(service.name.as_str());
     let tried = match made {
         true => writable(directory),
-        false => Hand::new(&Machine::shared(), &service.disable_file, node.name.clone(), String::new())
-            .try_directory()
-            .map_err(|e| e.to_string()),
+        false => DisableFileHandle::new(
+            &Machine::shared(),
+            &service.disable_file,
+            node.name.clone(),
+            String::new(),
+        )
+        .try_directory()
+        .map_err(|e| e.to_string()),
     };
     let (name, path) = (&service.name, service.disable_file.display());
     tried.err().map(|why| {

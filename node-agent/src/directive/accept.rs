@@ -1,12 +1,13 @@
 //! Taking a directive on: what the instance goes into when it does. Journalled together, generation and phase, so
 //! that a report never shows one without the other.
 
-use super::phase::Phase;
 use super::presumption;
-use super::seen::{Alive, DisableFile, Seen};
+use super::rotation;
+use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
-use crate::journal::{Journal, Known, Order};
+use crate::host::Alive;
+use crate::journal::{Journal, Known, Order, Phase};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::{Health, Rotation};
@@ -58,7 +59,7 @@ pub fn read(journal: &Journal, seen: &Seen) -> Reading {
 /// The phase that an instance goes into with a newer order.
 pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &Seen, timers: &Timers) -> Phase {
     let runs = !seen.nothing_runs(&journal.phase);
-    let back = seen.rotation(timers, service) == Rotation::In;
+    let back = rotation::of(seen, timers, service) == Rotation::In;
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
         // From here on there is no way back before it has ended.

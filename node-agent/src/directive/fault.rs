@@ -3,8 +3,9 @@
 //! A fault is reported as soon as it is seen, and counts once it has lasted, so that a fault of many instances, which their
 //! agents see at different times, is reported by all of them before it counts for any.
 
-use super::phase::Phase;
-use super::seen::{Alive, DisableFile, Probed, Seen, Url};
+use super::seen::{DisableFile, Probed, Seen, Url};
+use crate::host::Alive;
+use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::record::report::Fault;
 use tokio::time::Instant;

@@ -1,9 +1,11 @@
 //! The way out of rotation: hidden, refused by the health URL, let go by the balancers, idle; each seen before the next
 //! counts. Nothing is stopped before.
 
-use super::decide::{Act, Place};
-use super::phase::Phase;
+use super::act::Act;
+use super::decide::Context;
+use super::presumption;
 use super::seen::{Balancers, DisableFile, InFlight, Staging, Url};
+use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::{Disposition, Drain, Evidence, OnDeadline};
@@ -24,7 +26,7 @@ enum Lacks {
     Answer(String),
 }
 
-impl Place<'_> {
+impl Context<'_> {
     pub(super) fn draining(&self) -> Act {
         if let Some(declined) = self.declines() {
             return declined;
@@ -180,5 +182,12 @@ impl Place<'_> {
             Some(Disposition::Stop) if self.seen.store => Act::BeginStop(None),
             _ => Act::Wait,
         }
+    }
+
+    /// Declines the directive that is being carried out, where the instance came into rotation meanwhile.
+    fn declines(&self) -> Option<Act> {
+        let order = self.journal.order.as_ref().filter(|_| !self.journal.declined)?;
+        presumption::fails(order, self.journal, self.seen)
+            .then(|| Act::Decline(presumption::phase_without(self.journal)))
     }
 }

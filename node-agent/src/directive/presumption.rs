@@ -6,10 +6,8 @@
 //!   if it had been told nothing, and the report says so under the directive's generation.
 //! * A directive that was declined stays declined. The coordinator writes another one.
 
-use super::decide::{Act, Place};
-use super::phase::Phase;
 use super::seen::{DisableFile, Seen};
-use crate::journal::{Journal, Order};
+use crate::journal::{Journal, Order, Phase};
 use tidegate_proto::mutant;
 
 /// Whether a directive that is read now presumes that the instance is out of rotation, and it is not.
@@ -29,13 +27,5 @@ pub fn phase_without(journal: &Journal) -> Phase {
     match &journal.phase {
         Phase::Draining | Phase::Drained { .. } | Phase::Failed { hidden: false, .. } => Phase::Verifying,
         phase => phase.clone(),
-    }
-}
-
-impl Place<'_> {
-    /// Declines the directive that is being carried out, where the instance came into rotation meanwhile.
-    pub(super) fn declines(&self) -> Option<Act> {
-        let order = self.journal.order.as_ref().filter(|_| !self.journal.declined)?;
-        fails(order, self.journal, self.seen).then(|| Act::Decline(phase_without(self.journal)))
     }
 }

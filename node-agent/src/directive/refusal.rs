@@ -3,8 +3,7 @@
 //! others serve is known to the coordinator only, so it stays until the coordinator drains it, as long as no contracted
 //! schema is in its way.
 
-use super::phase::Phase;
-use crate::journal::{Journal, Refusal};
+use crate::journal::{Journal, Phase, Refusal};
 use tidegate_proto::mutant;
 
 /// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: whether

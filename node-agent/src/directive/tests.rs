@@ -10,11 +10,12 @@ mod refusal;
 mod standstill;
 pub(crate) mod story;
 
-use super::decide::{Act, backoff};
-use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Staging, Url};
+use super::act::Act;
+use super::seen::{Balancers, DisableFile, InFlight, Probed, Staging, Url};
 use super::timers::Timers;
-use crate::journal::{Admitted, Journal, Known, Refusal};
+use super::timers::backoff;
+use crate::host::{Alive, HookState, Target};
+use crate::journal::{Admitted, Journal, Known, Phase, Refusal};
 use std::time::Duration;
 use story::{Story, order, release, replace, version};
 use tidegate_proto::Revision;
@@ -167,7 +168,7 @@ fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
     assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
     // The agent was ended while it ran, and began anew.
     story.seen.readmit = true;
-    story.seen.hook = Hook::Runs;
+    story.seen.hook = HookState::Runs;
     story.seen.wanted = Some(order(9, replace(3)));
     assert_eq!(story.act(), Act::Wait, "nothing else begins before it has ended");
     story.seen.alive = Alive::Yes;
@@ -175,7 +176,7 @@ fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
     story.pass(60);
     assert_eq!(story.act(), Act::EndHook);
     story.seen.wanted = None;
-    story.seen.hook = Hook::Ended;
+    story.seen.hook = HookState::Ended;
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "what answers tells that it did its work");
     story.silent();
     story.enter(Phase::Starting { target: Target::from(&release(2)) });
@@ -184,7 +185,7 @@ fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
     assert!(matches!(story.act(), Act::Enter(Phase::Failed { at, .. }) if at == "starting"));
     // Whatever the machine started by itself since is stopped first.
     for phase in [Phase::Stopped, Phase::Starting { target: Target::from(&release(2)) }] {
-        story.seen.hook = Hook::EarlierBoot;
+        story.seen.hook = HookState::EarlierBoot;
         story.enter(phase);
         assert_eq!(story.act(), Act::Enter(Phase::Stopping));
     }

@@ -3,8 +3,9 @@
 
 use super::answers::Answers;
 use super::fault::Faults;
-use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
+use super::seen::{Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
+use crate::host::Alive;
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::report::Heard;
@@ -170,7 +171,7 @@ impl Timers {
     /// Notes that it was hidden again because it was not ready when it was shown: it is shown again later and later.
     pub fn hid_again(&mut self, now: Instant) {
         self.hidings = self.hidings.saturating_add(1);
-        self.show_again_at = Some(now + super::decide::backoff(self.hidings));
+        self.show_again_at = Some(now + backoff(self.hidings));
     }
 
     /// How often that was so in this phase.
@@ -194,7 +195,7 @@ impl Timers {
     pub fn fell(&mut self, now: Instant) {
         let stood = now.saturating_duration_since(self.phase_since) >= Duration::from_secs(60);
         self.falls = if stood { 1 } else { self.falls.saturating_add(1) };
-        self.restart_at = Some(now + super::decide::backoff(self.falls));
+        self.restart_at = Some(now + backoff(self.falls));
     }
 
     /// For how long the disable-file has been as it is.
@@ -298,4 +299,9 @@ fn idle(seen: &Seen) -> bool {
         (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
         (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
     }
+}
+
+/// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.
+pub fn backoff(falls: u32) -> Duration {
+    Duration::from_secs(1 << falls.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }

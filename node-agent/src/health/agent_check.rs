@@ -3,7 +3,7 @@
 
 use crate::config::Service;
 use crate::fetch;
-use crate::host::Machine;
+use crate::machine::Machine;
 use http::StatusCode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;

@@ -4,16 +4,14 @@
 use super::{Fatal, Instance};
 use crate::admit::{self, Candidate, NotAdmitted, Refused, Told};
 use crate::config::settings::Driver as Configured;
-use crate::directive::decide::Act;
-use crate::directive::phase::{Phase, Target};
-use crate::directive::presumption;
-use crate::directive::refusal;
-use crate::directive::seen::{Alive, Seen};
+use crate::directive::act::Act;
+use crate::directive::seen::Seen;
+use crate::directive::{presumption, refusal};
 use crate::host;
-use crate::journal::{Admitted, Refusal};
-use crate::link::Chain;
+use crate::host::{Alive, Target};
+use crate::journal::{Admitted, Phase, Refusal};
 use crate::replace::driver::Driver;
-use tidegate_proto::{ReleaseTag, ServiceVersion, mutant};
+use tidegate_proto::{Chain, ReleaseTag, ServiceVersion, mutant};
 use tokio::time::Instant;
 
 const DECLINED: &str = "directive declined: it presumes that the instance is out of rotation, and it is in";

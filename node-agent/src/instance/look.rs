@@ -3,8 +3,9 @@
 use super::{Fatal, Instance};
 use crate::admit::{self, NotAdmitted};
 use crate::directive::accept::{self, Reading};
-use crate::directive::phase::Phase;
-use crate::directive::seen::{Hook, Probed, Seen, Staging};
+use crate::directive::seen::{Probed, Seen, Staging};
+use crate::host::HookState;
+use crate::journal::Phase;
 use crate::link::inputs::Inputs;
 use tidegate_proto::{Revision, mutant};
 use tokio::time::Instant;
@@ -47,7 +48,7 @@ impl Instance {
             reconciled: None,
             readmit: true,
             staging: Staging::Pending,
-            hook: Hook::NotBegun,
+            hook: HookState::NotBegun,
         };
         self.timers.take_in(&seen);
         self.timers.faults.take_in(&self.journal.phase, &seen, self.service.debounce);
@@ -138,11 +139,11 @@ impl Instance {
     }
 
     /// Asked only where the answer matters: it reads files.
-    fn start_hook(&self) -> Hook {
+    fn start_hook(&self) -> HookState {
         match (&self.journal.phase, &self.driver) {
-            _ if mutant::is("begun-hook-is-forgotten") => Hook::NotBegun,
+            _ if mutant::is("begun-hook-is-forgotten") => HookState::NotBegun,
             (Phase::Starting { .. } | Phase::Stopped, Some(driver)) => driver.start_hook(),
-            _ => Hook::NotBegun,
+            _ => HookState::NotBegun,
         }
     }
 

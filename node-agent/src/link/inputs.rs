@@ -1,8 +1,7 @@
 //! What the store has for one service: its window, its directive, and the agent's own report and admission. Levels,
 //! never events: whoever looks sees the newest.
 
-use crate::directive::phase::Phase;
-use crate::journal::{Journal, Known, Order};
+use crate::journal::{Journal, Known, Order, Phase};
 use std::collections::BTreeMap;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Identity;

@@ -3,14 +3,12 @@
 use super::kept::Outcome;
 use crate::config::settings::MetadataGroup;
 use crate::durable;
-use crate::host::Hooks as _;
-use crate::link::Chain;
-use crate::replace::command::NotRun;
+use crate::host::{Hooks as _, NotRun};
 use crate::replace::hook::Hooks;
 use serde_json::Value as Json;
 use std::io;
 use std::path::Path;
-use tidegate_proto::{MetadataGeneration, NodeId};
+use tidegate_proto::{Chain, MetadataGeneration, NodeId};
 use tokio::task::block_in_place;
 
 /// The kinds of failure that are told of.

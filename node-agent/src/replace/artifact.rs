@@ -3,99 +3,14 @@
 
 use crate::config::settings::Artifact;
 use crate::durable::{self, Made};
+use crate::host::NotStaged;
 use crate::small;
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tidegate_proto::{Digest, ReleaseTag, ServiceName};
-
-/// Why the code of a release is not there.
-#[derive(Debug, thiserror::Error)]
-pub enum NotStaged {
-    /// The configuration knows no artifact for the tag.
-    #[error("this agent's configuration names no artifact for release {0}: add one, then restart the agent")]
-    Unknown(ReleaseTag),
-    /// The artifact is not the one that was asked for.
-    #[error("the artifact {} of release {tag} has sha256 {found}, asked for is {wanted}: it was not staged", path.display())]
-    Digest {
-        /// The release.
-        tag: ReleaseTag,
-        /// The file.
-        path: PathBuf,
-        /// Its digest.
-        found: Digest,
-        /// The digest that the directive or the configuration asks for.
-        wanted: Digest,
-    },
-    /// What was staged before is not what was asked for.
-    #[error("no file in {} has sha256 {wanted}: release {tag} is not what was asked for", directory.display())]
-    Missing {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its directory.
-        directory: PathBuf,
-        /// The digest that was asked for.
-        wanted: Digest,
-    },
-    /// The artifact is larger than the configuration allows.
-    #[error("the artifact {} is larger than {most} bytes (`max_bytes` of this artifact): it was not staged", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit.
-        most: u64,
-    },
-    /// A file could not be read or written.
-    #[error("could not {doing} {}: {source}", path.display())]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The stage hook did not do it.
-    #[error("the stage hook failed: {0}")]
-    Hook(String),
-    /// Nothing says which digest to verify.
-    #[error(
-        "nothing says which sha256 release {tag} has: in [service.{service}.artifact.\"{tag}\"] of this agent's \
-         configuration set sha256 to that of the file which the stage hook brings, or to \"absent\" where there is none \
-         to verify, and restart the agent; or let the stage hook print the sha256 as its last line"
-    )]
-    NoDigest {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its service.
-        service: ServiceName,
-    },
-    /// The directive declares that there is no digest, and this node does not.
-    #[error(
-        "the directive declares that release {tag} has no sha256 to verify, and this agent's configuration does not: set \
-         sha256 = \"absent\" in [service.{service}.artifact.\"{tag}\"] here too, then restart the agent"
-    )]
-    NotDeclared {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its service.
-        service: ServiceName,
-    },
-    /// The directive and the configuration disagree.
-    #[error(
-        "release {tag} should have sha256 {wanted}, and this agent's configuration pins {pinned}: it was not staged"
-    )]
-    Pinned {
-        /// The release.
-        tag: ReleaseTag,
-        /// The digest that the directive asks for.
-        wanted: Digest,
-        /// The digest that the configuration pins.
-        pinned: Digest,
-    },
-}
+use tidegate_proto::{Digest, ReleaseTag};
 
 fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NotStaged {
     let path = path.to_owned();

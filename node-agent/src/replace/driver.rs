@@ -1,19 +1,15 @@
 //! The two ways to replace code, behind the same verbs: bring, verify, start, stop, drop.
 
-use super::artifact::{self, NotStaged};
-use super::command;
-use super::process::ProcessError;
+use super::artifact;
 use crate::config::Service;
 use crate::config::settings::{self, Hooks, Node};
-use crate::directive::phase::Target;
-use crate::directive::seen::Hook;
-use crate::host::{self, HookSet, Host, ServiceProcess};
-use crate::journal::Started;
-use crate::link::Chain;
+use crate::host::Done;
+use crate::host::NotRun;
+use crate::host::{self, HookSet, HookState, Host, NotStaged, ProcessError, ServiceProcess, Started, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::{Digest, NodeId, ReleaseTag, mutant};
+use tidegate_proto::{Chain, Digest, NodeId, ReleaseTag, mutant};
 
 /// How the code of one service is replaced.
 #[derive(Debug, Clone)]
@@ -46,7 +42,7 @@ pub enum DriverError {
         /// Which.
         hook: &'static str,
         /// Why.
-        source: command::NotRun,
+        source: NotRun,
     },
     /// A hook ended badly.
     #[error("the {hook} hook failed: {found}")]
@@ -209,9 +205,9 @@ impl Driver {
     }
 
     /// How the start hook stands, where hooks replace code.
-    pub fn start_hook(&self) -> Hook {
+    pub fn start_hook(&self) -> HookState {
         match &self.kind {
-            Kind::Process(_) => Hook::NotBegun,
+            Kind::Process(_) => HookState::NotBegun,
             Kind::Command(_) => self.host.hooks(&self.home, HookSet::Moving).look("start"),
         }
     }
@@ -231,7 +227,7 @@ impl Driver {
     }
 
     /// Runs the status hook, where there is one.
-    pub async fn ask_status(&self, limit: Duration) -> Option<Result<command::Done, command::NotRun>> {
+    pub async fn ask_status(&self, limit: Duration) -> Option<Result<Done, NotRun>> {
         let Kind::Command(Hooks { status: Some(hook), .. }) = &self.kind else { return None };
         let fill = |word: &String| {
             word.replace("{node}", self.node.as_str()).replace("{service}", self.service.name.as_str())

@@ -2,10 +2,10 @@
 //! stands which hook it is, so that an agent that was ended meanwhile finds it, waits for its end, and knows that it
 //! was begun.
 
-use super::command::{self, Done, NotRun};
+use super::command;
 use super::lock::{self, RunningLock};
-use crate::directive::seen::Hook;
 use crate::host;
+use crate::host::{Done, HookState, NotRun};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustix::process::{Pid, Signal};
@@ -94,13 +94,13 @@ impl Hooks {
 }
 
 impl host::Hooks for Hooks {
-    fn look(&self, hook: &str) -> Hook {
+    fn look(&self, hook: &str) -> HookState {
         match self.0.written() {
-            None => Hook::NotBegun,
-            Some(written) if !written.this_boot => Hook::EarlierBoot,
-            Some(written) if written.label != hook => Hook::NotBegun,
-            Some(_) if self.runs() => Hook::Runs,
-            Some(_) => Hook::Ended,
+            None => HookState::NotBegun,
+            Some(written) if !written.this_boot => HookState::EarlierBoot,
+            Some(written) if written.label != hook => HookState::NotBegun,
+            Some(_) if self.runs() => HookState::Runs,
+            Some(_) => HookState::Ended,
         }
     }
 
@@ -137,12 +137,12 @@ mod tests {
         let room = tempfile::tempdir().unwrap();
         let hooks = Hooks::moving(room.path());
         let mut unsigned = begin_unsigned(&hooks, "start", "sleep 60; true");
-        assert_eq!((hooks.look("start"), hooks.look("stop")), (Hook::Runs, Hook::NotBegun));
+        assert_eq!((hooks.look("start"), hooks.look("stop")), (HookState::Runs, HookState::NotBegun));
         // Whoever killed the agent reaps it.
         let reaped = tokio::task::spawn_blocking(move || unsigned.wait().unwrap());
         hooks.end().await.unwrap();
         assert!(!reaped.await.unwrap().success());
-        assert_eq!(hooks.look("start"), Hook::Ended);
+        assert_eq!(hooks.look("start"), HookState::Ended);
     }
 
     #[tokio::test]
@@ -152,7 +152,7 @@ mod tests {
         // It has the lock as its standard input, as a service that a hook started may have.
         let script = format!("exec 9<&0; sleep 60 <&9 & echo $! > {}", room.path().join("pid").display());
         assert!(begin_unsigned(&hooks, "start", &script).wait().unwrap().success());
-        assert_eq!(hooks.look("start"), Hook::Ended);
+        assert_eq!(hooks.look("start"), HookState::Ended);
         assert!(hooks.0.is_locked().unwrap(), "what it left behind has the lock");
         let argv = ["true"].map(str::to_owned);
         assert!(hooks.run("stop", &argv, Duration::from_secs(5)).await.unwrap().success);

@@ -2,7 +2,7 @@
 //! process of it lives, the lock is held; so it tells what runs even where the journal was lost. In the file stands
 //! what it was taken for, and which process it was given to: a program that closes what it inherits is known by that.
 
-use super::process;
+use super::proc_stat;
 use crate::identity;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -66,7 +66,7 @@ impl RunningLock {
     pub fn leader(&self) -> Option<i32> {
         let written = self.written()?;
         let (pid, ticks) = written.leader.filter(|_| written.this_boot)?;
-        process::runs(pid, ticks).then_some(pid)
+        proc_stat::runs(pid, ticks).then_some(pid)
     }
 
     /// The same where whoever started it may have been ended before it could sign for it: then, of the processes that
@@ -76,7 +76,7 @@ impl RunningLock {
         match written.leader {
             Some(_) => self.leader(),
             None if written.this_boot && self.is_locked().unwrap_or(true) => {
-                self.holders().into_iter().find(|pid| process::leads_its_group(*pid))
+                self.holders().into_iter().find(|pid| proc_stat::leads_its_group(*pid))
             }
             None => None,
         }
@@ -148,7 +148,7 @@ impl RunningLock {
 /// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still tells
 /// that somebody holds it.
 pub fn sign(file: impl AsFd, pid: i32) {
-    if let Some(ticks) = process::ticks(pid) {
+    if let Some(ticks) = proc_stat::ticks(pid) {
         let _ = rustix::io::write(file, format!("{pid} {ticks}\n").as_bytes());
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         let lock = RunningLock::within(room.path());
         let mut held = lock.take("pantry-1").unwrap().expect("it is free");
         let pid = i32::try_from(std::process::id()).unwrap();
-        let ticks = process::ticks(pid).unwrap();
+        let ticks = proc_stat::ticks(pid).unwrap();
         writeln!(held, "{pid} {ticks}").unwrap();
         drop(held);
         assert_eq!((lock.is_locked().unwrap(), lock.leader()), (false, Some(pid)));

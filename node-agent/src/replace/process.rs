@@ -3,11 +3,11 @@
 
 use super::launch;
 use super::lock::RunningLock;
+use super::proc_stat::ticks;
 use crate::config::settings::Process;
-use crate::directive::phase::Target;
-use crate::directive::seen::Alive;
 use crate::host;
-use crate::journal::Started;
+use crate::host::ProcessError;
+use crate::host::{Alive, Started, Target};
 use crate::place::Place;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -26,34 +26,6 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// How often the lock is looked at while a process ends.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// Why a service was not started or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// Something of it runs still.
-    #[error("something of the service still runs (pids {pids:?} hold its lock): not started a second time")]
-    Running {
-        /// Who holds the lock.
-        pids: Vec<i32>,
-    },
-    /// It outlived SIGKILL.
-    #[error("the service did not end: pids {pids:?} still hold its lock {} s after SIGKILL", AFTER_KILL.as_secs())]
-    Outlived {
-        /// Who holds the lock.
-        pids: Vec<i32>,
-    },
-    /// A file or the process itself.
-    #[error("could not {doing} {}", path.display())]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
 
 /// The process of one service.
 #[derive(Debug, Clone)]
@@ -106,7 +78,7 @@ impl ServiceProcess {
         }
         match self.free_within(AFTER_KILL).await? {
             true => Ok(()),
-            false => Err(ProcessError::Outlived { pids: self.lock.holders() }),
+            false => Err(ProcessError::Outlived { pids: self.lock.holders(), waited: AFTER_KILL }),
         }
     }
 }
@@ -179,42 +151,5 @@ fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         // Gone already is as good as signalled.
         let _ = rustix::process::kill_process(pid, signal);
-    }
-}
-
-/// When a process started, in ticks since boot.
-pub fn ticks(pid: i32) -> Option<u64> {
-    Some(Stat::of(pid)?.ticks)
-}
-
-/// Whether the process that was given `pid` at `ticks` still runs: one that only waits to be reaped does not.
-pub fn runs(pid: i32, ticks: u64) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.lives() && stat.ticks == ticks)
-}
-
-/// Whether the process runs and leads a group of processes.
-pub fn leads_its_group(pid: i32) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.lives() && stat.group == pid)
-}
-
-/// What the kernel tells of a process.
-struct Stat {
-    state: char,
-    group: i32,
-    ticks: u64,
-}
-
-impl Stat {
-    /// Fields 3, 5 and 22 of its `stat`, counted behind the name in parentheses.
-    fn of(pid: i32) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?.chars().next()?;
-        let (group, ticks) = (fields.nth(1)?.parse().ok()?, fields.nth(16)?.parse().ok()?);
-        Some(Self { state, group, ticks })
-    }
-
-    fn lives(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
     }
 }

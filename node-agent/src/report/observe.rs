@@ -1,15 +1,15 @@
 //! One look at an instance: every question that its phase needs, in the order that a drain's evidence asks for.
 
 use super::debounce::Debounce;
-use super::{probe, readiness, said};
+use super::{probe, readiness};
 use crate::config::Service;
-use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Said, Seen, Url};
-use crate::drain::disable_file::Hand;
+use crate::directive::seen::{Balancers, DisableFile, InFlight, Probed, Said, Seen, Url};
+use crate::drain::disable_file::DisableFileHandle;
 use crate::drain::{balancer, in_flight};
-use crate::fetch::{self, NoAnswer};
-use crate::host::Host;
+use crate::host::{Alive, Host, NoAnswer};
+use crate::journal::Phase;
 use crate::replace::driver::Driver;
+use crate::{fetch, quote};
 use bytes::Bytes;
 use http::StatusCode;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub struct Look {
 pub struct Observer {
     service: Service,
     host: Arc<dyn Host>,
-    hand: Hand,
+    hand: DisableFileHandle,
     driver: Option<Driver>,
     health: Debounce,
     balancers_at: Option<Instant>,
@@ -71,7 +71,12 @@ pub struct Observer {
 
 impl Observer {
     /// Nothing seen yet.
-    pub fn new(host: &Arc<dyn Host>, service: Service, hand: Hand, driver: Option<Driver>) -> Self {
+    pub fn new(
+        host: &Arc<dyn Host>,
+        service: Service,
+        hand: DisableFileHandle,
+        driver: Option<Driver>,
+    ) -> Self {
         let health = Debounce::new(service.debounce);
         Self {
             service,
@@ -95,7 +100,7 @@ impl Observer {
             fetch::get(self.host.as_ref(), &self.service.ready_url, limit),
             fetch::get(self.host.as_ref(), &self.service.health_url, limit),
         );
-        let said = Said { ready: said::words(&ready), health: said::words(&url) };
+        let said = Said { ready: quote::answer(&ready), health: quote::answer(&url) };
         let masked = ready
             .as_ref()
             .is_ok_and(|(status, body)| readiness::is_masked(&self.service, file, *status, body));

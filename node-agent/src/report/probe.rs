@@ -3,9 +3,9 @@
 
 use crate::config::settings::Probe;
 use crate::directive::seen::Probed;
-use crate::fetch::{self, NoAnswer};
-use crate::host::{self, Host};
-use crate::replace::command;
+use crate::fetch;
+use crate::host::NotRun;
+use crate::host::{self, Host, NoAnswer};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::ServiceVersion;
@@ -61,8 +61,8 @@ pub async fn try_once(
         Probe::Command(argv) => match host.run(argv, limit).await {
             Ok(done) if done.success => read(&done.stdout, &argv[0]),
             Ok(done) => Err(NoVersion::Silent(format!("{}: {}", argv[0], done.words()))),
-            Err(command::NotRun::Late { .. }) => Err(NoVersion::Late),
-            Err(e) => Err(NoVersion::Wrong(crate::link::Chain(&e).to_string())),
+            Err(NotRun::Late { .. }) => Err(NoVersion::Late),
+            Err(e) => Err(NoVersion::Wrong(tidegate_proto::Chain(&e).to_string())),
         },
     }
 }
@@ -81,7 +81,7 @@ fn version(number: i64) -> Result<ServiceVersion, NoVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
 
     #[tokio::test]
     async fn a_file_is_read_and_a_bad_one_is_no_version() {

@@ -2,7 +2,7 @@
 //! ones ended, so that a store that is restored from a backup has none of them run again.
 
 use crate::crash;
-use crate::host::Host;
+use crate::host::{Host, TaskEnd};
 use crate::pair::Pair;
 use crate::pair::form::NotRead;
 use serde::{Deserialize, Serialize};
@@ -67,25 +67,8 @@ pub enum Stage {
         /// The mod_revision of the claim; absent = it ended without one.
         claim: Revision,
         /// How.
-        told: Told,
+        told: TaskEnd,
     },
-}
-
-/// How a task ended, as it is told.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Told {
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The last that the hook printed.
-    #[serde(default)]
-    pub output: String,
-}
-
-impl Told {
-    /// Without output.
-    pub fn short(outcome: Outcome) -> Self {
-        Self { outcome, output: String::new() }
-    }
 }
 
 /// A task that has ended.
@@ -225,7 +208,7 @@ impl LedgerFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
 
     fn task(tag: &str, at: i64) -> Task {
         let release = TaskRelease {

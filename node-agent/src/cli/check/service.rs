@@ -10,11 +10,12 @@ use crate::config::fragment::Balancer;
 use crate::config::settings::{Driver, Hooks, InFlight, Node, Probe};
 use crate::drain::balancer::{self, Word};
 use crate::drain::disable_file;
-use crate::fetch::{self, NoAnswer};
-use crate::host::Machine;
+use crate::host::NoAnswer;
+use crate::machine::Machine;
 use crate::replace::driver;
 use crate::report::probe::{self, NoVersion};
-use crate::report::{readiness, said};
+use crate::report::readiness;
+use crate::{fetch, quote};
 use bytes::Bytes;
 use http::StatusCode;
 use std::collections::BTreeSet;
@@ -124,7 +125,7 @@ fn address(
     bad: &str,
     findings: &mut Findings,
 ) {
-    let words = said::words(answer);
+    let words = quote::answer(answer);
     match answer {
         Ok((StatusCode::OK, _)) => {}
         Ok((status, _)) if status.is_server_error() => {
@@ -174,7 +175,7 @@ fn out_by_another_file(service: &Service, health: &Answer, findings: &mut Findin
     if let Ok((StatusCode::SERVICE_UNAVAILABLE, body)) = health
         && readiness::says_by_file(body)
     {
-        let (url, path, words) = (&service.health_url, service.disable_file.display(), said::words(health));
+        let (url, path, words) = (&service.health_url, service.disable_file.display(), quote::answer(health));
         findings.wrong(
             service,
             format!(
@@ -218,7 +219,7 @@ async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Fi
     let Some(driver) = driver::Driver::of(&Machine::shared(), node, service, &home) else { return };
     let Some(done) = driver.ask_status(service.timeout).await else { return };
     match done {
-        Err(why) => findings.wrong(service, format!("the status hook: {}", crate::link::Chain(&why))),
+        Err(why) => findings.wrong(service, format!("the status hook: {}", tidegate_proto::Chain(&why))),
         Ok(done) => match done.code {
             Some(0) => {}
             Some(1..=3) if answers => findings.wrong(

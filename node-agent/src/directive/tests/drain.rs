@@ -1,10 +1,12 @@
 //! What a drain waits for.
 
-use super::super::decide::Act;
-use super::super::phase::Phase;
-use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Url};
+use super::super::seen::{Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
 use super::story::{Story, order, replace};
+use crate::directive::act::Act;
+use crate::directive::rotation;
+use crate::host::Alive;
+use crate::journal::Phase;
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Rotation};
 
@@ -223,7 +225,7 @@ fn declared_stop_replaces_the_count_and_nothing_else() {
 fn instance_without_a_balancer_is_out_only_after_its_settle_time() {
     let mut story = Story::serving();
     story.ordered(order(9, Disposition::Drain)).hidden();
-    let rotation = |story: &Story| story.seen.rotation(&story.timers, &story.service);
+    let rotation = |story: &Story| rotation::of(&story.seen, &story.timers, &story.service);
     story.pass(5);
     assert_eq!(rotation(&story), Rotation::Leaving, "checks of balancers had no time to see it");
     story.pass(1);

@@ -1,7 +1,8 @@
 //! How far one look goes.
 
 use super::story::{Story, release};
-use crate::directive::phase::{Phase, Target};
+use crate::host::Target;
+use crate::journal::Phase;
 use crate::report::observe;
 
 fn stands(story: &Story, from: &Phase, to: &Phase) -> bool {

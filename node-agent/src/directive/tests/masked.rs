@@ -1,9 +1,9 @@
 //! Readiness that the disable-file hides, and what is judged once the instance is shown.
 
 use super::story::{Story, order, replace};
-use crate::directive::decide::Act;
-use crate::directive::phase::Phase;
+use crate::directive::act::Act;
 use crate::directive::seen::{DisableFile, Url};
+use crate::journal::Phase;
 
 /// Version 1 is being verified behind the agent's own file, which is all that its readiness URL says.
 fn masked() -> Story {

@@ -1,9 +1,10 @@
 //! Replacements that cost no budget, because the instance is out of rotation: it may have come back.
 
-use super::super::decide::Act;
-use super::super::phase::{Phase, Target};
-use super::super::seen::{Alive, DisableFile, Url};
+use super::super::seen::{DisableFile, Url};
 use super::story::{Story, order, release, replace, replace_what_is_out};
+use crate::directive::act::Act;
+use crate::host::{Alive, Target};
+use crate::journal::Phase;
 use tidegate_proto::record::directive::Disposition;
 
 /// Out of rotation by a person's disable-file.

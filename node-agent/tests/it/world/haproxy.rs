@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tidegate_agent::config::fragment::Balancer;
 use tidegate_agent::drain::balancer::{Word, ask};
-use tidegate_agent::host::Machine;
+use tidegate_agent::machine::Machine;
 
 pub(crate) struct Haproxy {
     child: Child,

@@ -1,9 +1,8 @@
 //! Where an instance stands, as it is journalled.
 
-use crate::config::settings::Artifact;
+use crate::host::Target;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::report::Step;
-use tidegate_proto::{Digest, Release, ReleaseTag, ServiceVersion};
 
 /// Where an instance stands; see the drawing in `directive`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,30 +82,5 @@ impl Phase {
             Self::Refused { reason, .. } => Step::Refused { reason: reason.clone() },
             Self::Failed { at, reason, .. } => Step::Failed { at: at.clone(), reason: reason.clone() },
         }
-    }
-}
-
-/// What is to be started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    /// Its tag.
-    pub tag: ReleaseTag,
-    /// The version that it carries.
-    pub version: ServiceVersion,
-    /// The digest that its artifact must have; absent for a release that only this node's own configuration names.
-    #[serde(default)]
-    pub sha256: Option<Digest>,
-}
-
-impl From<&Release> for Target {
-    fn from(release: &Release) -> Self {
-        Self { tag: release.tag.clone(), version: release.version, sha256: Some(release.sha256) }
-    }
-}
-
-impl Target {
-    /// A release that the configuration knows.
-    pub fn of_artifact(tag: &ReleaseTag, artifact: &Artifact) -> Self {
-        Self { tag: tag.clone(), version: artifact.version, sha256: artifact.sha256 }
     }
 }
