@@ -38,21 +38,10 @@ pub enum Act {
 }
 
 impl Act {
-    /// Whether it takes no longer than the disk or the store does: what follows from it is reported, and not what was
-    /// before it. An admission compares the report's key, so that none is written beside it.
-    pub fn is_brief(&self) -> bool {
-        matches!(
-            self,
-            Self::Reconcile(_)
-                | Self::Acknowledge(_)
-                | Self::Accept(..)
-                | Self::Enter(_)
-                | Self::Decline(_)
-                | Self::Hide
-                | Self::Show
-                | Self::BeginStop(_)
-                | Self::AdmitTarget(_)
-        )
+    /// Whether what was seen before it is reported before it. Another act takes no longer than the disk or the store does:
+    /// what follows from it is reported. An admission compares the report's key, so that no report is written beside it.
+    pub fn is_reported_first(&self) -> bool {
+        matches!(self, Self::Wait | Self::Stop | Self::Start(_) | Self::EndHook)
     }
 
     /// Whether what the store has is enough to decide on it where the service was alive when it was last looked at, however

@@ -8,6 +8,7 @@ use crate::pair::form::NotRead;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tidegate_proto::mutant;
 use tokio::sync::oneshot;
 
 /// Why a journal cannot be used.
@@ -89,22 +90,33 @@ impl JournalFile {
     }
 }
 
-/// Writes a journal beside what goes on meanwhile: one write at a time, in order.
+/// Writes the journal beside what else the agent does: one write at a time, in order. What must be on the disk first waits
+/// for it: an act, and a report on which others build.
 #[derive(Debug)]
 pub struct JournalWriter {
     host: Arc<dyn Host>,
     file: JournalFile,
+    /// The journal has changed since the last write was begun.
+    changed: bool,
     writes: Option<oneshot::Receiver<(JournalFile, Result<(), JournalError>)>>,
 }
 
 impl JournalWriter {
-    /// Nothing is being written; the file was read.
+    /// For a file that was read.
     pub fn new(host: &Arc<dyn Host>, file: JournalFile) -> Self {
-        Self { host: Arc::clone(host), file, writes: None }
+        Self { host: Arc::clone(host), file, changed: false, writes: None }
     }
 
-    /// Begins to write `journal`, after what is being written.
+    /// The journal has changed: it is written before the next act with an effect, the next report, the next rest.
+    pub fn mark_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// Begins to write `journal` where it has changed, after what is being written.
     pub async fn begin(&mut self, journal: &Journal) -> Result<(), JournalError> {
+        if !std::mem::take(&mut self.changed) {
+            return Ok(());
+        }
         self.ended().await?;
         let (mut file, journal) = (self.file.clone(), journal.clone());
         self.writes = Some(host::aside(self.host.as_ref(), move || {
@@ -114,8 +126,21 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Waits until what was begun is on the disk.
-    pub async fn ended(&mut self) -> Result<(), JournalError> {
+    /// Waits until `journal` is on the disk.
+    pub async fn flush(&mut self, journal: &Journal) -> Result<(), JournalError> {
+        self.begin(journal).await?;
+        self.ended().await
+    }
+
+    /// The same, before what the journal must outlast: an act, or a report on which others build.
+    pub async fn flush_first(&mut self, journal: &Journal) -> Result<(), JournalError> {
+        if mutant::is("journal-is-written-after-the-act") {
+            return Ok(());
+        }
+        self.flush(journal).await
+    }
+
+    async fn ended(&mut self) -> Result<(), JournalError> {
         let Some(writes) = &mut self.writes else { return Ok(()) };
         let ended = writes.await;
         self.writes = None;

@@ -3,10 +3,10 @@
 use super::debounce::Debounce;
 use super::{probe, readiness};
 use crate::config::Service;
-use crate::directive::seen::{Balancers, DisableFile, InFlight, Probed, Said, Seen, Url};
+use crate::directive::seen::{Balancers, DisableFile, InFlight, Probed, Said, Seen, Staging, Url};
 use crate::drain::disable_file::DisableFileHandle;
 use crate::drain::{balancer, in_flight};
-use crate::host::{Alive, Host, NoAnswer};
+use crate::host::{Alive, HookState, Host, NoAnswer};
 use crate::journal::Phase;
 use crate::replace::driver::Driver;
 use crate::{fetch, quote};
@@ -14,7 +14,6 @@ use bytes::Bytes;
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::record::report::Health;
 use tokio::time::Instant;
 
 /// At rest, balancers are asked this often: often enough to see one come back that was restarted.
@@ -25,35 +24,6 @@ const STATUS: Duration = Duration::from_secs(1);
 
 /// So many equal answers of the status hook count: a supervisor may be between two attempts.
 const ENDED: u32 = 2;
-
-/// What was answered.
-#[derive(Debug, Clone)]
-pub struct Look {
-    /// When it began.
-    pub now: Instant,
-    /// Whether the process runs.
-    pub alive: Alive,
-    /// The version.
-    pub probe: Probed,
-    /// Readiness, undebounced.
-    pub ready: bool,
-    /// That answer comes from the disable-file.
-    pub masked: bool,
-    /// The status hook has said more than once that the service does not run.
-    pub gone: bool,
-    /// What the addresses answered, in words.
-    pub said: Said,
-    /// Health, debounced.
-    pub health: Health,
-    /// The disable-file.
-    pub file: DisableFile,
-    /// The health URL.
-    pub url: Url,
-    /// The balancers.
-    pub balancers: Balancers,
-    /// Requests in flight.
-    pub in_flight: InFlight,
-}
 
 /// Looks at one service.
 #[derive(Debug)]
@@ -67,6 +37,7 @@ pub struct Observer {
     status_at: Option<Instant>,
     /// How often in a row the status hook has said that the service does not run.
     ended: u32,
+    kept: Option<Seen>,
 }
 
 impl Observer {
@@ -87,11 +58,20 @@ impl Observer {
             balancers_at: None,
             status_at: None,
             ended: 0,
+            kept: None,
         }
     }
 
-    /// Looks, as the phase asks for.
-    pub async fn look(&mut self, phase: &Phase, now: Instant) -> Look {
+    /// Keeps a look after which nothing has changed: the next look is this one.
+    pub fn keep(&mut self, seen: Seen) {
+        self.kept = Some(seen);
+    }
+
+    /// Looks, as the phase asks for. What the store has is left open.
+    pub async fn look(&mut self, phase: &Phase, now: Instant) -> Seen {
+        if let Some(kept) = self.kept.take() {
+            return kept;
+        }
         let file = self.hand.look();
         let limit = self.service.timeout;
         let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
@@ -132,8 +112,9 @@ impl Observer {
             _ => InFlight::NotAsked,
         };
         let gone = self.ask_status(phase, alive, now).await;
-        Look {
+        Seen {
             now,
+            store: false,
             alive,
             probe,
             ready: is_ready,
@@ -145,6 +126,12 @@ impl Observer {
             url,
             balancers,
             in_flight,
+            window: None,
+            wanted: None,
+            reconciled: None,
+            readmit: true,
+            staging: Staging::Pending,
+            hook: HookState::NotBegun,
         }
     }
 
