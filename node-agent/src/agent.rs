@@ -1,4 +1,4 @@
-//! The agent of one node: takes its state directory, opens its link, looks after each service in a task of its own.
+//! The agent of one node: locks its state directory, connects to the store, and runs one task for each service.
 
 use crate::config::Node;
 use crate::instance::{Fatal, Instance};

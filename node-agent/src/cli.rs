@@ -157,7 +157,7 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Run(configured) => {
             let node = config::load(&configured.config)?;
-            let findings = check::hides_nobody_of(&node);
+            let findings = check::cannot_disable(&node);
             if !findings.is_empty() {
                 return Err(config::NotAConfig::Sense { path: configured.config, findings }.into());
             }

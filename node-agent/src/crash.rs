@@ -1,6 +1,6 @@
-//! Places at which a test may have this process end as by kill -9. In builds without debug assertions there are none.
+//! Crash points: places where a test can end this process as `kill -9` does. Builds without debug assertions have none.
 //!
-//! A test names the place beforehand, or has itself asked at each of them and ends the process while it waits.
+//! A test names the place beforehand, or is asked at each of them through a socket.
 
 /// Names the place and when: `journal:3:before` ends the process before the third write of a journal.
 #[cfg(debug_assertions)]

@@ -1,5 +1,5 @@
-//! One GET, with a limit of time and of size, on a connection of its own: a kept connection would be counted among
-//! those of the service's clients.
+//! HTTP GET with limits of time and size, each on its own connection: a kept connection would count among those of the
+//! service's clients.
 
 use crate::config::address::Url;
 use crate::host::Host;

@@ -1,5 +1,5 @@
-//! What the loop of a service touches besides the store: addresses, programs and files of its node. [`Machine`](crate::machine::Machine)
-//! is the real node. A simulation has a node of its own, and the rest of the agent runs on it as it is.
+//! The node as the agent uses it: addresses, programs and files. [`Machine`](crate::machine::Machine) is the real node. A
+//! simulation has its own, and the rest of the agent runs on it unchanged.
 //!
 //! # Invariants
 //! * Time is tokio's clock, here and in everything that calls this: a simulation can pause it.

@@ -1,5 +1,4 @@
-//! One service of the node: its agent looks, decides, acts and reports, until it is asked to end. The service itself goes
-//! on.
+//! One service of the node. Its agent looks, decides, acts and reports until it is asked to end; the service keeps running.
 
 mod act;
 mod admission;
@@ -17,9 +16,11 @@ use crate::directive::decide::decide;
 use crate::directive::seen::Seen;
 use crate::directive::timers::Timers;
 use crate::drain::disable_file::DisableFileHandle;
+use crate::file_error::FileError;
 use crate::host::Host;
-use crate::journal::{Journal, JournalError, JournalFile, JournalWriter, Phase};
+use crate::journal::{Journal, JournalWriter, Phase};
 use crate::link::Link;
+use crate::pair::state::{StateError, StateFile};
 use crate::replace::driver::Driver;
 use crate::report::compose::compose;
 use crate::report::observe::{self, Observer};
@@ -28,7 +29,7 @@ use next::{Cycle, Step};
 use pace::Pace;
 use reporter::Reporter;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use store_view::{StoreView, news};
@@ -45,16 +46,10 @@ pub enum Fatal {
     Held(NotAdmitted),
     /// The journal cannot be read or written: without it nothing may be done.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(#[from] StateError),
     /// A directory of the service could not be made.
-    #[error("could not make the directory {}", path.display())]
-    Home {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Home(#[from] FileError),
 }
 
 /// One service of the node.
@@ -90,10 +85,10 @@ impl Instance {
         link: &Link,
     ) -> Result<Self, Fatal> {
         let home = node.state_dir.join(service.name.as_str());
-        host.make_directory(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
+        host.make_directory(&home).map_err(FileError::at("make the directory", &home))?;
         host.sweep(&home);
         host.sweep(service.disable_file.parent().unwrap_or(Path::new("/")));
-        let mut file = JournalFile::within(host, &home);
+        let mut file = StateFile::<Journal>::within(host, &home);
         let mut journal = file.read()?;
         let driver = Driver::of(host, node, service, &home);
         if let (None, Some(process)) = (&journal.release, driver.as_ref().and_then(Driver::process)) {

@@ -1,13 +1,14 @@
-//! What the agent must not forget: one small text per service, on disk before each act that it speaks of. Killed at
-//! any instant and started again, the agent neither starts a service twice nor forgets a drain.
+//! The journal: what the agent must remember of one service, on the disk before each act that it names. An agent that is
+//! killed at any instant and started again neither starts a service twice nor forgets a drain.
 
-mod file;
 mod phase;
+mod writer;
 
-pub use file::{JournalError, JournalFile, JournalWriter};
 pub use phase::Phase;
+pub use writer::JournalWriter;
 
 use crate::host::Started;
+use crate::pair::state::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tidegate_proto::record::directive::{Directive, Disposition};
@@ -16,14 +17,9 @@ use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
 
-/// The schema number that this version writes, and the highest that it reads.
-const SCHEMA: u32 = 1;
-
 /// What is remembered of one service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// The form of this file.
-    pub schema: u32,
     /// Where the instance stands.
     pub phase: Phase,
     /// The last directive that was accepted.
@@ -104,23 +100,15 @@ pub struct Refusal {
     pub bears: bool,
 }
 
-impl Default for Journal {
-    fn default() -> Self {
-        Self {
-            schema: SCHEMA,
-            phase: Phase::Fresh,
-            order: None,
-            declined: false,
-            window: None,
-            admitted: None,
-            refusal: None,
-            release: None,
-            process: None,
-            unexposed: false,
-            shown_unjudged: false,
-            staged: BTreeMap::new(),
-            witness: Witness::default(),
-        }
+impl State for Journal {
+    const NAME: &'static str = "journal";
+    const SCHEMA: u32 = 1;
+    const IF_DAMAGED: &'static str =
+        "look at what runs, then move both files away, so that the service is adopted again";
+    const CRASH_POINT: &'static str = "journal";
+
+    fn step(&self) -> String {
+        self.phase.name()
     }
 }
 
@@ -167,5 +155,47 @@ impl Journal {
         self.window = None;
         self.refusal = None;
         self.witness = Witness { term: None, floor: self.witness.floor, reconciled: at };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::pair::Pair;
+    use crate::pair::state::StateFile;
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written() {
+        let room = tempfile::tempdir().unwrap();
+        let mut file = StateFile::<Journal>::within(&Machine::shared(), room.path());
+        assert_eq!(file.read().unwrap(), Journal::default());
+        let journal = Journal { phase: Phase::Drained { forced: true }, ..Journal::default() };
+        file.write(&journal).unwrap();
+        assert_eq!(StateFile::<Journal>::within(&Machine::shared(), room.path()).read().unwrap(), journal);
+    }
+
+    #[test]
+    fn a_damaged_or_newer_journal_is_refused_and_kept() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("journal.a");
+        let refused = |told: &str| {
+            let before = std::fs::read(&path).unwrap();
+            let error =
+                StateFile::<Journal>::within(&Machine::shared(), room.path()).read().unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+            assert_eq!(std::fs::read(&path).unwrap(), before);
+        };
+        for (text, told) in
+            [("{\"schema\":1}", "damaged"), ("nonsense", "damaged"), ("{\"schema\":2}", "newer agent")]
+        {
+            let _ = std::fs::remove_file(&path);
+            Pair::new(&Machine::shared(), [path.clone(), room.path().join("journal.b")])
+                .write(text.as_bytes())
+                .unwrap();
+            refused(told);
+        }
+        std::fs::write(&path, "not written by an agent").unwrap();
+        refused("neither file is whole");
     }
 }

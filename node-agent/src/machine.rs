@@ -49,10 +49,7 @@ impl Host for Machine {
     }
 
     fn hooks(&self, home: &Path, set: HookSet) -> Arc<dyn Hooks> {
-        Arc::new(match set {
-            HookSet::Moving => hook::Hooks::moving(home),
-            HookSet::Staging => hook::Hooks::staging(home),
-        })
+        Arc::new(hook::Hooks::of(home, set))
     }
 
     fn process(&self, home: &Path, spec: Process, log: PathBuf) -> Arc<dyn ServiceProcess> {

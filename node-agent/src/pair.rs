@@ -1,9 +1,8 @@
-//! A small text that is replaced often and must not be lost: two files, written in turn and in place, so that a write
-//! costs one flush of data and none of names or sizes; beside other writers on the disk that is many times less than
-//! moving a new file into place. The one that is being written may be cut off at any byte; the other holds what stood
-//! before.
+//! A small text that changes often and must not be lost: two files, written in turn and in place, so that a write costs one
+//! flush of data and none of names or sizes; beside other writers on the disk that is many times less than moving a new file
+//! into place. A write that is cut off at any byte leaves the former text in the other file.
 
-pub(crate) mod form;
+pub mod state;
 
 use crate::host::Host;
 use std::io;
@@ -26,7 +25,7 @@ pub(crate) struct Pair {
     sequence: u64,
 }
 
-/// What was found in them.
+/// What the two files hold.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Neither is there.

@@ -1,4 +1,4 @@
-//! What an address answered, in words for reasons and failures: short, and of printable characters only.
+//! Quotes answers of addresses in reasons and errors: short, and of printable characters only.
 
 use crate::host::NoAnswer;
 use bytes::Bytes;

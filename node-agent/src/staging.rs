@@ -1,5 +1,5 @@
-//! The releases that should be beside the running one: missing ones are brought and verified in the background, those
-//! that no directive lists any more are removed. The running one never is.
+//! Stages and verifies releases in the background, and removes those that no directive lists. The running release is never
+//! removed.
 
 use crate::directive::seen::Staging;
 use crate::host::{NotStaged, Target};
@@ -16,8 +16,8 @@ use tokio::time::Instant;
 /// After how long the running release is tried again where it could not be staged.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What is being brought or removed for one service: one at a time.
-#[derive(Debug)]
+/// The staging tasks of one service, one at a time.
+#[derive(Debug, Default)]
 pub(crate) struct Stager {
     driver: Option<Driver>,
     work: Option<Work>,
@@ -29,12 +29,12 @@ pub(crate) struct Stager {
     again_at: Option<Instant>,
 }
 
-/// A release to bring or to remove.
+/// A release to stage or to remove.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum StagingTask {
     /// It is missing.
-    Bring(Target),
-    /// Nobody lists it any more.
+    Stage(Target),
+    /// No directive lists it.
     Remove(ReleaseTag),
 }
 
@@ -47,16 +47,8 @@ struct Work {
 type Ended = (ReleaseTag, Result<Option<Digest>, NotStaged>);
 
 impl Stager {
-    /// Nothing under way.
     pub(crate) fn new(driver: Option<Driver>) -> Self {
-        Self {
-            driver,
-            work: None,
-            ended: None,
-            failures: BTreeMap::new(),
-            failed_under: Generation::ABSENT,
-            again_at: None,
-        }
+        Self { driver, ..Self::default() }
     }
 
     /// What failed, by tag, until a newer directive asks again.
@@ -107,23 +99,22 @@ impl Stager {
     }
 
     /// What is to be done next, where nothing is under way.
-    pub(crate) fn next(&self, journal: &Journal) -> Option<Errand> {
+    pub(crate) fn next(&self, journal: &Journal) -> Option<StagingTask> {
         let driver = self.driver.as_ref().filter(|_| self.work.is_none())?;
-        let missing = self.missing(driver, journal).map(Errand::Bring);
-        missing.or_else(|| self.superfluous(journal).map(Errand::Remove))
+        let missing = self.missing(driver, journal).map(StagingTask::Stage);
+        missing.or_else(|| self.superfluous(journal).map(StagingTask::Remove))
     }
 
-    /// Begins it.
-    pub(crate) fn begin(&mut self, errand: Errand) {
+    pub(crate) fn begin(&mut self, task: StagingTask) {
         let Some(driver) = self.driver.clone() else { return };
-        let tag = match &errand {
-            Errand::Bring(target) => target.tag.clone(),
-            Errand::Remove(tag) => tag.clone(),
+        let tag = match &task {
+            StagingTask::Stage(target) => target.tag.clone(),
+            StagingTask::Remove(tag) => tag.clone(),
         };
         let handle = tokio::spawn(async move {
-            match errand {
-                Errand::Bring(target) => driver.stage(&target).await.map(Some),
-                Errand::Remove(tag) => driver.remove(&tag).await.map(|()| None),
+            match task {
+                StagingTask::Stage(target) => driver.stage(&target).await.map(Some),
+                StagingTask::Remove(tag) => driver.remove(&tag).await.map(|()| None),
             }
         });
         self.work = Some(Work { tag, handle });

@@ -1,4 +1,4 @@
-//! Whether this node is able to do what its configuration asks for: tried, not guessed. Nothing is changed.
+//! `tidegate-agent check`: tries whether this node can do what its configuration asks for. Nothing is changed.
 
 mod other;
 mod program;
@@ -45,7 +45,7 @@ pub(super) async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode
         findings.notes.push(format!("store: {}", tidegate_proto::Chain(&error)));
     }
     for service in node.services.values() {
-        findings.blocking.extend(hides_nobody(node, service));
+        findings.blocking.extend(cannot_disable_one(node, service));
         service::look_at(node, config, service, &mut findings).await;
     }
     for group in node.metadata.values() {
@@ -112,11 +112,11 @@ fn parent(file: &Path) -> &Path {
 
 /// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it
 /// does not begin.
-pub(super) fn hides_nobody_of(node: &Node) -> Vec<String> {
-    node.services.values().filter_map(|service| hides_nobody(node, service)).collect()
+pub(super) fn cannot_disable(node: &Node) -> Vec<String> {
+    node.services.values().filter_map(|service| cannot_disable_one(node, service)).collect()
 }
 
-fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
+fn cannot_disable_one(node: &Node, service: &Service) -> Option<String> {
     let directory = service.disable_file.parent().unwrap_or(Path::new("/"));
     // Those that the agent makes itself when it begins.
     let made = directory == node.state_dir

@@ -1,5 +1,5 @@
-//! The configuration as it is written. Every field has its type, unknown ones are refused; what fields mean
-//! together is settled in `settings`.
+//! The configuration as it is written. Every field has its type, unknown fields are refused; what must hold between fields is
+//! checked in `settings`.
 
 use super::address::{AbsolutePath, Listen, Stats, Url};
 use serde::Deserialize;
@@ -251,7 +251,7 @@ pub enum Driver {
 }
 
 /// A process of the agent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[derive(schemars::JsonSchema)]
 pub struct Process {

@@ -1,8 +1,7 @@
-//! Taking a directive on: what the instance goes into when it does. Journalled together, generation and phase, so
-//! that a report never shows one without the other.
+//! Accepting a directive, and the phase that it brings. Generation and phase are journalled together, so that a report never
+//! shows one without the other.
 
 use super::presumption;
-use super::rotation;
 use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
@@ -59,7 +58,7 @@ pub fn read(journal: &Journal, seen: &Seen) -> Reading {
 /// The phase that an instance goes into with a newer order.
 pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &Seen, timers: &Timers) -> Phase {
     let runs = !seen.nothing_runs(&journal.phase);
-    let back = rotation::of(seen, timers, service) == Rotation::In;
+    let back = timers.rotation(seen, service) == Rotation::In;
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
         // From here on there is no way back before it has ended.

@@ -20,9 +20,9 @@ pub enum Act {
     /// Journal that the accepted directive is not carried out, and the phase with which the instance goes on.
     Decline(Phase),
     /// Put the disable-file.
-    Hide,
+    Disable,
     /// Remove the agent's own disable-file.
-    Show,
+    Enable,
     /// Have the version that runs admitted.
     AdmitRunning(ServiceVersion, Option<ReleaseTag>),
     /// Have a release admitted, then journal that it is being started.
@@ -47,7 +47,7 @@ impl Act {
     /// Whether what the store has is enough to decide on it where the service was alive when it was last looked at, however
     /// long ago: only the journal changes, or the service is hidden, which it may be at any time.
     pub fn follows_an_order(&self) -> bool {
-        matches!(self, Self::Accept(..) | Self::Acknowledge(_) | Self::Hide)
+        matches!(self, Self::Accept(..) | Self::Acknowledge(_) | Self::Disable)
     }
 
     /// Whether what was seen before it is still so after it: only the journal changes, and nobody is asked anything. After

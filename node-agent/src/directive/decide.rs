@@ -1,4 +1,4 @@
-//! The next act: one, or none. Pure; called after every look, and again after every act.
+//! The next act, or none. Pure; called after every look and after every act.
 
 use super::accept::{self, Reading};
 use super::act::Act;
@@ -150,7 +150,7 @@ impl Context<'_> {
             }
             _ => Act::Wait,
         };
-        if anew == Act::Wait && !stays { self.keep_hidden() } else { anew }
+        if anew == Act::Wait && !stays { self.keep_disabled() } else { anew }
     }
 
     /// Whether an instance whose version changed in rotation is still there.
@@ -159,16 +159,16 @@ impl Context<'_> {
         !ended && !self.timers.has_left(self.seen.now, self.service.fall_time())
     }
 
-    fn keep_hidden(&self) -> Act {
-        if self.seen.file == DisableFile::Absent { Act::Hide } else { Act::Wait }
+    fn keep_disabled(&self) -> Act {
+        if self.seen.file == DisableFile::Absent { Act::Disable } else { Act::Wait }
     }
 
     fn failed(&self, hidden: bool) -> Act {
         let asked = matches!(self.disposition(), Some(Disposition::Replace { .. } | Disposition::Stop));
         let again = self.timers.restart_at.is_some_and(|at| self.seen.now >= at);
         match (hidden, self.seen.file) {
-            (true, DisableFile::Absent) => Act::Hide,
-            (false, DisableFile::Own) if self.may_show() => Act::Show,
+            (true, DisableFile::Absent) => Act::Disable,
+            (false, DisableFile::Own) if self.may_enable() => Act::Enable,
             // A service that nobody asked to replace is started again, ever more slowly.
             _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && again => self.start_anew(),
             _ => Act::Wait,
@@ -192,7 +192,7 @@ impl Context<'_> {
         self.service.start_without_store && admitted && floor.is_none_or(|floor| version >= floor)
     }
 
-    pub(super) fn may_show(&self) -> bool {
+    pub(super) fn may_enable(&self) -> bool {
         let version = self.seen.probe.version();
         let alone = !self.seen.store && version.is_some_and(|v| self.stands_without_store(v, None));
         !self.seen.readmit || alone

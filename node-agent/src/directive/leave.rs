@@ -1,5 +1,5 @@
-//! The way out of rotation: hidden, refused by the health URL, let go by the balancers, idle; each seen before the next
-//! counts. Nothing is stopped before.
+//! Draining: disabled, refused by the health URL, deregistered at the balancers, idle; each is seen before the next counts.
+//! Nothing is stopped before.
 
 use super::act::Act;
 use super::decide::Context;
@@ -48,13 +48,13 @@ impl Context<'_> {
             return Act::Enter(Phase::failed("draining", reason, false));
         }
         if self.seen.file == DisableFile::Absent {
-            return if self.seen.store { Act::Hide } else { Act::Wait };
+            return if self.seen.store { Act::Disable } else { Act::Wait };
         }
         if mutant::is("touched-is-drained") {
             return Act::Enter(Phase::Drained { forced: false });
         }
-        let let_go = self.let_go(&drain);
-        match &let_go {
+        let deregistered = self.deregistered(&drain);
+        match &deregistered {
             Ok(()) if self.timers.idle() || self.is_declared_stopped() => {
                 return Act::Enter(Phase::Drained { forced: false });
             }
@@ -62,7 +62,7 @@ impl Context<'_> {
             _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
             _ => {}
         }
-        Act::Enter(match (let_go, drain.on_deadline) {
+        Act::Enter(match (deregistered, drain.on_deadline) {
             // Only what is in flight may be cut off; an instance that still gets requests is never stopped.
             (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
             (Ok(()), OnDeadline::Fail) => {
@@ -72,7 +72,7 @@ impl Context<'_> {
                 let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
                 Phase::failed("draining", reason, false)
             }
-            (Err(lacks), _) => self.did_not_let_go(lacks, &drain),
+            (Err(lacks), _) => self.not_deregistered(lacks, &drain),
         })
     }
 
@@ -84,7 +84,7 @@ impl Context<'_> {
 
     /// Why it was not let go. What no waiting will mend, on this node or on any that is configured alike, is no failure of
     /// what runs.
-    fn did_not_let_go(&self, lacks: Lacks, drain: &Drain) -> Phase {
+    fn not_deregistered(&self, lacks: Lacks, drain: &Drain) -> Phase {
         let (url, found) = (&self.service.health_url, &self.seen.said.health);
         let file = self.service.disable_file.display();
         let waited = self.timers.file_for(self.seen.now).as_secs_f64();
@@ -113,7 +113,7 @@ impl Context<'_> {
     }
 
     /// Whether nobody sends requests any more; else what is missing.
-    fn let_go(&self, drain: &Drain) -> Result<(), Lacks> {
+    fn deregistered(&self, drain: &Drain) -> Result<(), Lacks> {
         let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
             return Err(Lacks::Refusal);
         };
@@ -127,7 +127,7 @@ impl Context<'_> {
         }
         // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
         match &self.seen.balancers {
-            _ if self.timers.let_go() || mutant::is("balancer-is-not-asked") => Ok(()),
+            _ if self.timers.is_deregistered() || mutant::is("balancer-is-not-asked") => Ok(()),
             Balancers::Said { each, .. } => {
                 let words: Vec<_> = each.iter().map(ToString::to_string).collect();
                 Err(Lacks::Balancer(words.join("; ")))

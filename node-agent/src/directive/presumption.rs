@@ -1,10 +1,10 @@
-//! What a directive presumes, asked again before it is carried out: that the instance is out of rotation already. Nothing
-//! was taken out of the capacity budget for it, so it takes nothing out of rotation.
+//! Directives that presume that the instance is out of rotation: they cost no capacity budget, so they must take nothing out
+//! of rotation.
 //!
 //! # Invariants
-//! * Where the instance is found in rotation before its stop has begun, the directive is declined: the instance goes on as
-//!   if it had been told nothing, and the report says so under the directive's generation.
-//! * A directive that was declined stays declined. The coordinator writes another one.
+//! * If the instance is in rotation before its stop has begun, the directive is declined: the instance continues without it,
+//!   and the report says so under the directive's generation.
+//! * A declined directive stays declined. The coordinator writes another one.
 
 use super::seen::{DisableFile, Seen};
 use crate::journal::{Journal, Order, Phase};

@@ -1,4 +1,4 @@
-//! What was seen in one look at an instance, as plain values.
+//! What one look at an instance has seen, as plain values.
 
 use crate::host::Alive;
 use crate::host::HookState;

@@ -1,4 +1,4 @@
-//! Why nothing comes of a wait, for people: where an instance is out and only somebody else can change that. Pure.
+//! Why a stopped instance waits for a person or for the store. Pure.
 
 use super::decide::target;
 use super::seen::{Probed, Seen};

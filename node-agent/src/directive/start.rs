@@ -1,4 +1,4 @@
-//! From a stop to a start: a start follows a confirmed stop and an admission, and no start hook runs beside itself.
+//! From a stop to a start: a start follows a confirmed stop and an admission, and no start hook runs twice at a time.
 
 use super::act::Act;
 use super::decide::{Context, target};
@@ -18,7 +18,6 @@ impl Context<'_> {
         if stopped { Act::Enter(Phase::Stopped) } else { Act::Stop }
     }
 
-    /// How long a hook may take.
     fn hook_time(&self) -> Duration {
         match &self.service.driver {
             Some(Driver::Command(hooks)) => hooks.timeout,
@@ -42,10 +41,14 @@ impl Context<'_> {
     pub(super) fn stopped(&self) -> Act {
         if self.seen.alive == Alive::Yes {
             // Somebody started it behind the agent's back: looked at anew, and hidden until it is admitted.
-            return if self.seen.file == DisableFile::Absent { Act::Hide } else { Act::Enter(Phase::Fresh) };
+            return if self.seen.file == DisableFile::Absent {
+                Act::Disable
+            } else {
+                Act::Enter(Phase::Fresh)
+            };
         }
         match self.disposition() {
-            _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            _ if self.seen.file == DisableFile::Absent => Act::Disable,
             // What the machine has started by itself may not answer yet.
             _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),
             Some(Disposition::Stop) => Act::Wait,
@@ -80,7 +83,7 @@ impl Context<'_> {
             _ if self.seen.hook == HookState::Runs => Act::EndHook,
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
-            _ if self.seen.file == DisableFile::Absent => Act::Hide,
+            _ if self.seen.file == DisableFile::Absent => Act::Disable,
             // Begun, and nobody saw its end: what answers tells whether it did its work; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),

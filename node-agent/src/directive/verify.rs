@@ -1,8 +1,8 @@
-//! Verification: what was started or put back is enabled, and serves once it was healthy and in rotation for long enough.
+//! Verification: an instance that was started or returned is enabled, and serves once it was healthy and in rotation for long
+//! enough.
 
 use super::act::Act;
 use super::decide::Context;
-use super::rotation;
 use super::seen::DisableFile;
 use super::steady::DIP;
 use crate::config::settings::Driver;
@@ -26,10 +26,10 @@ impl Context<'_> {
         }
         let healthy = self.timers.healthy_for(self.seen.now);
         match self.seen.file {
-            DisableFile::Own if (healthy.is_some() || self.may_be_ready()) && self.may_show() => {
-                return Act::Show;
+            DisableFile::Own if (healthy.is_some() || self.may_be_ready()) && self.may_enable() => {
+                return Act::Enable;
             }
-            DisableFile::Absent if self.is_unready_now_that_it_is_shown() => return Act::Hide,
+            DisableFile::Absent if self.is_unready_since_enabled() => return Act::Disable,
             // A person keeps it out, and waiting for a person is no failure.
             DisableFile::Foreign => return Act::Wait,
             _ => {}
@@ -37,7 +37,7 @@ impl Context<'_> {
         let health = self.directive().map(|d| d.health.clone());
         let enough = health.as_ref().map_or(Duration::ZERO, |h| h.min_healthy_time.into());
         let rise = self.service.rise_time();
-        let back = rotation::of(self.seen, self.timers, self.service) == Rotation::In;
+        let back = self.timers.rotation(self.seen, self.service) == Rotation::In;
         let steady = match mutant::is("flapping-health-is-verified") {
             true => healthy,
             false => self.timers.steady_for(self.seen.now, rise),
@@ -48,7 +48,7 @@ impl Context<'_> {
         let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
         match deadline {
             Some(deadline) if self.in_phase_for() >= deadline => {
-                let found = match (healthy, self.timers.hidings()) {
+                let found = match (healthy, self.timers.times_disabled()) {
                     (Some(_), _) => {
                         format!("healthy, but not in rotation for {} s without a break", enough.as_secs_f64())
                     }
@@ -81,12 +81,12 @@ impl Context<'_> {
     /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.
     fn may_be_ready(&self) -> bool {
         let answers = self.seen.probe.version().is_some() && self.seen.alive != Alive::No;
-        self.seen.masked && answers && self.timers.may_try_to_show(self.seen.now)
+        self.seen.masked && answers && self.timers.may_try_to_enable(self.seen.now)
     }
 
     /// Whether it was shown before its readiness could be known, and has had time to answer that it is ready.
-    fn is_unready_now_that_it_is_shown(&self) -> bool {
-        let unready = self.timers.shown_unready_for(self.seen.now);
+    fn is_unready_since_enabled(&self) -> bool {
+        let unready = self.timers.enabled_unready_for(self.seen.now);
         let enough = DIP.max(self.service.fast_interval * self.service.debounce);
         let judged = !mutant::is("shown-unready-is-left-shown");
         judged && self.journal.shown_unjudged && unready.is_some_and(|time| time >= enough)

@@ -1,4 +1,4 @@
-//! How many requests an instance still works on: by its own counter, or by the established connections of its port.
+//! Counts requests in flight: by the service's counter, or by the established connections of its port.
 
 use crate::config::settings::InFlight;
 use crate::directive::seen::InFlight as Seen;

@@ -1,5 +1,5 @@
-//! HAProxy's agent-check: on each connection one line, then the end. `drain` with the disable-file there, `down` when
-//! the service is not ready, else `up ready` (which also ends a `drain` that was said before).
+//! HAProxy's agent-check, one line for each connection: `drain` while the disable-file exists, `down` while the service is not
+//! ready, else `up ready` (which also ends an earlier `drain`).
 
 use crate::config::Service;
 use crate::fetch;

@@ -1,5 +1,6 @@
-//! Why a node did not do what it was asked for.
+//! Errors of a node.
 
+use crate::file_error::FileError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,15 +100,8 @@ pub enum NotStaged {
         most: u64,
     },
     /// A file could not be read or written.
-    #[error("could not {doing} {}: {source}", path.display())]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The stage hook did not do it.
     #[error("the stage hook failed: {0}")]
     Hook(String),
@@ -166,14 +160,6 @@ pub enum ProcessError {
         waited: Duration,
     },
     /// A file or the process itself.
-    #[error("could not {doing} {}", path.display())]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    System(#[from] FileError),
 }

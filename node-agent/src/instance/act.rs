@@ -1,5 +1,5 @@
-//! Carrying out an act: the journal first, on the disk before the effect; what became of it then follows with the next
-//! write, before the next effect or the next rest. Killed between, the agent sees it again.
+//! Carries out an act. The journal is on the disk before the effect; what became of it is written before the next effect or the
+//! next rest. An agent that is killed between sees it again.
 
 use super::{Fatal, Instance};
 use crate::directive::act::Act;
@@ -61,8 +61,8 @@ impl Instance {
                 self.enter(phase);
                 Ok(true)
             }
-            Act::Hide => self.disable(seen).await,
-            Act::Show => self.enable(seen).await,
+            Act::Disable => self.disable(seen).await,
+            Act::Enable => self.enable(seen).await,
             Act::AdmitRunning(version, release) => self.admit_running(version, release, seen.now).await,
             Act::AdmitTarget(target) => self.admit_target(target).await,
             Act::BeginStop(target) => self.begin_stop(target, seen).await,
@@ -109,9 +109,9 @@ impl Instance {
         match (&self.journal.phase, to) {
             (Phase::Serving | Phase::Verifying, Phase::Stopped) => {
                 tracing::error!(service = %self.service.name, "the service ended by itself");
-                self.timers.fell(seen.now);
+                self.timers.crashed(seen.now);
             }
-            (Phase::Starting { .. }, Phase::Failed { .. }) => self.timers.fell(seen.now),
+            (Phase::Starting { .. }, Phase::Failed { .. }) => self.timers.crashed(seen.now),
             (Phase::Failed { .. }, Phase::Stopped) => {}
             (_, Phase::Stopped) => self.timers.restart_at = None,
             _ => {}
@@ -124,7 +124,7 @@ impl Instance {
         if hidden && std::mem::take(&mut self.journal.shown_unjudged) {
             tracing::warn!(service = %self.service.name, answers = %seen.last_answers(),
                 "not ready after it was shown: hidden again");
-            self.timers.hid_again(Instant::now());
+            self.timers.disabled_again(Instant::now());
             self.writer.mark_changed();
         }
         Ok(hidden)

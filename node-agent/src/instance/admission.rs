@@ -1,11 +1,11 @@
-//! Asking the store whether a version may run here, and what follows from the answer.
+//! Asks the store whether a version may run here, and journals the answer.
 
 use super::{Fatal, Instance};
-use crate::admit::{self, Candidate, NotAdmitted, Refused, Told};
+use crate::admit::{self, Candidate, NotAdmitted};
 use crate::directive::refusal;
 use crate::host::Target;
-use crate::journal::{Admitted, Phase, Refusal};
-use tidegate_proto::{ReleaseTag, ServiceVersion};
+use crate::journal::{Admitted, Known, Phase, Refusal};
+use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
 use tokio::time::Instant;
 
 /// Why nothing was admitted.
@@ -34,8 +34,8 @@ impl Instance {
             known: self.journal.admission(),
             obeyed: self.journal.window_revision(),
         };
-        let asked = match self.told_of(&candidate) {
-            Some(told) => admit::admit_as_told(&store, &candidate, &told).await,
+        let asked = match self.watched(version) {
+            Some((window, report)) => admit::admit_as_watched(&store, &candidate, window, report).await,
             None => admit::admit(&store, &candidate).await,
         };
         match asked {
@@ -46,12 +46,10 @@ impl Instance {
                 self.store.admitted_under = Some(epoch);
                 Ok(Ok(()))
             }
-            Err(NotAdmitted::Refused(refused)) => {
-                tracing::error!(service = %self.service.name, %version, reason = %refused.reason, "admission refused");
-                let Refused { reason, window, bears } = refused;
-                let refusal = Refusal { version, window, reason, bears };
+            Err(NotAdmitted::Refused(refusal)) => {
+                tracing::error!(service = %self.service.name, %version, reason = %refusal.reason, "admission refused");
                 self.journal.refusal = Some(refusal.clone());
-                // Whatever is shown again is admitted again first.
+                // Whatever is enabled again is admitted again first.
                 self.store.admitted_under = None;
                 Ok(Err(Unadmitted::ByWindow(refusal)))
             }
@@ -63,20 +61,17 @@ impl Instance {
         }
     }
 
-    /// What the watch has shown of the records that an admission depends on. None where they are not all known, or where the
-    /// former admission may still stand: then it is read whether anything has to be written at all.
-    fn told_of(&self, candidate: &Candidate<'_>) -> Option<Told> {
-        let stands = self.journal.admitted.as_ref().is_some_and(|last| last.version == candidate.version);
-        let known = self.store.last.window.as_ref().filter(|_| !stands)?;
-        let (report_at, holder) = self.store.last.report.as_ref()?;
+    /// What the watch has shown of the records that an admission depends on: the window, and the revision of this agent's
+    /// report. None where they are not all known, or where the former admission may still stand: then it is read whether
+    /// anything has to be written at all.
+    fn watched(&self, version: ServiceVersion) -> Option<(&Known, Revision)> {
+        let stands = self.journal.admitted.as_ref().is_some_and(|last| last.version == version);
+        let window = self.store.last.window.as_ref().filter(|_| !stands)?;
+        let (report, holder) = self.store.last.report.as_ref()?;
         // Its own last report may be younger than what the watch has shown; that is its own too, as each was written
         // over the one before it.
-        let report_at = self.reporter.publisher.at().max(*report_at);
-        (holder.as_ref() == Some(&self.own.identity)).then(|| Told {
-            window: known.window.clone(),
-            window_at: known.revision,
-            report_at,
-        })
+        let report = self.reporter.publisher.at().max(*report);
+        (holder.as_ref() == Some(&self.own.identity)).then_some((window, report))
     }
 
     pub(super) async fn admit_running(

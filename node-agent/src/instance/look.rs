@@ -51,7 +51,7 @@ impl Instance {
             self.reporter.finish().await?;
         }
         self.store.read();
-        if self.store.takes_in_fall(self.reporter.publisher.at()) {
+        if self.store.takes_in_regression(self.reporter.publisher.at()) {
             self.reporter.publisher.forget();
         }
         self.reporter.publisher.seen_gone(self.store.last.no_report_at);

@@ -1,7 +1,6 @@
 //! How long an instance rests between two looks.
 
 use crate::config::Service;
-use crate::directive::rotation;
 use crate::directive::seen::Seen;
 use crate::directive::steady::DIP;
 use crate::directive::timers::Timers;
@@ -28,7 +27,6 @@ impl Pace {
         self.0 = (self.0 * 2).min(service.fast_interval);
     }
 
-    /// How long until the next look.
     pub(super) fn pause(
         &self,
         service: &Service,
@@ -40,7 +38,7 @@ impl Pace {
         match &journal.phase {
             Phase::Verifying => {
                 // Healthy and in rotation: only time is missing, and looks often enough to see a break.
-                let back = rotation::of(seen, timers, service) == Rotation::In;
+                let back = timers.rotation(seen, service) == Rotation::In;
                 let steady = timers.steady_for(seen.now, service.rise_time()).filter(|_| back);
                 let enough = journal.order.as_ref().map(|o| o.directive.health.min_healthy_time.into());
                 match steady.zip(enough) {

@@ -1,4 +1,4 @@
-//! Replacing what runs: stop, its confirmation, start.
+//! Stops what runs, confirms the stop, starts a release.
 
 use super::{Fatal, Instance};
 use crate::config::settings::Driver as Configured;
@@ -98,7 +98,7 @@ impl Instance {
                 }
             }
             Err(error) => {
-                self.timers.fell(Instant::now());
+                self.timers.crashed(Instant::now());
                 self.enter(Phase::failed("starting", Chain(&error).to_string(), true));
             }
         }
@@ -112,7 +112,7 @@ impl Instance {
                 .to_owned(),
             Err(error) => error.to_string(),
         };
-        self.timers.fell(Instant::now());
+        self.timers.crashed(Instant::now());
         self.enter(Phase::failed("starting", reason, true));
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! What an instance reports, to the store and to its log.
+//! What an instance reports to the store, and warnings in its log.
 
 use super::Fatal;
 use crate::admit::NotAdmitted;

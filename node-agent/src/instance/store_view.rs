@@ -16,8 +16,8 @@ pub(super) struct StoreView {
     pub(super) last: Inputs,
     /// The lease under which the running version was admitted or found admitted; none: not yet.
     pub(super) admitted_under: Option<u64>,
-    /// How many falls of the store were answered by a report.
-    falls: u64,
+    /// How often the store was seen to fall back, as of the last look.
+    regressions: u64,
 }
 
 impl StoreView {
@@ -28,7 +28,7 @@ impl StoreView {
             link: link.clone(),
             last: Inputs::default(),
             admitted_under: None,
-            falls: 0,
+            regressions: 0,
         }
     }
 
@@ -43,10 +43,11 @@ impl StoreView {
     /// Whether the store fell back: it was found behind what was seen of it, or has an older report than the one written
     /// `at` this revision, or none. The latter also where the fall itself went unseen, because its revisions were raised.
     /// Then the coordinator must read what this agent obeyed since, and the version is admitted again.
-    pub(super) fn takes_in_fall(&mut self, at: Revision) -> bool {
+    pub(super) fn takes_in_regression(&mut self, at: Revision) -> bool {
         let found = self.last.report.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision);
         let older = self.last.listed >= at && found < at;
-        let fell = std::mem::replace(&mut self.falls, self.last.falls) != self.last.falls || older;
+        let fell =
+            std::mem::replace(&mut self.regressions, self.last.regressions) != self.last.regressions || older;
         if fell {
             self.admitted_under = None;
         }

@@ -1,14 +1,15 @@
-//! Where an instance stands, as it is journalled.
+//! The phase of an instance, as it is journalled.
 
 use crate::host::Target;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::report::Step;
 
 /// Where an instance stands; see the drawing in `directive`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Phase {
     /// The agent knows nothing yet.
+    #[default]
     Fresh,
     /// It runs; not yet seen healthy and in rotation for long enough.
     Verifying,

@@ -1,5 +1,5 @@
-//! What the store has for one service: its window, its directive, and the agent's own report and admission. Levels,
-//! never events: whoever looks sees the newest.
+//! What the store has for one service: its window, its directive, and the agent's own report and admission. A reader sees the
+//! newest state, not each change.
 
 use crate::journal::{Journal, Known, Order, Phase};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Inputs {
     /// The last reconciliation, with its mod_revision.
     pub reconciliation: Option<(Revision, Reconciliation)>,
     /// How often the store was found behind what was seen of it.
-    pub falls: u64,
+    pub regressions: u64,
     /// Where the store was when it was last listed as a whole.
     pub listed: Revision,
 }
@@ -164,7 +164,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
                 let kept = |key: Key| snapshot.get(&key).is_some_and(|e| e.value.is_err());
                 let window = kept(Key::Window(service.clone()));
                 out.send_if_modified(|now| {
-                    fresh.falls = now.falls;
+                    fresh.regressions = now.regressions;
                     if window {
                         fresh.window = now.window.clone();
                     }
@@ -201,7 +201,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
         }
         Seen::Restored { seen, found } => {
             tracing::error!(%seen, %found, "the store fell back behind what was seen of it: it was restored or replaced");
-            outputs.values().for_each(|out| out.send_modify(|now| now.falls += 1));
+            outputs.values().for_each(|out| out.send_modify(|now| now.regressions += 1));
         }
     }
 }

@@ -1,11 +1,10 @@
-//! Runs a program to its end: with a time limit, in a process group of its own that is killed as a whole, with as
-//! much of its output as a message needs.
+//! Runs a program to its end, with a time limit, in its own process group, which is killed as a whole; keeps the end of its
+//! output.
 
 use crate::host::Done;
 use crate::host::NotRun;
 use futures::FutureExt;
 use futures::future::FusedFuture;
-use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -20,21 +19,11 @@ const AFTERWARDS: Duration = Duration::from_millis(200);
 
 /// Runs `argv` (not empty) for at most `limit`.
 pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
-    follow(argv, Stdio::null(), limit, |_| {}).await
+    run_with(argv, Stdio::null(), limit, |_| {}).await
 }
 
-/// The same, with `lock` inherited by whatever of it runs, as a standard input that is at its end. `begun` is told the
-/// number of its process as soon as there is one.
-pub async fn run_holding(
-    argv: &[String],
-    limit: Duration,
-    lock: File,
-    begun: impl FnOnce(i32),
-) -> Result<Done, NotRun> {
-    follow(argv, Stdio::from(lock), limit, begun).await
-}
-
-async fn follow(
+/// The same, with a standard input. `begun` is given the number of its process as soon as there is one.
+pub async fn run_with(
     argv: &[String],
     stdin: Stdio,
     limit: Duration,

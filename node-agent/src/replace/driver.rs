@@ -1,8 +1,9 @@
-//! The two ways to replace code, behind the same verbs: bring, verify, start, stop, drop.
+//! The two drivers that replace code, `process` and `command`, with the same operations: stage, verify, start, stop, remove.
 
 use super::artifact;
 use crate::config::Service;
 use crate::config::settings::{self, Hooks, Node};
+use crate::file_error::FileError;
 use crate::host::Done;
 use crate::host::NotRun;
 use crate::host::{self, HookSet, HookState, Host, NotStaged, ProcessError, ServiceProcess, Started, Target};
@@ -119,11 +120,7 @@ impl Driver {
             }
             _ => {}
         }
-        self.host.make_directory(directory).map_err(|source| NotStaged::File {
-            doing: "make the directory",
-            path: directory.to_owned(),
-            source,
-        })?;
+        self.host.make_directory(directory).map_err(FileError::at("make the directory", directory))?;
         let argv = self.filled(hook, target);
         let done = self.host.hooks(&self.home, HookSet::Staging).run("stage", &argv, limit).await;
         let done = done.map_err(|e| NotStaged::Hook(Chain(&e).to_string()))?;
@@ -256,12 +253,10 @@ impl Driver {
         work: impl FnOnce(&dyn Host) -> Result<T, NotStaged> + Send + 'static,
     ) -> Result<T, NotStaged> {
         let host = Arc::clone(&self.host);
-        host::aside(self.host.as_ref(), move || work(host.as_ref())).await.unwrap_or_else(|e| {
-            Err(NotStaged::File {
-                doing: "finish the work on",
-                path: PathBuf::from("the release"),
-                source: std::io::Error::other(e),
-            })
+        let done = host::aside(self.host.as_ref(), move || work(host.as_ref())).await;
+        done.unwrap_or_else(|e| {
+            let at = FileError::at("finish the work on", Path::new("the release"));
+            Err(at(std::io::Error::other(e)).into())
         })
     }
 

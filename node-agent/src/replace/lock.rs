@@ -1,6 +1,6 @@
-//! The lock that a service or a hook holds while it runs: an open, locked file that it inherits. As long as any
-//! process of it lives, the lock is held; so it tells what runs even where the journal was lost. In the file stands
-//! what it was taken for, and which process it was given to: a program that closes what it inherits is known by that.
+//! The lock file that a service or a hook inherits and holds while it runs. It is held as long as any of its processes lives, so
+//! it shows what runs even if the journal was lost. Its text says what it was taken for and which process got it: a program
+//! that closes the inherited file is known by that.
 
 use super::proc_stat;
 use crate::identity;
@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tidegate_proto::{ReleaseTag, mutant};
 
-/// The file's name in the service's directory.
 const NAME: &str = "running.lock";
 
 /// The lock of the service whose directory is `home`, or of its hooks.

@@ -1,4 +1,4 @@
-//! What the kernel knows of a process: `/proc/PID/stat`.
+//! `/proc/PID/stat`: what the kernel knows of a process.
 
 use std::fs;
 

@@ -1,10 +1,12 @@
-//! A service as a process of its own session: started by the agent, outliving it, stopped by signals. What runs is
-//! told by the lock that it holds; the pid only says whom to signal.
+//! A service as a process in its own session: started by the agent, not ended with it, stopped by signals. The lock that it
+//! holds shows whether it runs; the PID only says what to signal.
 
 use super::launch;
 use super::lock::RunningLock;
 use super::proc_stat::ticks;
+use crate::config::address::AbsolutePath;
 use crate::config::settings::Process;
+use crate::file_error::FileError;
 use crate::host;
 use crate::host::ProcessError;
 use crate::host::{Alive, Started, Target};
@@ -13,7 +15,6 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustix::process::{Pid, Signal};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use tokio::time::Instant;
 const AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// How often the lock is looked at while a process ends.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The process of one service.
 #[derive(Debug, Clone)]
@@ -33,11 +34,6 @@ pub struct ServiceProcess {
     lock: RunningLock,
     spec: Process,
     log: PathBuf,
-}
-
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProcessError {
-    let path = path.to_owned();
-    move |source| ProcessError::System { doing, path, source }
 }
 
 impl ServiceProcess {
@@ -49,11 +45,11 @@ impl ServiceProcess {
     async fn free_within(&self, limit: Duration) -> Result<bool, ProcessError> {
         let end = Instant::now() + limit;
         loop {
-            let held = self.lock.is_held().map_err(failed("look at the lock beside", &self.log))?;
+            let held = self.lock.is_held().map_err(FileError::at("look at the lock beside", &self.log))?;
             if !held || Instant::now() >= end {
                 return Ok(!held);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -65,7 +61,7 @@ impl ServiceProcess {
         for pid in &asked {
             signal(*pid, Signal::TERM);
         }
-        if self.free_within(self.spec.stop_timeout).await? {
+        if self.free_within(self.spec.stop_timeout.into()).await? {
             return Ok(());
         }
         tracing::warn!(pids = ?asked, "the service did not end in its time and is killed");
@@ -108,27 +104,27 @@ impl host::ServiceProcess for ServiceProcess {
         let argv: Vec<String> = self.spec.argv.iter().map(|word| fill(word)).collect();
         let program = Path::new(argv.first().map_or("", String::as_str));
         if program.components().count() > 1 {
-            fs::metadata(program).map_err(failed("find the program", program))?;
+            fs::metadata(program).map_err(FileError::at("find the program", program))?;
         }
         if let Some(parent) = self.log.parent() {
-            fs::create_dir_all(parent).map_err(failed("make the directory", parent))?;
+            fs::create_dir_all(parent).map_err(FileError::at("make the directory", parent))?;
         }
         let log = Place::of(&self.log).and_then(|place| place.append());
-        let log = log.map_err(failed("open the log", &self.log))?;
-        let second = log.try_clone().map_err(failed("open the log", &self.log))?;
-        let lock = self.lock.take(target.tag.as_str()).map_err(failed("lock", directory))?;
+        let log = log.map_err(FileError::at("open the log", &self.log))?;
+        let second = log.try_clone().map_err(FileError::at("open the log", &self.log))?;
+        let lock = self.lock.take(target.tag.as_str()).map_err(FileError::at("lock", directory))?;
         let Some(lock) = lock else {
             return Err(ProcessError::Running { pids: self.lock.holders() });
         };
         let mut child = Command::from(launch::call())
             .args(&argv)
             .envs(self.spec.env.iter().map(|(name, value)| (name, fill(value))))
-            .current_dir(self.spec.cwd.as_deref().unwrap_or(directory))
+            .current_dir(self.spec.cwd.as_ref().map_or(directory, AbsolutePath::as_path))
             .stdin(Stdio::from(lock))
             .stdout(Stdio::from(log))
             .stderr(Stdio::from(second))
             .spawn()
-            .map_err(failed("start", program))?;
+            .map_err(FileError::at("start", program))?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
         let started = Started { pid, ticks: ticks(pid).unwrap_or(0) };
         let tag = target.tag.clone();

@@ -1,7 +1,6 @@
-//! A report, put together from the journal and one look. Pure.
+//! Composes a report from the journal and one look. Pure.
 
 use crate::config::Service;
-use crate::directive::rotation;
 use crate::directive::seen::Seen;
 use crate::directive::timers::Timers;
 use crate::host::Alive;
@@ -39,7 +38,7 @@ pub fn compose(
         release: release.and_then(|a| a.release.clone()),
         admission: journal.admission(),
         health: seen.health,
-        rotation: rotation::of(seen, timers, service),
+        rotation: timers.rotation(seen, service),
         step: journal.phase.step(replacing),
         generation: journal.generation(),
         declined: journal.declined,

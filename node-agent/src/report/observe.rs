@@ -1,4 +1,4 @@
-//! One look at an instance: every question that its phase needs, in the order that a drain's evidence asks for.
+//! One look at an instance: everything that its phase asks for, in the order that is evidence for a drain.
 
 use super::debounce::Debounce;
 use super::{probe, readiness};
@@ -30,7 +30,7 @@ const ENDED: u32 = 2;
 pub struct Observer {
     service: Service,
     host: Arc<dyn Host>,
-    hand: DisableFileHandle,
+    disable_file: DisableFileHandle,
     driver: Option<Driver>,
     health: Debounce,
     balancers_at: Option<Instant>,
@@ -45,14 +45,14 @@ impl Observer {
     pub fn new(
         host: &Arc<dyn Host>,
         service: Service,
-        hand: DisableFileHandle,
+        disable_file: DisableFileHandle,
         driver: Option<Driver>,
     ) -> Self {
         let health = Debounce::new(service.debounce);
         Self {
             service,
             host: Arc::clone(host),
-            hand,
+            disable_file,
             driver,
             health,
             balancers_at: None,
@@ -72,7 +72,7 @@ impl Observer {
         if let Some(kept) = self.kept.take() {
             return kept;
         }
-        let file = self.hand.look();
+        let file = self.disable_file.look();
         let limit = self.service.timeout;
         let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
         let (probe, ready, url) = tokio::join!(
@@ -84,23 +84,25 @@ impl Observer {
         let masked = ready
             .as_ref()
             .is_ok_and(|(status, body)| readiness::is_masked(&self.service, file, *status, body));
-        let (ready, url) = (Answer::from(&ready), Answer::from(&url));
         let alive = match process {
             // Nothing holds the lock, and yet it answers: it was started by other means.
-            Some(Alive::No) if matches!(ready, Answer::Status(_)) => Alive::Yes,
+            Some(Alive::No) if ready.is_ok() => Alive::Yes,
             Some(alive) => alive,
-            None => alive_by_answers(&probe, ready),
+            // Without a process of the agent's own, what answers runs; and silence proves nothing.
+            None if ready.is_ok() => Alive::Yes,
+            None if is_refused(&ready) && probe != Probed::Late => Alive::Silent,
+            None => Alive::Unknown,
         };
         let gone = alive == Alive::No || alive == Alive::Silent && !is_expected(phase);
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
-        let is_ready = ready == Answer::Status(StatusCode::OK);
+        let is_ready = matches!(ready, Ok((StatusCode::OK, _)));
         let health = if masked { self.health.known() } else { self.health.take_in(is_ready) };
-        let url = match url {
-            Answer::Status(StatusCode::OK) => Url::Good,
-            Answer::Status(StatusCode::SERVICE_UNAVAILABLE) => Url::Unavailable,
+        let url = match &url {
+            Ok((StatusCode::OK, _)) => Url::Good,
+            Ok((StatusCode::SERVICE_UNAVAILABLE, _)) => Url::Unavailable,
             // A wrong address is refused too; together with the readiness URL it is the service that does not listen.
-            Answer::Nobody if ready == Answer::Nobody => Url::Nobody,
+            Err(_) if is_refused(&url) && is_refused(&ready) => Url::Nobody,
             _ => Url::Other,
         };
         // After the health URL, and what is in flight after the balancers: the order is the evidence.
@@ -182,33 +184,11 @@ pub fn stands(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool 
     let counted = service.in_flight.is_none() || draining(from) || !draining(to);
     let asked = service.balancers.is_empty() || moves(from) || !moves(to);
     // A drain begins with the file: what is asked before it is there is no evidence.
-    let hides_first = draining(to) && seen.file == DisableFile::Absent;
-    of_the_same && (hides_first || counted && asked)
+    let disables_first = draining(to) && seen.file == DisableFile::Absent;
+    of_the_same && (disables_first || counted && asked)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Status(StatusCode),
-    Nobody,
-    Late,
-}
-
-impl From<&Result<(StatusCode, Bytes), NoAnswer>> for Answer {
-    fn from(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> Self {
-        match answer {
-            Ok((status, _)) => Self::Status(*status),
-            Err(NoAnswer::Refused { .. }) => Self::Nobody,
-            // A connection that was cut says nothing about who runs.
-            Err(_) => Self::Late,
-        }
-    }
-}
-
-/// Without a process of the agent's own, what answers runs; and silence proves nothing.
-fn alive_by_answers(probe: &Probed, ready: Answer) -> Alive {
-    match (ready, probe) {
-        (Answer::Status(_), _) => Alive::Yes,
-        (Answer::Late, _) | (_, Probed::Late) => Alive::Unknown,
-        (Answer::Nobody, _) => Alive::Silent,
-    }
+/// Whether nothing listens. A connection that was cut says nothing about what runs.
+fn is_refused(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> bool {
+    matches!(answer, Err(NoAnswer::Refused { .. }))
 }

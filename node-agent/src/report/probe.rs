@@ -1,5 +1,5 @@
-//! How the version that really runs is learned. A probe that fails reports the version as unknown; one that hangs
-//! beyond its time also pauses the keep-alives.
+//! Probes the version that runs. A probe that fails reports the version as unknown; one that hangs also pauses the
+//! keep-alives.
 
 use crate::config::settings::Probe;
 use crate::directive::seen::Probed;

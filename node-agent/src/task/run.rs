@@ -1,11 +1,11 @@
-//! A hook is run by a process of its own: this program, called again, which waits for the hook within its time, and
-//! writes down how it ended. So the agent may end and begin meanwhile. What is found tells how a run stands:
+//! The runner of a task's hook: this program, called again, which waits for the hook within its time limit and writes its
+//! outcome. So the agent may end and start meanwhile. The state of a run, by what is found:
 //!
 //! | `outcome.json` | the lock | |
 //! |---|---|---|
 //! | there | | it has ended so |
 //! | | never taken, or never signed and free | it has not begun |
-//! | | signed, or held | it runs, while its runner does; else nobody knows how it ended |
+//! | | signed, or held | it runs, while its runner does; else its outcome is unknown |
 
 use crate::host::RunState;
 use crate::host::{Done, TaskEnd, TaskRuns};

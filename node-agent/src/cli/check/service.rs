@@ -1,6 +1,5 @@
-//! One service, as it is now: what its addresses, its probe, its hooks and its balancers answer. Nothing is taken out of
-//! rotation for it: whether the disable-file makes the health URL answer 503 is measured by each drain, before anything is
-//! stopped.
+//! Checks one service: its addresses, probe, hooks and balancers. Nothing is taken out of rotation: whether the disable-file
+//! makes the health URL answer 503 is measured by each drain, before anything is stopped.
 
 use super::program::cannot_begin;
 use super::{Findings, other};
@@ -8,7 +7,7 @@ use crate::config::Service;
 use crate::config::address::Url;
 use crate::config::fragment::Balancer;
 use crate::config::settings::{Driver, Hooks, InFlight, Node, Probe};
-use crate::drain::balancer::{self, Word};
+use crate::drain::balancer::{self, ServerStatus};
 use crate::drain::disable_file;
 use crate::host::NoAnswer;
 use crate::machine::Machine;
@@ -239,7 +238,7 @@ async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Fi
 }
 
 /// What the balancer calls this instance is this instance, as far as the balancer says where it is.
-fn server(service: &Service, balancer: &Balancer, word: &Word, findings: &mut Findings) {
+fn server(service: &Service, balancer: &Balancer, word: &ServerStatus, findings: &mut Findings) {
     findings.note(service, format!("balancer {balancer} says {}", word.status));
     let Some(at) = word.address.as_deref() else {
         let unsaid = "does not say where its server is (HAProxy says it at `stats socket … level operator`): whether that is \

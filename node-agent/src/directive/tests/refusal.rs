@@ -94,7 +94,7 @@ fn staying_instance_that_ends_is_refused_like_any_other() {
     assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
     story.enter(Phase::refused("below the floor"));
     story.seen.alive = Alive::Yes;
-    assert_eq!(story.act(), Act::Hide);
+    assert_eq!(story.act(), Act::Disable);
 }
 
 /// `fall` of the story's checks, from the last look on.

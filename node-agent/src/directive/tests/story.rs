@@ -143,7 +143,7 @@ impl Story {
         self.timers.entered(self.seen.now);
     }
 
-    pub(crate) fn hidden(&mut self) -> &mut Self {
+    pub(crate) fn disabled(&mut self) -> &mut Self {
         self.seen.file = DisableFile::Own;
         self.seen.url = Url::Unavailable;
         self.pass(0)

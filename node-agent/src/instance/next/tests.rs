@@ -41,8 +41,8 @@ fn acts() -> [(Act, Step, Step); 15] {
         (Act::AdmitTarget(target()), CarryOut, Look),
         (Act::Reconcile(Revision(9)), CarryOut, Look),
         (acknowledge(), CarryOut, Look),
-        (Act::Hide, CarryOut, Look),
-        (Act::Show, CarryOut, Look),
+        (Act::Disable, CarryOut, Look),
+        (Act::Enable, CarryOut, Look),
         (accept(), CarryOut, LookAgain),
         (Act::Enter(Phase::Stopped), CarryOut, LookAgain),
         (Act::Decline(Phase::Verifying), CarryOut, LookAgain),
@@ -122,15 +122,15 @@ fn news_are_answered_by_a_fresh_look_or_by_obeying_while_alive() {
         (Act::Stop, No, FRESH / 2, NOW),
         (Act::Wait, Yes, FRESH, Step::Look),
         (Act::Stop, Yes, OLD, Step::Look),
-        (Act::Show, Yes, OLD, Step::Look),
+        (Act::Enable, Yes, OLD, Step::Look),
         (admit(2), Yes, OLD, Step::Look),
         // On an old one, what only changes the journal or disables the instance.
         (accept(), Yes, OLD, Step::CarryOut),
         (acknowledge(), Yes, OLD, Step::CarryOut),
-        (Act::Hide, Yes, OLD, Step::CarryOut),
+        (Act::Disable, Yes, OLD, Step::CarryOut),
         (accept(), No, OLD, Step::Look),
         (accept(), Silent, OLD, Step::Look),
-        (Act::Hide, Unknown, OLD, Step::Look),
+        (Act::Disable, Unknown, OLD, Step::Look),
     ] {
         let mut story = Story::serving();
         story.seen.alive = alive;
