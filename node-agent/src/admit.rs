@@ -104,19 +104,14 @@ pub async fn admit_as_watched(
 
 /// Admits `candidate`; returns the mod_revision of its inventory record.
 pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
-    let mut attempt = 0;
+    let mut retries = 1..ATTEMPTS;
     loop {
-        attempt += 1;
-        match once(store, candidate).await {
-            Err(NotAdmitted::Commit(CommitError::Conflict { .. })) if attempt < ATTEMPTS => {}
+        let read = read(store, candidate.instance).await?;
+        match decide(store, candidate, &read).await {
+            Err(NotAdmitted::Commit(CommitError::Conflict { .. })) if retries.next().is_some() => {}
             answer => return answer,
         }
     }
-}
-
-async fn once(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
-    let read = read(store, candidate.instance).await?;
-    decide(store, candidate, &read).await
 }
 
 /// The keys of window, report and inventory record of one instance.

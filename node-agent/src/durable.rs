@@ -85,14 +85,6 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Flushes the directory that holds `path`, so that its entry survives a crash.
-pub(crate) fn flush_directory_of(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
-    }
-}
-
 /// Removes what a crash left beside the files of a directory. That it cannot be read is no error: nothing is left then.
 pub(crate) fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -49,7 +49,7 @@ pub enum Fatal {
     Journal(#[from] StateError),
     /// A directory of the service could not be made.
     #[error(transparent)]
-    Home(#[from] FileError),
+    File(#[from] FileError),
 }
 
 /// One service of the node.

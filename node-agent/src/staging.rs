@@ -20,9 +20,9 @@ const AGAIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Stager {
     driver: Option<Driver>,
-    work: Option<Work>,
+    work: Option<(ReleaseTag, JoinHandle<Staged>)>,
     /// What has ended and was not taken in yet.
-    ended: Option<Ended>,
+    ended: Option<(ReleaseTag, Staged)>,
     failures: BTreeMap<ReleaseTag, String>,
     failed_under: Generation,
     /// When the running release is tried again after it could not be staged: no directive asks for it again.
@@ -38,13 +38,7 @@ pub(crate) enum StagingTask {
     Remove(ReleaseTag),
 }
 
-#[derive(Debug)]
-struct Work {
-    tag: ReleaseTag,
-    handle: JoinHandle<Result<Option<Digest>, NotStaged>>,
-}
-
-type Ended = (ReleaseTag, Result<Option<Digest>, NotStaged>);
+type Staged = Result<Option<Digest>, NotStaged>;
 
 impl Stager {
     pub(crate) fn new(driver: Option<Driver>) -> Self {
@@ -61,9 +55,9 @@ impl Stager {
         if self.ended.is_some() {
             return;
         }
-        let Some(work) = &mut self.work else { return std::future::pending().await };
-        let ended = (&mut work.handle).await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
-        self.ended = self.work.take().map(|work| (work.tag, ended));
+        let Some((_, work)) = &mut self.work else { return std::future::pending().await };
+        let ended = work.await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
+        self.ended = self.work.take().map(|(tag, _)| (tag, ended));
     }
 
     /// Takes in what has ended; says whether the journal was changed.
@@ -117,7 +111,7 @@ impl Stager {
                 StagingTask::Remove(tag) => driver.remove(&tag).await.map(|()| None),
             }
         });
-        self.work = Some(Work { tag, handle });
+        self.work = Some((tag, handle));
     }
 
     /// What is listed and not there; and the running release, so that there is a way back to one that was adopted.

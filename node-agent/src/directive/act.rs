@@ -52,7 +52,7 @@ impl Act {
 
     /// Whether what was seen before it is still so after it: only the journal changes, and nobody is asked anything. After
     /// an acknowledgement the version is probed anew all the same (rule 1).
-    pub fn leaves_the_world(&self) -> bool {
+    pub fn changes_only_the_journal(&self) -> bool {
         matches!(self, Self::Accept(..) | Self::Enter(_) | Self::Decline(_) | Self::BeginStop(_))
     }
 }

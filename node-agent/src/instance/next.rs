@@ -97,7 +97,7 @@ impl Cycle {
             return Step::Rest { report: !act.is_reported_first() };
         }
         self.acts += 1;
-        let stands = stands && act.leaves_the_world() && self.acts < ACTS_ON_A_LOOK;
+        let stands = stands && act.changes_only_the_journal() && self.acts < ACTS_ON_A_LOOK;
         if stands { Step::LookAgain } else { Step::Look }
     }
 

@@ -5,6 +5,7 @@ use crate::config::settings::Artifact;
 use crate::durable::{self, Made};
 use crate::file_error::FileError;
 use crate::host::NotStaged;
+use crate::place::Place;
 use crate::small;
 use sha2::{Digest as _, Sha256};
 use std::fs;
@@ -44,7 +45,8 @@ pub fn stage(
         return Err(NotStaged::Digest { tag: tag.clone(), path: source.to_owned(), found, wanted });
     }
     made.replace().map_err(FileError::at("move into place", &place))?;
-    durable::flush_directory_of(directory).map_err(FileError::at("flush the directory of", directory))?;
+    let flushed = Place::of(directory).and_then(|place| place.flush());
+    flushed.map_err(FileError::at("flush the directory of", directory))?;
     Ok(found)
 }
 

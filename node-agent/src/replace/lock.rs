@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tidegate_proto::{ReleaseTag, mutant};
 
-const NAME: &str = "running.lock";
+/// The name of the lock of a service.
+pub const NAME: &str = "running.lock";
 
 /// The lock of the service whose directory is `home`, or of its hooks.
 #[derive(Debug, Clone)]
@@ -32,12 +33,7 @@ pub struct Written {
 }
 
 impl RunningLock {
-    /// The lock within `home`.
-    pub fn within(home: &Path) -> Self {
-        Self::named(home, NAME)
-    }
-
-    /// Another one within `home`.
+    /// The lock `name` within `home`.
     pub fn named(home: &Path, name: &str) -> Self {
         Self(home.join(name))
     }
@@ -174,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_held_is_not_taken_again() {
         let room = tempfile::tempdir().unwrap();
-        let lock = RunningLock::within(room.path());
+        let lock = RunningLock::named(room.path(), NAME);
         let tag: ReleaseTag = "pantry-1".parse().unwrap();
         assert!(!lock.is_held().unwrap());
         let held = lock.take(tag.as_str()).unwrap().expect("it is free");
@@ -188,7 +184,7 @@ mod tests {
     #[test]
     fn who_closed_what_it_inherited_still_runs_and_one_of_an_earlier_boot_does_not() {
         let room = tempfile::tempdir().unwrap();
-        let lock = RunningLock::within(room.path());
+        let lock = RunningLock::named(room.path(), NAME);
         let mut held = lock.take("pantry-1").unwrap().expect("it is free");
         let pid = i32::try_from(std::process::id()).unwrap();
         let ticks = proc_stat::ticks(pid).unwrap();

@@ -2,7 +2,7 @@
 //! holds shows whether it runs; the PID only says what to signal.
 
 use super::launch;
-use super::lock::RunningLock;
+use super::lock::{self, RunningLock};
 use super::proc_stat::ticks;
 use crate::config::address::AbsolutePath;
 use crate::config::settings::Process;
@@ -39,7 +39,7 @@ pub struct ServiceProcess {
 impl ServiceProcess {
     /// The process of the service whose directory is `home`; its output is appended to `log`.
     pub fn new(home: &Path, spec: Process, log: PathBuf) -> Self {
-        Self { lock: RunningLock::within(home), spec, log }
+        Self { lock: RunningLock::named(home, lock::NAME), spec, log }
     }
 
     async fn free_within(&self, limit: Duration) -> Result<bool, ProcessError> {
