@@ -13,7 +13,7 @@ use tidegate_proto::{
 };
 use tidegate_store::{CommitError, Snapshot, Store, StoreError};
 
-/// How often it is tried anew when what was read has changed meanwhile.
+/// How often it is tried when what was read has changed meanwhile.
 const ATTEMPTS: u32 = 5;
 
 /// What is to be admitted.
@@ -27,7 +27,7 @@ pub struct Candidate<'a> {
     pub release: Option<ReleaseTag>,
     /// The labels of its node.
     pub labels: &'a BTreeMap<String, String>,
-    /// Who asks.
+    /// The agent that asks.
     pub identity: &'a Identity,
     /// The admission that the asker holds: where it stands as it was and the report never lapsed, nothing is written.
     pub known: Revision,
@@ -49,10 +49,10 @@ pub enum NotAdmitted {
     Held {
         /// The instance.
         instance: InstanceId,
-        /// Who reports it.
+        /// The agent that reports it.
         holder: Identity,
     },
-    /// The same agent reported it before its machine was started anew; that lease has not run out yet.
+    /// The same agent reported it before its machine was rebooted; that lease has not expired yet.
     #[error("{0} is still reported from before this machine was rebooted: waiting until that lease expires")]
     EarlierBoot(InstanceId),
     /// What authorises it cannot be read.

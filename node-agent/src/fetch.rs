@@ -76,7 +76,7 @@ pub async fn ask(url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|e| broken(&e))?;
         Ok((head.status, body.to_bytes()))
     };
-    // The connection is driven here and not in a task: whoever gives up on the answer gives up on both.
+    // The connection is driven here and not in a task: dropping the future of the answer drops both.
     tokio::pin!(connection);
     tokio::pin!(answer);
     let mut driving = true;

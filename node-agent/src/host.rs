@@ -99,7 +99,7 @@ pub enum HookSet {
 
 /// The hooks of one set of a service.
 pub trait Hooks: Debug + Send + Sync {
-    /// How `hook` stands, for one who did not see its end.
+    /// The state of `hook`, for an agent that did not see its end.
     fn look(&self, hook: &str) -> HookState;
 
     /// Runs `argv` as `hook` to its end, for at most `limit`. One that was begun earlier is waited for first, for as
@@ -169,7 +169,7 @@ pub fn aside<T: Send + 'static>(
 ) -> oneshot::Receiver<T> {
     let (out, answer) = oneshot::channel();
     host.aside(Box::new(move || {
-        // Where nobody waits any more, nothing is lost but the answer.
+        // If the receiver is gone, only the answer is lost.
         let _ = out.send(work());
     }));
     answer

@@ -12,7 +12,7 @@ use tidegate_proto::record::report::Identity;
 /// The state directory, held by this process until it is dropped.
 #[derive(Debug)]
 pub struct Held {
-    /// Who this agent is.
+    /// The identity of this agent.
     pub identity: Identity,
     _lock: File,
 }

@@ -37,7 +37,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Connects in the background, and goes on until `cancel`.
+    /// Connects in the background, until `cancel`.
     pub fn open(node: &Node, cancel: &CancellationToken) -> Self {
         let (endpoints, prefix, cancelled) = (node.store.clone(), node.prefix.clone(), cancel.clone());
         Self::once(node, cancel, async move { connect(&endpoints, &prefix, &cancelled).await })

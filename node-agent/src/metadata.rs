@@ -55,7 +55,7 @@ impl Follower {
         durable::sweep(&home);
         durable::sweep(group.file.parent().unwrap_or(Path::new("/")));
         let keeper = Keeper::within(&home);
-        // One that failed is tried again by whoever begins anew.
+        // A document that failed is applied again after a restart.
         let kept = keeper.read()?.map(Kept::taken_up);
         let apply = Apply::new(node, group, &home);
         let retry = Retry::default();
@@ -122,7 +122,7 @@ impl Follower {
             self.take(version, &document, again).await;
         }
         if exposed.is_some()
-            && let again @ Some(_) = self.tell(store, version).await?
+            && let again @ Some(_) = self.signal(store, version).await?
         {
             return Ok(again);
         }
@@ -177,7 +177,7 @@ impl Follower {
                 tracing::error!(group = %self.group.name, generation = %version.generation, %kind, why, "the document was not taken well")
             }
         }
-        // The same word is not told twice.
+        // The same outcome is not signalled twice.
         let told = former.is_some_and(|former| former.told && former.outcome.as_ref() == Some(&outcome));
         self.keep(Kept { version, outcome: Some(outcome), told });
     }
@@ -201,7 +201,7 @@ impl Follower {
     }
 
     /// Tells how this node fared, once for each document.
-    async fn tell(
+    async fn signal(
         &mut self,
         store: &Store,
         version: DocumentVersion,
@@ -231,7 +231,7 @@ impl Follower {
                 Ok(None)
             }
             Err(error) => {
-                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not tell how the document fared; tries again");
+                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not signal how the document fared; tries again");
                 Ok(Some(RETRY_AFTER))
             }
         }

@@ -75,7 +75,7 @@ impl Pair {
     }
 }
 
-/// What tells a whole text from one that was cut off: it covers the number too.
+/// The checksum of a whole text; it covers the number too.
 fn mark(sequence: u64, text: &[u8]) -> Digest {
     Digest::of(&[sequence.to_be_bytes().as_slice(), text].concat())
 }

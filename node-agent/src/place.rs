@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-/// Who else than root and the agent's own user may put files into a directory, in words; none where nobody may, or where
+/// The users besides root and the agent's own that may put files into a directory, in words; none if there are none, or if
 /// it is not there.
 pub(crate) fn others_who_write(directory: &Path) -> Option<String> {
     let stat = rustix::fs::stat(directory).ok()?;

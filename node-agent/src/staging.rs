@@ -66,7 +66,7 @@ impl Stager {
             self.failed_under = journal.generation();
             self.failures.clear();
         }
-        // What has ended while nobody waited for it: it is there at once.
+        // A task that has ended gives its result without waiting.
         let _ = self.ended().now_or_never();
         let Some((tag, ended)) = self.ended.take() else { return false };
         match ended {

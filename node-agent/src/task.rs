@@ -59,7 +59,7 @@ enum TaskError {
     Journal(#[from] StateError),
 }
 
-/// Who runs the tasks of this node, one after the other.
+/// Runs the tasks of this node, one after the other.
 pub struct Worker {
     node: NodeId,
     identity: Identity,
@@ -77,7 +77,7 @@ impl Worker {
     /// One that takes up what is journalled below the agent's state directory.
     ///
     /// # Errors
-    /// [`StateError`], where that cannot be read: then nobody knows what ran.
+    /// [`StateError`], if that cannot be read: then it is not known what ran.
     pub fn open(host: &Arc<dyn Host>, node: &Node, identity: &Identity) -> Result<Self, StateError> {
         // No service has a name that begins so.
         let home = node.state_dir.join(".tasks");
@@ -166,7 +166,7 @@ impl Worker {
         Ok(Continue(()))
     }
 
-    /// What a task begins with that nobody has claimed.
+    /// The first stage of an unclaimed task.
     fn begin(&self, id: &TaskId, task: &Task) -> Stage {
         if let Some(outcome) = self.ledger.remembers(id, task) {
             tracing::warn!(task = %id, "this task has ended here before: the store was restored; told again, and not run again");
@@ -219,21 +219,21 @@ impl Worker {
                 self.keep(Active { stage: Stage::Ended { claim, told }, ..active })?;
                 Ok(Continue(()))
             }
-            Stage::Ended { claim, told } => self.tell(store, &active, *claim, told).await,
+            Stage::Ended { claim, told } => self.report(store, &active, *claim, told).await,
         }
     }
 
     /// Claims a task: only one agent can, and only while it is ordered.
     async fn claim(&mut self, store: &Store, active: Active) -> Result<Step, TaskError> {
         let (task, result) = (Key::Task(self.node.clone(), active.id.clone()), self.result(&active.id));
-        let body = self.told(TaskEnd::short(Outcome::Claimed));
+        let body = self.task_result(TaskEnd::short(Outcome::Claimed));
         let commit = Commit::new()
             .when(Precondition::At(task, active.order))
             .when(Precondition::At(result.clone(), Revision::ABSENT))
             .put(result.clone(), body);
         let claim = match store.commit(&commit).await {
             Ok(committed) => Some(committed.revision),
-            // Nobody but this agent bears its nonce: a claim of it is this one, of which no answer came.
+            // Only this agent has its nonce: a claim with it is this one, whose answer was lost.
             Err(CommitError::Conflict { .. }) => {
                 store.get(&result).await?.and_then(|entry| match &entry.value {
                     Ok(Value::TaskResult(found))
@@ -280,7 +280,7 @@ impl Worker {
     }
 
     /// Tells how it ended, where it is still asked for, and forgets it.
-    async fn tell(
+    async fn report(
         &mut self,
         store: &Store,
         active: &Active,
@@ -288,15 +288,16 @@ impl Worker {
         told: &TaskEnd,
     ) -> Result<Step, TaskError> {
         let result = self.result(&active.id);
-        let mut commit =
-            Commit::new().when(Precondition::At(result.clone(), claim)).put(result, self.told(told.clone()));
+        let mut commit = Commit::new()
+            .when(Precondition::At(result.clone(), claim))
+            .put(result, self.task_result(told.clone()));
         if claim == Revision::ABSENT {
             let task = Key::Task(self.node.clone(), active.id.clone());
             commit = commit.when(Precondition::At(task, active.order));
         }
         match store.commit(&commit).await {
             Ok(_) => {}
-            // TaskEnd already, without an answer; or nobody waits for it any more.
+            // Reported already, and the answer was lost; or the task is gone.
             Err(CommitError::Conflict { .. }) => {
                 tracing::debug!(task = %active.id, "its result is not needed, or was reported");
             }
@@ -308,7 +309,7 @@ impl Worker {
         Ok(Continue(()))
     }
 
-    fn told(&self, told: TaskEnd) -> TaskResult {
+    fn task_result(&self, told: TaskEnd) -> TaskResult {
         TaskResult {
             by: Some(self.identity.clone()),
             output: told.output,
@@ -344,7 +345,7 @@ impl Worker {
     }
 }
 
-/// What a hook is told of its task: names and numbers, each checked when the record was read.
+/// The placeholders of a hook: names and numbers, each checked when the record was read.
 fn words(node: &NodeId, id: &TaskId, task: &Task) -> [(&'static str, String); 6] {
     [
         ("hook", task.hook.to_string()),

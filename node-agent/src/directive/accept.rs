@@ -70,7 +70,7 @@ pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &See
             _ => Phase::Draining,
         },
         Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
-        // It answers nobody, and nobody was ever sent to it: there is nothing to wait for.
+        // It answers no request and was never sent one: there is nothing to wait for.
         Disposition::Replace { .. } | Disposition::Stop
             if journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own =>
         {
@@ -95,7 +95,7 @@ fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool) -> P
         Phase::Serving if true_now => Phase::Serving,
         Phase::Starting { .. } | Phase::Refused { .. } | Phase::Fresh => journal.phase.clone(),
         _ if seen.nothing_runs(&journal.phase) => Phase::Stopped,
-        // What failed and does not answer is started anew, and that begins with its stop hook.
+        // What failed and does not answer is started again, and that begins with its stop hook.
         Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => Phase::Stopping,
         _ => Phase::Verifying,
     }

@@ -17,7 +17,7 @@ pub enum Act {
     Accept(Box<Order>, Phase),
     /// Journal another phase.
     Enter(Phase),
-    /// Journal that the accepted directive is not carried out, and the phase with which the instance goes on.
+    /// Journal that the accepted directive is not carried out, and the phase in which the instance continues.
     Decline(Phase),
     /// Put the disable-file.
     Disable,
@@ -50,8 +50,8 @@ impl Act {
         matches!(self, Self::Accept(..) | Self::Acknowledge(_) | Self::Disable)
     }
 
-    /// Whether what was seen before it is still so after it: only the journal changes, and nobody is asked anything. After
-    /// an acknowledgement the version is probed anew all the same (rule 1).
+    /// Whether what was seen before it still holds after it: only the journal changes. After
+    /// an acknowledgement the version is probed again all the same (rule 1).
     pub fn changes_only_the_journal(&self) -> bool {
         matches!(self, Self::Accept(..) | Self::Enter(_) | Self::Decline(_) | Self::BeginStop(_))
     }

@@ -119,13 +119,13 @@ impl Context<'_> {
                 }
                 _ => Act::Wait,
             },
-            // Only the store tells that no other agent looks after this instance.
+            // Only the store shows that no other agent manages this instance.
             Alive::No | Alive::Silent if target(self.service, self.journal).is_some() => self.start_anew(),
             Alive::No | Alive::Silent => Act::Wait,
         }
     }
 
-    /// What does not answer is started anew: at once where nothing runs, after the stop hook's end where only that
+    /// Starts what does not answer again: at once where nothing runs, after the stop hook's end where only that
     /// confirms it.
     pub(super) fn start_anew(&self) -> Act {
         match self.seen.alive {
@@ -169,7 +169,7 @@ impl Context<'_> {
         match (hidden, self.seen.file) {
             (true, DisableFile::Absent) => Act::Disable,
             (false, DisableFile::Own) if self.may_enable() => Act::Enable,
-            // A service that nobody asked to replace is started again, ever more slowly.
+            // A service that no directive replaces is started again, after growing pauses.
             _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && again => self.start_anew(),
             _ => Act::Wait,
         }
@@ -183,7 +183,7 @@ impl Context<'_> {
         }
     }
 
-    /// Without the store nobody can admit anything; what was admitted here last may start where that is allowed.
+    /// Without the store nothing can be admitted; what was admitted here last may start where that is allowed.
     pub(super) fn stands_without_store(&self, version: ServiceVersion, tag: Option<&ReleaseTag>) -> bool {
         let admitted = self.journal.admitted.as_ref().is_some_and(|a| {
             a.version == version && (a.release.is_none() || tag.is_none() || a.release.as_ref() == tag)

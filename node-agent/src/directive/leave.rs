@@ -20,7 +20,7 @@ enum Lacks {
     Refusal,
     /// The settle time has not passed: so long it is.
     Settling(Duration),
-    /// A balancer that was asked has not let go.
+    /// A balancer that was asked still sends requests.
     Balancer(String),
     /// A balancer did not answer.
     Answer(String),
@@ -82,7 +82,7 @@ impl Context<'_> {
         self.seen.url == Url::Good && hidden >= HEEDED_WITHIN.max(self.service.fall_time())
     }
 
-    /// Why it was not let go. What no waiting will mend, on this node or on any that is configured alike, is no failure of
+    /// Why it was not deregistered. What no waiting will fix, on this node or on any that is configured alike, is no failure of
     /// what runs.
     fn not_deregistered(&self, lacks: Lacks, drain: &Drain) -> Phase {
         let (url, found) = (&self.service.health_url, &self.seen.said.health);
@@ -112,7 +112,7 @@ impl Context<'_> {
         Phase::failed(at, format!("{reason}; drain deadline {}", drain.deadline), false)
     }
 
-    /// Whether nobody sends requests any more; else what is missing.
+    /// Whether no balancer sends requests any more; else what is missing.
     fn deregistered(&self, drain: &Drain) -> Result<(), Lacks> {
         let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
             return Err(Lacks::Refusal);

@@ -22,7 +22,7 @@ fn is_shown(journal: &Journal, seen: &Seen) -> bool {
     seen.file == DisableFile::Absent && !seen.nothing_runs(&journal.phase)
 }
 
-/// The phase with which an instance goes on that does not carry out its directive.
+/// The phase in which an instance continues that does not carry out its directive.
 pub fn phase_without(journal: &Journal) -> Phase {
     match &journal.phase {
         Phase::Draining | Phase::Drained { .. } | Phase::Failed { hidden: false, .. } => Phase::Verifying,

@@ -122,7 +122,7 @@ pub enum Url {
     Good,
     /// 503.
     Unavailable,
-    /// Nothing listens there, nor at the readiness URL: whoever asks is turned away.
+    /// Nothing listens there, nor at the readiness URL: connections are refused.
     Nobody,
     /// Something else, or nothing.
     Other,

@@ -40,7 +40,7 @@ impl Context<'_> {
 
     pub(super) fn stopped(&self) -> Act {
         if self.seen.alive == Alive::Yes {
-            // Somebody started it behind the agent's back: looked at anew, and hidden until it is admitted.
+            // Something else started it: it stays disabled until it is admitted.
             return if self.seen.file == DisableFile::Absent {
                 Act::Disable
             } else {
@@ -84,7 +84,7 @@ impl Context<'_> {
             // It runs already: the agent ended between starting it and journalling that.
             Alive::Yes => Act::Enter(Phase::Verifying),
             _ if self.seen.file == DisableFile::Absent => Act::Disable,
-            // Begun, and nobody saw its end: what answers tells whether it did its work; it is not run a second time.
+            // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
             _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),
             // The agent ended before it started it: the window may have moved since.

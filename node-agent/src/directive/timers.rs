@@ -112,7 +112,7 @@ impl Timers {
             self.balancers_down = None;
         }
         self.ready_since_enabled |= !hidden && seen.ready;
-        // Where nobody listens, and where nothing runs, no check is answered either.
+        // If nothing listens, or nothing runs, no check is answered either.
         let refuses = match seen.url {
             Url::Unavailable | Url::Nobody => true,
             Url::Other => seen.alive == Alive::No,
@@ -211,7 +211,7 @@ impl Timers {
         self.unavailable_since.map(|since| now.saturating_duration_since(since))
     }
 
-    /// Whether every balancer that can be asked has let go, after the health URL was seen to refuse.
+    /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.
     pub fn is_deregistered(&self) -> bool {
         self.deregistered_since.is_some()
     }
@@ -221,7 +221,7 @@ impl Timers {
         self.idle
     }
 
-    /// Out of rotation: refused, and let go.
+    /// Out of rotation: refused, and deregistered.
     pub fn is_out(&self) -> bool {
         self.unavailable_since.is_some() && self.is_deregistered()
     }

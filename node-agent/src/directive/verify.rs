@@ -73,7 +73,7 @@ impl Context<'_> {
     }
 
     /// Whether it was let back with the release that it served with, and is shown: one that answers as healthy serves, and
-    /// whoever takes it out asks for capacity.
+    /// taking it out needs capacity.
     fn is_let_back(&self) -> bool {
         self.seen.file == DisableFile::Absent && matches!(self.disposition(), Some(Disposition::Serve { .. }))
     }
@@ -92,7 +92,7 @@ impl Context<'_> {
         judged && self.journal.shown_unjudged && unready.is_some_and(|time| time >= enough)
     }
 
-    /// What no waiting will mend, of an instance that was replaced.
+    /// A failure of a replaced instance that no waiting will fix.
     fn broken(&self) -> Option<Phase> {
         let Some(Disposition::Replace { release }) = self.disposition() else { return None };
         if self.seen.alive == Alive::No || self.seen.gone {

@@ -37,7 +37,7 @@ impl DisableFileHandle {
         }
     }
 
-    /// Makes it, whole and flushed, where nobody looks yet.
+    /// Makes it beside its place, whole and flushed.
     pub fn make(&self, generation: Generation) -> io::Result<Box<dyn Made>> {
         self.host.make(&self.path, self.content(&generation.to_string()).as_bytes())
     }
@@ -45,7 +45,7 @@ impl DisableFileHandle {
     /// Puts it in its place; one that is there already stays as it is.
     pub fn put(&self, made: Box<dyn Made>) -> io::Result<()> {
         match made.appear() {
-            // A dangling link is in the way and hides nothing.
+            // A dangling link blocks the name and disables nothing.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.look() != DisableFile::Absent => {
                 Ok(())
             }

@@ -17,7 +17,7 @@ pub enum NoAnswer {
         /// The limit.
         limit: Duration,
     },
-    /// Nobody listens there.
+    /// Nothing listens there.
     #[error("nothing listens at {url}")]
     Refused {
         /// What was asked.
@@ -148,13 +148,13 @@ pub enum ProcessError {
     /// Something of it runs still.
     #[error("something of the service still runs (pids {pids:?} hold its lock): not started a second time")]
     Running {
-        /// Who holds the lock.
+        /// The processes that hold the lock.
         pids: Vec<i32>,
     },
     /// It outlived SIGKILL.
     #[error("the service did not end: pids {pids:?} still hold its lock {} s after SIGKILL", waited.as_secs())]
     Outlived {
-        /// Who holds the lock.
+        /// The processes that hold the lock.
         pids: Vec<i32>,
         /// How long it was waited for.
         waited: Duration,

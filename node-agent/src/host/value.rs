@@ -37,13 +37,13 @@ pub enum Alive {
     Yes,
     /// It does not: nothing holds its lock.
     No,
-    /// Nothing listens where it should answer, and there is no lock that tells whether it runs all the same.
+    /// Nothing listens where it should answer, and there is no lock that shows whether it runs all the same.
     Silent,
-    /// It cannot be told.
+    /// It is not known.
     Unknown,
 }
 
-/// How a hook stands, as one who did not see its end finds it.
+/// The state of a hook, as an agent finds it that did not see its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookState {
     /// It was not begun since the last stop.
@@ -52,7 +52,7 @@ pub enum HookState {
     Runs,
     /// It was begun and runs no more; how it ended is not known.
     Ended,
-    /// The machine was started anew since any hook was begun.
+    /// The machine was rebooted since any hook was begun.
     EarlierBoot,
 }
 
@@ -91,7 +91,7 @@ impl Done {
     }
 }
 
-/// How a task ended, as it is told.
+/// How a task ended, as it is reported.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskEnd {
     /// The outcome.
@@ -111,7 +111,7 @@ impl TaskEnd {
 /// How a run stands.
 #[derive(Debug, PartialEq)]
 pub enum RunState {
-    /// The hook has not begun, and nobody is about to begin it.
+    /// The hook has not begun, and no runner is about to begin it.
     NotBegun,
     /// It runs.
     Runs,

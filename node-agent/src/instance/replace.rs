@@ -55,7 +55,7 @@ impl Instance {
         Ok(true)
     }
 
-    /// What a hook did is told by what answers: the stop is confirmed when nothing does any more, and the status hook, where
+    /// What a hook did shows in what answers: the stop is confirmed when nothing does any more, and the status hook, where
     /// there is one, does not say that it runs: what never came to listen may have the database open.
     async fn wait_for_end(&mut self, driver: &Driver) -> Result<(), String> {
         let Some(Configured::Command(hooks)) = self.service.driver.clone() else { return Ok(()) };

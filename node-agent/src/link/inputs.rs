@@ -47,7 +47,7 @@ impl Inputs {
     }
 
     /// Whether `newer` tells what must not wait until the next look. What the agent wrote itself is no news; and while
-    /// a service serves, a window that only lets more in can wait: nobody is held back by its acknowledgement, and
+    /// a service serves, a window that only lets more in can wait: its acknowledgement holds nothing back, and
     /// whatever is admitted asks the store itself.
     pub fn is_outdated_by(&self, newer: &Self, journal: &Journal, own: &Identity) -> bool {
         let mut known = self.clone();
@@ -127,7 +127,7 @@ fn service_of(key: &Key) -> Option<&ServiceName> {
     }
 }
 
-/// Watches for all services of `node` and tells each what concerns it, until `cancel`.
+/// Watches for all services of `node` and sends each what concerns it, until `cancel`.
 pub async fn follow(
     store: &Store,
     node: &NodeId,

@@ -48,7 +48,7 @@ pub async fn keep(
         let granted = tokio::select! {
             () = cancel.cancelled() => return,
             granted = async {
-                // A lease that is granted only to lapse again helps nobody.
+                // A lease that would expire at once is not worth granting.
                 while hanging.is_paused() {
                     tokio::time::sleep(RETRY_AFTER).await;
                 }

@@ -14,7 +14,7 @@ pub(super) struct Kept {
     /// How that went; none = it has begun.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// Whether that was told.
+    /// Whether that was signalled.
     #[serde(default)]
     pub told: bool,
 }

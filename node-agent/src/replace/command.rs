@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// How much output is kept of each stream, in bytes: the end of it. The rest is read and dropped, so that nobody blocks on
+/// How much output is kept of each stream, in bytes: the end of it. The rest is read and dropped, so that no program blocks on
 /// it.
 const MAX_OUTPUT: usize = 64 * 1024;
 
@@ -101,7 +101,7 @@ fn keep_the_end(output: &mut Vec<u8>) {
     output.drain(..output.len().saturating_sub(MAX_OUTPUT));
 }
 
-/// A process group that is killed unless it is forgotten: also when whoever waits for it gives up.
+/// A process group that is killed unless it is forgotten: also when its future is dropped.
 struct Group(Option<rustix::process::Pid>);
 
 impl Group {

@@ -144,7 +144,7 @@ impl Driver {
         self.blocking(move |host| host.verify(&directory, &tag, wanted)).await.map(|()| Some(wanted))
     }
 
-    /// The code of a release, verified now: as it lies there, or else brought anew.
+    /// The code of a release, verified now: as it is there, or else staged again.
     pub async fn ensure(&self, target: &Target) -> Result<Digest, NotStaged> {
         match self.verify(target).await {
             Ok(Some(digest)) => Ok(digest),
@@ -185,7 +185,7 @@ impl Driver {
         Ok((digest, started))
     }
 
-    /// Stops what runs. For a process, returns when nothing of it is left; for hooks, the probe tells.
+    /// Stops what runs. For a process, returns when nothing of it is left; for hooks, the probe shows it.
     pub async fn stop(&self, running: Option<&Target>, started: Option<&Started>) -> Result<(), DriverError> {
         match &self.kind {
             Kind::Process(process) => Ok(process.stop(started).await?),
@@ -233,7 +233,7 @@ impl Driver {
         Some(self.host.run(&argv, limit).await)
     }
 
-    /// Kills the start hook of which nobody saw the end.
+    /// Kills a start hook that an earlier agent began.
     pub async fn end_hook(&self) -> std::io::Result<()> {
         self.host.hooks(&self.home, HookSet::Moving).end().await
     }

@@ -10,7 +10,7 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The word by which the agent calls itself for this; nobody else needs it, and no help names it.
+/// The hidden argument with which the agent calls itself for this.
 const WORD: &str = "launch-service";
 
 /// The call that becomes the program and arguments that are added to it; it needs the locked file as its standard input.

@@ -21,7 +21,7 @@ pub const NAME: &str = "running.lock";
 #[derive(Debug, Clone)]
 pub struct RunningLock(PathBuf);
 
-/// What stands in the file.
+/// The text of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// What it was taken for.
@@ -64,7 +64,7 @@ impl RunningLock {
         proc_stat::runs(pid, ticks).then_some(pid)
     }
 
-    /// The same where whoever started it may have been ended before it could sign for it: then, of the processes that
+    /// The same where the agent may have been ended before it wrote the process down: then, of the processes that
     /// hold the lock, the one that leads its group. What it left behind is no leader.
     pub fn leader_if_unsigned_too(&self) -> Option<i32> {
         let written = self.written()?;
@@ -97,7 +97,7 @@ impl RunningLock {
         Ok(Some(file))
     }
 
-    /// Forgets who holds it: what is left of them is not what it is taken for next.
+    /// Forgets its holders: what is left of them is not what it is taken for next.
     pub fn leave_behind(&self) -> io::Result<()> {
         match fs::remove_file(&self.0) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -105,7 +105,7 @@ impl RunningLock {
         }
     }
 
-    /// What stands in it, where it was ever taken.
+    /// Its text, if it was ever taken.
     pub fn written(&self) -> Option<Written> {
         let text = fs::read_to_string(&self.0).ok()?;
         let mut words = text.split_whitespace();
@@ -140,7 +140,7 @@ impl RunningLock {
     }
 }
 
-/// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still tells
+/// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still shows
 /// that somebody holds it.
 pub fn sign(file: impl AsFd, pid: i32) {
     if let Some(ticks) = proc_stat::ticks(pid) {

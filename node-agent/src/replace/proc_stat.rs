@@ -17,7 +17,6 @@ pub fn leads_its_group(pid: i32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.lives() && stat.group == pid)
 }
 
-/// What the kernel tells of a process.
 struct Stat {
     state: char,
     group: i32,

@@ -13,7 +13,7 @@ use tidegate_proto::ServiceVersion;
 /// The largest file that can hold a version, in bytes.
 const MAX_FILE: usize = 64 * 1024;
 
-/// Why a probe told no version.
+/// Why a probe found no version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoVersion {
     /// It did not end in its time.

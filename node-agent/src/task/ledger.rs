@@ -52,7 +52,7 @@ pub enum Stage {
         /// The boot of the machine in which that was.
         boot: String,
     },
-    /// It has ended, and that is to be told.
+    /// It has ended, and that is to be reported.
     Ended {
         /// The mod_revision of the claim; absent = it ended without one.
         claim: Revision,

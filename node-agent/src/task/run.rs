@@ -22,7 +22,7 @@ use std::time::Duration;
 use tidegate_proto::record::task::{MAX_OUTPUT, Outcome};
 use tidegate_proto::{Chain, TaskId};
 
-/// The word by which the agent calls itself for this; nobody else needs it.
+/// The hidden subcommand with which the agent starts the runner.
 pub const WORD: &str = "run-task";
 
 /// How much of the last line that a hook printed stands in the reason of its failure, in characters.
@@ -179,7 +179,7 @@ fn tail(text: &str, most: usize) -> &str {
 /// Is the runner: holds the lock that it was given as its standard input, waits for the hook, writes down how it ended.
 ///
 /// # Errors
-/// Where it could not begin, or not write; then nobody knows how the hook ended.
+/// Where it could not begin, or not write; then the outcome of the hook is unknown.
 pub fn become_runner(directory: &Path, limit: Duration, argv: &[String]) -> io::Result<()> {
     launch::detach()?;
     let own = i32::try_from(std::process::id()).ok();
