@@ -1,5 +1,5 @@
-//! The next act towards what the coordinator's directive asks for. The decision is a pure function of the journal, of what was
-//! seen, and of the time.
+//! The next act towards what the coordinator's directive asks for. The decision is a pure function of the journal, of what
+//! was seen, and of the time.
 //!
 //! ```text
 //!             nothing runs                      admitted, hidden

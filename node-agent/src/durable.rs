@@ -1,5 +1,5 @@
-//! Files that are whole or absent after a crash: written beside their place, flushed, then moved. Nothing is written through a
-//! link ([`Place`]).
+//! Files that are whole or absent after a crash: written beside their place, flushed, then moved. Nothing is written
+//! through a link ([`Place`]).
 
 use crate::place::Place;
 use std::ffi::OsString;

@@ -1,4 +1,5 @@
-//! One service of the node. Its agent looks, decides, acts and reports until it is asked to end; the service keeps running.
+//! One service of the node. Its agent looks, decides, acts and reports until it is asked to end; the service keeps
+//! running.
 
 mod act;
 mod admission;

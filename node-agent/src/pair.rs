@@ -1,6 +1,6 @@
-//! A small text that changes often and must not be lost: two files, written in turn and in place, so that a write costs one
-//! flush of data and none of names or sizes; beside other writers on the disk that is many times less than moving a new file
-//! into place. A write that is cut off at any byte leaves the former text in the other file.
+//! A small text that changes often and must not be lost: two files, written in turn and in place, so that a write costs
+//! one flush of data and none of names or sizes; beside other writers on the disk that is many times less than moving a
+//! new file into place. A write that is cut off at any byte leaves the former text in the other file.
 
 pub mod state;
 

@@ -1,6 +1,6 @@
-//! The place of a file that the agent writes: a name in an open directory. A directory may belong to the service's user, who
-//! can put a symbolic link where the agent, as root, is about to write. So the path to the directory follows only links of root
-//! or of the agent's own user, and no file is opened through a link.
+//! The place of a file that the agent writes: a name in an open directory. A directory may belong to the service's
+//! user, who can put a symbolic link where the agent, as root, is about to write. So the path to the directory follows
+//! only links of root or of the agent's own user, and no file is opened through a link.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;

@@ -1,5 +1,5 @@
-//! Replacing code on this node. Two versions never run at once: a start follows a confirmed stop, and what was started holds a
-//! lock for as long as it runs.
+//! Replacing code on this node. Two versions never run at once: a start follows a confirmed stop, and what was started
+//! holds a lock for as long as it runs.
 
 pub mod artifact;
 pub mod command;

@@ -1,4 +1,5 @@
-//! HTTP addresses, balancer sockets and absolute paths, each validated when it is parsed, so that the error names its line.
+//! HTTP addresses, balancer sockets and absolute paths, each validated when it is parsed, so that the error names its
+//! line.
 
 use serde::Deserialize;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The configuration as it is written. Every field has its type, unknown fields are refused; what must hold between fields is
-//! checked in `settings`.
+//! The configuration as it is written. Every field has its type, unknown fields are refused; what must hold between
+//! fields is checked in `settings`.
 
 use super::address::{AbsolutePath, Listen, Stats, Url};
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! Accepting a directive, and the phase that it brings. Generation and phase are journalled together, so that a report never
-//! shows one without the other.
+//! Accepting a directive, and the phase that it brings. Generation and phase are journalled together, so that a report
+//! never shows one without the other.
 
 use super::presumption;
 use super::seen::{DisableFile, Seen};

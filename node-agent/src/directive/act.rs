@@ -19,7 +19,7 @@ pub enum Act {
     Enter(Phase),
     /// Journal that the accepted directive is not carried out, and the phase in which the instance continues.
     Decline(Phase),
-    /// Put the disable-file.
+    /// Create the disable-file.
     Disable,
     /// Remove the agent's own disable-file.
     Enable,
@@ -45,13 +45,13 @@ impl Act {
     }
 
     /// Whether what the store has is enough to decide on it where the service was alive when it was last looked at, however
-    /// long ago: only the journal changes, or the service is hidden, which it may be at any time.
+    /// long ago: only the journal changes, or the instance is disabled, which it may be at any time.
     pub fn follows_an_order(&self) -> bool {
         matches!(self, Self::Accept(..) | Self::Acknowledge(_) | Self::Disable)
     }
 
-    /// Whether what was seen before it still holds after it: only the journal changes. After
-    /// an acknowledgement the version is probed again all the same (rule 1).
+    /// Whether what was seen before it still holds after it: only the journal changes. After an acknowledgement the version is
+    /// probed again all the same (rule 1).
     pub fn changes_only_the_journal(&self) -> bool {
         matches!(self, Self::Accept(..) | Self::Enter(_) | Self::Decline(_) | Self::BeginStop(_))
     }

@@ -1,7 +1,7 @@
 //! Faults of a service that was verified and should be in rotation.
 //!
-//! A fault is reported as soon as it is seen, and is lasting after [`LASTING`], so that a fault of many instances, which their
-//! agents see at different times, is reported by all of them before it counts for any.
+//! A fault is reported as soon as it is seen, and is lasting after [`LASTING`], so that a fault of many instances,
+//! which their agents see at different times, is reported by all of them before it counts for any.
 
 use super::seen::{DisableFile, Probed, Seen, Url};
 use crate::host::Alive;

@@ -1,5 +1,5 @@
-//! Draining: disabled, refused by the health URL, deregistered at the balancers, idle; each is seen before the next counts.
-//! Nothing is stopped before.
+//! Draining: disabled, refused by the health URL, deregistered at the balancers, idle; each is seen before the next
+//! counts. Nothing is stopped before.
 
 use super::act::Act;
 use super::decide::Context;

@@ -1,5 +1,5 @@
-//! Verification: an instance that was started or returned is enabled, and serves once it was healthy and in rotation for long
-//! enough.
+//! Verification: an instance that was started or returned is enabled, and serves once it was healthy and in rotation
+//! for long enough.
 
 use super::act::Act;
 use super::decide::Context;

@@ -1,5 +1,5 @@
-//! The status of a server on a balancer's runtime socket: HAProxy's `show stat`, a CSV table with named columns. Works with
-//! every balancer that answers alike.
+//! The status of a server on a balancer's runtime socket: HAProxy's `show stat`, a CSV table with named columns. Works
+//! with every balancer that answers alike.
 
 use crate::config::address::Stats;
 use crate::config::fragment::Balancer;

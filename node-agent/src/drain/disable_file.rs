@@ -1,5 +1,5 @@
-//! The disable-file, whose presence makes the health check answer 503. Only this module creates and removes it; a file that a
-//! person made or changed is never touched. It survives the agent and a reboot: the file is the state.
+//! The disable-file, whose presence makes the health check answer 503. Only this module creates and removes it; a file
+//! that a person made or changed is never touched. It survives the agent and a reboot: the file is the state.
 
 use crate::directive::seen::DisableFile;
 use crate::host::{Host, Made};

@@ -1,5 +1,5 @@
-//! HAProxy's agent-check, one line for each connection: `drain` while the disable-file exists, `down` while the service is not
-//! ready, else `up ready` (which also ends an earlier `drain`).
+//! HAProxy's agent-check, one line for each connection: `drain` while the disable-file exists, `down` while the service
+//! is not ready, else `up ready` (which also ends an earlier `drain`).
 
 use crate::config::Service;
 use crate::fetch;

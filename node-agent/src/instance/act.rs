@@ -1,5 +1,5 @@
-//! Carries out an act. The journal is on the disk before the effect; what became of it is written before the next effect or the
-//! next rest. An agent that is killed between sees it again.
+//! Carries out an act. The journal is on the disk before the effect; what became of it is written before the next
+//! effect or the next rest. An agent that is killed between sees it again.
 
 use super::{Fatal, Instance};
 use crate::directive::act::Act;

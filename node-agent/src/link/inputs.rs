@@ -1,5 +1,5 @@
-//! What the store has for one service: its window, its directive, and the agent's own report and admission. A reader sees the
-//! newest state, not each change.
+//! What the store has for one service: its window, its directive, and the agent's own report and admission. A reader
+//! sees the newest state, not each change.
 
 use crate::journal::{Journal, Known, Order, Phase};
 use std::collections::BTreeMap;

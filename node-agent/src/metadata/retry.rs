@@ -1,5 +1,5 @@
-//! When a document that failed is applied again: after growing pauses, so that a hook that cannot succeed costs little, and one
-//! that a person has repaired does not wait for the next document.
+//! When a document that failed is applied again: after growing pauses, so that a hook that cannot succeed costs little,
+//! and one that a person has repaired does not wait for the next document.
 
 use super::kept::Outcome;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The code of a release on this node: copied whole or not at all, its digest verified when it is copied and again before it
-//! is started.
+//! The code of a release on this node: copied whole or not at all, its digest verified when it is copied and again
+//! before it is started.
 
 use crate::config::settings::Artifact;
 use crate::durable::{self, Made};

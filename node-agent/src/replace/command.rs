@@ -1,5 +1,5 @@
-//! Runs a program to its end, with a time limit, in its own process group, which is killed as a whole; keeps the end of its
-//! output.
+//! Runs a program to its end, with a time limit, in its own process group, which is killed as a whole; keeps the end of
+//! its output.
 
 use crate::host::Done;
 use crate::host::NotRun;

@@ -1,4 +1,5 @@
-//! The two drivers that replace code, `process` and `command`, with the same operations: stage, verify, start, stop, remove.
+//! The two drivers that replace code, `process` and `command`, with the same operations: stage, verify, start, stop,
+//! remove.
 
 use super::artifact;
 use crate::config::Service;

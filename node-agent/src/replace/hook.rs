@@ -1,5 +1,5 @@
-//! Hooks of the `command` driver, one at a time. A hook holds a lock file while it runs, and the file names the hook: an agent
-//! that starts again finds it, waits for its end, and knows that it was begun.
+//! Hooks of the `command` driver, one at a time. A hook holds a lock file while it runs, and the file names the hook:
+//! an agent that starts again finds it, waits for its end, and knows that it was begun.
 
 use super::command;
 use super::lock::{self, RunningLock};

@@ -1,6 +1,6 @@
-//! The process between the agent and a service or the runner of a task: the agent's own program, called with the locked file as
-//! its standard input. It makes its own session, writes its PID into the file, keeps the file open under another number, and
-//! executes what it was called for.
+//! The process between the agent and a service or the runner of a task: the agent's own program, called with the locked
+//! file as its standard input. It makes its own session, writes its PID into the file, keeps the file open under
+//! another number, and executes what it was called for.
 
 use super::lock;
 use rustix::fs::{Mode, OFlags};

@@ -1,6 +1,6 @@
-//! The lock file that a service or a hook inherits and holds while it runs. It is held as long as any of its processes lives, so
-//! it shows what runs even if the journal was lost. Its text says what it was taken for and which process got it: a program
-//! that closes the inherited file is known by that.
+//! The lock file that a service or a hook inherits and holds while it runs. It is held as long as any of its processes
+//! lives, so it shows what runs even if the journal was lost. Its text says what it was taken for and which process got
+//! it: a program that closes the inherited file is known by that.
 
 use super::proc_stat;
 use crate::identity;

@@ -1,5 +1,5 @@
-//! A service as a process in its own session: started by the agent, not ended with it, stopped by signals. The lock that it
-//! holds shows whether it runs; the PID only says what to signal.
+//! A service as a process in its own session: started by the agent, not ended with it, stopped by signals. The lock
+//! that it holds shows whether it runs; the PID only says what to signal.
 
 use super::launch;
 use super::lock::{self, RunningLock};

@@ -1,5 +1,5 @@
-//! Writes a report when it has changed, under the agent's lease; never as a heartbeat. The transaction compares that the key is
-//! absent or has this agent's identity, so a second agent of the same name is refused.
+//! Writes a report when it has changed, under the agent's lease; never as a heartbeat. The transaction compares that
+//! the key is absent or has this agent's identity, so a second agent of the same name is refused.
 
 use crate::admit::{self, NotAdmitted};
 use crate::link::Leased;

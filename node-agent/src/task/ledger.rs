@@ -1,5 +1,5 @@
-//! The journal of tasks: the active task, on the disk before each of its steps, and how the last ones ended, so that a restored
-//! store has none of them run again.
+//! The journal of tasks: the active task, on the disk before each of its steps, and how the last ones ended, so that a
+//! restored store has none of them run again.
 
 use crate::host::TaskEnd;
 use crate::pair::state::State;

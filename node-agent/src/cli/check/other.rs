@@ -1,5 +1,5 @@
-//! Finds another agent whose disable-file this configuration names: by a configuration beside this one or beside the file, or
-//! by a state directory above the file.
+//! Finds another agent whose disable-file this configuration names: by a configuration beside this one or beside the
+//! file, or by a state directory above the file.
 
 use super::parent;
 use crate::config::Service;

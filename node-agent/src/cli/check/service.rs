@@ -1,5 +1,5 @@
-//! Checks one service: its addresses, probe, hooks and balancers. Nothing is taken out of rotation: whether the disable-file
-//! makes the health URL answer 503 is measured by each drain, before anything is stopped.
+//! Checks one service: its addresses, probe, hooks and balancers. Nothing is taken out of rotation: whether the
+//! disable-file makes the health URL answer 503 is measured by each drain, before anything is stopped.
 
 use super::program::cannot_begin;
 use super::{Findings, other};
