@@ -1,18 +1,19 @@
-//! May this version run here? One transaction, with the window that was read; never a minimum that includes the
-//! node's own row. Its answer is the admission that reports name.
+//! Admission: asks the store whether a version may run on this node. One transaction compares the window that was read and
+//! writes the inventory record; its revision is the admission that reports name. No minimum over nodes is computed, so the
+//! node's own row never counts against it.
 
+use crate::journal::{Known, Refusal};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::report::Identity;
-use tidegate_proto::record::window::Window;
 use tidegate_proto::{
     Commit, InstanceId, Key, Precondition, ReleaseTag, Revision, ServiceVersion, Value, mutant,
 };
 use tidegate_store::{CommitError, Snapshot, Store, StoreError};
 
-/// How often it is tried anew when what was read has changed meanwhile.
+/// How often it is tried when what was read has changed meanwhile.
 const ATTEMPTS: u32 = 5;
 
 /// What is to be admitted.
@@ -26,7 +27,7 @@ pub struct Candidate<'a> {
     pub release: Option<ReleaseTag>,
     /// The labels of its node.
     pub labels: &'a BTreeMap<String, String>,
-    /// Who asks.
+    /// The agent that asks.
     pub identity: &'a Identity,
     /// The admission that the asker holds: where it stands as it was and the report never lapsed, nothing is written.
     pub known: Revision,
@@ -38,8 +39,8 @@ pub struct Candidate<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum NotAdmitted {
     /// The window does not admit it.
-    #[error("{0}")]
-    Refused(Refused),
+    #[error("{}", .0.reason)]
+    Refused(Refusal),
     /// Another agent reports this instance.
     #[error(
         "{instance} is reported by another agent (nonce {}, boot {}): two agents have the node name {}; give one another name, or wait for its lease",
@@ -48,10 +49,10 @@ pub enum NotAdmitted {
     Held {
         /// The instance.
         instance: InstanceId,
-        /// Who reports it.
+        /// The agent that reports it.
         holder: Identity,
     },
-    /// The same agent reported it before its machine was started anew; that lease has not run out yet.
+    /// The same agent reported it before its machine was rebooted; that lease has not expired yet.
     #[error("{0} is still reported from before this machine was rebooted: waiting until that lease expires")]
     EarlierBoot(InstanceId),
     /// What authorises it cannot be read.
@@ -83,43 +84,17 @@ pub enum NotAdmitted {
     Commit(#[source] CommitError),
 }
 
-/// A window that does not admit a version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// For people.
-    pub reason: String,
-    /// The mod_revision of the window.
-    pub window: Revision,
-    /// Whether an instance in rotation may stay there with this version until it is drained.
-    pub bears: bool,
-}
-
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
-
-/// What the asker's watch has told of the store. It may be old: whatever is written on it compares it.
-#[derive(Debug, Clone)]
-pub struct Told {
-    /// The window.
-    pub window: Window,
-    /// Its mod_revision.
-    pub window_at: Revision,
-    /// The mod_revision of the asker's own report.
-    pub report_at: Revision,
-}
-
-/// As [`admit`], without reading what was told already. Where that admits it and still stands, it is written on that;
-/// else everything is read, so that nothing is refused on what may be old.
-pub async fn admit_as_told(
+/// As [`admit`], without reading what the asker's watch has shown: the window, and the revision of its own report. Where that
+/// window admits the candidate and both still stand, the admission is written on them; else everything is read, so that
+/// nothing is refused on records that may be old.
+pub async fn admit_as_watched(
     store: &Store,
     candidate: &Candidate<'_>,
-    told: &Told,
+    window: &Known,
+    report_at: Revision,
 ) -> Result<Revision, NotAdmitted> {
-    if told.window.admits(candidate.version) && told.report_at.exists() {
-        match write(store, candidate, told.window_at, told.report_at).await {
+    if window.window.admits(candidate.version) && report_at.exists() {
+        match write(store, candidate, window.revision, report_at).await {
             Err(NotAdmitted::Commit(CommitError::Conflict { .. })) => {}
             answer => return answer,
         }
@@ -129,38 +104,30 @@ pub async fn admit_as_told(
 
 /// Admits `candidate`; returns the mod_revision of its inventory record.
 pub async fn admit(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
-    let mut attempt = 0;
+    let mut retries = 1..ATTEMPTS;
     loop {
-        attempt += 1;
-        match once(store, candidate).await {
-            Err(NotAdmitted::Commit(CommitError::Conflict { .. })) if attempt < ATTEMPTS => {}
+        let read = read(store, candidate.instance).await?;
+        match decide(store, candidate, &read).await {
+            Err(NotAdmitted::Commit(CommitError::Conflict { .. })) if retries.next().is_some() => {}
             answer => return answer,
         }
     }
 }
 
-async fn once(store: &Store, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
-    let read = read(store, candidate.instance).await?;
-    decide(store, candidate, &read).await
+/// The keys of window, report and inventory record of one instance.
+fn keys(instance: &InstanceId) -> [Key; 3] {
+    let InstanceId { service, node } = instance.clone();
+    [Key::Window(service.clone()), Key::Report(service.clone(), node.clone()), Key::Inventory(service, node)]
 }
 
-/// The window, the report and the inventory record of one instance, at one revision.
+/// What is under them, at one revision.
 async fn read(store: &Store, instance: &InstanceId) -> Result<Snapshot, NotAdmitted> {
-    let InstanceId { service, node } = instance.clone();
-    let keys = [
-        Key::Window(service.clone()),
-        Key::Report(service.clone(), node.clone()),
-        Key::Inventory(service, node),
-    ];
-    store.get_many(&keys).await.map_err(NotAdmitted::Store)
+    store.get_many(&keys(instance)).await.map_err(NotAdmitted::Store)
 }
 
 /// Writes the admission, on the condition that what was read still stands.
 async fn decide(store: &Store, candidate: &Candidate<'_>, read: &Snapshot) -> Result<Revision, NotAdmitted> {
-    let InstanceId { service, node } = candidate.instance.clone();
-    let window_key = Key::Window(service.clone());
-    let report_key = Key::Report(service.clone(), node.clone());
-    let inventory_key = Key::Inventory(service, node);
+    let [window_key, report_key, inventory_key] = keys(candidate.instance);
     let window = window_admits(read, &window_key, candidate)?;
     let report = report_allows(read, &report_key, candidate)?;
     if report.exists() && stands(read, &inventory_key, candidate) {
@@ -176,10 +143,7 @@ async fn write(
     window: Revision,
     report: Revision,
 ) -> Result<Revision, NotAdmitted> {
-    let InstanceId { service, node } = candidate.instance.clone();
-    let window_key = Key::Window(service.clone());
-    let report_key = Key::Report(service.clone(), node.clone());
-    let inventory_key = Key::Inventory(service, node);
+    let [window_key, report_key, inventory_key] = keys(candidate.instance);
     let inventory = Inventory {
         version: candidate.version,
         release: candidate.release.clone(),
@@ -219,8 +183,8 @@ fn window_admits(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Resul
         "version {} of {} is {side} {bound}: the window {window} was set by upgrade {}",
         candidate.version, candidate.instance, window.set_by
     );
-    let bears = window.bears(candidate.version);
-    Err(NotAdmitted::Refused(Refused { reason, window: entry.mod_revision, bears }))
+    let (version, bears) = (candidate.version, window.bears(candidate.version));
+    Err(NotAdmitted::Refused(Refusal { version, reason, window: entry.mod_revision, bears }))
 }
 
 fn report_allows(read: &Snapshot, key: &Key, candidate: &Candidate<'_>) -> Result<Revision, NotAdmitted> {
@@ -270,6 +234,7 @@ mod tests {
     use super::*;
     use tidegate_embedded_etcd::Embedded;
     use tidegate_proto::record::report::Report;
+    use tidegate_proto::record::window::Window;
     use tidegate_proto::{Prefix, ServiceName};
 
     fn version(n: i64) -> ServiceVersion {
@@ -375,23 +340,26 @@ mod tests {
             set_by: "u1".parse().unwrap(),
             contracted: None,
         };
-        let told = Told { window, window_at, report_at };
-        let first = admit_as_told(&store, &n1.asks(2), &told).await.unwrap();
+        let window = Known { revision: window_at, window };
+        let first = admit_as_watched(&store, &n1.asks(2), &window, report_at).await.unwrap();
         assert_eq!(first, Revision(window_at.0 + 1));
 
         // What was told is old, whichever way the window has moved since.
         set_window(&store, &n1.instance.service, 3, 3).await;
-        let refused = admit_as_told(&store, &n1.asks(2), &told).await;
+        let refused = admit_as_watched(&store, &n1.asks(2), &window, report_at).await;
         assert!(matches!(refused, Err(NotAdmitted::Refused(_))), "{refused:?}");
-        assert!(admit_as_told(&store, &n1.asks(3), &told).await.is_ok(), "the window lets it in now");
+        assert!(
+            admit_as_watched(&store, &n1.asks(3), &window, report_at).await.is_ok(),
+            "the window lets it in now"
+        );
 
         // Another agent's report is no ground to write on, though nothing was told of it.
         let other = Identity { nonce: "another".into(), boot: "b".into() };
         let report: Report = serde_json::from_value(serde_json::json!({ "identity": other })).unwrap();
         let key = Key::Report(service.clone(), node.clone());
         store.commit(&Commit::new().put(key, report)).await.unwrap();
-        let window_at = set_window(&store, &n1.instance.service, 1, 2).await;
-        let held = admit_as_told(&store, &n1.asks(2), &Told { window_at, ..told }).await;
+        let window = Known { revision: set_window(&store, &n1.instance.service, 1, 2).await, ..window };
+        let held = admit_as_watched(&store, &n1.asks(2), &window, report_at).await;
         assert!(matches!(held, Err(NotAdmitted::Held { .. })), "{held:?}");
     }
 }

@@ -1,13 +1,12 @@
-//! The agent of one node: takes its state directory, opens its link, looks after each service in a task of its own.
+//! The agent of one node: locks its state directory, connects to the store, and runs one task for each service.
 
 use crate::config::Node;
-use crate::health;
-use crate::host::Machine;
-use crate::identity;
 use crate::instance::{Fatal, Instance};
 use crate::link::Link;
+use crate::machine::Machine;
 use crate::metadata::Follower;
 use crate::task::Worker;
+use crate::{health, identity};
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;

@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     if let Verb::RunTask { directory, limit_ms, argv } = &arguments.command {
-        // Nobody reads what it would print: that nothing was written down tells enough.
+        // Its output is read by no one: a missing outcome shows the failure.
         let ran = run::become_runner(directory, Duration::from_millis(*limit_ms), argv);
         return if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
@@ -157,7 +157,7 @@ fn dispatch(command: Verb) -> anyhow::Result<ExitCode> {
         }
         Verb::Run(configured) => {
             let node = config::load(&configured.config)?;
-            let findings = check::hides_nobody_of(&node);
+            let findings = check::cannot_disable(&node);
             if !findings.is_empty() {
                 return Err(config::NotAConfig::Sense { path: configured.config, findings }.into());
             }
@@ -254,7 +254,7 @@ async fn admit_one(path: &Path, service: ServiceName, version: ServiceVersion) -
             println!("{instance} admitted at version {version} (admission {revision})");
             Ok(ExitCode::SUCCESS)
         }
-        // Its causes are told where errors end.
+        // `main` prints its causes.
         Err(error) => Err(anyhow::Error::new(error).context(format!("{instance} may not start"))),
     }
 }

@@ -1,5 +1,5 @@
-//! The node's one TOML file: read as it is written (`fragment`), checked, and turned into settings in which nothing
-//! is left to doubt. Only this room reads files of configuration or the environment.
+//! The configuration of a node, one TOML file: read as it is written (`fragment`), validated, and turned into `settings`.
+//! Only this module reads configuration files and the environment.
 
 pub mod address;
 pub mod example;

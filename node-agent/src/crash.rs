@@ -1,12 +1,12 @@
-//! Places at which a test may have this process end as by kill -9. In builds without debug assertions there are none.
+//! Crash points: places where a test can end this process as `kill -9` does. Builds without debug assertions have none.
 //!
-//! A test names the place beforehand, or has itself asked at each of them and ends the process while it waits.
+//! A test names the place beforehand, or is asked at each of them through a socket.
 
 /// Names the place and when: `journal:3:before` ends the process before the third write of a journal.
 #[cfg(debug_assertions)]
 const VARIABLE: &str = "TIDEGATE_AGENT_CRASH_AT";
 
-/// The socket of whoever is asked: a line `before journal draining`, answered by a byte.
+/// The socket of the test that is asked: a line `before journal draining`, answered by a byte.
 #[cfg(debug_assertions)]
 const ASKED: &str = "TIDEGATE_CRASH_ASK";
 
@@ -19,7 +19,7 @@ pub(crate) enum When {
     After,
 }
 
-/// A place of the `kind`; `what` tells more of the act to whoever is asked.
+/// A crash point of the `kind`; `what` names the act for the test that is asked.
 #[cfg(debug_assertions)]
 pub(crate) fn point(kind: &str, what: impl FnOnce() -> String, when: When) {
     use std::sync::LazyLock;
@@ -40,7 +40,7 @@ pub(crate) fn point(kind: &str, what: impl FnOnce() -> String, when: When) {
     }
 }
 
-/// Asks and waits for the answer; goes on where nobody is there to ask.
+/// Asks and waits for the answer; continues if no test is there.
 #[cfg(debug_assertions)]
 fn ask(socket: &std::ffi::OsStr, line: &str) {
     use std::io::{Read, Write};

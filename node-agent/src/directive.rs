@@ -1,5 +1,5 @@
-//! What the coordinator wants, and the next act towards it. The decision is a pure function of the journal, of what
-//! was seen, and of the time; whoever carries it out has no choice left.
+//! The next act towards what the coordinator's directive asks for. The decision is a pure function of the journal, of what
+//! was seen, and of the time.
 //!
 //! ```text
 //!             nothing runs                      admitted, hidden
@@ -15,17 +15,19 @@
 //! ```
 
 pub mod accept;
+pub mod act;
 pub mod answers;
 pub mod decide;
 pub mod fault;
 mod leave;
-pub mod phase;
 pub mod presumption;
 pub mod refusal;
 pub mod seen;
 pub mod standstill;
+mod start;
 pub mod steady;
 pub mod timers;
+mod verify;
 
 #[cfg(test)]
 pub(crate) mod tests;

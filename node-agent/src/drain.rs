@@ -1,4 +1,4 @@
-//! Out of rotation and back: the disable-file, the balancers' own word, and what is in flight.
+//! Taking an instance out of rotation and back: disable-file, balancers, requests in flight.
 
 pub mod balancer;
 pub mod disable_file;

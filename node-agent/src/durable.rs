@@ -1,4 +1,4 @@
-//! Files that are whole or absent, whatever happens: written beside, flushed, then moved into place. Nothing is written
+//! Files that are whole or absent after a crash: written beside their place, flushed, then moved. Nothing is written
 //! through a link ([`Place`]).
 
 use crate::place::Place;
@@ -82,14 +82,6 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
         Ok(()) => place.flush(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(e),
-    }
-}
-
-/// Flushes the directory that holds `path`, so that its entry survives a crash.
-pub(crate) fn flush_directory_of(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
     }
 }
 

@@ -1,8 +1,9 @@
-//! One GET, with a limit of time and of size, on a connection of its own: a kept connection would be counted among
-//! those of the service's clients.
+//! HTTP GET with limits of time and size, each on its own connection: a kept connection would count among those of the
+//! service's clients.
 
 use crate::config::address::Url;
 use crate::host::Host;
+use crate::host::NoAnswer;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, Empty, Limited};
@@ -12,41 +13,6 @@ use tokio::net::TcpStream;
 
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 256 * 1024;
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
-    /// Not within its time.
-    #[error("{url} did not answer within {} ms", limit.as_millis())]
-    Late {
-        /// What was asked.
-        url: String,
-        /// The limit.
-        limit: Duration,
-    },
-    /// Nobody listens there.
-    #[error("nothing listens at {url}")]
-    Refused {
-        /// What was asked.
-        url: String,
-    },
-    /// What it answers holds no number.
-    #[error("{url} answers no number: {found}")]
-    NoNumber {
-        /// What was asked.
-        url: String,
-        /// What was found.
-        found: String,
-    },
-    /// No connection, or no HTTP on it.
-    #[error("could not ask {url}: {found}")]
-    Broken {
-        /// What was asked.
-        url: String,
-        /// What was found.
-        found: String,
-    },
-}
 
 /// Asks `url` and reads the whole answer within `limit`.
 pub async fn get(host: &dyn Host, url: &Url, limit: Duration) -> Result<(StatusCode, Bytes), NoAnswer> {
@@ -110,7 +76,7 @@ pub async fn ask(url: &Url) -> Result<(StatusCode, Bytes), NoAnswer> {
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|e| broken(&e))?;
         Ok((head.status, body.to_bytes()))
     };
-    // The connection is driven here and not in a task: whoever gives up on the answer gives up on both.
+    // The connection is driven here and not in a task: dropping the future of the answer drops both.
     tokio::pin!(connection);
     tokio::pin!(answer);
     let mut driving = true;

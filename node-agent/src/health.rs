@@ -1,5 +1,4 @@
-//! The health check for services that have none of their own: by the disable-file, as OpenStack's middleware answers
-//! it, and HAProxy's agent-check.
+//! Health checks served by the agent: by the disable-file, as OpenStack's middleware answers, and HAProxy's agent-check.
 
 pub mod agent_check;
 pub mod negotiate;

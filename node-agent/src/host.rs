@@ -1,24 +1,19 @@
-//! What the loop of a service touches besides the store: addresses, programs and files of its node. [`Machine`] is the
-//! real node. A simulation has a node of its own, and the rest of the agent runs on it as it is.
+//! The node as the agent uses it: addresses, programs and files. [`Machine`](crate::machine::Machine) is the real node. A
+//! simulation has its own, and the rest of the agent runs on it unchanged.
 //!
 //! # Invariants
 //! * Time is tokio's clock, here and in everything that calls this: a simulation can pause it.
 //! * No method decides anything: what an answer means is for the caller.
 
-mod machine;
+mod error;
+mod value;
 
-pub use machine::Machine;
+pub use error::{NoAnswer, NotRun, NotStaged, ProcessError};
+pub use value::{Alive, Done, HookState, RunState, Started, Target, TaskEnd};
 
 use crate::config::address::{Stats, Url};
 use crate::config::settings::{Artifact, Process};
-use crate::directive::phase::Target;
-use crate::directive::seen::{Alive, Hook};
-use crate::fetch::NoAnswer;
-use crate::journal::Started;
-use crate::replace::artifact::NotStaged;
-use crate::replace::command::{Done, NotRun};
-use crate::replace::process::ProcessError;
-use crate::task::run::Stand;
+
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -104,8 +99,8 @@ pub enum HookSet {
 
 /// The hooks of one set of a service.
 pub trait Hooks: Debug + Send + Sync {
-    /// How `hook` stands, for one who did not see its end.
-    fn look(&self, hook: &str) -> Hook;
+    /// The state of `hook`, for an agent that did not see its end.
+    fn look(&self, hook: &str) -> HookState;
 
     /// Runs `argv` as `hook` to its end, for at most `limit`. One that was begun earlier is waited for first, for as
     /// long, and then killed.
@@ -143,7 +138,7 @@ pub trait ServiceProcess: Debug + Send + Sync {
 /// The hooks of tasks of a node. A run goes on when the agent ends, and is found again.
 pub trait TaskRuns: Debug + Send + Sync {
     /// How the run of a task stands that was journalled in the boot of the machine called `boot`.
-    fn look(&self, id: &TaskId, boot: &str) -> Stand;
+    fn look(&self, id: &TaskId, boot: &str) -> RunState;
 
     /// Begins to run `argv` for a task, with `env` added to the agent's own environment, for at most `limit`.
     fn start(
@@ -174,7 +169,7 @@ pub fn aside<T: Send + 'static>(
 ) -> oneshot::Receiver<T> {
     let (out, answer) = oneshot::channel();
     host.aside(Box::new(move || {
-        // Where nobody waits any more, nothing is lost but the answer.
+        // If the receiver is gone, only the answer is lost.
         let _ = out.send(work());
     }));
     answer

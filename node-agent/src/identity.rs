@@ -1,7 +1,8 @@
-//! Who this agent is: a nonce in its locked state directory, plus the boot of its machine. Two agents never share
-//! a directory; two directories never share a nonce.
+//! The identity of this agent: a nonce in its locked state directory, and the machine's boot ID. Two agents never share a
+//! directory; two directories never share a nonce.
 
 use crate::durable;
+use crate::file_error::FileError;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -11,7 +12,7 @@ use tidegate_proto::record::report::Identity;
 /// The state directory, held by this process until it is dropped.
 #[derive(Debug)]
 pub struct Held {
-    /// Who this agent is.
+    /// The identity of this agent.
     pub identity: Identity,
     _lock: File,
 }
@@ -31,16 +32,8 @@ pub enum NotHeld {
         pid: String,
     },
     /// A file could not be read or written.
-    #[error("could not {doing} {}", path.display())]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The nonce's file does not hold a nonce.
     #[error(
         "{} does not hold a nonce (found {found:?}): restore it, or remove it to make this a new agent",
@@ -54,14 +47,9 @@ pub enum NotHeld {
     },
 }
 
-fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NotHeld {
-    let path = path.to_owned();
-    move |source| NotHeld::File { doing, path, source }
-}
-
 /// Takes the state directory: makes it where it is missing, locks it for as long as the answer lives.
 pub fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
-    fs::create_dir_all(state_dir).map_err(file("make the directory", state_dir))?;
+    fs::create_dir_all(state_dir).map_err(FileError::at("make the directory", state_dir))?;
     let path = state_dir.join("agent.lock");
     let mut lock = OpenOptions::new()
         .read(true)
@@ -69,7 +57,7 @@ pub fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
         .create(true)
         .truncate(false)
         .open(&path)
-        .map_err(file("open", &path))?;
+        .map_err(FileError::at("open", &path))?;
     if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut pid = String::new();
         // The holder's pid is for people; a lock that cannot be read is still a lock.
@@ -77,8 +65,8 @@ pub fn hold(state_dir: &Path) -> Result<Held, NotHeld> {
         let pid = if pid.trim().is_empty() { "unknown".to_owned() } else { pid.trim().to_owned() };
         return Err(NotHeld::Busy { directory: state_dir.to_owned(), pid });
     }
-    lock.set_len(0).and_then(|()| lock.rewind()).map_err(file("write", &path))?;
-    writeln!(lock, "{}", std::process::id()).map_err(file("write", &path))?;
+    lock.set_len(0).and_then(|()| lock.rewind()).map_err(FileError::at("write", &path))?;
+    writeln!(lock, "{}", std::process::id()).map_err(FileError::at("write", &path))?;
     Ok(Held { identity: read(state_dir)?, _lock: lock })
 }
 
@@ -99,17 +87,17 @@ fn nonce(path: &Path) -> Result<String, NotHeld> {
             match durable::create(path, fresh.as_bytes()) {
                 // Another process of the same directory was first: its nonce holds.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => nonce(path),
-                made => made.map(|()| fresh).map_err(file("write", path)),
+                made => Ok(made.map(|()| fresh).map_err(FileError::at("write", path))?),
             }
         }
-        Err(e) => Err(file("read", path)(e)),
+        Err(e) => Err(FileError::at("read", path)(e).into()),
     }
 }
 
 /// The boot of this machine, as the kernel names it.
 pub fn boot() -> Result<String, NotHeld> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
-    fs::read_to_string(path).map(|id| id.trim().to_owned()).map_err(file("read", path))
+    Ok(fs::read_to_string(path).map(|id| id.trim().to_owned()).map_err(FileError::at("read", path))?)
 }
 
 #[cfg(test)]

@@ -1,52 +1,43 @@
-//! One service of the node, looked after: look, decide, report, act; again and again, until the agent is asked to
-//! end. The service itself goes on.
+//! One service of the node. Its agent looks, decides, acts and reports until it is asked to end; the service keeps
+//! running.
 
 mod act;
+mod admission;
 mod look;
+mod next;
+mod pace;
+mod replace;
+mod reporter;
+mod store_view;
 
 use crate::admit::NotAdmitted;
-use crate::config::settings::Driver as Configured;
 use crate::config::{Node, Service};
-use crate::directive::decide::{Act, decide};
-use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Seen};
-use crate::directive::standstill::standstill;
-use crate::directive::steady::DIP;
+use crate::directive::act::Act;
+use crate::directive::decide::decide;
+use crate::directive::seen::Seen;
 use crate::directive::timers::Timers;
-use crate::drain::disable_file::Hand;
+use crate::drain::disable_file::DisableFileHandle;
+use crate::file_error::FileError;
 use crate::host::Host;
-use crate::journal::{Journal, JournalError, JournalFile, Pen};
-use crate::link::inputs::Inputs;
-use crate::link::{Chain, Leased, Link};
+use crate::journal::{Journal, JournalWriter, Phase};
+use crate::link::Link;
+use crate::pair::state::{StateError, StateFile};
 use crate::replace::driver::Driver;
 use crate::report::compose::compose;
-use crate::report::observe::{self, Look, Observer};
-use crate::report::publish::{NotPublished, Publisher};
+use crate::report::observe::{self, Observer};
 use crate::staging::Stager;
-use std::path::{Path, PathBuf};
+use next::{Cycle, Step};
+use pace::Pace;
+use reporter::Reporter;
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::record::report::{Identity, Rotation};
-use tidegate_proto::{Generation, InstanceId, Revision, mutant};
-use tokio::sync::watch;
+use store_view::{StoreView, news};
+use tidegate_proto::InstanceId;
+use tidegate_proto::record::report::Identity;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// What waits for longer than this is looked at as seldom as what rests.
-const LULL: Duration = Duration::from_secs(10);
-
-/// How soon the next look follows an act; each further one twice as late, up to the interval of what moves.
-const AT_ONCE: Duration = Duration::from_millis(5);
-
-/// For how long news of the store may be answered by what was seen before them.
-const JUST_NOW: Duration = Duration::from_millis(20);
-
-/// How many acts may follow from one look, however little each of them changes.
-const ACTS_ON_A_LOOK: u32 = 4;
-
-/// For how long a hook that was just begun has the machine for itself: that it runs is told afterwards. Of many nodes on
-/// one machine, or with one store, each would have its hook begin later by what the others have to tell.
-const BESIDE_A_HOOK: Duration = Duration::from_millis(50);
 
 /// What ends the agent, not the service.
 #[derive(Debug, thiserror::Error)]
@@ -56,54 +47,37 @@ pub enum Fatal {
     Held(NotAdmitted),
     /// The journal cannot be read or written: without it nothing may be done.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(#[from] StateError),
     /// A directory of the service could not be made.
-    #[error("could not make the directory {}", path.display())]
-    Home {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// One service of the node.
 pub struct Instance {
-    id: InstanceId,
     service: Service,
-    node: Node,
-    identity: Identity,
-    link: Link,
-    inputs: watch::Receiver<Inputs>,
-    /// What the store had in the last look.
-    seen_inputs: Inputs,
-    pen: Pen,
+    own: Own,
+    store: StoreView,
     journal: Journal,
-    timers: Timers,
+    writer: JournalWriter,
     observer: Observer,
-    hand: Hand,
+    timers: Timers,
+    disable_file: DisableFileHandle,
     driver: Option<Driver>,
     stager: Stager,
-    publisher: Publisher,
-    /// Whether the journal holds what is not on the disk yet.
-    unsaved: bool,
-    /// The look that saw what a stop hook did: nothing has changed since.
-    looked: Option<Look>,
-    /// Until the next look while something moves.
-    haste: Duration,
-    /// The lease under which the running version was admitted or found admitted; none: not yet.
-    admitted_under: Option<u64>,
-    /// Whether the report may be written: the store is there, and its key is ours.
-    speaks: bool,
-    alarmed: Option<Generation>,
-    troubled: Option<String>,
-    /// How many falls of the store were answered by a report.
-    falls: u64,
+    reporter: Reporter,
+    pace: Pace,
+}
+
+/// The instance and its agent, as the store knows them.
+struct Own {
+    id: InstanceId,
+    labels: BTreeMap<String, String>,
+    identity: Identity,
 }
 
 impl Instance {
-    /// Picks up where the journal ends.
+    /// Resumes where the journal ends.
     pub fn open(
         host: &Arc<dyn Host>,
         node: &Node,
@@ -112,10 +86,10 @@ impl Instance {
         link: &Link,
     ) -> Result<Self, Fatal> {
         let home = node.state_dir.join(service.name.as_str());
-        host.make_directory(&home).map_err(|source| Fatal::Home { path: home.clone(), source })?;
+        host.make_directory(&home).map_err(FileError::at("make the directory", &home))?;
         host.sweep(&home);
         host.sweep(service.disable_file.parent().unwrap_or(Path::new("/")));
-        let mut file = JournalFile::within(host, &home);
+        let mut file = StateFile::<Journal>::within(host, &home);
         let mut journal = file.read()?;
         let driver = Driver::of(host, node, service, &home);
         if let (None, Some(process)) = (&journal.release, driver.as_ref().and_then(Driver::process)) {
@@ -126,268 +100,123 @@ impl Instance {
             // After a restart of the machine the service comes into rotation, and is refused like any other.
             *stays = stays.take().filter(|boot| *boot == identity.boot);
         }
-        let hand = Hand::new(host, &service.disable_file, node.name.clone(), identity.nonce.clone());
+        let disable_file =
+            DisableFileHandle::new(host, &service.disable_file, node.name.clone(), identity.nonce.clone());
         let id = InstanceId::new(service.name.clone(), node.name.clone());
-        let inputs = link.inputs(&service.name).unwrap_or_else(|| watch::channel(Inputs::default()).1);
         Ok(Self {
-            observer: Observer::new(host, service.clone(), hand.clone(), driver.clone()),
+            observer: Observer::new(host, service.clone(), disable_file.clone(), driver.clone()),
             stager: Stager::new(driver.clone()),
-            publisher: Publisher::new(id.clone()),
-            unsaved: false,
-            looked: None,
-            haste: AT_ONCE,
+            reporter: Reporter::new(id.clone()),
             timers: Timers::new(Instant::now(), !service.balancers.is_empty()),
-            id,
             service: service.clone(),
-            node: node.clone(),
-            identity: identity.clone(),
-            link: link.clone(),
-            inputs,
-            seen_inputs: Inputs::default(),
-            pen: Pen::new(host, file),
+            own: Own { id, labels: node.labels.clone(), identity: identity.clone() },
+            store: StoreView::new(link, &service.name),
+            writer: JournalWriter::new(host, file),
             journal,
-            hand,
+            disable_file,
             driver,
-            admitted_under: None,
-            speaks: false,
-            alarmed: None,
-            troubled: None,
-            falls: 0,
+            pace: Pace::at_once(),
         })
     }
 
     /// Looks after it until `cancel`; an act that has begun is carried out.
     pub async fn run(mut self, cancel: CancellationToken) -> Result<(), Fatal> {
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "looking after the service");
-        let mut leases = self.link.leases();
+        let mut cycle = Cycle::default();
         let mut seen = self.look().await?;
-        let (mut acts, mut news) = (0, false);
-        while !cancel.is_cancelled() {
-            let act = decide(&self.service, &self.journal, &self.timers, &seen);
-            let enough = seen.alive == Alive::Yes && act.follows_an_order() || seen.now.elapsed() < JUST_NOW;
-            if news && !enough {
-                (seen, acts, news) = (self.look().await?, 0, false);
-                continue;
-            }
-            let (waits, brief, quick) = (act == Act::Wait, act.is_brief(), act.leaves_the_world());
-            let admits = matches!(act, Act::AdmitRunning(..));
-            if self.must_unsay(&act) {
-                self.be_silent().await?;
-                self.report(&seen).await?;
-                self.be_silent().await?;
-            } else if !(brief || admits) {
-                // Else what follows at once is reported instead.
-                let pause = if self.begins_a_hook(&act) { BESIDE_A_HOOK } else { Duration::ZERO };
-                self.report_after(pause, &seen).await?;
-            }
-            if let Some(why) = standstill(&self.service, &self.journal, &seen).filter(|_| waits) {
-                self.trouble(&why);
-            }
-            let before = self.journal.phase.clone();
-            let calm = self.carry_out(act, &seen).await?;
-            if !waits && calm {
-                self.troubled = None;
-                self.haste = AT_ONCE;
-                acts += 1;
-                let stands = quick && acts < ACTS_ON_A_LOOK;
-                if stands && observe::stands(&self.service, &before, &self.journal.phase, &seen) {
-                    self.look_again_at(&mut seen).await?;
-                } else {
-                    (seen, acts, news) = (self.look().await?, 0, false);
+        let (mut act, mut step) = (Act::Wait, Step::Decide);
+        loop {
+            step = match step {
+                Step::Look => {
+                    seen = self.look().await?;
+                    cycle.looked()
                 }
-                continue;
-            }
-            if brief || admits {
-                // It could not be done, or nobody could be asked: what was said before does not hold any more.
-                self.report(&seen).await?;
-            }
-            self.save().await?;
-            news = self.rest(&seen, &mut leases, &cancel).await?;
-            acts = 0;
-            if news {
-                self.take_in_news(&mut seen).await?;
-            } else {
-                seen = self.look().await?;
-            }
+                Step::LookAgain => {
+                    self.look_again_at(&mut seen).await?;
+                    Step::Decide
+                }
+                Step::ReadStore => {
+                    self.take_in_news(&mut seen).await?;
+                    Step::Decide
+                }
+                Step::Decide if cancel.is_cancelled() => break,
+                Step::Decide => {
+                    act = decide(&self.service, &self.journal, &self.timers, &seen);
+                    cycle.decided(&act, &self.service, &self.journal, &seen, seen.now.elapsed())
+                }
+                Step::Retract => {
+                    self.reporter.finish().await?;
+                    self.report(Duration::ZERO, &seen).await?;
+                    self.reporter.finish().await?;
+                    Step::CarryOut
+                }
+                Step::Report(delay) => {
+                    self.report(delay, &seen).await?;
+                    Step::CarryOut
+                }
+                Step::CarryOut => {
+                    let before = self.journal.phase.clone();
+                    let done = self.carry_out(act.clone(), &seen).await?;
+                    if done {
+                        self.reporter.forget_warning();
+                        self.pace = Pace::at_once();
+                    }
+                    let stands = observe::stands(&self.service, &before, &self.journal.phase, &seen);
+                    cycle.carried_out(&act, done, stands)
+                }
+                Step::Rest { report } => {
+                    if report {
+                        self.report(Duration::ZERO, &seen).await?;
+                    }
+                    self.writer.flush(&self.journal).await?;
+                    cycle.rested(self.rest(&seen, &cancel).await?)
+                }
+            };
         }
-        self.save().await?;
-        self.be_silent().await?;
+        self.writer.flush(&self.journal).await?;
+        self.reporter.finish().await?;
         tracing::info!(service = %self.service.name, phase = ?self.journal.phase, "the agent ends, the service goes on");
         Ok(())
     }
 
-    /// Until something is to be looked at: news of the store, another lease, the end of what is brought, or time. Says
-    /// whether it is the first.
-    async fn rest(
-        &mut self,
-        seen: &Seen,
-        leases: &mut watch::Receiver<Option<Leased>>,
-        cancel: &CancellationToken,
-    ) -> Result<bool, Fatal> {
-        let pause = self.pause(seen);
-        let end = tokio::time::Instant::now() + pause;
+    /// Waits for news of the store, another lease, the end of a staging task, or time. Returns whether it was news.
+    async fn rest(&mut self, seen: &Seen, cancel: &CancellationToken) -> Result<bool, Fatal> {
+        let pause = self.pace.pause(&self.service, &self.journal, &self.timers, seen);
+        let end = Instant::now() + pause;
         loop {
+            let StoreView { inputs, last, leases, .. } = &mut self.store;
             tokio::select! {
                 () = cancel.cancelled() => {}
-                () = news(&mut self.inputs, &self.seen_inputs, &self.journal, &self.identity) => return Ok(true),
+                () = news(inputs, last, &self.journal, &self.own.identity) => return Ok(true),
                 changed = leases.changed() => if changed.is_err() { tokio::time::sleep(pause).await },
                 () = self.stager.ended() => {}
-                done = self.publisher.ended() => {
-                    self.published(done)?;
-                    // What came about while that was being written.
-                    self.report(seen).await?;
+                done = self.reporter.publisher.ended() => {
+                    self.reporter.written(done)?;
+                    // What has changed while that was being written.
+                    self.report(Duration::ZERO, seen).await?;
                     continue;
                 }
-                () = tokio::time::sleep_until(end) => self.haste = (self.haste * 2).min(self.service.fast_interval),
+                () = tokio::time::sleep_until(end) => self.pace.slow_down(&self.service),
             }
             return Ok(false);
         }
     }
 
-    /// A version is said only after the inventory has it. Where another one was said before, that is taken back first.
-    fn must_unsay(&self, act: &Act) -> bool {
-        let Act::AdmitRunning(version, _) = act else { return false };
-        self.journal.admitted.as_ref().is_some_and(|admitted| admitted.version != *version)
-    }
-
-    /// Whether `act` begins a hook, and waits for its end.
-    fn begins_a_hook(&self, act: &Act) -> bool {
-        matches!(act, Act::Stop | Act::Start(_))
-            && matches!(self.service.driver, Some(Configured::Command(_)))
-    }
-
-    /// Says what changed, in the background: it is on the disk before it is told.
-    async fn report(&mut self, seen: &Seen) -> Result<(), Fatal> {
-        self.report_after(Duration::ZERO, seen).await
-    }
-
-    /// The same, a little later, if nothing newer is told by then.
-    async fn report_after(&mut self, pause: Duration, seen: &Seen) -> Result<(), Fatal> {
-        if !self.speaks {
+    /// Reports what has changed, in the background and after `delay`, unless a newer report comes before. The journal is on
+    /// the disk first.
+    async fn report(&mut self, delay: Duration, seen: &Seen) -> Result<(), Fatal> {
+        if !self.reporter.may_write {
             return Ok(());
         }
-        self.save_first().await?;
-        let (Some(store), Some(leased)) = (self.link.store(), self.link.lease()) else { return Ok(()) };
+        self.writer.flush_first(&self.journal).await?;
+        let link = &self.store.link;
+        let (Some(store), Some(leased)) = (link.store(), link.lease()) else { return Ok(()) };
         // Since that look the lease may have become another one: under that nothing was admitted yet.
-        let seen =
-            &Seen { readmit: self.must_readmit(&self.seen_inputs, Some(leased.epoch)), ..seen.clone() };
-        let failures = self.stager.failures();
-        let report = compose(&self.service, &self.identity, &self.journal, &self.timers, seen, failures);
-        self.publisher.begin(store, leased, &self.identity, report, seen.now, pause);
+        let readmit = self.store.must_readmit(&self.journal, Some(leased.epoch));
+        let seen = &Seen { readmit, ..seen.clone() };
+        let (own, failures) = (&self.own.identity, self.stager.failures());
+        let report = compose(&self.service, own, &self.journal, &self.timers, seen, failures);
+        self.reporter.publisher.begin(store, leased, own, report, seen.now, delay);
         Ok(())
     }
-
-    /// Waits until no report is being written.
-    async fn be_silent(&mut self) -> Result<(), Fatal> {
-        if !self.publisher.is_writing() {
-            return Ok(());
-        }
-        let done = self.publisher.ended().await;
-        self.published(done)
-    }
-
-    /// Takes in what became of a report.
-    fn published(&mut self, done: Result<(), NotPublished>) -> Result<(), Fatal> {
-        match done {
-            Ok(()) => Ok(()),
-            Err(NotPublished::Holder(held @ NotAdmitted::Held { .. })) => Err(Fatal::Held(held)),
-            Err(error) => {
-                self.trouble(&error);
-                Ok(())
-            }
-        }
-    }
-
-    /// How long until the next look.
-    fn pause(&self, seen: &Seen) -> Duration {
-        let (rest, fast) = (self.service.interval, self.service.fast_interval.min(self.haste));
-        match &self.journal.phase {
-            Phase::Verifying => {
-                // Healthy and back: what is missing is time, and looks often enough to see a break.
-                let rise = self.service.rise_time();
-                let back = seen.rotation(&self.timers, &self.service) == Rotation::In;
-                let enough = self.journal.order.as_ref().map(|o| o.directive.health.min_healthy_time.into());
-                match self.timers.steady_for(seen.now, rise).filter(|_| back).zip(enough) {
-                    Some((time, enough)) => {
-                        let rest = rest.min(DIP / 2);
-                        rest.min(Duration::saturating_sub(enough, time)).max(fast.min(rest))
-                    }
-                    None => fast,
-                }
-            }
-            // Nothing runs, and nothing has come of it for a while.
-            Phase::Fresh | Phase::Stopped
-                if seen.now.saturating_duration_since(self.timers.phase_since) > LULL =>
-            {
-                out_of_step(rest)
-            }
-            Phase::Fresh | Phase::Draining | Phase::Stopping | Phase::Stopped | Phase::Starting { .. } => {
-                fast
-            }
-            Phase::Serving | Phase::Drained { .. } | Phase::Refused { .. } | Phase::Failed { .. } => {
-                out_of_step(rest)
-            }
-        }
-    }
-
-    /// Notes that the journal changed: it is written before the next act with an effect, the next report, the next wait.
-    fn note(&mut self) {
-        self.unsaved = true;
-    }
-
-    /// Begins to write the journal where it changed: the disk takes milliseconds, and what does not depend on it goes on.
-    async fn begin_save(&mut self) -> Result<(), Fatal> {
-        if std::mem::take(&mut self.unsaved) {
-            self.pen.begin(&self.journal).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the journal is on the disk as it stands.
-    async fn save(&mut self) -> Result<(), Fatal> {
-        self.begin_save().await?;
-        Ok(self.pen.ended().await?)
-    }
-
-    /// The same, before what the journal must outlast: an act, or a word on which others build.
-    async fn save_first(&mut self) -> Result<(), Fatal> {
-        if mutant::is("journal-is-written-after-the-act") {
-            return Ok(());
-        }
-        self.save().await
-    }
-
-    /// Says what stands in the way: once, until it is another thing or something was done.
-    fn trouble(&mut self, error: &dyn std::error::Error) {
-        let text = Chain(error).to_string();
-        if self.troubled.as_ref() != Some(&text) {
-            tracing::warn!(service = %self.service.name, error = %text, "not now");
-            self.troubled = Some(text);
-        }
-    }
-
-    fn lease_epoch(&self) -> Option<u64> {
-        self.link.lease().map(|leased| leased.epoch)
-    }
-
-    fn known_admission(&self) -> Revision {
-        self.journal.admission()
-    }
-}
-
-/// Agents that one event has woken do not go on in step: what can wait for a look would come to the store from all of
-/// them at once.
-fn out_of_step(rest: Duration) -> Duration {
-    rest.mul_f64(rand::random_range(0.75..=1.25))
-}
-
-/// Waits until the store has something that was not there in the last look and must not wait for the next.
-async fn news(inputs: &mut watch::Receiver<Inputs>, seen: &Inputs, journal: &Journal, own: &Identity) {
-    while inputs.changed().await.is_ok() {
-        if seen.is_outdated_by(&inputs.borrow_and_update(), journal, own) {
-            return;
-        }
-    }
-    // The link has ended: nothing comes any more.
-    std::future::pending().await
 }

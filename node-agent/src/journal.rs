@@ -1,31 +1,25 @@
-//! What the agent must not forget: one small text per service, on disk before each act that it speaks of. Killed at
-//! any instant and started again, the agent neither starts a service twice nor forgets a drain.
+//! The journal: what the agent must remember of one service, on the disk before each act that it names. An agent that is
+//! killed at any instant and started again neither starts a service twice nor forgets a drain.
 
-use crate::crash;
-use crate::directive::phase::Phase;
-use crate::host::{self, Host};
-use crate::pair::Pair;
-use crate::pair::form::NotRead;
+mod phase;
+mod writer;
+
+pub use phase::Phase;
+pub use writer::JournalWriter;
+
+use crate::host::Started;
+use crate::pair::state::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::reconciliation::Obeyed;
 use tidegate_proto::record::report::Witness;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Digest, Generation, ReleaseTag, Revision, ServiceVersion};
-use tokio::sync::oneshot;
-
-/// The schema number that this version writes, and the highest that it reads.
-const SCHEMA: u32 = 1;
 
 /// What is remembered of one service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Journal {
-    /// The form of this file.
-    pub schema: u32,
     /// Where the instance stands.
     pub phase: Phase,
     /// The last directive that was accepted.
@@ -106,70 +100,15 @@ pub struct Refusal {
     pub bears: bool,
 }
 
-/// A process that the agent started.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Started {
-    /// Its id, and that of its group and session.
-    pub pid: i32,
-    /// When it started, in the kernel's ticks since boot: with the pid, a name that is not given twice.
-    pub ticks: u64,
-}
+impl State for Journal {
+    const NAME: &'static str = "journal";
+    const SCHEMA: u32 = 1;
+    const IF_DAMAGED: &'static str =
+        "look at what runs, then move both files away, so that the service is adopted again";
+    const CRASH_POINT: &'static str = "journal";
 
-/// Why a journal cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// It could not be read or written.
-    #[error("could not {doing} the journal {}", path.display())]
-    File {
-        /// `read` or `write`.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// It is not a journal.
-    #[error(
-        "the journal {} is damaged: {found}; look at what runs, then move both files away, so that the service is adopted again",
-        path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        found: String,
-    },
-    /// A newer agent wrote it.
-    #[error(
-        "the journal {} has schema {found}, this agent reads up to {SCHEMA}: start the newer agent again",
-        path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-    },
-}
-
-impl Default for Journal {
-    fn default() -> Self {
-        Self {
-            schema: SCHEMA,
-            phase: Phase::Fresh,
-            order: None,
-            declined: false,
-            window: None,
-            admitted: None,
-            refusal: None,
-            release: None,
-            process: None,
-            unexposed: false,
-            shown_unjudged: false,
-            staged: BTreeMap::new(),
-            witness: Witness::default(),
-        }
+    fn step(&self) -> String {
+        self.phase.name()
     }
 }
 
@@ -219,96 +158,21 @@ impl Journal {
     }
 }
 
-/// Where the journal of a service is kept.
-#[derive(Debug, Clone)]
-pub struct JournalFile {
-    home: PathBuf,
-    pair: Pair,
-}
-
-impl JournalFile {
-    /// The journal of the service whose directory in the state directory is `home`.
-    pub fn within(host: &Arc<dyn Host>, home: &Path) -> Self {
-        let pair = Pair::new(host, [home.join("journal.a"), home.join("journal.b")]);
-        Self { home: home.to_owned(), pair }
-    }
-
-    /// Reads it, before anything is written; one that was never written is empty.
-    pub fn read(&mut self) -> Result<Journal, JournalError> {
-        self.pair.read_form(SCHEMA).map_err(|unread| match unread {
-            NotRead::File(source) => self.failed("read", source),
-            NotRead::Damaged(found) => JournalError::Damaged { path: self.path(), found },
-            NotRead::Newer(found) => JournalError::Newer { path: self.path(), found },
-        })
-    }
-
-    /// Writes it, and returns when it is on the disk.
-    pub fn write(&mut self, journal: &Journal) -> Result<(), JournalError> {
-        crash::point("journal", || journal.phase.name(), crash::When::Before);
-        self.pair.write_form(journal).map_err(|source| self.failed("write", source))?;
-        crash::point("journal", || journal.phase.name(), crash::When::After);
-        Ok(())
-    }
-
-    /// Both files, as a shell names them.
-    fn path(&self) -> PathBuf {
-        self.home.join("journal.[ab]")
-    }
-
-    fn failed(&self, doing: &'static str, source: io::Error) -> JournalError {
-        JournalError::File { doing, path: self.path(), source }
-    }
-}
-
-/// Writes a journal beside what goes on meanwhile: one write at a time, in order.
-#[derive(Debug)]
-pub struct Pen {
-    host: Arc<dyn Host>,
-    file: JournalFile,
-    writes: Option<oneshot::Receiver<(JournalFile, Result<(), JournalError>)>>,
-}
-
-impl Pen {
-    /// Nothing is being written; the file was read.
-    pub fn new(host: &Arc<dyn Host>, file: JournalFile) -> Self {
-        Self { host: Arc::clone(host), file, writes: None }
-    }
-
-    /// Begins to write `journal`, after what is being written.
-    pub async fn begin(&mut self, journal: &Journal) -> Result<(), JournalError> {
-        self.ended().await?;
-        let (mut file, journal) = (self.file.clone(), journal.clone());
-        self.writes = Some(host::aside(self.host.as_ref(), move || {
-            let written = file.write(&journal);
-            (file, written)
-        }));
-        Ok(())
-    }
-
-    /// Waits until what was begun is on the disk.
-    pub async fn ended(&mut self) -> Result<(), JournalError> {
-        let Some(writes) = &mut self.writes else { return Ok(()) };
-        let ended = writes.await;
-        self.writes = None;
-        let (file, written) = ended.map_err(|broken| self.file.failed("write", io::Error::other(broken)))?;
-        self.file = file;
-        written
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
+    use crate::pair::Pair;
+    use crate::pair::state::StateFile;
 
     #[test]
     fn a_journal_is_read_as_it_was_written() {
         let room = tempfile::tempdir().unwrap();
-        let mut file = JournalFile::within(&Machine::shared(), room.path());
+        let mut file = StateFile::<Journal>::within(&Machine::shared(), room.path());
         assert_eq!(file.read().unwrap(), Journal::default());
         let journal = Journal { phase: Phase::Drained { forced: true }, ..Journal::default() };
         file.write(&journal).unwrap();
-        assert_eq!(JournalFile::within(&Machine::shared(), room.path()).read().unwrap(), journal);
+        assert_eq!(StateFile::<Journal>::within(&Machine::shared(), room.path()).read().unwrap(), journal);
     }
 
     #[test]
@@ -317,7 +181,8 @@ mod tests {
         let path = room.path().join("journal.a");
         let refused = |told: &str| {
             let before = std::fs::read(&path).unwrap();
-            let error = JournalFile::within(&Machine::shared(), room.path()).read().unwrap_err().to_string();
+            let error =
+                StateFile::<Journal>::within(&Machine::shared(), room.path()).read().unwrap_err().to_string();
             assert!(error.contains(told), "{error}");
             assert_eq!(std::fs::read(&path).unwrap(), before);
         };

@@ -1,23 +1,22 @@
-//! The agent's one connection to the store: one watch and one lease for all of its services. It comes and goes; what
-//! was last known stays. The only room, with `admit` and `report`, that speaks to the store.
+//! The agent's connection to the store: one watch and one lease for all of its services. While it is lost, what was
+//! last known stands. Only this module, `admit`, `report`, `metadata` and `task` use the store.
 
 pub mod inputs;
 pub mod lease;
 
 use crate::config::Node;
 use inputs::Inputs;
-use lease::Pulse;
+use lease::HangingProbes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-pub use tidegate_proto::Chain;
+use tidegate_proto::Chain;
 use tidegate_proto::ServiceName;
 use tidegate_store::{Lease, Store, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Between two attempts to connect.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A lease, and which one it is: counted from 1 by this process.
 #[derive(Clone)]
@@ -34,11 +33,11 @@ pub struct Link {
     store: watch::Receiver<Option<Store>>,
     lease: watch::Receiver<Option<Leased>>,
     inputs: BTreeMap<ServiceName, watch::Receiver<Inputs>>,
-    pulse: Arc<Pulse>,
+    hanging: Arc<HangingProbes>,
 }
 
 impl Link {
-    /// Connects in the background, and goes on until `cancel`.
+    /// Connects in the background, until `cancel`.
     pub fn open(node: &Node, cancel: &CancellationToken) -> Self {
         let (endpoints, prefix, cancelled) = (node.store.clone(), node.prefix.clone(), cancel.clone());
         Self::once(node, cancel, async move { connect(&endpoints, &prefix, &cancelled).await })
@@ -56,7 +55,7 @@ impl Link {
     ) -> Self {
         let (store_out, store) = watch::channel(None);
         let (lease_out, lease) = watch::channel(None);
-        let pulse = Arc::new(Pulse::default());
+        let hanging = Arc::new(HangingProbes::default());
         let mut inputs = BTreeMap::new();
         let mut outputs = BTreeMap::new();
         for name in node.services.keys() {
@@ -64,17 +63,18 @@ impl Link {
             inputs.insert(name.clone(), input);
             outputs.insert(name.clone(), out);
         }
-        let (ttl, name, cancel, beat) = (node.lease_ttl, node.name.clone(), cancel.clone(), pulse.clone());
+        let (ttl, name, cancel, probes) =
+            (node.lease_ttl, node.name.clone(), cancel.clone(), hanging.clone());
         tokio::spawn(async move {
             let Some(store) = store_found.await else { return };
             tracing::info!(endpoints = store.endpoints(), "connected to the store");
             let _ = store_out.send(Some(store.clone()));
             tokio::join!(
                 inputs::follow(&store, &name, &outputs, &cancel),
-                lease::keep(&store, ttl, &beat, &lease_out, &cancel),
+                lease::keep(&store, ttl, &probes, &lease_out, &cancel),
             );
         });
-        Self { store, lease, inputs, pulse }
+        Self { store, lease, inputs, hanging }
     }
 
     /// The store, once it was reached.
@@ -101,14 +101,14 @@ impl Link {
         self.inputs.get(service).cloned()
     }
 
-    /// A receiver that is told of every new lease.
+    /// A receiver of every new lease.
     pub fn leases(&self) -> watch::Receiver<Option<Leased>> {
         self.lease.clone()
     }
 
     /// Notes whether the probe of a service hangs: while one does, no keep-alive is sent.
     pub fn hangs(&self, service: &ServiceName, hangs: bool) {
-        self.pulse.note(service, hangs, self.lease.borrow().as_ref());
+        self.hanging.note(service, hangs, self.lease.borrow().as_ref());
     }
 }
 
@@ -117,7 +117,7 @@ async fn connect(
     prefix: &tidegate_proto::Prefix,
     cancel: &CancellationToken,
 ) -> Option<Store> {
-    let mut told = None;
+    let mut logged = None;
     loop {
         let attempt = tokio::select! {
             () = cancel.cancelled() => return None,
@@ -125,20 +125,20 @@ async fn connect(
         };
         match attempt {
             Ok(store) => return Some(store),
-            Err(error) => tell(&mut told, &error),
+            Err(error) => log_once(&mut logged, &error),
         }
         tokio::select! {
             () = cancel.cancelled() => return None,
-            () = tokio::time::sleep(PATIENCE) => {}
+            () = tokio::time::sleep(RETRY_AFTER) => {}
         }
     }
 }
 
-/// Says what keeps us from the store, once for as long as it stays the same.
-fn tell(told: &mut Option<String>, error: &StoreError) {
+/// Logs why the store is away, once for as long as the reason stays the same.
+fn log_once(logged: &mut Option<String>, error: &StoreError) {
     let text = format!("{:#}", Chain(error));
-    if told.as_ref() != Some(&text) {
+    if logged.as_ref() != Some(&text) {
         tracing::warn!(error = %text, "the store is away; services go on as they are");
-        *told = Some(text);
+        *logged = Some(text);
     }
 }

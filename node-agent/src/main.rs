@@ -1,4 +1,4 @@
-//! Who obeys and reports: the daemon on each node.
+//! The agent, a daemon on each node.
 
 fn main() -> std::process::ExitCode {
     tidegate_agent::cli::main()

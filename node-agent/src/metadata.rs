@@ -1,40 +1,40 @@
-//! The documents of metadata groups (cfn-hup's part): what this node is served of a group is written to a file, a hook is
-//! run where it has changed, and while an update exposes it, its outcome is told.
+//! The documents of metadata groups (cfn-hup's part): the agent writes the document of this node to a file, runs a hook when it
+//! has changed, and signals the outcome while an update exposes the document.
 //!
-//! The agent reads what it is served from the store itself, as it reads directives: the group's record, which is watched,
-//! says how far an update is; the node's page of it says in which batch the node is. So a coordinator need not be reached.
+//! The agent reads the store itself, as it reads directives: the group's record, which is watched, says how far an update is;
+//! the node's page says in which batch the node is. So no coordinator needs to be reached.
 //!
 //! # Invariants
-//! * What is wanted is a level: whoever was away for nine documents takes the tenth.
-//! * The file is whole, whatever happens: the old document or the new one.
-//! * A hook is run at least once for each document that the file came to hold: an agent that was killed in it runs it again.
-//! * The generation that this node has falls only by a return: the group's record and the page are read one after the other,
-//!   and where they do not belong together, the node keeps what it has until the next record.
-//! * A document that was not taken well is taken again, later and later; the last word that is told of it stands.
+//! * Only the newest document counts: an agent that was away for nine documents applies the tenth.
+//! * The file is whole after a crash: the old document or the new one.
+//! * A hook is run at least once for each document that was written: an agent that was killed during it runs it again.
+//! * The generation of this node falls only by a return: the group's record and the page are read one after the other, and if
+//!   they do not belong together, the node keeps its document until the next record.
+//! * A document that failed is applied again after growing pauses; its last signal stands.
 
 mod apply;
 mod kept;
-mod patience;
+mod retry;
 
 use crate::config::settings::MetadataGroup;
 use crate::durable;
-use crate::link::{Chain, Link};
-use apply::{Applied, Apply};
+use crate::link::Link;
+use apply::Apply;
 use kept::{Keeper, Kept, Outcome};
-use patience::Patience;
+use retry::Retry;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of, served};
 use tidegate_proto::record::signal::Signal;
-use tidegate_proto::{Key, NodeId, Revision, Value};
+use tidegate_proto::{Chain, Key, NodeId, Revision, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Store, StoreError};
 use tokio::task::block_in_place;
 use tokio_util::sync::CancellationToken;
 
 /// Between two attempts at what the store did not answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// One group, as this node follows it.
 pub struct Follower {
@@ -43,18 +43,7 @@ pub struct Follower {
     keeper: Keeper,
     kept: Option<Kept>,
     apply: Apply,
-    patience: Patience,
-}
-
-/// What came of bringing the node to what it is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Settled {
-    /// All is as it should be, until the group changes.
-    Rests,
-    /// The store did not answer, or what it said is overtaken: once more.
-    Again,
-    /// The document was not taken well: it is taken again after that long.
-    Later(Duration),
+    retry: Retry,
 }
 
 impl Follower {
@@ -66,11 +55,11 @@ impl Follower {
         durable::sweep(&home);
         durable::sweep(group.file.parent().unwrap_or(Path::new("/")));
         let keeper = Keeper::within(&home);
-        // One that failed is tried again by whoever begins anew.
+        // A document that failed is applied again after a restart.
         let kept = keeper.read()?.map(Kept::taken_up);
         let apply = Apply::new(node, group, &home);
-        let patience = Patience::default();
-        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, patience })
+        let retry = Retry::default();
+        Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, retry })
     }
 
     /// Follows the group until `cancel`. What has begun is finished first.
@@ -79,14 +68,9 @@ impl Follower {
         let mut stream = store.watch(vec![Scope::Key(Key::Group(self.group.name.clone()))], cancel.clone());
         let mut wanted: Option<Group> = None;
         loop {
-            let settled = match &wanted {
+            let wait = match &wanted {
                 Some(group) => self.settle(&store, group).await,
-                None => Settled::Rests,
-            };
-            let wait = match settled {
-                Settled::Rests => None,
-                Settled::Again => Some(PATIENCE),
-                Settled::Later(wait) => Some(wait),
+                None => None,
             };
             let first = tokio::select! {
                 seen = stream.recv() => seen,
@@ -101,27 +85,25 @@ impl Follower {
         }
     }
 
-    async fn settle(&mut self, store: &Store, group: &Group) -> Settled {
-        match self.bring(store, group).await {
-            Ok(settled) => settled,
-            Err(error) => {
-                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "the store did not answer; tries again");
-                Settled::Again
-            }
-        }
+    /// Brings the node to what it is served. Returns when to try again; none where the next change of the group is waited for.
+    async fn settle(&mut self, store: &Store, group: &Group) -> Option<Duration> {
+        self.sync(store, group).await.unwrap_or_else(|error| {
+            tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "the store did not answer; tries again");
+            Some(RETRY_AFTER)
+        })
     }
 
-    async fn bring(&mut self, store: &Store, group: &Group) -> Result<Settled, StoreError> {
+    async fn sync(&mut self, store: &Store, group: &Group) -> Result<Option<Duration>, StoreError> {
         let page = self.page(store, group).await?;
         let version = match served(group, page.as_ref(), &self.node) {
             Ok(Some(version)) => version,
             Ok(None) => {
                 self.has_none().await;
-                return Ok(Settled::Rests);
+                return Ok(None);
             }
             Err(unknown) => {
                 tracing::debug!(group = %self.group.name, %unknown, "keeps the document that it has");
-                return Ok(Settled::Again);
+                return Ok(Some(RETRY_AFTER));
             }
         };
         let exposed = group.update.as_ref().filter(|update| update.to == version);
@@ -132,19 +114,21 @@ impl Follower {
         let is_due = match kept.and_then(|kept| kept.outcome.as_ref()) {
             None => true,
             Some(Outcome::Good) => false,
-            Some(Outcome::Failed { .. }) => self.patience.left().is_zero(),
+            Some(Outcome::Failed { .. }) => self.retry.left().is_zero(),
         };
         if is_due {
             let again = kept.is_some();
-            let Some(document) = self.document(store, version).await? else { return Ok(Settled::Again) };
+            let Some(document) = self.document(store, version).await? else { return Ok(Some(RETRY_AFTER)) };
             self.take(version, &document, again).await;
         }
-        if exposed.is_some() && self.tell(store, version).await? == Settled::Again {
-            return Ok(Settled::Again);
+        if exposed.is_some()
+            && let again @ Some(_) = self.signal(store, version).await?
+        {
+            return Ok(again);
         }
         let failed =
             self.kept.as_ref().is_some_and(|kept| matches!(kept.outcome, Some(Outcome::Failed { .. })));
-        Ok(if failed { Settled::Later(self.patience.left()) } else { Settled::Rests })
+        Ok(failed.then(|| self.retry.left()))
     }
 
     /// The node's page of the update that runs.
@@ -178,13 +162,13 @@ impl Follower {
     /// Makes a document this node's: file first, then the hook, each remembered.
     async fn take(&mut self, version: DocumentVersion, document: &[u8], again: bool) {
         let former = self.kept.clone().filter(|_| again);
-        let Applied { outcome } = self
+        let outcome = self
             .apply
             .document(version.generation, document, || {
                 self.keeper.write(&Kept { version, outcome: None, told: false })
             })
             .await;
-        self.patience.after(&outcome, again);
+        self.retry.after(&outcome, again);
         match &outcome {
             Outcome::Good => {
                 tracing::info!(group = %self.group.name, generation = %version.generation, "the document was taken")
@@ -193,7 +177,7 @@ impl Follower {
                 tracing::error!(group = %self.group.name, generation = %version.generation, %kind, why, "the document was not taken well")
             }
         }
-        // The same word is not told twice.
+        // The same outcome is not signalled twice.
         let told = former.is_some_and(|former| former.told && former.outcome.as_ref() == Some(&outcome));
         self.keep(Kept { version, outcome: Some(outcome), told });
     }
@@ -217,9 +201,15 @@ impl Follower {
     }
 
     /// Tells how this node fared, once for each document.
-    async fn tell(&mut self, store: &Store, version: DocumentVersion) -> Result<Settled, StoreError> {
-        let Some(kept) = self.kept.clone().filter(|kept| kept.is(version)) else { return Ok(Settled::Again) };
-        let Some(outcome) = kept.outcome.as_ref().filter(|_| !kept.told) else { return Ok(Settled::Rests) };
+    async fn signal(
+        &mut self,
+        store: &Store,
+        version: DocumentVersion,
+    ) -> Result<Option<Duration>, StoreError> {
+        let Some(kept) = self.kept.clone().filter(|kept| kept.is(version)) else {
+            return Ok(Some(RETRY_AFTER));
+        };
+        let Some(outcome) = kept.outcome.as_ref().filter(|_| !kept.told) else { return Ok(None) };
         let key = Key::GroupSignal(self.group.name.clone(), self.node.clone());
         let at = store.get(&key).await?.map_or(Revision::ABSENT, |entry| entry.mod_revision);
         let (success, failure, why) = match outcome {
@@ -238,11 +228,11 @@ impl Follower {
         match store.commit(&commit).await {
             Ok(_) => {
                 self.keep(Kept { told: true, ..kept });
-                Ok(Settled::Rests)
+                Ok(None)
             }
             Err(error) => {
-                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not tell how the document fared; tries again");
-                Ok(Settled::Again)
+                tracing::warn!(group = %self.group.name, error = %format!("{:#}", Chain(&error)), "could not signal how the document fared; tries again");
+                Ok(Some(RETRY_AFTER))
             }
         }
     }

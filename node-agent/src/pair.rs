@@ -1,9 +1,8 @@
-//! A small text that is replaced often and must not be lost: two files, written in turn and in place, so that a write
-//! costs one flush of data and none of names or sizes; beside other writers on the disk that is many times less than
-//! moving a new file into place. The one that is being written may be cut off at any byte; the other holds what stood
-//! before.
+//! A small text that changes often and must not be lost: two files, written in turn and in place, so that a write costs
+//! one flush of data and none of names or sizes; beside other writers on the disk that is many times less than moving a
+//! new file into place. A write that is cut off at any byte leaves the former text in the other file.
 
-pub(crate) mod form;
+pub mod state;
 
 use crate::host::Host;
 use std::io;
@@ -26,7 +25,7 @@ pub(crate) struct Pair {
     sequence: u64,
 }
 
-/// What was found in them.
+/// What the two files hold.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// Neither is there.
@@ -76,7 +75,7 @@ impl Pair {
     }
 }
 
-/// What tells a whole text from one that was cut off: it covers the number too.
+/// The checksum of a whole text; it covers the number too.
 fn mark(sequence: u64, text: &[u8]) -> Digest {
     Digest::of(&[sequence.to_be_bytes().as_slice(), text].concat())
 }
@@ -94,7 +93,7 @@ fn whole(bytes: &[u8]) -> Option<(u64, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
     use std::fs;
     use std::path::Path;
 

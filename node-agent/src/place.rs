@@ -1,6 +1,6 @@
-//! The place of a file that the agent writes: a name in a directory that is held open. A directory may belong to the
-//! service's user, who can put a symbolic link wherever the agent, as root, is about to write. So the way to the
-//! directory follows only links that root or the agent's own user made, and no file is opened through a link.
+//! The place of a file that the agent writes: a name in an open directory. A directory may belong to the service's
+//! user, who can put a symbolic link where the agent, as root, is about to write. So the path to the directory follows
+//! only links of root or of the agent's own user, and no file is opened through a link.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
@@ -80,7 +80,7 @@ impl Place {
     }
 }
 
-/// Who else than root and the agent's own user may put files into a directory, in words; none where nobody may, or where
+/// The users besides root and the agent's own that may put files into a directory, in words; none if there are none, or if
 /// it is not there.
 pub(crate) fn others_who_write(directory: &Path) -> Option<String> {
     let stat = rustix::fs::stat(directory).ok()?;

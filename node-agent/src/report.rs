@@ -1,10 +1,9 @@
-//! What the agent says of its services: learned by probes, put together, written when it has changed.
+//! Reports on services: observed by probes, composed, written when they have changed.
 
 pub mod compose;
 pub mod debounce;
-mod linger;
+mod delayed;
 pub mod observe;
 pub mod probe;
 pub mod publish;
 pub mod readiness;
-pub mod said;

@@ -1,5 +1,5 @@
-//! Reading a small file that another user may have made: neither a FIFO nor a device nor an endless file keeps the
-//! agent waiting or fills its memory.
+//! Reads small files that another user may have made: a FIFO, a device or an endless file neither blocks the agent nor
+//! fills its memory.
 
 use crate::place::is_regular;
 use rustix::fs::{Mode, OFlags};

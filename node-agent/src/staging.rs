@@ -1,64 +1,48 @@
-//! The releases that should be beside the running one: missing ones are brought and verified in the background, those
-//! that no directive lists any more are removed. The running one never is.
+//! Stages and verifies releases in the background, and removes those that no directive lists. The running release is never
+//! removed.
 
-use crate::directive::phase::Target;
 use crate::directive::seen::Staging;
+use crate::host::{NotStaged, Target};
 use crate::journal::Journal;
-use crate::link::Chain;
-use crate::replace::artifact::NotStaged;
 use crate::replace::driver::Driver;
 use futures::FutureExt;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tidegate_proto::record::directive::Disposition;
-use tidegate_proto::{Digest, Generation, Release, ReleaseTag};
+use tidegate_proto::{Chain, Digest, Generation, Release, ReleaseTag};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// After how long the running release is tried again where it could not be staged.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What is being brought or removed for one service: one at a time.
-#[derive(Debug)]
+/// The staging tasks of one service, one at a time.
+#[derive(Debug, Default)]
 pub(crate) struct Stager {
     driver: Option<Driver>,
-    work: Option<Work>,
+    work: Option<(ReleaseTag, JoinHandle<Staged>)>,
     /// What has ended and was not taken in yet.
-    ended: Option<Ended>,
+    ended: Option<(ReleaseTag, Staged)>,
     failures: BTreeMap<ReleaseTag, String>,
     failed_under: Generation,
     /// When the running release is tried again after it could not be staged: no directive asks for it again.
     again_at: Option<Instant>,
 }
 
-/// A release to bring or to remove.
+/// A release to stage or to remove.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum StagingTask {
     /// It is missing.
-    Bring(Target),
-    /// Nobody lists it any more.
+    Stage(Target),
+    /// No directive lists it.
     Remove(ReleaseTag),
 }
 
-#[derive(Debug)]
-struct Work {
-    tag: ReleaseTag,
-    handle: JoinHandle<Result<Option<Digest>, NotStaged>>,
-}
-
-type Ended = (ReleaseTag, Result<Option<Digest>, NotStaged>);
+type Staged = Result<Option<Digest>, NotStaged>;
 
 impl Stager {
-    /// Nothing under way.
     pub(crate) fn new(driver: Option<Driver>) -> Self {
-        Self {
-            driver,
-            work: None,
-            ended: None,
-            failures: BTreeMap::new(),
-            failed_under: Generation::ABSENT,
-            again_at: None,
-        }
+        Self { driver, ..Self::default() }
     }
 
     /// What failed, by tag, until a newer directive asks again.
@@ -71,9 +55,9 @@ impl Stager {
         if self.ended.is_some() {
             return;
         }
-        let Some(work) = &mut self.work else { return std::future::pending().await };
-        let ended = (&mut work.handle).await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
-        self.ended = self.work.take().map(|work| (work.tag, ended));
+        let Some((_, work)) = &mut self.work else { return std::future::pending().await };
+        let ended = work.await.unwrap_or_else(|e| Err(NotStaged::Hook(e.to_string())));
+        self.ended = self.work.take().map(|(tag, _)| (tag, ended));
     }
 
     /// Takes in what has ended; says whether the journal was changed.
@@ -82,7 +66,7 @@ impl Stager {
             self.failed_under = journal.generation();
             self.failures.clear();
         }
-        // What has ended while nobody waited for it: it is there at once.
+        // A task that has ended gives its result without waiting.
         let _ = self.ended().now_or_never();
         let Some((tag, ended)) = self.ended.take() else { return false };
         match ended {
@@ -109,26 +93,25 @@ impl Stager {
     }
 
     /// What is to be done next, where nothing is under way.
-    pub(crate) fn next(&self, journal: &Journal) -> Option<Errand> {
+    pub(crate) fn next(&self, journal: &Journal) -> Option<StagingTask> {
         let driver = self.driver.as_ref().filter(|_| self.work.is_none())?;
-        let missing = self.missing(driver, journal).map(Errand::Bring);
-        missing.or_else(|| self.superfluous(journal).map(Errand::Remove))
+        let missing = self.missing(driver, journal).map(StagingTask::Stage);
+        missing.or_else(|| self.superfluous(journal).map(StagingTask::Remove))
     }
 
-    /// Begins it.
-    pub(crate) fn begin(&mut self, errand: Errand) {
+    pub(crate) fn begin(&mut self, task: StagingTask) {
         let Some(driver) = self.driver.clone() else { return };
-        let tag = match &errand {
-            Errand::Bring(target) => target.tag.clone(),
-            Errand::Remove(tag) => tag.clone(),
+        let tag = match &task {
+            StagingTask::Stage(target) => target.tag.clone(),
+            StagingTask::Remove(tag) => tag.clone(),
         };
         let handle = tokio::spawn(async move {
-            match errand {
-                Errand::Bring(target) => driver.stage(&target).await.map(Some),
-                Errand::Remove(tag) => driver.remove(&tag).await.map(|()| None),
+            match task {
+                StagingTask::Stage(target) => driver.stage(&target).await.map(Some),
+                StagingTask::Remove(tag) => driver.remove(&tag).await.map(|()| None),
             }
         });
-        self.work = Some(Work { tag, handle });
+        self.work = Some((tag, handle));
     }
 
     /// What is listed and not there; and the running release, so that there is a way back to one that was adopted.

@@ -1,5 +1,5 @@
-//! Tasks: named one-shot hooks that a coordinator orders on this node, such as what warms a compute release up. The
-//! record names a hook; what that is, this node's configuration says, and nothing else is ever run.
+//! Tasks: named one-shot hooks that a coordinator orders on this node, such as one that warms up a compute release. The record
+//! names a hook that this node's configuration defines; nothing else is ever run.
 //!
 //! ```text
 //!            claimed by a transaction       its runner has begun        outcome found
@@ -7,95 +7,83 @@
 //! ```
 //!
 //! # Invariants
-//! * A hook runs at most once for a task: each step is journalled before the next, and whoever begins anew asks the
-//!   journal, the runner and what it left, in that order. Where none of them knows, the outcome is told as unknown, and a
-//!   person answers for it.
-//! * One runs at a time. It outlives the agent: its own runner waits for it, and keeps how it ended.
-//! * A claim that another agent made is left alone.
+//! * A hook runs at most once for a task: each step is journalled before the next, and an agent that starts again asks the
+//!   journal, the runner and what it left, in that order. If none of them knows, the outcome is reported as unknown, and a
+//!   person settles it.
+//! * One runs at a time. It continues when the agent ends: its own runner waits for it and keeps its outcome.
+//! * A claim by another agent is left alone.
 
 pub mod ledger;
+mod ordered;
 pub mod run;
 
 use crate::config::settings::Node;
 use crate::config::task_hook::{OURS, TaskHook};
-use crate::host::{Host, TaskRuns};
-use crate::link::{Chain, Link};
-use ledger::{Active, Ledger, LedgerError, LedgerFile, Stage, Told};
-use run::Stand;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::file_error::FileError;
+use crate::host::{Host, RunState, TaskEnd, TaskRuns};
+use crate::link::Link;
+use crate::pair::state::{StateError, StateFile};
+use ledger::{Active, Ledger, Stage};
+use ordered::Ordered;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::report::Identity;
 use tidegate_proto::record::task::{Outcome, Task, TaskResult};
-use tidegate_proto::{HookName, Key, NodeId, Revision, TaskId, Value};
-use tidegate_store::{Change, CommitError, Entry, Scope, Seen, Store, StoreError};
+use tidegate_proto::{Chain, HookName, Key, NodeId, Revision, TaskId, Value};
+use tidegate_store::{CommitError, Entry, Scope, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
 /// Between two attempts at what the store did not answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Between two looks at a hook that runs.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a running hook is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often a runner is started that ends before its hook has begun.
 const STARTS: u32 = 3;
 
-/// Why a task does not move on now.
+/// Whether the next step follows at once; else after how long, or none: when a task is ordered.
+type Step = ControlFlow<Option<Duration>>;
+
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum TaskError {
     #[error("could not read from the store")]
     Store(#[from] StoreError),
     #[error("could not tell the store")]
     Commit(#[from] CommitError),
     #[error("could not journal a task")]
-    Journal(#[from] LedgerError),
+    Journal(#[from] StateError),
 }
 
-/// What comes next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// The next step at once.
-    Onward,
-    /// Nothing, until a task is ordered.
-    Rests,
-    /// A hook runs: it is looked at again soon.
-    Runs,
-}
-
-/// A task as the store has it.
-#[derive(Debug, Clone, PartialEq)]
-struct Ordered {
-    task: Task,
-    at: Revision,
-}
-
-/// Who runs the tasks of this node, one after the other.
+/// Runs the tasks of this node, one after the other.
 pub struct Worker {
     node: NodeId,
     identity: Identity,
     hooks: BTreeMap<HookName, TaskHook>,
-    file: LedgerFile,
+    file: StateFile<Ledger>,
     ledger: Ledger,
     runs: Arc<dyn TaskRuns>,
-    wanted: BTreeMap<TaskId, Ordered>,
-    /// Those of `wanted` that are not for this agent any more.
-    left: BTreeSet<TaskId>,
+    ordered: Ordered,
     starts: u32,
-    /// What hinders it, as it was last logged.
-    hindered_by: Option<String>,
+    /// As it was logged.
+    last_error: Option<String>,
 }
 
 impl Worker {
     /// One that takes up what is journalled below the agent's state directory.
     ///
     /// # Errors
-    /// [`LedgerError`], where that cannot be read: then nobody knows what ran.
-    pub fn open(host: &Arc<dyn Host>, node: &Node, identity: &Identity) -> Result<Self, LedgerError> {
+    /// [`StateError`], if that cannot be read: then it is not known what ran.
+    pub fn open(host: &Arc<dyn Host>, node: &Node, identity: &Identity) -> Result<Self, StateError> {
         // No service has a name that begins so.
         let home = node.state_dir.join(".tasks");
-        let mut file = LedgerFile::within(host, &home)?;
+        host.make_directory(&home)
+            .map_err(FileError::at("make the directory of the journal of tasks", &home))?;
+        let mut file = StateFile::<Ledger>::within(host, &home);
         let ledger = file.read()?;
         let runs = host.task_runs(&home);
         runs.forget_all_but(ledger.active.as_ref().map(|active| &active.id));
@@ -106,10 +94,9 @@ impl Worker {
             file,
             ledger,
             runs,
-            wanted: BTreeMap::new(),
-            left: BTreeSet::new(),
+            ordered: Ordered::new(node.name.clone()),
             starts: 0,
-            hindered_by: None,
+            last_error: None,
         })
     }
 
@@ -120,58 +107,52 @@ impl Worker {
         let mut stream = store.watch(vec![scope], cancel.clone());
         // What is ordered is known once it was listed; until then only what was begun is brought to its end.
         loop {
-            let again = self.bring(&store).await;
+            let again = self.advance(&store).await;
             let first = tokio::select! {
                 seen = stream.recv() => seen,
                 () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => continue,
             };
             let Some(first) = first else { return };
-            self.take_in(first);
+            self.ordered.take_in(first);
             while let Some(next) = stream.try_recv() {
-                self.take_in(next);
+                self.ordered.take_in(next);
             }
         }
     }
 
     /// Goes as far as it can; when to look again, where nothing of the store is waited for.
-    async fn bring(&mut self, store: &Store) -> Option<Duration> {
+    async fn advance(&mut self, store: &Store) -> Option<Duration> {
         loop {
             let step = match self.ledger.active.clone() {
-                Some(active) => self.go_on(store, active).await,
-                None => self.take_up(store).await,
+                Some(active) => self.resume(store, active).await,
+                None => self.claim_oldest(store).await,
             };
-            let step = match step {
-                Ok(step) => step,
-                Err(error) => {
-                    self.is_hindered(&error);
-                    return Some(PATIENCE);
-                }
-            };
-            self.hindered_by = None;
             match step {
-                Step::Onward => {}
-                Step::Rests => return None,
-                Step::Runs => return Some(LOOK),
+                Err(error) => {
+                    self.log_error(&error);
+                    return Some(RETRY_AFTER);
+                }
+                Ok(step) => {
+                    self.last_error = None;
+                    if let Break(pause) = step {
+                        return pause;
+                    }
+                }
             }
         }
     }
 
-    /// Says what hinders it, once for as long as it stays the same.
-    fn is_hindered(&mut self, error: &Trouble) {
+    /// Logs an error, once for as long as it stays the same.
+    fn log_error(&mut self, error: &TaskError) {
         let why = Chain(error).to_string();
-        if self.hindered_by.as_ref() != Some(&why) {
+        if self.last_error.as_ref() != Some(&why) {
             tracing::warn!(%why, "a task does not move on; tries again");
-            self.hindered_by = Some(why);
+            self.last_error = Some(why);
         }
     }
 
-    /// Takes up the oldest task that waits.
-    async fn take_up(&mut self, store: &Store) -> Result<Step, Trouble> {
-        let waiting = self.wanted.iter().filter(|(id, _)| !self.left.contains(*id));
-        let Some((id, ordered)) = waiting.min_by_key(|(_, ordered)| ordered.at) else {
-            return Ok(Step::Rests);
-        };
-        let (id, Ordered { task, at }) = (id.clone(), ordered.clone());
+    async fn claim_oldest(&mut self, store: &Store) -> Result<Step, TaskError> {
+        let Some((id, task, at)) = self.ordered.oldest() else { return Ok(Break(None)) };
         let found = store.get(&self.result(&id)).await?;
         let stage = match found {
             None if task.settled.is_some() => None,
@@ -180,16 +161,16 @@ impl Worker {
         };
         match stage {
             Some(stage) => self.keep(Active { id, task, order: at, stage })?,
-            None => drop(self.left.insert(id)),
+            None => self.ordered.leave(id),
         }
-        Ok(Step::Onward)
+        Ok(Continue(()))
     }
 
-    /// What a task begins with that nobody has claimed.
+    /// The first stage of an unclaimed task.
     fn begin(&self, id: &TaskId, task: &Task) -> Stage {
         if let Some(outcome) = self.ledger.remembers(id, task) {
             tracing::warn!(task = %id, "this task has ended here before: the store was restored; told again, and not run again");
-            return Stage::Ended { claim: Revision::ABSENT, told: Told::short(outcome) };
+            return Stage::Ended { claim: Revision::ABSENT, told: TaskEnd::short(outcome) };
         }
         if self.hooks.contains_key(&task.hook) {
             return Stage::Taking;
@@ -200,7 +181,7 @@ impl Worker {
             "the configuration of {} defines no hook {}; it defines: {defined}",
             self.node, task.hook
         );
-        Stage::Ended { claim: Revision::ABSENT, told: Told::short(Outcome::Failed { why }) }
+        Stage::Ended { claim: Revision::ABSENT, told: TaskEnd::short(Outcome::Failed { why }) }
     }
 
     /// What there is to do with a task that has a result, and of which the journal knows nothing.
@@ -217,42 +198,42 @@ impl Worker {
             return None;
         }
         let why = "this agent has claimed it, and its journal knows nothing of that: it was lost".to_owned();
-        Some(Stage::Ended { claim: entry.mod_revision, told: Told::short(Outcome::Unknown { why }) })
+        Some(Stage::Ended { claim: entry.mod_revision, told: TaskEnd::short(Outcome::Unknown { why }) })
     }
 
-    async fn go_on(&mut self, store: &Store, active: Active) -> Result<Step, Trouble> {
+    async fn resume(&mut self, store: &Store, active: Active) -> Result<Step, TaskError> {
         match &active.stage {
             Stage::Taking => self.claim(store, active).await,
             Stage::Begun { claim, boot } => {
                 let (claim, stand) = (*claim, self.runs.look(&active.id, boot));
                 let told = match stand {
-                    Stand::Runs => return Ok(Step::Runs),
-                    Stand::Ended(told) => told,
-                    Stand::Lost(why) => Told::short(Outcome::Unknown { why }),
-                    Stand::NotBegun => match self.start(&active) {
-                        Ok(()) => return Ok(Step::Runs),
-                        Err(why) => Told::short(Outcome::Failed { why }),
+                    RunState::Runs => return Ok(Break(Some(POLL_INTERVAL))),
+                    RunState::Ended(told) => told,
+                    RunState::Lost(why) => TaskEnd::short(Outcome::Unknown { why }),
+                    RunState::NotBegun => match self.start(&active) {
+                        Ok(()) => return Ok(Break(Some(POLL_INTERVAL))),
+                        Err(why) => TaskEnd::short(Outcome::Failed { why }),
                     },
                 };
                 tracing::info!(task = %active.id, outcome = told.outcome.word(), "a task has ended");
                 self.keep(Active { stage: Stage::Ended { claim, told }, ..active })?;
-                Ok(Step::Onward)
+                Ok(Continue(()))
             }
-            Stage::Ended { claim, told } => self.tell(store, &active, *claim, told).await,
+            Stage::Ended { claim, told } => self.report(store, &active, *claim, told).await,
         }
     }
 
     /// Claims a task: only one agent can, and only while it is ordered.
-    async fn claim(&mut self, store: &Store, active: Active) -> Result<Step, Trouble> {
+    async fn claim(&mut self, store: &Store, active: Active) -> Result<Step, TaskError> {
         let (task, result) = (Key::Task(self.node.clone(), active.id.clone()), self.result(&active.id));
-        let body = self.told(Told::short(Outcome::Claimed));
+        let body = self.task_result(TaskEnd::short(Outcome::Claimed));
         let commit = Commit::new()
             .when(Precondition::At(task, active.order))
             .when(Precondition::At(result.clone(), Revision::ABSENT))
             .put(result.clone(), body);
         let claim = match store.commit(&commit).await {
             Ok(committed) => Some(committed.revision),
-            // Nobody but this agent bears its nonce: a claim of it is this one, of which no answer came.
+            // Only this agent has its nonce: a claim with it is this one, whose answer was lost.
             Err(CommitError::Conflict { .. }) => {
                 store.get(&result).await?.and_then(|entry| match &entry.value {
                     Ok(Value::TaskResult(found))
@@ -277,7 +258,7 @@ impl Worker {
                 self.drop_active()?;
             }
         }
-        Ok(Step::Onward)
+        Ok(Continue(()))
     }
 
     fn start(&mut self, active: &Active) -> Result<(), String> {
@@ -299,23 +280,24 @@ impl Worker {
     }
 
     /// Tells how it ended, where it is still asked for, and forgets it.
-    async fn tell(
+    async fn report(
         &mut self,
         store: &Store,
         active: &Active,
         claim: Revision,
-        told: &Told,
-    ) -> Result<Step, Trouble> {
+        told: &TaskEnd,
+    ) -> Result<Step, TaskError> {
         let result = self.result(&active.id);
-        let mut commit =
-            Commit::new().when(Precondition::At(result.clone(), claim)).put(result, self.told(told.clone()));
+        let mut commit = Commit::new()
+            .when(Precondition::At(result.clone(), claim))
+            .put(result, self.task_result(told.clone()));
         if claim == Revision::ABSENT {
             let task = Key::Task(self.node.clone(), active.id.clone());
             commit = commit.when(Precondition::At(task, active.order));
         }
         match store.commit(&commit).await {
             Ok(_) => {}
-            // Told already, without an answer; or nobody waits for it any more.
+            // Reported already, and the answer was lost; or the task is gone.
             Err(CommitError::Conflict { .. }) => {
                 tracing::debug!(task = %active.id, "its result is not needed, or was reported");
             }
@@ -324,10 +306,10 @@ impl Worker {
         self.ledger.note(&active.id, &active.task, &told.outcome);
         self.drop_active()?;
         self.runs.forget(&active.id);
-        Ok(Step::Onward)
+        Ok(Continue(()))
     }
 
-    fn told(&self, told: Told) -> TaskResult {
+    fn task_result(&self, told: TaskEnd) -> TaskResult {
         TaskResult {
             by: Some(self.identity.clone()),
             output: told.output,
@@ -344,66 +326,26 @@ impl Worker {
         Key::TaskResult(self.node.clone(), id.clone())
     }
 
-    fn keep(&mut self, active: Active) -> Result<(), LedgerError> {
+    fn keep(&mut self, active: Active) -> Result<(), StateError> {
         self.write(self.ledger.with(Some(active)))
     }
 
     /// Nothing is gone on from that is not on the disk.
-    fn write(&mut self, ledger: Ledger) -> Result<(), LedgerError> {
+    fn write(&mut self, ledger: Ledger) -> Result<(), StateError> {
         self.file.write(&ledger)?;
         self.ledger = ledger;
         Ok(())
     }
 
-    fn drop_active(&mut self) -> Result<(), LedgerError> {
+    fn drop_active(&mut self) -> Result<(), StateError> {
         let left = self.ledger.active.as_ref().map(|active| active.id.clone());
         self.write(self.ledger.with(None))?;
-        self.left.extend(left);
+        left.into_iter().for_each(|id| self.ordered.leave(id));
         Ok(())
-    }
-
-    fn take_in(&mut self, seen: Seen) {
-        match seen {
-            Seen::Listed(snapshot) => {
-                let before = std::mem::take(&mut self.wanted);
-                snapshot.entries.into_iter().for_each(|entry| self.put(entry));
-                self.left.retain(|id| before.get(id).is_some_and(|old| self.wanted.get(id) == Some(old)));
-            }
-            Seen::Changed { changes, .. } => {
-                for change in changes {
-                    match change {
-                        Change::Put(entry) => self.put(entry),
-                        Change::Gone { key: Key::Task(_, id), .. } => {
-                            self.wanted.remove(&id);
-                            self.left.remove(&id);
-                        }
-                        Change::Gone { .. } | Change::Foreign { .. } => {}
-                    }
-                }
-            }
-            // Such as that it may not: the rest of the agent has a watch of its own.
-            Seen::Lost { why, .. } => {
-                tracing::warn!(%why, "cannot follow tasks/{}/; tries again, and everything else goes on", self.node)
-            }
-            _ => {}
-        }
-    }
-
-    fn put(&mut self, entry: Entry) {
-        let Key::Task(_, id) = &entry.key else { return };
-        match entry.value {
-            Ok(Value::Task(record)) if !record.is_newer() => {
-                self.left.remove(id);
-                let ordered = Ordered { task: record.body, at: entry.mod_revision };
-                self.wanted.insert(id.clone(), ordered);
-            }
-            Ok(_) => tracing::error!(task = %id, "a newer program ordered this task; it is left alone"),
-            Err(error) => tracing::error!(task = %id, %error, "a task cannot be read; it is left alone"),
-        }
     }
 }
 
-/// What a hook is told of its task: names and numbers, each checked when the record was read.
+/// The placeholders of a hook: names and numbers, each checked when the record was read.
 fn words(node: &NodeId, id: &TaskId, task: &Task) -> [(&'static str, String); 6] {
     [
         ("hook", task.hook.to_string()),

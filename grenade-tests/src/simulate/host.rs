@@ -15,14 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tidegate_agent::config::address::{Stats, Url};
 use tidegate_agent::config::settings::{Artifact, Process};
-use tidegate_agent::directive::phase::Target;
-use tidegate_agent::directive::seen::{Alive, Hook};
-use tidegate_agent::fetch::NoAnswer;
-use tidegate_agent::host::{HookSet, Hooks, Host, Made, ServiceProcess, TaskRuns};
-use tidegate_agent::journal::Started;
-use tidegate_agent::replace::artifact::NotStaged;
-use tidegate_agent::replace::command::{Done, NotRun};
-use tidegate_agent::replace::process::ProcessError;
+use tidegate_agent::host::{
+    Alive, Done, HookSet, HookState, Hooks, Host, Made, NoAnswer, NotRun, NotStaged, ProcessError,
+    ServiceProcess, Started, Target, TaskRuns,
+};
 use tidegate_proto::{Digest, ReleaseTag};
 use tokio::sync::oneshot;
 
@@ -336,14 +332,14 @@ impl SetOfHooks {
 }
 
 impl Hooks for SetOfHooks {
-    fn look(&self, hook: &str) -> Hook {
+    fn look(&self, hook: &str) -> HookState {
         let state = self.node.ground.state();
-        let Some(slot) = state.slots.get(&self.at) else { return Hook::NotBegun };
+        let Some(slot) = state.slots.get(&self.at) else { return HookState::NotBegun };
         match (slot.hooks.get(self.set), slot.ended.get(self.set)) {
-            _ if slot.booted.contains(self.set) => Hook::EarlierBoot,
-            (Some(run), _) if run.name == hook => Hook::Runs,
-            (None, Some(name)) if name == hook => Hook::Ended,
-            _ => Hook::NotBegun,
+            _ if slot.booted.contains(self.set) => HookState::EarlierBoot,
+            (Some(run), _) if run.name == hook => HookState::Runs,
+            (None, Some(name)) if name == hook => HookState::Ended,
+            _ => HookState::NotBegun,
         }
     }
 

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_agent::host::TaskRuns;
-use tidegate_agent::task::ledger::Told;
-use tidegate_agent::task::run::Stand;
+use tidegate_agent::host::{RunState, TaskEnd, TaskRuns};
 use tidegate_proto::TaskId;
 use tidegate_proto::record::task::Outcome;
 
@@ -65,16 +63,16 @@ impl Hooks {
 }
 
 impl TaskRuns for Hooks {
-    fn look(&self, id: &TaskId, _boot: &str) -> Stand {
+    fn look(&self, id: &TaskId, _boot: &str) -> RunState {
         let ended = |good| match good {
             true => Outcome::Succeeded,
             false => Outcome::Failed { why: "the registry does not answer".to_owned() },
         };
         match self.ground.state().disks[self.node].images.runs.get(id) {
-            None => Stand::NotBegun,
-            Some(Run::Runs) => Stand::Runs,
-            Some(Run::Ended(good)) => Stand::Ended(Told::short(ended(*good))),
-            Some(Run::Lost) => Stand::Lost("the machine was booted while the hook ran".to_owned()),
+            None => RunState::NotBegun,
+            Some(Run::Runs) => RunState::Runs,
+            Some(Run::Ended(good)) => RunState::Ended(TaskEnd::short(ended(*good))),
+            Some(Run::Lost) => RunState::Lost("the machine was booted while the hook ran".to_owned()),
         }
     }
 

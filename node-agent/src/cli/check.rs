@@ -1,4 +1,4 @@
-//! Whether this node is able to do what its configuration asks for: tried, not guessed. Nothing is changed.
+//! `tidegate-agent check`: tries whether this node can do what its configuration asks for. Nothing is changed.
 
 mod other;
 mod program;
@@ -6,9 +6,9 @@ mod service;
 
 use crate::config::Service;
 use crate::config::settings::{MetadataGroup, Node};
-use crate::drain::disable_file::Hand;
+use crate::drain::disable_file::DisableFileHandle;
 use crate::durable::Made;
-use crate::host::Machine;
+use crate::machine::Machine;
 use crate::place::others_who_write;
 use program::cannot_begin;
 use std::fmt::Write;
@@ -42,10 +42,10 @@ pub(super) async fn check(node: &Node, config: &Path) -> anyhow::Result<ExitCode
         }
     }
     if let Err(error) = tidegate_store::Store::connect(&node.store, node.prefix.clone()).await {
-        findings.notes.push(format!("store: {}", crate::link::Chain(&error)));
+        findings.notes.push(format!("store: {}", tidegate_proto::Chain(&error)));
     }
     for service in node.services.values() {
-        findings.blocking.extend(hides_nobody(node, service));
+        findings.blocking.extend(cannot_disable_one(node, service));
         service::look_at(node, config, service, &mut findings).await;
     }
     for group in node.metadata.values() {
@@ -112,11 +112,11 @@ fn parent(file: &Path) -> &Path {
 
 /// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it
 /// does not begin.
-pub(super) fn hides_nobody_of(node: &Node) -> Vec<String> {
-    node.services.values().filter_map(|service| hides_nobody(node, service)).collect()
+pub(super) fn cannot_disable(node: &Node) -> Vec<String> {
+    node.services.values().filter_map(|service| cannot_disable_one(node, service)).collect()
 }
 
-fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
+fn cannot_disable_one(node: &Node, service: &Service) -> Option<String> {
     let directory = service.disable_file.parent().unwrap_or(Path::new("/"));
     // Those that the agent makes itself when it begins.
     let made = directory == node.state_dir
@@ -124,9 +124,14 @@ fn hides_nobody(node: &Node, service: &Service) -> Option<String> {
         || directory == node.state_dir.join(service.name.as_str());
     let tried = match made {
         true => writable(directory),
-        false => Hand::new(&Machine::shared(), &service.disable_file, node.name.clone(), String::new())
-            .try_directory()
-            .map_err(|e| e.to_string()),
+        false => DisableFileHandle::new(
+            &Machine::shared(),
+            &service.disable_file,
+            node.name.clone(),
+            String::new(),
+        )
+        .try_directory()
+        .map_err(|e| e.to_string()),
     };
     let (name, path) = (&service.name, service.disable_file.display());
     tried.err().map(|why| {

@@ -1,5 +1,5 @@
-//! Where things are: an HTTP address to ask, a balancer's socket, an absolute path. Each is checked where it is
-//! written, so that a message names its line.
+//! HTTP addresses, balancer sockets and absolute paths, each validated when it is parsed, so that the error names its
+//! line.
 
 use serde::Deserialize;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The configuration that `init` writes: every field with what it is for, the common ones set.
+//! The configuration that `init` prints: every field with a comment, the common ones set.
 
 /// A commented configuration for `node`.
 pub fn text(node: &str) -> String {

@@ -1,5 +1,5 @@
-//! The configuration as it is written. Every field has its type, unknown ones are refused; what fields mean
-//! together is settled in `settings`.
+//! The configuration as it is written. Every field has its type, unknown fields are refused; what must hold between
+//! fields is checked in `settings`.
 
 use super::address::{AbsolutePath, Listen, Stats, Url};
 use serde::Deserialize;
@@ -199,27 +199,20 @@ pub struct Balancer {
 
 /// The balancers' check, by HAProxy's words and defaults.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 #[derive(schemars::JsonSchema)]
 pub struct Check {
     /// Between two checks (HAProxy: 2 s).
-    #[serde(default = "two_seconds")]
     pub interval: Span,
     /// Failures before DOWN (HAProxy: 3).
-    #[serde(default = "three")]
     pub fall: u32,
     /// Successes before UP (HAProxy: 2).
-    #[serde(default = "two")]
     pub rise: u32,
-}
-
-fn three() -> u32 {
-    3
 }
 
 impl Default for Check {
     fn default() -> Self {
-        Self { interval: two_seconds(), fall: three(), rise: two() }
+        Self { interval: Span::from_secs(2), fall: 3, rise: 2 }
     }
 }
 
@@ -251,7 +244,7 @@ pub enum Driver {
 }
 
 /// A process of the agent.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[derive(schemars::JsonSchema)]
 pub struct Process {

@@ -1,6 +1,8 @@
-//! The configuration settled: alternatives are enums, defaults are filled in, what must hold between fields holds.
+//! The validated configuration: alternatives are enums, defaults are filled in, constraints between fields hold.
 
-use super::address::{AbsolutePath, Stats, Url};
+mod store;
+
+use super::address::{Stats, Url};
 use super::fragment::{self, Balancer, Check, Healthcheck};
 use super::task_hook::{self, TaskHook};
 use std::collections::BTreeMap;
@@ -8,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_proto::{Digest, GroupName, HookName, NodeId, Prefix, ReleaseTag, ServiceName, ServiceVersion};
 
-pub use super::fragment::Artifact;
+pub use super::fragment::{Artifact, Process};
 
 /// What a node's agent is to do.
 #[derive(Debug, Clone)]
@@ -144,19 +146,6 @@ impl Driver {
     }
 }
 
-/// A process of the agent.
-#[derive(Debug, Clone)]
-pub struct Process {
-    /// Program and arguments; at least one.
-    pub argv: Vec<String>,
-    /// Its environment besides the agent's own.
-    pub env: BTreeMap<String, String>,
-    /// Where it runs; absent: its release's directory.
-    pub cwd: Option<PathBuf>,
-    /// From SIGTERM to SIGKILL.
-    pub stop_timeout: Duration,
-}
-
 /// Hooks.
 #[derive(Debug, Clone)]
 pub struct Hooks {
@@ -191,7 +180,7 @@ pub fn settle(written: fragment::Node) -> Result<Node, Vec<String>> {
             Prefix::default()
         }
     };
-    let store = endpoints(written.store, &mut findings);
+    let store = store::endpoints(written.store, &mut findings);
     let services: BTreeMap<_, _> = written
         .service
         .into_iter()
@@ -244,62 +233,6 @@ fn metadata(
         groups.insert(name, settled);
     }
     groups
-}
-
-fn endpoints(written: fragment::Store, findings: &mut Vec<String>) -> tidegate_store::Endpoints {
-    if written.endpoints.is_empty() {
-        findings
-            .push("store.endpoints is empty: name at least one, such as http://127.0.0.1:2379".to_owned());
-    }
-    let password = match (&written.password_file, &written.password_env) {
-        (Some(_), Some(_)) => {
-            findings.push("store has both password_file and password_env: keep one".to_owned());
-            None
-        }
-        (Some(file), None) => std::fs::read_to_string(file.as_path())
-            .map(|text| text.trim_end_matches(['\r', '\n']).to_owned())
-            .map_err(|e| {
-                findings.push(format!("could not read store.password_file {}: {e}", file.as_path().display()))
-            })
-            .ok(),
-        (None, Some(name)) => std::env::var(name)
-            .map_err(|_| {
-                findings.push(format!("store.password_env names {name}, which the environment does not have"))
-            })
-            .ok(),
-        (None, None) => None,
-    };
-    let credentials = match (written.user, password) {
-        (Some(user), Some(password)) => Some(tidegate_store::Credentials { user, password }),
-        (None, Some(_)) => {
-            findings.push("store has a password and no user: name the user".to_owned());
-            None
-        }
-        (Some(_), None) if written.password_file.is_none() && written.password_env.is_none() => {
-            findings.push("store has a user and no password: add password_file or password_env".to_owned());
-            None
-        }
-        _ => None,
-    };
-    let tls = written.tls.map(|written| tls(written, findings));
-    tidegate_store::Endpoints { urls: written.endpoints, credentials, tls }
-}
-
-fn tls(written: fragment::Tls, findings: &mut Vec<String>) -> tidegate_store::Tls {
-    if written.cert.is_some() != written.key.is_some() {
-        findings.push("store.tls needs both cert and key, or neither".to_owned());
-    }
-    let mut pem = |field: &str, path: Option<AbsolutePath>| {
-        let path = path?;
-        std::fs::read(path.as_path())
-            .map_err(|e| {
-                findings.push(format!("could not read store.tls.{field} {}: {e}", path.as_path().display()))
-            })
-            .ok()
-    };
-    let ca = pem("ca", Some(written.ca)).unwrap_or_default();
-    let (cert, key) = (pem("cert", written.cert), pem("key", written.key));
-    tidegate_store::Tls { ca, cert, key, domain: written.domain }
 }
 
 fn service(name: ServiceName, s: fragment::Service, findings: &mut Vec<String>) -> Option<Service> {
@@ -405,12 +338,7 @@ fn driver(written: fragment::Driver, find: &mut impl FnMut(String)) -> Option<Dr
             find("driver.process.argv is empty: name the program to start".to_owned());
             None
         }
-        fragment::Driver::Process(p) => Some(Driver::Process(Process {
-            argv: p.argv,
-            env: p.env,
-            cwd: p.cwd.map(|p| p.0),
-            stop_timeout: p.stop_timeout.into(),
-        })),
+        fragment::Driver::Process(p) => Some(Driver::Process(p)),
         fragment::Driver::Command(h) => {
             let mut hook = |name: &str, argv: Option<Vec<String>>| {
                 let argv = argv.filter(|a| !a.is_empty());

@@ -1,4 +1,4 @@
-//! The hooks that a task may name: as they are written, and settled.
+//! The hooks that a task may name: as they are written, and validated.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
-//! Taking a directive on: what the instance goes into when it does. Journalled together, generation and phase, so
-//! that a report never shows one without the other.
+//! Accepting a directive, and the phase that it brings. Generation and phase are journalled together, so that a report
+//! never shows one without the other.
 
-use super::phase::Phase;
 use super::presumption;
-use super::seen::{Alive, DisableFile, Seen};
+use super::seen::{DisableFile, Seen};
 use super::timers::Timers;
 use crate::config::Service;
-use crate::journal::{Journal, Known, Order};
+use crate::host::Alive;
+use crate::journal::{Journal, Known, Order, Phase};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::{Health, Rotation};
@@ -58,7 +58,7 @@ pub fn read(journal: &Journal, seen: &Seen) -> Reading {
 /// The phase that an instance goes into with a newer order.
 pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &Seen, timers: &Timers) -> Phase {
     let runs = !seen.nothing_runs(&journal.phase);
-    let back = seen.rotation(timers, service) == Rotation::In;
+    let back = timers.rotation(seen, service) == Rotation::In;
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
         // From here on there is no way back before it has ended.
@@ -70,7 +70,7 @@ pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &See
             _ => Phase::Draining,
         },
         Disposition::Replace { .. } | Disposition::Stop if !runs => Phase::Stopped,
-        // It answers nobody, and nobody was ever sent to it: there is nothing to wait for.
+        // It answers no request and was never sent one: there is nothing to wait for.
         Disposition::Replace { .. } | Disposition::Stop
             if journal.unexposed && seen.alive == Alive::Silent && seen.file == DisableFile::Own =>
         {
@@ -95,7 +95,7 @@ fn serve(service: &Service, journal: &Journal, seen: &Seen, true_now: bool) -> P
         Phase::Serving if true_now => Phase::Serving,
         Phase::Starting { .. } | Phase::Refused { .. } | Phase::Fresh => journal.phase.clone(),
         _ if seen.nothing_runs(&journal.phase) => Phase::Stopped,
-        // What failed and does not answer is started anew, and that begins with its stop hook.
+        // What failed and does not answer is started again, and that begins with its stop hook.
         Phase::Failed { .. } if seen.alive == Alive::Silent && service.driver.is_some() => Phase::Stopping,
         _ => Phase::Verifying,
     }

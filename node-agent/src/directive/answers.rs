@@ -1,8 +1,7 @@
-//! What a service answers while it does not become, or is no more, what it should be: said in reports, so that who waits
-//! for it sees why. The text is said anew seldom, because every report is a write.
+//! What a service answers while it is not healthy, for reports. The text changes seldom, because every report is a write.
 
-use super::phase::Phase;
 use super::seen::{DisableFile, Probed, Seen, Url};
+use crate::journal::Phase;
 use std::time::Duration;
 use tokio::time::Instant;
 

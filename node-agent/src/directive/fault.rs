@@ -1,10 +1,11 @@
-//! What goes wrong with a service after it was verified, while it should be in rotation.
+//! Faults of a service that was verified and should be in rotation.
 //!
-//! A fault is reported as soon as it is seen, and counts once it has lasted, so that a fault of many instances, which their
-//! agents see at different times, is reported by all of them before it counts for any.
+//! A fault is reported as soon as it is seen, and is lasting after [`LASTING`], so that a fault of many instances,
+//! which their agents see at different times, is reported by all of them before it counts for any.
 
-use super::phase::Phase;
-use super::seen::{Alive, DisableFile, Probed, Seen, Url};
+use super::seen::{DisableFile, Probed, Seen, Url};
+use crate::host::Alive;
+use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::record::report::Fault;
 use tokio::time::Instant;
@@ -30,7 +31,7 @@ struct Raised {
     began: Instant,
     reason: String,
     /// The process ended: being good again does not undo that.
-    fell: bool,
+    ended: bool,
     lasting: bool,
     /// Since when it is good again.
     over: Option<Instant>,
@@ -44,9 +45,9 @@ impl Faults {
         self.bad = if wrong.is_some() { self.bad.saturating_add(1) } else { 0 };
         self.bad_since = wrong.is_some().then(|| self.bad_since.unwrap_or(now));
         if let (Some(reason), Some(began)) = (wrong, self.bad_since) {
-            let fell = seen.alive == Alive::No;
-            if fell || self.bad >= debounce {
-                self.raise(began, reason, fell);
+            let ended = seen.alive == Alive::No;
+            if ended || self.bad >= debounce {
+                self.raise(began, reason, ended);
             }
         }
         let good = *phase == Phase::Serving && self.bad == 0;
@@ -57,7 +58,7 @@ impl Faults {
             let since = now.saturating_duration_since(raised.began);
             // Bad looks after it was over are another fault, or none.
             let goes_on = raised.over.is_none() && self.bad_since.is_some();
-            raised.lasting |= since >= LASTING && (raised.fell || goes_on);
+            raised.lasting |= since >= LASTING && (raised.ended || goes_on);
             let over = raised.over.map(|over| now.saturating_duration_since(over));
             let told = since >= RECENT && (!raised.lasting || over.is_some_and(|time| time >= RECENT));
             if told && over.is_some() {
@@ -66,14 +67,14 @@ impl Faults {
         }
     }
 
-    fn raise(&mut self, began: Instant, reason: String, fell: bool) {
+    fn raise(&mut self, began: Instant, reason: String, ended: bool) {
         match &mut self.raised {
             // One that counts already is the same one until it is over.
             Some(raised) if raised.lasting || raised.over.is_none() => {
-                raised.fell |= fell;
+                raised.ended |= ended;
                 raised.over = None;
             }
-            _ => self.raised = Some(Raised { began, reason, fell, lasting: false, over: None }),
+            _ => self.raised = Some(Raised { began, reason, ended, lasting: false, over: None }),
         }
     }
 

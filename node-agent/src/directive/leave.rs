@@ -1,9 +1,11 @@
-//! The way out of rotation: hidden, refused by the health URL, let go by the balancers, idle; each seen before the next
+//! Draining: disabled, refused by the health URL, deregistered at the balancers, idle; each is seen before the next
 //! counts. Nothing is stopped before.
 
-use super::decide::{Act, Place};
-use super::phase::Phase;
+use super::act::Act;
+use super::decide::Context;
+use super::presumption;
 use super::seen::{Balancers, DisableFile, InFlight, Staging, Url};
+use crate::journal::Phase;
 use std::time::Duration;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::{Disposition, Drain, Evidence, OnDeadline};
@@ -18,13 +20,13 @@ enum Lacks {
     Refusal,
     /// The settle time has not passed: so long it is.
     Settling(Duration),
-    /// A balancer that was asked has not let go.
+    /// A balancer that was asked still sends requests.
     Balancer(String),
     /// A balancer did not answer.
     Answer(String),
 }
 
-impl Place<'_> {
+impl Context<'_> {
     pub(super) fn draining(&self) -> Act {
         if let Some(declined) = self.declines() {
             return declined;
@@ -46,13 +48,13 @@ impl Place<'_> {
             return Act::Enter(Phase::failed("draining", reason, false));
         }
         if self.seen.file == DisableFile::Absent {
-            return if self.seen.store { Act::Hide } else { Act::Wait };
+            return if self.seen.store { Act::Disable } else { Act::Wait };
         }
         if mutant::is("touched-is-drained") {
             return Act::Enter(Phase::Drained { forced: false });
         }
-        let let_go = self.let_go(&drain);
-        match &let_go {
+        let deregistered = self.deregistered(&drain);
+        match &deregistered {
             Ok(()) if self.timers.idle() || self.is_declared_stopped() => {
                 return Act::Enter(Phase::Drained { forced: false });
             }
@@ -60,7 +62,7 @@ impl Place<'_> {
             _ if self.in_phase_for() < drain.deadline.into() => return Act::Wait,
             _ => {}
         }
-        Act::Enter(match (let_go, drain.on_deadline) {
+        Act::Enter(match (deregistered, drain.on_deadline) {
             // Only what is in flight may be cut off; an instance that still gets requests is never stopped.
             (Ok(()), OnDeadline::Proceed) => Phase::Drained { forced: true },
             (Ok(()), OnDeadline::Fail) => {
@@ -70,7 +72,7 @@ impl Place<'_> {
                 let reason = format!("{} after {}{help}", self.in_flight_words(), drain.deadline);
                 Phase::failed("draining", reason, false)
             }
-            (Err(lacks), _) => self.did_not_let_go(lacks, &drain),
+            (Err(lacks), _) => self.not_deregistered(lacks, &drain),
         })
     }
 
@@ -80,9 +82,9 @@ impl Place<'_> {
         self.seen.url == Url::Good && hidden >= HEEDED_WITHIN.max(self.service.fall_time())
     }
 
-    /// Why it was not let go. What no waiting will mend, on this node or on any that is configured alike, is no failure of
+    /// Why it was not deregistered. What no waiting will fix, on this node or on any that is configured alike, is no failure of
     /// what runs.
-    fn did_not_let_go(&self, lacks: Lacks, drain: &Drain) -> Phase {
+    fn not_deregistered(&self, lacks: Lacks, drain: &Drain) -> Phase {
         let (url, found) = (&self.service.health_url, &self.seen.said.health);
         let file = self.service.disable_file.display();
         let waited = self.timers.file_for(self.seen.now).as_secs_f64();
@@ -110,8 +112,8 @@ impl Place<'_> {
         Phase::failed(at, format!("{reason}; drain deadline {}", drain.deadline), false)
     }
 
-    /// Whether nobody sends requests any more; else what is missing.
-    fn let_go(&self, drain: &Drain) -> Result<(), Lacks> {
+    /// Whether no balancer sends requests any more; else what is missing.
+    fn deregistered(&self, drain: &Drain) -> Result<(), Lacks> {
         let Some(unavailable) = self.timers.unavailable_for(self.seen.now) else {
             return Err(Lacks::Refusal);
         };
@@ -125,7 +127,7 @@ impl Place<'_> {
         }
         // Balancers that can be asked are asked in any case; the settle time stands for those that cannot.
         match &self.seen.balancers {
-            _ if self.timers.let_go() || mutant::is("balancer-is-not-asked") => Ok(()),
+            _ if self.timers.is_deregistered() || mutant::is("balancer-is-not-asked") => Ok(()),
             Balancers::Said { each, .. } => {
                 let words: Vec<_> = each.iter().map(ToString::to_string).collect();
                 Err(Lacks::Balancer(words.join("; ")))
@@ -180,5 +182,12 @@ impl Place<'_> {
             Some(Disposition::Stop) if self.seen.store => Act::BeginStop(None),
             _ => Act::Wait,
         }
+    }
+
+    /// Declines the directive that is being carried out, where the instance came into rotation meanwhile.
+    fn declines(&self) -> Option<Act> {
+        let order = self.journal.order.as_ref().filter(|_| !self.journal.declined)?;
+        presumption::fails(order, self.journal, self.seen)
+            .then(|| Act::Decline(presumption::phase_without(self.journal)))
     }
 }

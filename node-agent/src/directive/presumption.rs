@@ -1,15 +1,13 @@
-//! What a directive presumes, asked again before it is carried out: that the instance is out of rotation already. Nothing
-//! was taken out of the capacity budget for it, so it takes nothing out of rotation.
+//! Directives that presume that the instance is out of rotation: they cost no capacity budget, so they must take nothing out
+//! of rotation.
 //!
 //! # Invariants
-//! * Where the instance is found in rotation before its stop has begun, the directive is declined: the instance goes on as
-//!   if it had been told nothing, and the report says so under the directive's generation.
-//! * A directive that was declined stays declined. The coordinator writes another one.
+//! * If the instance is in rotation before its stop has begun, the directive is declined: the instance continues without it,
+//!   and the report says so under the directive's generation.
+//! * A declined directive stays declined. The coordinator writes another one.
 
-use super::decide::{Act, Place};
-use super::phase::Phase;
 use super::seen::{DisableFile, Seen};
-use crate::journal::{Journal, Order};
+use crate::journal::{Journal, Order, Phase};
 use tidegate_proto::mutant;
 
 /// Whether a directive that is read now presumes that the instance is out of rotation, and it is not.
@@ -24,18 +22,10 @@ fn is_shown(journal: &Journal, seen: &Seen) -> bool {
     seen.file == DisableFile::Absent && !seen.nothing_runs(&journal.phase)
 }
 
-/// The phase with which an instance goes on that does not carry out its directive.
+/// The phase in which an instance continues that does not carry out its directive.
 pub fn phase_without(journal: &Journal) -> Phase {
     match &journal.phase {
         Phase::Draining | Phase::Drained { .. } | Phase::Failed { hidden: false, .. } => Phase::Verifying,
         phase => phase.clone(),
-    }
-}
-
-impl Place<'_> {
-    /// Declines the directive that is being carried out, where the instance came into rotation meanwhile.
-    pub(super) fn declines(&self) -> Option<Act> {
-        let order = self.journal.order.as_ref().filter(|_| !self.journal.declined)?;
-        fails(order, self.journal, self.seen).then(|| Act::Decline(phase_without(self.journal)))
     }
 }

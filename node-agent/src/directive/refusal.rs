@@ -1,10 +1,8 @@
-//! What is refused is kept out of rotation by its agent alone, but for two cases of an instance that is in rotation
-//! already: its version changed there, or the store was reconciled and its window does not admit what serves. How many
-//! others serve is known to the coordinator only, so it stays until the coordinator drains it, as long as no contracted
-//! schema is in its way.
+//! Which refused instance stays in rotation: one whose version changed there, or that a reconciled window does not
+//! admit. How many others serve is known to the coordinator only, so it stays until the coordinator drains it, unless a
+//! contracted schema forbids its version. Every other refused instance is disabled by its agent.
 
-use super::phase::Phase;
-use crate::journal::{Journal, Refusal};
+use crate::journal::{Journal, Phase, Refusal};
 use tidegate_proto::mutant;
 
 /// Whether an instance stays in rotation although its version is refused. `boot`: of the machine, now; `still_in`: whether

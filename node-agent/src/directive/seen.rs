@@ -1,10 +1,10 @@
-//! What was seen in one look at an instance, as plain values.
+//! What one look at an instance has seen, as plain values.
 
-use super::phase::Phase;
-use crate::config::Service;
-use crate::journal::{Known, Order};
-use crate::report::said::printable;
-use tidegate_proto::record::report::{Health, Heard, Rotation};
+use crate::host::Alive;
+use crate::host::HookState;
+use crate::journal::{Known, Order, Phase};
+use crate::quote::printable;
+use tidegate_proto::record::report::{Health, Heard};
 use tidegate_proto::{Revision, ServiceVersion};
 use tokio::time::Instant;
 
@@ -48,7 +48,7 @@ pub struct Seen {
     /// How staging stands.
     pub staging: Staging,
     /// The start hook, where hooks replace code.
-    pub hook: Hook,
+    pub hook: HookState,
 }
 
 /// What the addresses of a service answered, in words for people.
@@ -58,32 +58,6 @@ pub struct Said {
     pub ready: String,
     /// The health URL.
     pub health: String,
-}
-
-/// How a hook stands, as one who did not see its end finds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hook {
-    /// It was not begun since the last stop.
-    NotBegun,
-    /// It runs.
-    Runs,
-    /// It was begun and runs no more; how it ended is not known.
-    Ended,
-    /// The machine was started anew since any hook was begun.
-    EarlierBoot,
-}
-
-/// Whether the service's process runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alive {
-    /// It does.
-    Yes,
-    /// It does not: nothing holds its lock.
-    No,
-    /// Nothing listens where it should answer, and there is no lock that tells whether it runs all the same.
-    Silent,
-    /// It cannot be told.
-    Unknown,
 }
 
 /// Requests in flight, by the counter that is configured.
@@ -148,7 +122,7 @@ pub enum Url {
     Good,
     /// 503.
     Unavailable,
-    /// Nothing listens there, nor at the readiness URL: whoever asks is turned away.
+    /// Nothing listens there, nor at the readiness URL: connections are refused.
     Nobody,
     /// Something else, or nothing.
     Other,
@@ -217,27 +191,5 @@ impl Seen {
         let counted = self.in_flight.counted().is_some_and(|count| count > 0);
         let sessions = matches!(self.balancers, Balancers::Said { sessions, .. } if sessions > 0);
         self.alive == Alive::Yes || counted || sessions
-    }
-
-    /// Whether balancers know that it refuses: they were asked, or their checks had time to see it; or nobody is there to
-    /// answer what they send.
-    fn was_noticed(&self, timers: &super::timers::Timers, service: &Service) -> bool {
-        let nobody = self.alive == Alive::No || self.url == Url::Nobody;
-        let long = timers.unavailable_for(self.now).is_some_and(|time| time >= service.fall_time());
-        nobody || long || !service.balancers.is_empty()
-    }
-
-    /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.
-    pub fn rotation(&self, timers: &super::timers::Timers, service: &Service) -> Rotation {
-        let rise = service.rise_time();
-        match (self.file, self.url) {
-            (DisableFile::Foreign, _) => Rotation::Maintenance,
-            (DisableFile::Own, Url::Good) => Rotation::Leaving,
-            (DisableFile::Own, _) if timers.is_out() && self.was_noticed(timers, service) => Rotation::Out,
-            (DisableFile::Own, _) => Rotation::Leaving,
-            (DisableFile::Absent, Url::Good) if timers.is_in(self.now, rise) => Rotation::In,
-            (DisableFile::Absent, Url::Good) => Rotation::Returning,
-            (DisableFile::Absent, _) => Rotation::Unknown,
-        }
     }
 }

@@ -1,10 +1,10 @@
-//! Why nothing comes of a wait, for people: where an instance is out and only somebody else can change that. Pure.
+//! Why a stopped instance waits for a person or for the store. Pure.
 
 use super::decide::target;
-use super::phase::Phase;
-use super::seen::{Alive, Probed, Seen};
+use super::seen::{Probed, Seen};
 use crate::config::Service;
-use crate::journal::Journal;
+use crate::host::Alive;
+use crate::journal::{Journal, Phase};
 use tidegate_proto::record::directive::Disposition;
 
 /// What keeps an instance from being started or looked after.

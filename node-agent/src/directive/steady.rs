@@ -1,4 +1,4 @@
-//! How long something has been good without a break, where a dip that is short and alone does not count as one.
+//! For how long a condition has held without a break. A single short dip is no break.
 
 use std::time::Duration;
 use tokio::time::Instant;

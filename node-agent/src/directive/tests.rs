@@ -9,12 +9,13 @@ mod reconciled;
 mod refusal;
 mod standstill;
 pub(crate) mod story;
+mod verify;
 
-use super::decide::{Act, backoff};
-use super::phase::{Phase, Target};
-use super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Staging, Url};
-use super::timers::Timers;
-use crate::journal::{Admitted, Journal, Known, Refusal};
+use super::act::Act;
+use super::seen::{DisableFile, InFlight, Probed, Staging, Url};
+use super::timers::backoff;
+use crate::host::{Alive, HookState, Target};
+use crate::journal::{Journal, Known, Phase, Refusal};
 use std::time::Duration;
 use story::{Story, order, release, replace, version};
 use tidegate_proto::Revision;
@@ -71,8 +72,8 @@ fn what_was_refused_is_asked_again_when_the_window_moves() {
         Some(Refusal { version: version(1), window: Revision(7), reason: "below".to_owned(), bears: false });
     story.seen.readmit = false;
     story.enter(Phase::refused("below"));
-    assert_eq!(story.act(), Act::Hide, "it runs out of rotation");
-    story.hidden();
+    assert_eq!(story.act(), Act::Disable, "it runs out of rotation");
+    story.disabled();
     assert_eq!(story.act(), Act::Wait);
     story.window(1, 2, 8);
     assert!(matches!(story.act(), Act::AdmitRunning(..)));
@@ -111,7 +112,7 @@ fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
         [Phase::Fresh, Phase::refused("below"), Phase::failed("starting", "the start hook failed", true)]
     {
         let mut story = Story::serving().by_hooks();
-        story.hidden().silent();
+        story.disabled().silent();
         story.enter(phase.clone());
         story.timers.restart_at = Some(story.seen.now);
         assert_eq!(story.act(), Act::Enter(Phase::Stopping), "{phase:?}");
@@ -122,7 +123,7 @@ fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
         assert_eq!(story.journal.phase, Phase::Draining, "{phase:?}");
     }
     let mut story = Story::serving().by_hooks();
-    story.hidden().silent();
+    story.disabled().silent();
     story.enter(Phase::failed("verifying", "not healthy", true));
     story.ordered(serve());
     assert_eq!(story.journal.phase, Phase::Stopping);
@@ -132,7 +133,7 @@ fn what_does_not_answer_is_stopped_by_its_hook_before_anything_is_started() {
     assert!(matches!(story.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
     // A lock that is free confirms it without a hook.
     let mut proven = Story::serving();
-    proven.hidden().gone();
+    proven.disabled().gone();
     proven.enter(Phase::failed("verifying", "not healthy", true));
     proven.ordered(serve());
     assert_eq!(proven.journal.phase, Phase::Stopped);
@@ -143,7 +144,7 @@ fn what_was_never_shown_is_drained_and_its_stop_hook_still_runs() {
     let failed = |unexposed| {
         let mut story = Story::serving().by_hooks();
         story.journal.unexposed = unexposed;
-        story.hidden().silent();
+        story.disabled().silent();
         story.enter(Phase::failed("verifying", "not healthy", true));
         story
     };
@@ -162,12 +163,12 @@ fn what_was_never_shown_is_drained_and_its_stop_hook_still_runs() {
 #[test]
 fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
     let mut story = Story::serving().by_hooks();
-    story.hidden().silent();
+    story.disabled().silent();
     story.enter(Phase::Starting { target: Target::from(&release(2)) });
     assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
     // The agent was ended while it ran, and began anew.
     story.seen.readmit = true;
-    story.seen.hook = Hook::Runs;
+    story.seen.hook = HookState::Runs;
     story.seen.wanted = Some(order(9, replace(3)));
     assert_eq!(story.act(), Act::Wait, "nothing else begins before it has ended");
     story.seen.alive = Alive::Yes;
@@ -175,7 +176,7 @@ fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
     story.pass(60);
     assert_eq!(story.act(), Act::EndHook);
     story.seen.wanted = None;
-    story.seen.hook = Hook::Ended;
+    story.seen.hook = HookState::Ended;
     assert_eq!(story.act(), Act::Enter(Phase::Verifying), "what answers tells that it did its work");
     story.silent();
     story.enter(Phase::Starting { target: Target::from(&release(2)) });
@@ -184,7 +185,7 @@ fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
     assert!(matches!(story.act(), Act::Enter(Phase::Failed { at, .. }) if at == "starting"));
     // Whatever the machine started by itself since is stopped first.
     for phase in [Phase::Stopped, Phase::Starting { target: Target::from(&release(2)) }] {
-        story.seen.hook = Hook::EarlierBoot;
+        story.seen.hook = HookState::EarlierBoot;
         story.enter(phase);
         assert_eq!(story.act(), Act::Enter(Phase::Stopping));
     }
@@ -203,7 +204,7 @@ fn a_program_that_never_listened_can_be_replaced_and_a_wrong_health_url_is_no_ev
     stuck.pass(0).pass(10);
     assert_eq!(stuck.act(), Act::Enter(Phase::Drained { forced: false }));
     let mut wrong = Story::serving();
-    wrong.ordered(order(9, Disposition::Drain)).hidden();
+    wrong.ordered(order(9, Disposition::Drain)).disabled();
     wrong.seen.url = Url::Other;
     wrong.seen.in_flight = InFlight::Counted(0);
     wrong.pass(0).pass(10);
@@ -213,9 +214,9 @@ fn a_program_that_never_listened_can_be_replaced_and_a_wrong_health_url_is_no_ev
 #[test]
 fn what_could_not_be_drained_is_shown_only_where_it_may_be() {
     let mut story = Story::serving();
-    story.hidden();
+    story.disabled();
     story.enter(Phase::failed("draining", "a balancer still sends requests", false));
-    assert_eq!(story.act(), Act::Show);
+    assert_eq!(story.act(), Act::Enable);
     story.seen.readmit = true;
     story.seen.store = false;
     assert_eq!(story.act(), Act::Wait, "the agent has begun anew, and nobody can be asked");
@@ -224,7 +225,7 @@ fn what_could_not_be_drained_is_shown_only_where_it_may_be() {
 #[test]
 fn stop_is_entered_only_drained_staged_and_with_the_store() {
     let mut story = Story::serving();
-    story.ordered(order(9, replace(2))).hidden();
+    story.ordered(order(9, replace(2))).disabled();
     story.seen.staging = Staging::Pending;
     assert_eq!(story.act(), Act::Wait);
     story.seen.staging = Staging::Failed("wrong digest".to_owned());
@@ -252,7 +253,7 @@ fn what_is_not_there_takes_nothing_out() {
 #[test]
 fn start_follows_a_confirmed_stop_and_an_admission() {
     let mut story = Story::serving();
-    story.ordered(order(9, replace(2))).hidden();
+    story.ordered(order(9, replace(2))).disabled();
     story.enter(Phase::Stopping);
     assert_eq!(story.act(), Act::Stop);
     story.gone();
@@ -269,13 +270,13 @@ fn start_follows_a_confirmed_stop_and_an_admission() {
     story.seen.readmit = true;
     assert_eq!(story.act(), Act::Enter(Phase::Stopped));
     story.seen.file = DisableFile::Absent;
-    assert_eq!(story.act(), Act::Hide, "nothing is started in the open");
+    assert_eq!(story.act(), Act::Disable, "nothing is started in the open");
 }
 
 #[test]
 fn without_the_store_only_what_was_admitted_here_starts_and_only_where_allowed() {
     let mut story = Story::serving();
-    story.hidden().gone();
+    story.disabled().gone();
     story.enter(Phase::Stopped);
     story.seen.store = false;
     assert_eq!(story.act(), Act::Wait);
@@ -300,7 +301,7 @@ fn what_is_true_already_is_satisfied_at_once_and_what_is_not_is_verified() {
     story.ordered(order(9, replace(1)));
     assert_eq!(story.journal.phase, Phase::Serving);
     let mut story = Story::serving();
-    story.hidden();
+    story.disabled();
     story.ordered(order(9, Disposition::Serve { returning: true }));
     assert_eq!(story.journal.phase, Phase::Verifying);
     let mut story = Story::serving();
@@ -310,142 +311,13 @@ fn what_is_true_already_is_satisfied_at_once_and_what_is_not_is_verified() {
 }
 
 #[test]
-fn verified_means_healthy_without_a_break_and_back() {
-    let mut story = Story::serving();
-    story.ordered(order(9, replace(2))).hidden();
-    story.journal.admitted =
-        Some(Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) });
-    story.seen.probe = Probed::Version(version(2));
-    story.seen.ready = false;
-    story.pass(0);
-    story.enter(Phase::Verifying);
-    assert_eq!(story.act(), Act::Wait, "not healthy yet, and so not shown");
-    story.seen.ready = true;
-    story.pass(1);
-    assert_eq!(story.act(), Act::Show);
-    story.seen.file = DisableFile::Absent;
-    story.seen.url = Url::Good;
-    story.pass(1);
-    story.pass(13);
-    assert_eq!(story.act(), Act::Wait, "in rotation after 4 s, healthy there for 9 s of 10");
-    story.seen.ready = false;
-    story.pass(1);
-    story.seen.ready = true;
-    story.pass(1).pass(13);
-    assert_eq!(story.act(), Act::Wait, "the break starts it anew");
-    story.pass(1);
-    assert_eq!(story.act(), Act::Enter(Phase::Serving));
-}
-
-/// Version 2 was started and shown; so many balancers that can be asked say UP.
-fn shown(balancers: bool) -> Story {
-    let mut story = Story::serving();
-    story.ordered(order(9, replace(2))).hidden();
-    let admitted = Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) };
-    story.journal.admitted = Some(admitted);
-    story.seen.probe = Probed::Version(version(2));
-    story.timers = Timers::new(story.seen.now, balancers);
-    story.enter(Phase::Verifying);
-    story.seen.file = DisableFile::Absent;
-    story.seen.url = Url::Good;
-    if balancers {
-        story.seen.balancers = said(true);
-    }
-    story.pass(0);
-    story
-}
-
-fn said(up: bool) -> Balancers {
-    Balancers::Said { up, down: !up, sessions: 0, each: Vec::new() }
-}
-
-#[test]
-fn flapping_readiness_health_url_or_balancer_is_never_verified() {
-    let flaps: [fn(&mut Story, bool); 3] = [
-        |story, good| story.seen.ready = good,
-        |story, good| story.seen.url = if good { Url::Good } else { Url::Unavailable },
-        |story, good| story.seen.balancers = said(good),
-    ];
-    for (n, flap) in flaps.iter().enumerate() {
-        let mut story = shown(true);
-        for second in 1..300 {
-            flap(&mut story, second % 6 != 0);
-            story.pass(1);
-            assert_eq!(story.act(), Act::Wait, "{n}: in second {second}");
-        }
-        story.pass(1);
-        let Act::Enter(Phase::Failed { reason, .. }) = story.act() else { panic!("{n}: {:?}", story.act()) };
-        assert!(reason.contains("10 s without a break"), "{reason}");
-    }
-}
-
-#[test]
-fn instance_that_is_let_back_is_hidden_at_its_deadline_only_where_it_is_unhealthy() {
-    for ready in [true, false] {
-        let mut story = shown(true);
-        story.ordered(order(10, Disposition::Serve { returning: true }));
-        story.enter(Phase::Verifying);
-        for second in 1..300 {
-            story.seen.ready = second % 6 != 0;
-            story.pass(1);
-        }
-        story.seen.ready = ready;
-        story.pass(1);
-        let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
-        assert_eq!(hidden, !ready, "how many others serve is not known to it");
-    }
-}
-
-#[test]
-fn short_dip_alone_does_not_begin_the_healthy_time_anew() {
-    let mut story = shown(true);
-    story.pass(5);
-    story.seen.ready = false;
-    story.pass_ms(200);
-    assert_eq!(story.act(), Act::Wait);
-    story.seen.ready = true;
-    story.pass_ms(200).pass(4);
-    assert_eq!(story.act(), Act::Wait);
-    story.pass(1);
-    assert_eq!(story.act(), Act::Enter(Phase::Serving));
-}
-
-#[test]
-fn what_does_not_become_healthy_or_is_another_version_fails_hidden() {
-    let verifying = || {
-        let mut story = Story::serving();
-        story.ordered(order(9, replace(2))).hidden();
-        let admitted = Admitted { version: version(2), release: None, revision: Revision(6) };
-        story.journal.admitted = Some(admitted);
-        story.seen.probe = Probed::Version(version(2));
-        story.enter(Phase::Verifying);
-        story
-    };
-    let failed =
-        |act: Act| matches!(act, Act::Enter(Phase::Failed { at, hidden: true, .. }) if at == "verifying");
-    let mut late = verifying();
-    late.seen.ready = false;
-    late.pass(300);
-    assert!(failed(late.act()));
-    let mut other = verifying();
-    other.seen.probe = Probed::Version(version(3));
-    other.journal.admitted = Some(Admitted { version: version(3), release: None, revision: Revision(7) });
-    assert!(failed(other.pass(0).act()));
-    let mut dead = verifying();
-    assert!(failed(dead.gone().act()));
-    let mut kept = verifying();
-    kept.seen.file = DisableFile::Foreign;
-    assert_eq!(kept.pass(3000).act(), Act::Wait, "waiting for a person is no failure");
-}
-
-#[test]
 fn a_service_that_ends_by_itself_is_started_again_ever_later() {
     let mut story = Story::serving();
     story.gone();
     assert_eq!(story.act(), Act::Enter(Phase::Stopped));
-    story.timers.fell(story.seen.now);
+    story.timers.crashed(story.seen.now);
     story.enter(Phase::Stopped);
-    story.hidden().gone();
+    story.disabled().gone();
     assert_eq!(story.act(), Act::Wait, "not at once");
     story.pass(1);
     assert!(matches!(story.act(), Act::AdmitTarget(target) if target.tag == release(1).tag));
@@ -458,7 +330,7 @@ fn a_service_that_ends_by_itself_is_started_again_ever_later() {
 #[test]
 fn a_drain_of_what_ended_is_reported_as_drained_not_as_stopped() {
     let mut story = Story::serving();
-    story.hidden().gone();
+    story.disabled().gone();
     story.enter(Phase::Stopped);
     story.ordered(order(9, Disposition::Drain));
     assert_eq!(story.journal.phase, Phase::Draining);

@@ -1,13 +1,15 @@
-//! How long what is seen has been so. Fed with each look, forgotten with the process: only durations that this
-//! agent measured itself count, never a clock of another machine.
+//! How long each condition has held. Updated by each look, lost with the process: only durations that this agent measured
+//! count, never a clock of another machine.
 
 use super::answers::Answers;
 use super::fault::Faults;
-use super::seen::{Alive, Balancers, DisableFile, InFlight, Seen, Url};
+use super::seen::{Balancers, DisableFile, InFlight, Seen, Url};
 use super::steady::Steady;
+use crate::config::Service;
+use crate::host::Alive;
 use std::time::Duration;
 use tidegate_proto::mutant;
-use tidegate_proto::record::report::Heard;
+use tidegate_proto::record::report::{Heard, Rotation};
 use tokio::time::Instant;
 
 /// How long what is seen has been so.
@@ -18,7 +20,7 @@ pub struct Timers {
     /// When it may be started again after it ended by itself.
     pub restart_at: Option<Instant>,
     /// How often it ended by itself without having been healthy for long.
-    pub falls: u32,
+    pub crashes: u32,
     /// What goes wrong since the instance was verified.
     pub faults: Faults,
     /// What it answers while it is not well.
@@ -27,16 +29,16 @@ pub struct Timers {
     /// Since when the disable-file is as it is.
     file_since: Instant,
     /// Whether it was seen ready since it was shown.
-    ready_since_shown: bool,
+    ready_since_enabled: bool,
     /// How often it was hidden again in this phase because it was not ready when it was shown.
-    hidings: u32,
-    show_again_at: Option<Instant>,
+    times_disabled: u32,
+    enable_again_at: Option<Instant>,
     unavailable_since: Option<Instant>,
     good_since: Option<Instant>,
     gap: Option<Gap>,
     healthy_since: Option<Instant>,
     steady: Steady,
-    let_go_since: Option<Instant>,
+    deregistered_since: Option<Instant>,
     idle: bool,
     balancers_up: Option<bool>,
     balancers_down: Option<bool>,
@@ -73,20 +75,20 @@ impl Timers {
         Self {
             phase_since: now,
             restart_at: None,
-            falls: 0,
+            crashes: 0,
             faults: Faults::default(),
             answers: Answers::default(),
             file: DisableFile::Absent,
             file_since: now,
-            ready_since_shown: false,
-            hidings: 0,
-            show_again_at: None,
+            ready_since_enabled: false,
+            times_disabled: 0,
+            enable_again_at: None,
             unavailable_since: None,
             good_since: None,
             gap: None,
             healthy_since: None,
             steady: Steady::default(),
-            let_go_since: None,
+            deregistered_since: None,
             idle: false,
             balancers_up: None,
             balancers_down: None,
@@ -102,15 +104,15 @@ impl Timers {
         if seen.file != self.file {
             self.file = seen.file;
             self.file_since = seen.now;
-            self.ready_since_shown = false;
+            self.ready_since_enabled = false;
             self.unavailable_since = None;
             self.good_since = None;
-            self.let_go_since = None;
+            self.deregistered_since = None;
             self.balancers_up = None;
             self.balancers_down = None;
         }
-        self.ready_since_shown |= !hidden && seen.ready;
-        // Where nobody listens, and where nothing runs, no check is answered either.
+        self.ready_since_enabled |= !hidden && seen.ready;
+        // If nothing listens, or nothing runs, no check is answered either.
         let refuses = match seen.url {
             Url::Unavailable | Url::Nobody => true,
             Url::Other => seen.alive == Alive::No,
@@ -127,17 +129,19 @@ impl Timers {
                 (self.balancers_up, self.balancers_down) = (Some(*up), Some(*down));
                 self.balancer_unreachable = None;
                 // Their word counts from the moment at which the health URL was seen to refuse.
-                since(&mut self.let_go_since, *down && self.unavailable_since.is_some(), seen.now);
+                since(&mut self.deregistered_since, *down && self.unavailable_since.is_some(), seen.now);
             }
             Balancers::Unreadable(why) => {
                 self.balancer_unreachable = Some(why.clone());
                 self.heard.clear();
                 self.balancers_up = None;
                 self.balancers_down = None;
-                self.let_go_since = None;
+                self.deregistered_since = None;
             }
             Balancers::NotAsked => {}
-            Balancers::None => since(&mut self.let_go_since, self.unavailable_since.is_some(), seen.now),
+            Balancers::None => {
+                since(&mut self.deregistered_since, self.unavailable_since.is_some(), seen.now)
+            }
         }
         self.idle = idle(seen);
         let healthy = seen.ready && seen.probe.version().is_some() && seen.alive != Alive::No;
@@ -163,38 +167,38 @@ impl Timers {
     /// Notes that the phase has changed.
     pub fn entered(&mut self, now: Instant) {
         self.phase_since = now;
-        self.hidings = 0;
-        self.show_again_at = None;
+        self.times_disabled = 0;
+        self.enable_again_at = None;
     }
 
     /// Notes that it was hidden again because it was not ready when it was shown: it is shown again later and later.
-    pub fn hid_again(&mut self, now: Instant) {
-        self.hidings = self.hidings.saturating_add(1);
-        self.show_again_at = Some(now + super::decide::backoff(self.hidings));
+    pub fn disabled_again(&mut self, now: Instant) {
+        self.times_disabled = self.times_disabled.saturating_add(1);
+        self.enable_again_at = Some(now + backoff(self.times_disabled));
     }
 
     /// How often that was so in this phase.
-    pub fn hidings(&self) -> u32 {
-        self.hidings
+    pub fn times_disabled(&self) -> u32 {
+        self.times_disabled
     }
 
     /// Whether what may be ready may be shown, or has to wait after the last time.
-    pub fn may_try_to_show(&self, now: Instant) -> bool {
-        self.show_again_at.is_none_or(|at| now >= at)
+    pub fn may_try_to_enable(&self, now: Instant) -> bool {
+        self.enable_again_at.is_none_or(|at| now >= at)
     }
 
     /// For how long it has been shown without having been ready in any look.
-    pub fn shown_unready_for(&self, now: Instant) -> Option<Duration> {
-        let shown = self.file == DisableFile::Absent && !self.ready_since_shown;
+    pub fn enabled_unready_for(&self, now: Instant) -> Option<Duration> {
+        let shown = self.file == DisableFile::Absent && !self.ready_since_enabled;
         shown.then(|| now.saturating_duration_since(self.file_since))
     }
 
     /// Notes that the service ended by itself: it is started again after a while that grows with each fall, unless
     /// it had stood for a minute.
-    pub fn fell(&mut self, now: Instant) {
+    pub fn crashed(&mut self, now: Instant) {
         let stood = now.saturating_duration_since(self.phase_since) >= Duration::from_secs(60);
-        self.falls = if stood { 1 } else { self.falls.saturating_add(1) };
-        self.restart_at = Some(now + super::decide::backoff(self.falls));
+        self.crashes = if stood { 1 } else { self.crashes.saturating_add(1) };
+        self.restart_at = Some(now + backoff(self.crashes));
     }
 
     /// For how long the disable-file has been as it is.
@@ -207,9 +211,9 @@ impl Timers {
         self.unavailable_since.map(|since| now.saturating_duration_since(since))
     }
 
-    /// Whether every balancer that can be asked has let go, after the health URL was seen to refuse.
-    pub fn let_go(&self) -> bool {
-        self.let_go_since.is_some()
+    /// Whether every balancer that can be asked has stopped sending requests, after the health URL was seen to refuse.
+    pub fn is_deregistered(&self) -> bool {
+        self.deregistered_since.is_some()
     }
 
     /// Whether nothing was in flight in the last look.
@@ -217,9 +221,9 @@ impl Timers {
         self.idle
     }
 
-    /// Out of rotation: refused, and let go.
+    /// Out of rotation: refused, and deregistered.
     pub fn is_out(&self) -> bool {
-        self.unavailable_since.is_some() && self.let_go()
+        self.unavailable_since.is_some() && self.is_deregistered()
     }
 
     /// What the balancers said last: all of it while an instance leaves, else only what no health check explains.
@@ -262,6 +266,28 @@ impl Timers {
         self.file != DisableFile::Absent || noticed
     }
 
+    /// Whether the instance is in rotation, by the evidence of this look and of how long it has been so.
+    pub fn rotation(&self, seen: &Seen, service: &Service) -> Rotation {
+        let rise = service.rise_time();
+        match (seen.file, seen.url) {
+            (DisableFile::Foreign, _) => Rotation::Maintenance,
+            (DisableFile::Own, Url::Good) => Rotation::Leaving,
+            (DisableFile::Own, _) if self.is_out() && self.was_noticed(seen, service) => Rotation::Out,
+            (DisableFile::Own, _) => Rotation::Leaving,
+            (DisableFile::Absent, Url::Good) if self.is_in(seen.now, rise) => Rotation::In,
+            (DisableFile::Absent, Url::Good) => Rotation::Returning,
+            (DisableFile::Absent, _) => Rotation::Unknown,
+        }
+    }
+
+    /// Whether balancers know that it refuses: they were asked, or their checks had time to see it; or nobody is there to
+    /// answer what they send.
+    fn was_noticed(&self, seen: &Seen, service: &Service) -> bool {
+        let nobody = seen.alive == Alive::No || seen.url == Url::Nobody;
+        let long = self.unavailable_for(seen.now).is_some_and(|time| time >= service.fall_time());
+        nobody || long || !service.balancers.is_empty()
+    }
+
     /// How long it has been ready in every look.
     pub fn healthy_for(&self, now: Instant) -> Option<Duration> {
         self.healthy_since.map(|since| now.saturating_duration_since(since))
@@ -298,4 +324,9 @@ fn idle(seen: &Seen) -> bool {
         (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
         (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
     }
+}
+
+/// How long after the n-th fall in a row a service is started again: 1 s doubled each time, at most a minute.
+pub fn backoff(crashes: u32) -> Duration {
+    Duration::from_secs(1 << crashes.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }

@@ -1,5 +1,5 @@
-//! What a balancer says of an instance on its runtime socket: HAProxy's `show stat`, a CSV whose first line names
-//! the columns. One client for HAProxy and for every balancer that answers alike.
+//! The status of a server on a balancer's runtime socket: HAProxy's `show stat`, a CSV table with named columns. Works
+//! with every balancer that answers alike.
 
 use crate::config::address::Stats;
 use crate::config::fragment::Balancer;
@@ -15,7 +15,7 @@ const MAX_ANSWER: u64 = 8 * 1024 * 1024;
 
 /// What one balancer says of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct ServerStatus {
     /// Its status, as it was printed.
     pub status: String,
     /// Sessions open now.
@@ -24,7 +24,7 @@ pub struct Word {
     pub address: Option<String>,
 }
 
-impl Word {
+impl ServerStatus {
     /// It gets new requests, without any doubt of the balancer's.
     pub fn is_up(&self) -> bool {
         // "UP 1/3" is on its way down; "no check" is always used.
@@ -63,7 +63,7 @@ pub async fn ask_all(host: &dyn Host, balancers: &[Balancer], limit: Duration) -
 }
 
 /// Asks one.
-pub async fn ask(host: &dyn Host, balancer: &Balancer, limit: Duration) -> Result<Word, String> {
+pub async fn ask(host: &dyn Host, balancer: &Balancer, limit: Duration) -> Result<ServerStatus, String> {
     let answer = tokio::time::timeout(limit, host.show_stat(&balancer.stats)).await;
     let csv = match answer {
         Ok(Ok(csv)) => csv,
@@ -93,7 +93,7 @@ const MAX_FIELD: usize = 200;
 
 /// Finds the line of a server. Columns are found by their names: their order differs between versions. Fields are looked
 /// up in place: a table may have as many as it has bytes.
-pub fn find(csv: &str, backend: &str, server: &str) -> Result<Word, String> {
+pub fn find(csv: &str, backend: &str, server: &str) -> Result<ServerStatus, String> {
     let mut lines = csv.lines().skip_while(|line| !line.starts_with("# pxname,"));
     let header = lines.next().ok_or_else(|| {
         format!("its answer is not a `show stat` table: {:?}", csv.chars().take(60).collect::<String>())
@@ -113,7 +113,7 @@ pub fn find(csv: &str, backend: &str, server: &str) -> Result<Word, String> {
         }
         let field = |at: usize| -> String { found(at).unwrap_or_default().chars().take(MAX_FIELD).collect() };
         let sessions = field(sessions);
-        return Ok(Word {
+        return Ok(ServerStatus {
             address: address.map(field).filter(|address| !address.is_empty()),
             status: field(status),
             sessions: sessions.parse().map_err(|_| format!("scur of {backend}/{server} is {sessions:?}"))?,
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_servers_line_is_found_by_the_names_of_the_columns() {
         let word = find(TABLE, "pantry", "n1").unwrap();
-        assert_eq!(word, Word { status: "UP".to_owned(), sessions: 2, address: None });
+        assert_eq!(word, ServerStatus { status: "UP".to_owned(), sessions: 2, address: None });
         for (server, up, down) in [
             ("n1", true, false),
             ("n2", false, true),

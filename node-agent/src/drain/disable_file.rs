@@ -1,5 +1,5 @@
-//! The file whose presence makes the health check refuse. Only this file puts it or takes it away; one that a
-//! person made, or changed, is never touched. It survives the agent and a reboot: it *is* the state.
+//! The disable-file, whose presence makes the health check answer 503. Only this module creates and removes it; a file
+//! that a person made or changed is never touched. It survives the agent and a reboot: the file is the state.
 
 use crate::directive::seen::DisableFile;
 use crate::host::{Host, Made};
@@ -14,14 +14,14 @@ const MAX_OWN: usize = 512;
 
 /// The disable-file of one service.
 #[derive(Debug, Clone)]
-pub struct Hand {
+pub struct DisableFileHandle {
     host: Arc<dyn Host>,
     path: PathBuf,
     node: NodeId,
     nonce: String,
 }
 
-impl Hand {
+impl DisableFileHandle {
     /// The file at `path`, as the agent of `node` with `nonce` puts it.
     pub fn new(host: &Arc<dyn Host>, path: &Path, node: NodeId, nonce: String) -> Self {
         Self { host: Arc::clone(host), path: path.to_owned(), node, nonce }
@@ -37,7 +37,7 @@ impl Hand {
         }
     }
 
-    /// Makes it, whole and flushed, where nobody looks yet.
+    /// Makes it beside its place, whole and flushed.
     pub fn make(&self, generation: Generation) -> io::Result<Box<dyn Made>> {
         self.host.make(&self.path, self.content(&generation.to_string()).as_bytes())
     }
@@ -45,7 +45,7 @@ impl Hand {
     /// Puts it in its place; one that is there already stays as it is.
     pub fn put(&self, made: Box<dyn Made>) -> io::Result<()> {
         match made.appear() {
-            // A dangling link is in the way and hides nothing.
+            // A dangling link blocks the name and disables nothing.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.look() != DisableFile::Absent => {
                 Ok(())
             }
@@ -101,10 +101,10 @@ pub fn owner(path: &Path) -> Option<Option<NodeId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
     use tidegate_proto::Revision;
 
-    fn put(hand: &Hand, generation: Revision) -> io::Result<()> {
+    fn put(hand: &DisableFileHandle, generation: Revision) -> io::Result<()> {
         hand.make(generation).and_then(|made| hand.put(made))
     }
 
@@ -113,7 +113,8 @@ mod tests {
         let room = tempfile::tempdir().unwrap();
         let (path, elsewhere) = (room.path().join("disable"), room.path().join("elsewhere"));
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-        let hand = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
+        let hand =
+            DisableFileHandle::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
         // It leads nowhere: no health check sees a file there, so nobody is kept out by it.
         assert_eq!(hand.look(), DisableFile::Absent);
         assert_eq!(put(&hand, Revision(7)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
@@ -131,7 +132,8 @@ mod tests {
     fn what_is_no_small_regular_file_is_a_persons_and_keeps_nobody_waiting() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("disable");
-        let hand = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
+        let hand =
+            DisableFileHandle::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert_eq!(hand.look(), DisableFile::Foreign);
@@ -144,7 +146,8 @@ mod tests {
     fn a_persons_file_is_neither_replaced_nor_removed() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("disable");
-        let hand = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
+        let hand =
+            DisableFileHandle::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
         assert_eq!(hand.look(), DisableFile::Absent);
         put(&hand, Revision(7)).unwrap();
         assert_eq!(hand.look(), DisableFile::Own);
@@ -159,7 +162,8 @@ mod tests {
             hand.take_away().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
         }
-        let other = Hand::new(&Machine::shared(), &path, "n1".parse().unwrap(), "another".to_owned());
+        let other =
+            DisableFileHandle::new(&Machine::shared(), &path, "n1".parse().unwrap(), "another".to_owned());
         std::fs::remove_file(&path).unwrap();
         put(&other, Revision(1)).unwrap();
         assert_eq!(hand.look(), DisableFile::Foreign, "another agent's file was taken for its own");

@@ -1,9 +1,9 @@
-//! How many requests an instance still works on: by its own counter, or by the established connections of its port.
+//! Counts requests in flight: by the service's counter, or by the established connections of its port.
 
 use crate::config::settings::InFlight;
 use crate::directive::seen::InFlight as Seen;
-use crate::fetch::{self, NoAnswer};
-use crate::host::Host;
+use crate::fetch;
+use crate::host::{Host, NoAnswer};
 use std::time::Duration;
 
 /// The kernel's word for an established connection in its tables.
@@ -46,7 +46,7 @@ fn established(table: &str, port: u16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
     use std::net::{TcpListener, TcpStream};
 
     #[tokio::test]

@@ -1,9 +1,9 @@
-//! HAProxy's agent-check: on each connection one line, then the end. `drain` with the disable-file there, `down` when
-//! the service is not ready, else `up ready` (which also ends a `drain` that was said before).
+//! HAProxy's agent-check, one line for each connection: `drain` while the disable-file exists, `down` while the service
+//! is not ready, else `up ready` (which also ends an earlier `drain`).
 
 use crate::config::Service;
 use crate::fetch;
-use crate::host::Machine;
+use crate::machine::Machine;
 use http::StatusCode;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Which of the three forms a request accepts: text, HTML, JSON; in this order where it does not care.
+//! Content negotiation of the health check: text, HTML or JSON, in this order of preference.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;

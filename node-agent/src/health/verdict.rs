@@ -1,5 +1,5 @@
-//! The answer of the health check, byte for byte as OpenStack's middleware gives it (without its detailed mode): the
-//! file is there, or it is not; what is in it does not matter.
+//! The answer of the health check, byte for byte as OpenStack's middleware gives it (without its detailed mode). Only the
+//! existence of the file counts, not its content.
 
 use super::negotiate::{Form, form};
 use axum::body::Body;

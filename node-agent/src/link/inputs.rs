@@ -1,8 +1,7 @@
-//! What the store has for one service: its window, its directive, and the agent's own report and admission. Levels,
-//! never events: whoever looks sees the newest.
+//! What the store has for one service: its window, its directive, and the agent's own report and admission. A reader
+//! sees the newest state, not each change.
 
-use crate::directive::phase::Phase;
-use crate::journal::{Journal, Known, Order};
+use crate::journal::{Journal, Known, Order, Phase};
 use std::collections::BTreeMap;
 use tidegate_proto::record::reconciliation::Reconciliation;
 use tidegate_proto::record::report::Identity;
@@ -31,7 +30,7 @@ pub struct Inputs {
     /// The last reconciliation, with its mod_revision.
     pub reconciliation: Option<(Revision, Reconciliation)>,
     /// How often the store was found behind what was seen of it.
-    pub falls: u64,
+    pub regressions: u64,
     /// Where the store was when it was last listed as a whole.
     pub listed: Revision,
 }
@@ -48,7 +47,7 @@ impl Inputs {
     }
 
     /// Whether `newer` tells what must not wait until the next look. What the agent wrote itself is no news; and while
-    /// a service serves, a window that only lets more in can wait: nobody is held back by its acknowledgement, and
+    /// a service serves, a window that only lets more in can wait: its acknowledgement holds nothing back, and
     /// whatever is admitted asks the store itself.
     pub fn is_outdated_by(&self, newer: &Self, journal: &Journal, own: &Identity) -> bool {
         let mut known = self.clone();
@@ -128,7 +127,7 @@ fn service_of(key: &Key) -> Option<&ServiceName> {
     }
 }
 
-/// Watches for all services of `node` and tells each what concerns it, until `cancel`.
+/// Watches for all services of `node` and sends each what concerns it, until `cancel`.
 pub async fn follow(
     store: &Store,
     node: &NodeId,
@@ -165,7 +164,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
                 let kept = |key: Key| snapshot.get(&key).is_some_and(|e| e.value.is_err());
                 let window = kept(Key::Window(service.clone()));
                 out.send_if_modified(|now| {
-                    fresh.falls = now.falls;
+                    fresh.regressions = now.regressions;
                     if window {
                         fresh.window = now.window.clone();
                     }
@@ -202,7 +201,7 @@ fn take_in(outputs: &BTreeMap<ServiceName, watch::Sender<Inputs>>, seen: Seen) {
         }
         Seen::Restored { seen, found } => {
             tracing::error!(%seen, %found, "the store fell back behind what was seen of it: it was restored or replaced");
-            outputs.values().for_each(|out| out.send_modify(|now| now.falls += 1));
+            outputs.values().for_each(|out| out.send_modify(|now| now.regressions += 1));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The agent's one lease: its heartbeat. Granted anew when it was lost; paused while a probe hangs.
+//! The agent's one lease: its heartbeat. A lost lease is replaced; keep-alives pause while a probe hangs.
 
-use super::{Leased, tell};
+use super::{Leased, log_once};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,14 +9,13 @@ use tidegate_store::Store;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Between two attempts to have a lease granted.
-const PATIENCE: Duration = Duration::from_millis(500);
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// The services whose probe hangs.
 #[derive(Debug, Default)]
-pub struct Pulse(Mutex<BTreeSet<ServiceName>>);
+pub struct HangingProbes(Mutex<BTreeSet<ServiceName>>);
 
-impl Pulse {
+impl HangingProbes {
     /// Notes whether a service's probe hangs, and pauses or resumes the keep-alives.
     pub fn note(&self, service: &ServiceName, hangs: bool, lease: Option<&Leased>) {
         let mut hanging = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,19 +38,19 @@ impl Pulse {
 pub async fn keep(
     store: &Store,
     ttl: Duration,
-    pulse: &Pulse,
+    hanging: &HangingProbes,
     out: &watch::Sender<Option<Leased>>,
     cancel: &CancellationToken,
 ) {
     let mut epoch = 0;
-    let mut told = None;
+    let mut logged = None;
     while !cancel.is_cancelled() {
         let granted = tokio::select! {
             () = cancel.cancelled() => return,
             granted = async {
-                // A lease that is granted only to lapse again helps nobody.
-                while pulse.is_paused() {
-                    tokio::time::sleep(PATIENCE).await;
+                // A lease that would expire at once is not worth granting.
+                while hanging.is_paused() {
+                    tokio::time::sleep(RETRY_AFTER).await;
                 }
                 store.lease(ttl).await
             } => granted,
@@ -59,7 +58,7 @@ pub async fn keep(
         match granted {
             Ok(lease) => {
                 epoch += 1;
-                told = None;
+                logged = None;
                 let lease = Arc::new(lease);
                 tracing::info!(lease = lease.id(), ttl = ?lease.ttl(), "lease granted");
                 let _ = out.send(Some(Leased { epoch, lease: lease.clone() }));
@@ -69,8 +68,8 @@ pub async fn keep(
                 }
             }
             Err(error) => {
-                tell(&mut told, &error);
-                tokio::time::sleep(PATIENCE).await;
+                log_once(&mut logged, &error);
+                tokio::time::sleep(RETRY_AFTER).await;
             }
         }
     }
@@ -88,11 +87,11 @@ mod tests {
         let embedded = Embedded::in_memory();
         let store = Store::over(embedded.client().await.unwrap(), Prefix::default());
         let service: ServiceName = "pantry".parse().unwrap();
-        let pulse = Pulse::default();
+        let hanging = HangingProbes::default();
         // It hung before there was a lease.
-        pulse.note(&service, true, None);
+        hanging.note(&service, true, None);
         let leased = Leased { epoch: 1, lease: Arc::new(store.lease(Duration::from_secs(2)).await.unwrap()) };
-        pulse.note(&service, true, Some(&leased));
+        hanging.note(&service, true, Some(&leased));
         let mut asked = embedded.client().await.unwrap().lease_client();
         let end = Instant::now() + Duration::from_secs(20);
         // -1: the store has no such lease any more.

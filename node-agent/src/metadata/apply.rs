@@ -1,35 +1,26 @@
-//! A document becomes this node's: the file, whole, then the hook, within its time.
+//! Applies a document: writes the file, then runs the hook.
 
 use super::kept::Outcome;
 use crate::config::settings::MetadataGroup;
 use crate::durable;
-use crate::host::Hooks as _;
-use crate::link::Chain;
-use crate::replace::command::NotRun;
+use crate::host::{HookSet, Hooks as _, NotRun};
 use crate::replace::hook::Hooks;
 use serde_json::Value as Json;
 use std::io;
 use std::path::Path;
-use tidegate_proto::{MetadataGeneration, NodeId};
+use tidegate_proto::{Chain, MetadataGeneration, NodeId};
 use tokio::task::block_in_place;
 
-/// The kinds of failure that are told of.
+/// Kinds of failure in a signal.
 const FILE: &str = "file";
 const HOOK: &str = "hook";
 const HOOK_TIMEOUT: &str = "hook-timeout";
 
-/// How documents are applied.
 #[derive(Debug)]
 pub(super) struct Apply {
     node: NodeId,
     group: MetadataGroup,
     hooks: Hooks,
-}
-
-/// What came of it.
-pub(super) struct Applied {
-    /// How it went.
-    pub outcome: Outcome,
 }
 
 /// The document as the file holds it: for people too.
@@ -42,7 +33,7 @@ pub(super) fn text(document: &Json) -> Vec<u8> {
 impl Apply {
     /// For this group of this node; `home` is where its lock lies.
     pub(super) fn new(node: &NodeId, group: &MetadataGroup, home: &Path) -> Self {
-        Self { node: node.clone(), group: group.clone(), hooks: Hooks::of_metadata(home) }
+        Self { node: node.clone(), group: group.clone(), hooks: Hooks::of(home, HookSet::Moving) }
     }
 
     /// Writes the file and runs the hook. `begins` is remembered before.
@@ -51,13 +42,12 @@ impl Apply {
         generation: MetadataGeneration,
         document: &[u8],
         begins: impl FnOnce() -> io::Result<()>,
-    ) -> Applied {
+    ) -> Outcome {
         let written = block_in_place(|| begins().and_then(|()| durable::replace(&self.group.file, document)));
-        let outcome = match written {
+        match written {
             Ok(()) => self.hook(&generation.to_string()).await,
             Err(error) => failed(FILE, format!("could not write {}: {error}", self.group.file.display())),
-        };
-        Applied { outcome }
+        }
     }
 
     /// There is none any more: the file goes, and the hook is run with generation 0.

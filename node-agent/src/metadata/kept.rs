@@ -1,4 +1,4 @@
-//! What is remembered of a group's document: one small file, on the disk before each act that it speaks of.
+//! What the agent remembers of a group's document: one small file, on the disk before each act that it names.
 
 use crate::durable;
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,12 @@ pub(super) struct Kept {
     /// How that went; none = it has begun.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// Whether that was told.
+    /// Whether that was signalled.
     #[serde(default)]
     pub told: bool,
 }
 
-/// How it went.
+/// How applying it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub(super) enum Outcome {
@@ -35,7 +35,6 @@ pub(super) enum Outcome {
 }
 
 impl Kept {
-    /// Whether it is of this document.
     pub(super) fn is(&self, version: DocumentVersion) -> bool {
         self.version == version
     }
@@ -49,12 +48,10 @@ impl Kept {
     }
 }
 
-/// Where it is remembered.
 #[derive(Debug)]
 pub(super) struct Keeper(PathBuf);
 
 impl Keeper {
-    /// Within the group's directory.
     pub(super) fn within(home: &Path) -> Self {
         Self(home.join("document.json"))
     }
@@ -72,12 +69,10 @@ impl Keeper {
         }
     }
 
-    /// Remembers.
     pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
         durable::replace(&self.0, &serde_json::to_vec(kept)?)
     }
 
-    /// Forgets.
     pub(super) fn forget(&self) -> io::Result<()> {
         durable::remove(&self.0)
     }

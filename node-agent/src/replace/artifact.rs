@@ -1,106 +1,18 @@
-//! The code of a release on this node: copied whole or not at all, its digest verified when it comes and again
+//! The code of a release on this node: copied whole or not at all, its digest verified when it is copied and again
 //! before it is started.
 
 use crate::config::settings::Artifact;
 use crate::durable::{self, Made};
+use crate::file_error::FileError;
+use crate::host::NotStaged;
+use crate::place::Place;
 use crate::small;
 use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tidegate_proto::{Digest, ReleaseTag, ServiceName};
-
-/// Why the code of a release is not there.
-#[derive(Debug, thiserror::Error)]
-pub enum NotStaged {
-    /// The configuration knows no artifact for the tag.
-    #[error("this agent's configuration names no artifact for release {0}: add one, then restart the agent")]
-    Unknown(ReleaseTag),
-    /// The artifact is not the one that was asked for.
-    #[error("the artifact {} of release {tag} has sha256 {found}, asked for is {wanted}: it was not staged", path.display())]
-    Digest {
-        /// The release.
-        tag: ReleaseTag,
-        /// The file.
-        path: PathBuf,
-        /// Its digest.
-        found: Digest,
-        /// The digest that the directive or the configuration asks for.
-        wanted: Digest,
-    },
-    /// What was staged before is not what was asked for.
-    #[error("no file in {} has sha256 {wanted}: release {tag} is not what was asked for", directory.display())]
-    Missing {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its directory.
-        directory: PathBuf,
-        /// The digest that was asked for.
-        wanted: Digest,
-    },
-    /// The artifact is larger than the configuration allows.
-    #[error("the artifact {} is larger than {most} bytes (`max_bytes` of this artifact): it was not staged", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// The limit.
-        most: u64,
-    },
-    /// A file could not be read or written.
-    #[error("could not {doing} {}: {source}", path.display())]
-    File {
-        /// What was tried.
-        doing: &'static str,
-        /// With which file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The stage hook did not do it.
-    #[error("the stage hook failed: {0}")]
-    Hook(String),
-    /// Nothing says which digest to verify.
-    #[error(
-        "nothing says which sha256 release {tag} has: in [service.{service}.artifact.\"{tag}\"] of this agent's \
-         configuration set sha256 to that of the file which the stage hook brings, or to \"absent\" where there is none \
-         to verify, and restart the agent; or let the stage hook print the sha256 as its last line"
-    )]
-    NoDigest {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its service.
-        service: ServiceName,
-    },
-    /// The directive declares that there is no digest, and this node does not.
-    #[error(
-        "the directive declares that release {tag} has no sha256 to verify, and this agent's configuration does not: set \
-         sha256 = \"absent\" in [service.{service}.artifact.\"{tag}\"] here too, then restart the agent"
-    )]
-    NotDeclared {
-        /// The release.
-        tag: ReleaseTag,
-        /// Its service.
-        service: ServiceName,
-    },
-    /// The directive and the configuration disagree.
-    #[error(
-        "release {tag} should have sha256 {wanted}, and this agent's configuration pins {pinned}: it was not staged"
-    )]
-    Pinned {
-        /// The release.
-        tag: ReleaseTag,
-        /// The digest that the directive asks for.
-        wanted: Digest,
-        /// The digest that the configuration pins.
-        pinned: Digest,
-    },
-}
-
-fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> NotStaged {
-    let path = path.to_owned();
-    move |source| NotStaged::File { doing, path, source }
-}
+use tidegate_proto::{Digest, ReleaseTag};
 
 /// Where the code of a release lies, below the directory of its service.
 pub fn directory(home: &Path, tag: &ReleaseTag) -> PathBuf {
@@ -125,15 +37,16 @@ pub fn stage(
     {
         return Ok(found);
     }
-    fs::create_dir_all(directory).map_err(file("make the directory", directory))?;
+    fs::create_dir_all(directory).map_err(FileError::at("make the directory", directory))?;
     durable::sweep(directory);
     let (made, found) = copy(source, &place, artifact.max_bytes)?;
     if let Some(wanted) = fits(found) {
         // Not what was asked for: nothing of it stays.
         return Err(NotStaged::Digest { tag: tag.clone(), path: source.to_owned(), found, wanted });
     }
-    made.replace().map_err(file("move into place", &place))?;
-    durable::flush_directory_of(directory).map_err(file("flush the directory of", directory))?;
+    made.replace().map_err(FileError::at("move into place", &place))?;
+    let flushed = Place::of(directory).and_then(|place| place.flush());
+    flushed.map_err(FileError::at("flush the directory of", directory))?;
     Ok(found)
 }
 
@@ -148,33 +61,33 @@ pub fn verify(directory: &Path, tag: &ReleaseTag, wanted: Digest) -> Result<(), 
 /// Removes the code of a release. Blocks.
 pub fn remove(directory: &Path) -> Result<(), NotStaged> {
     match fs::remove_dir_all(directory) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(file("remove", directory)(e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(FileError::at("remove", directory)(e).into()),
         _ => Ok(()),
     }
 }
 
-fn digest_of(path: &Path) -> Result<Digest, NotStaged> {
-    let mut from = small::open(path).map_err(file("read", path))?;
-    pour(&mut from, &mut io::sink()).map_err(file("read", path))
+fn digest_of(path: &Path) -> Result<Digest, FileError> {
+    let mut from = small::open(path).map_err(FileError::at("read", path))?;
+    pour(&mut from, &mut io::sink()).map_err(FileError::at("read", path))
 }
 
 /// Copies an artifact beside its place, with the permissions that it has. One that grows meanwhile is cut off behind
 /// the limit, and is too large.
 fn copy(source: &Path, place: &Path, most: u64) -> Result<(Made, Digest), NotStaged> {
-    let from = small::open(source).map_err(file("read the artifact", source))?;
-    let metadata = from.metadata().map_err(file("read the artifact", source))?;
+    let from = small::open(source).map_err(FileError::at("read the artifact", source))?;
+    let metadata = from.metadata().map_err(FileError::at("read the artifact", source))?;
     let too_large = || NotStaged::TooLarge { path: source.to_owned(), most };
     if metadata.len() > most {
         return Err(too_large());
     }
-    let mut made =
-        Made::begin(place, metadata.permissions().mode() & 0o777).map_err(file("write beside", place))?;
+    let mut made = Made::begin(place, metadata.permissions().mode() & 0o777)
+        .map_err(FileError::at("write beside", place))?;
     let mut from = from.take(most + 1);
-    let digest = pour(&mut from, &mut made.file).map_err(file("copy the artifact to", place))?;
+    let digest = pour(&mut from, &mut made.file).map_err(FileError::at("copy the artifact to", place))?;
     if from.limit() == 0 {
         return Err(too_large());
     }
-    made.file.sync_all().map_err(file("write", place))?;
+    made.file.sync_all().map_err(FileError::at("write", place))?;
     Ok((made, digest))
 }
 
@@ -232,7 +145,8 @@ mod tests {
         let artifact: Artifact =
             toml::from_str(&format!("source = {source:?}\nversion = 1\nmax_bytes = 4\n")).unwrap();
         let refused = || {
-            let refused = stage(&place, &tag, &artifact, None).unwrap_err().to_string();
+            let refused =
+                tidegate_proto::Chain(&stage(&place, &tag, &artifact, None).unwrap_err()).to_string();
             assert_eq!(fs::read_dir(&place).unwrap().count(), 0, "something of it stayed");
             refused
         };

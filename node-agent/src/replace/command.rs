@@ -1,86 +1,29 @@
-//! Runs a program to its end: with a time limit, in a process group of its own that is killed as a whole, with as
-//! much of its output as a message needs.
+//! Runs a program to its end, with a time limit, in its own process group, which is killed as a whole; keeps the end of
+//! its output.
 
+use crate::host::Done;
+use crate::host::NotRun;
 use futures::FutureExt;
 use futures::future::FusedFuture;
-use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// How much output is kept of each stream, in bytes: the end of it. The rest is read and dropped, so that nobody blocks on
+/// How much output is kept of each stream, in bytes: the end of it. The rest is read and dropped, so that no program blocks on
 /// it.
 const MAX_OUTPUT: usize = 64 * 1024;
 
 /// How long output may still come after a program has ended: what it left behind may hold its pipes open.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-/// A program that ended.
-#[derive(Debug)]
-pub struct Done {
-    /// Whether it said so by its exit code.
-    pub success: bool,
-    /// Its exit code, unless a signal ended it.
-    pub code: Option<i32>,
-    /// Its exit code, or the signal that ended it, for people.
-    pub ending: String,
-    /// What it printed.
-    pub stdout: Vec<u8>,
-    /// What it complained about.
-    pub stderr: Vec<u8>,
-}
-
-impl Done {
-    /// Its ending and the end of its output, for people.
-    pub fn words(&self) -> String {
-        let said = if self.stderr.is_empty() { &self.stdout } else { &self.stderr };
-        let said = String::from_utf8_lossy(said);
-        let last: String =
-            said.trim().chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
-        if last.is_empty() { self.ending.clone() } else { format!("{}: {last}", self.ending) }
-    }
-}
-
-/// A program that did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum NotRun {
-    /// It could not be started.
-    #[error("could not start {program}")]
-    Start {
-        /// The program.
-        program: String,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// It took too long; its process group was killed.
-    #[error("{program} did not end within {} s and was killed", limit.as_secs_f64())]
-    Late {
-        /// The program.
-        program: String,
-        /// The limit.
-        limit: Duration,
-    },
-}
-
 /// Runs `argv` (not empty) for at most `limit`.
 pub async fn run(argv: &[String], limit: Duration) -> Result<Done, NotRun> {
-    follow(argv, Stdio::null(), limit, |_| {}).await
+    run_with(argv, Stdio::null(), limit, |_| {}).await
 }
 
-/// The same, with `lock` inherited by whatever of it runs, as a standard input that is at its end. `begun` is told the
-/// number of its process as soon as there is one.
-pub async fn run_holding(
-    argv: &[String],
-    limit: Duration,
-    lock: File,
-    begun: impl FnOnce(i32),
-) -> Result<Done, NotRun> {
-    follow(argv, Stdio::from(lock), limit, begun).await
-}
-
-async fn follow(
+/// The same, with a standard input. `begun` is given the number of its process as soon as there is one.
+pub async fn run_with(
     argv: &[String],
     stdin: Stdio,
     limit: Duration,
@@ -158,7 +101,7 @@ fn keep_the_end(output: &mut Vec<u8>) {
     output.drain(..output.len().saturating_sub(MAX_OUTPUT));
 }
 
-/// A process group that is killed unless it is forgotten: also when whoever waits for it gives up.
+/// A process group that is killed unless it is forgotten: also when its future is dropped.
 struct Group(Option<rustix::process::Pid>);
 
 impl Group {

@@ -1,19 +1,17 @@
-//! The two ways to replace code, behind the same verbs: bring, verify, start, stop, drop.
+//! The two drivers that replace code, `process` and `command`, with the same operations: stage, verify, start, stop,
+//! remove.
 
-use super::artifact::{self, NotStaged};
-use super::command;
-use super::process::ProcessError;
+use super::artifact;
 use crate::config::Service;
 use crate::config::settings::{self, Hooks, Node};
-use crate::directive::phase::Target;
-use crate::directive::seen::Hook;
-use crate::host::{self, HookSet, Host, ServiceProcess};
-use crate::journal::Started;
-use crate::link::Chain;
+use crate::file_error::FileError;
+use crate::host::Done;
+use crate::host::NotRun;
+use crate::host::{self, HookSet, HookState, Host, NotStaged, ProcessError, ServiceProcess, Started, Target};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::{Digest, NodeId, ReleaseTag, mutant};
+use tidegate_proto::{Chain, Digest, NodeId, ReleaseTag, mutant};
 
 /// How the code of one service is replaced.
 #[derive(Debug, Clone)]
@@ -46,7 +44,7 @@ pub enum DriverError {
         /// Which.
         hook: &'static str,
         /// Why.
-        source: command::NotRun,
+        source: NotRun,
     },
     /// A hook ended badly.
     #[error("the {hook} hook failed: {found}")]
@@ -123,11 +121,7 @@ impl Driver {
             }
             _ => {}
         }
-        self.host.make_directory(directory).map_err(|source| NotStaged::File {
-            doing: "make the directory",
-            path: directory.to_owned(),
-            source,
-        })?;
+        self.host.make_directory(directory).map_err(FileError::at("make the directory", directory))?;
         let argv = self.filled(hook, target);
         let done = self.host.hooks(&self.home, HookSet::Staging).run("stage", &argv, limit).await;
         let done = done.map_err(|e| NotStaged::Hook(Chain(&e).to_string()))?;
@@ -151,7 +145,7 @@ impl Driver {
         self.blocking(move |host| host.verify(&directory, &tag, wanted)).await.map(|()| Some(wanted))
     }
 
-    /// The code of a release, verified now: as it lies there, or else brought anew.
+    /// The code of a release, verified now: as it is there, or else staged again.
     pub async fn ensure(&self, target: &Target) -> Result<Digest, NotStaged> {
         match self.verify(target).await {
             Ok(Some(digest)) => Ok(digest),
@@ -192,7 +186,7 @@ impl Driver {
         Ok((digest, started))
     }
 
-    /// Stops what runs. For a process, returns when nothing of it is left; for hooks, the probe tells.
+    /// Stops what runs. For a process, returns when nothing of it is left; for hooks, the probe shows it.
     pub async fn stop(&self, running: Option<&Target>, started: Option<&Started>) -> Result<(), DriverError> {
         match &self.kind {
             Kind::Process(process) => Ok(process.stop(started).await?),
@@ -209,9 +203,9 @@ impl Driver {
     }
 
     /// How the start hook stands, where hooks replace code.
-    pub fn start_hook(&self) -> Hook {
+    pub fn start_hook(&self) -> HookState {
         match &self.kind {
-            Kind::Process(_) => Hook::NotBegun,
+            Kind::Process(_) => HookState::NotBegun,
             Kind::Command(_) => self.host.hooks(&self.home, HookSet::Moving).look("start"),
         }
     }
@@ -231,7 +225,7 @@ impl Driver {
     }
 
     /// Runs the status hook, where there is one.
-    pub async fn ask_status(&self, limit: Duration) -> Option<Result<command::Done, command::NotRun>> {
+    pub async fn ask_status(&self, limit: Duration) -> Option<Result<Done, NotRun>> {
         let Kind::Command(Hooks { status: Some(hook), .. }) = &self.kind else { return None };
         let fill = |word: &String| {
             word.replace("{node}", self.node.as_str()).replace("{service}", self.service.name.as_str())
@@ -240,7 +234,7 @@ impl Driver {
         Some(self.host.run(&argv, limit).await)
     }
 
-    /// Kills the start hook of which nobody saw the end.
+    /// Kills a start hook that an earlier agent began.
     pub async fn end_hook(&self) -> std::io::Result<()> {
         self.host.hooks(&self.home, HookSet::Moving).end().await
     }
@@ -260,12 +254,10 @@ impl Driver {
         work: impl FnOnce(&dyn Host) -> Result<T, NotStaged> + Send + 'static,
     ) -> Result<T, NotStaged> {
         let host = Arc::clone(&self.host);
-        host::aside(self.host.as_ref(), move || work(host.as_ref())).await.unwrap_or_else(|e| {
-            Err(NotStaged::File {
-                doing: "finish the work on",
-                path: PathBuf::from("the release"),
-                source: std::io::Error::other(e),
-            })
+        let done = host::aside(self.host.as_ref(), move || work(host.as_ref())).await;
+        done.unwrap_or_else(|e| {
+            let at = FileError::at("finish the work on", Path::new("the release"));
+            Err(at(std::io::Error::other(e)).into())
         })
     }
 

@@ -1,21 +1,21 @@
-//! A hook of the `command` driver, run so that it is never run beside itself: it holds a lock while it runs, in which
-//! stands which hook it is, so that an agent that was ended meanwhile finds it, waits for its end, and knows that it
-//! was begun.
+//! Hooks of the `command` driver, one at a time. A hook holds a lock file while it runs, and the file names the hook:
+//! an agent that starts again finds it, waits for its end, and knows that it was begun.
 
-use super::command::{self, Done, NotRun};
+use super::command;
 use super::lock::{self, RunningLock};
-use crate::directive::seen::Hook;
 use crate::host;
+use crate::host::{Done, HookSet, HookState, NotRun};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustix::process::{Pid, Signal};
 use std::io;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How often an earlier hook is looked at until it has ended.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long the kernel may take to end what was killed.
 const AFTER_KILL: Duration = Duration::from_secs(10);
@@ -25,19 +25,13 @@ const AFTER_KILL: Duration = Duration::from_secs(10);
 pub struct Hooks(RunningLock);
 
 impl Hooks {
-    /// Those that stop and start the service whose directory is `home`.
-    pub fn moving(home: &Path) -> Self {
-        Self(RunningLock::named(home, "hook.lock"))
-    }
-
-    /// Those that bring and drop its releases.
-    pub fn staging(home: &Path) -> Self {
-        Self(RunningLock::named(home, "stage.lock"))
-    }
-
-    /// Those that are told of another metadata document.
-    pub fn of_metadata(home: &Path) -> Self {
-        Self(RunningLock::named(home, "hook.lock"))
+    /// Those of `set`, of the service or metadata group whose directory is `home`.
+    pub fn of(home: &Path, set: HookSet) -> Self {
+        let lock = match set {
+            HookSet::Moving => "hook.lock",
+            HookSet::Staging => "stage.lock",
+        };
+        Self(RunningLock::named(home, lock))
     }
 
     /// Runs `argv` as `hook` to its end, for at most `limit`. One that was begun earlier is waited for first, for as
@@ -57,8 +51,9 @@ impl Hooks {
                 })?
             }
         };
-        let pen = lock.try_clone().map_err(not_begun)?;
-        command::run_holding(argv, limit, lock, move |pid| lock::sign(pen, pid)).await
+        let signature = lock.try_clone().map_err(not_begun)?;
+        // Whatever of the hook runs holds the lock, as a standard input that is at its end.
+        command::run_with(argv, Stdio::from(lock), limit, move |pid| lock::sign(signature, pid)).await
     }
 
     /// Kills what was begun earlier, and waits until it has ended.
@@ -88,19 +83,19 @@ impl Hooks {
             if !runs || Instant::now() >= end {
                 return !runs;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
 impl host::Hooks for Hooks {
-    fn look(&self, hook: &str) -> Hook {
+    fn look(&self, hook: &str) -> HookState {
         match self.0.written() {
-            None => Hook::NotBegun,
-            Some(written) if !written.this_boot => Hook::EarlierBoot,
-            Some(written) if written.label != hook => Hook::NotBegun,
-            Some(_) if self.runs() => Hook::Runs,
-            Some(_) => Hook::Ended,
+            None => HookState::NotBegun,
+            Some(written) if !written.this_boot => HookState::EarlierBoot,
+            Some(written) if written.label != hook => HookState::NotBegun,
+            Some(_) if self.runs() => HookState::Runs,
+            Some(_) => HookState::Ended,
         }
     }
 
@@ -123,7 +118,7 @@ mod tests {
     use super::*;
     use crate::host::Hooks as _;
     use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Child, Command};
 
     /// As an agent leaves it that was killed before it could sign for the hook that it had begun.
     fn begin_unsigned(hooks: &Hooks, hook: &str, script: &str) -> Child {
@@ -135,24 +130,24 @@ mod tests {
     #[tokio::test]
     async fn a_hook_that_nobody_signed_for_is_found_and_ended() {
         let room = tempfile::tempdir().unwrap();
-        let hooks = Hooks::moving(room.path());
+        let hooks = Hooks::of(room.path(), HookSet::Moving);
         let mut unsigned = begin_unsigned(&hooks, "start", "sleep 60; true");
-        assert_eq!((hooks.look("start"), hooks.look("stop")), (Hook::Runs, Hook::NotBegun));
+        assert_eq!((hooks.look("start"), hooks.look("stop")), (HookState::Runs, HookState::NotBegun));
         // Whoever killed the agent reaps it.
         let reaped = tokio::task::spawn_blocking(move || unsigned.wait().unwrap());
         hooks.end().await.unwrap();
         assert!(!reaped.await.unwrap().success());
-        assert_eq!(hooks.look("start"), Hook::Ended);
+        assert_eq!(hooks.look("start"), HookState::Ended);
     }
 
     #[tokio::test]
     async fn what_an_unsigned_hook_left_behind_is_no_hook() {
         let room = tempfile::tempdir().unwrap();
-        let hooks = Hooks::moving(room.path());
+        let hooks = Hooks::of(room.path(), HookSet::Moving);
         // It has the lock as its standard input, as a service that a hook started may have.
         let script = format!("exec 9<&0; sleep 60 <&9 & echo $! > {}", room.path().join("pid").display());
         assert!(begin_unsigned(&hooks, "start", &script).wait().unwrap().success());
-        assert_eq!(hooks.look("start"), Hook::Ended);
+        assert_eq!(hooks.look("start"), HookState::Ended);
         assert!(hooks.0.is_locked().unwrap(), "what it left behind has the lock");
         let argv = ["true"].map(str::to_owned);
         assert!(hooks.run("stop", &argv, Duration::from_secs(5)).await.unwrap().success);
@@ -163,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn a_hook_has_a_standard_input_at_its_end_and_is_signed_for() {
         let room = tempfile::tempdir().unwrap();
-        let hooks = Hooks::moving(room.path());
+        let hooks = Hooks::of(room.path(), HookSet::Moving);
         let lock = room.path().join("hook.lock").display().to_string();
         let script = "until [ -n \"$(sed -n 2p \"$1\")\" ]; do :; done; cat; sed -n 2p \"$1\" | cut -d' ' -f1; echo $$";
         let argv = ["sh", "-c", script, "sh", &lock].map(str::to_owned);

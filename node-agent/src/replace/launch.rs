@@ -1,6 +1,6 @@
-//! The short life between the agent and a service or the runner of a task: the same program, called with the locked
-//! file as its standard input, makes a session of its own, signs the file, keeps it open under another number, and
-//! becomes what it was called for.
+//! The process between the agent and a service or the runner of a task: the agent's own program, called with the locked
+//! file as its standard input. It makes its own session, writes its PID into the file, keeps the file open under
+//! another number, and executes what it was called for.
 
 use super::lock;
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +10,7 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The word by which the agent calls itself for this; nobody else needs it, and no help names it.
+/// The hidden argument with which the agent calls itself for this.
 const WORD: &str = "launch-service";
 
 /// The call that becomes the program and arguments that are added to it; it needs the locked file as its standard input.

@@ -1,8 +1,8 @@
-//! The lock that a service or a hook holds while it runs: an open, locked file that it inherits. As long as any
-//! process of it lives, the lock is held; so it tells what runs even where the journal was lost. In the file stands
-//! what it was taken for, and which process it was given to: a program that closes what it inherits is known by that.
+//! The lock file that a service or a hook inherits and holds while it runs. It is held as long as any of its processes
+//! lives, so it shows what runs even if the journal was lost. Its text says what it was taken for and which process got
+//! it: a program that closes the inherited file is known by that.
 
-use super::process;
+use super::proc_stat;
 use crate::identity;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tidegate_proto::{ReleaseTag, mutant};
 
-/// The file's name in the service's directory.
-const NAME: &str = "running.lock";
+/// The name of the lock of a service.
+pub const NAME: &str = "running.lock";
 
 /// The lock of the service whose directory is `home`, or of its hooks.
 #[derive(Debug, Clone)]
 pub struct RunningLock(PathBuf);
 
-/// What stands in the file.
+/// The text of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// What it was taken for.
@@ -33,12 +33,7 @@ pub struct Written {
 }
 
 impl RunningLock {
-    /// The lock within `home`.
-    pub fn within(home: &Path) -> Self {
-        Self::named(home, NAME)
-    }
-
-    /// Another one within `home`.
+    /// The lock `name` within `home`.
     pub fn named(home: &Path, name: &str) -> Self {
         Self(home.join(name))
     }
@@ -66,17 +61,17 @@ impl RunningLock {
     pub fn leader(&self) -> Option<i32> {
         let written = self.written()?;
         let (pid, ticks) = written.leader.filter(|_| written.this_boot)?;
-        process::runs(pid, ticks).then_some(pid)
+        proc_stat::runs(pid, ticks).then_some(pid)
     }
 
-    /// The same where whoever started it may have been ended before it could sign for it: then, of the processes that
+    /// The same where the agent may have been ended before it wrote the process down: then, of the processes that
     /// hold the lock, the one that leads its group. What it left behind is no leader.
     pub fn leader_if_unsigned_too(&self) -> Option<i32> {
         let written = self.written()?;
         match written.leader {
             Some(_) => self.leader(),
             None if written.this_boot && self.is_locked().unwrap_or(true) => {
-                self.holders().into_iter().find(|pid| process::leads_its_group(*pid))
+                self.holders().into_iter().find(|pid| proc_stat::leads_its_group(*pid))
             }
             None => None,
         }
@@ -102,7 +97,7 @@ impl RunningLock {
         Ok(Some(file))
     }
 
-    /// Forgets who holds it: what is left of them is not what it is taken for next.
+    /// Forgets its holders: what is left of them is not what it is taken for next.
     pub fn leave_behind(&self) -> io::Result<()> {
         match fs::remove_file(&self.0) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -110,7 +105,7 @@ impl RunningLock {
         }
     }
 
-    /// What stands in it, where it was ever taken.
+    /// Its text, if it was ever taken.
     pub fn written(&self) -> Option<Written> {
         let text = fs::read_to_string(&self.0).ok()?;
         let mut words = text.split_whitespace();
@@ -145,10 +140,10 @@ impl RunningLock {
     }
 }
 
-/// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still tells
+/// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still shows
 /// that somebody holds it.
 pub fn sign(file: impl AsFd, pid: i32) {
-    if let Some(ticks) = process::ticks(pid) {
+    if let Some(ticks) = proc_stat::ticks(pid) {
         let _ = rustix::io::write(file, format!("{pid} {ticks}\n").as_bytes());
     }
 }
@@ -175,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_held_is_not_taken_again() {
         let room = tempfile::tempdir().unwrap();
-        let lock = RunningLock::within(room.path());
+        let lock = RunningLock::named(room.path(), NAME);
         let tag: ReleaseTag = "pantry-1".parse().unwrap();
         assert!(!lock.is_held().unwrap());
         let held = lock.take(tag.as_str()).unwrap().expect("it is free");
@@ -189,10 +184,10 @@ mod tests {
     #[test]
     fn who_closed_what_it_inherited_still_runs_and_one_of_an_earlier_boot_does_not() {
         let room = tempfile::tempdir().unwrap();
-        let lock = RunningLock::within(room.path());
+        let lock = RunningLock::named(room.path(), NAME);
         let mut held = lock.take("pantry-1").unwrap().expect("it is free");
         let pid = i32::try_from(std::process::id()).unwrap();
-        let ticks = process::ticks(pid).unwrap();
+        let ticks = proc_stat::ticks(pid).unwrap();
         writeln!(held, "{pid} {ticks}").unwrap();
         drop(held);
         assert_eq!((lock.is_locked().unwrap(), lock.leader()), (false, Some(pid)));

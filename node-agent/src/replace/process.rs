@@ -1,19 +1,20 @@
-//! A service as a process of its own session: started by the agent, outliving it, stopped by signals. What runs is
-//! told by the lock that it holds; the pid only says whom to signal.
+//! A service as a process in its own session: started by the agent, not ended with it, stopped by signals. The lock
+//! that it holds shows whether it runs; the PID only says what to signal.
 
 use super::launch;
-use super::lock::RunningLock;
+use super::lock::{self, RunningLock};
+use super::proc_stat::ticks;
+use crate::config::address::AbsolutePath;
 use crate::config::settings::Process;
-use crate::directive::phase::Target;
-use crate::directive::seen::Alive;
+use crate::file_error::FileError;
 use crate::host;
-use crate::journal::Started;
+use crate::host::ProcessError;
+use crate::host::{Alive, Started, Target};
 use crate::place::Place;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rustix::process::{Pid, Signal};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -25,35 +26,7 @@ use tokio::time::Instant;
 const AFTER_KILL: Duration = Duration::from_secs(10);
 
 /// How often the lock is looked at while a process ends.
-const LOOK: Duration = Duration::from_millis(10);
-
-/// Why a service was not started or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// Something of it runs still.
-    #[error("something of the service still runs (pids {pids:?} hold its lock): not started a second time")]
-    Running {
-        /// Who holds the lock.
-        pids: Vec<i32>,
-    },
-    /// It outlived SIGKILL.
-    #[error("the service did not end: pids {pids:?} still hold its lock {} s after SIGKILL", AFTER_KILL.as_secs())]
-    Outlived {
-        /// Who holds the lock.
-        pids: Vec<i32>,
-    },
-    /// A file or the process itself.
-    #[error("could not {doing} {}", path.display())]
-    System {
-        /// What was tried.
-        doing: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The process of one service.
 #[derive(Debug, Clone)]
@@ -63,25 +36,20 @@ pub struct ServiceProcess {
     log: PathBuf,
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProcessError {
-    let path = path.to_owned();
-    move |source| ProcessError::System { doing, path, source }
-}
-
 impl ServiceProcess {
     /// The process of the service whose directory is `home`; its output is appended to `log`.
     pub fn new(home: &Path, spec: Process, log: PathBuf) -> Self {
-        Self { lock: RunningLock::within(home), spec, log }
+        Self { lock: RunningLock::named(home, lock::NAME), spec, log }
     }
 
     async fn free_within(&self, limit: Duration) -> Result<bool, ProcessError> {
         let end = Instant::now() + limit;
         loop {
-            let held = self.lock.is_held().map_err(failed("look at the lock beside", &self.log))?;
+            let held = self.lock.is_held().map_err(FileError::at("look at the lock beside", &self.log))?;
             if !held || Instant::now() >= end {
                 return Ok(!held);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -93,7 +61,7 @@ impl ServiceProcess {
         for pid in &asked {
             signal(*pid, Signal::TERM);
         }
-        if self.free_within(self.spec.stop_timeout).await? {
+        if self.free_within(self.spec.stop_timeout.into()).await? {
             return Ok(());
         }
         tracing::warn!(pids = ?asked, "the service did not end in its time and is killed");
@@ -106,7 +74,7 @@ impl ServiceProcess {
         }
         match self.free_within(AFTER_KILL).await? {
             true => Ok(()),
-            false => Err(ProcessError::Outlived { pids: self.lock.holders() }),
+            false => Err(ProcessError::Outlived { pids: self.lock.holders(), waited: AFTER_KILL }),
         }
     }
 }
@@ -136,27 +104,27 @@ impl host::ServiceProcess for ServiceProcess {
         let argv: Vec<String> = self.spec.argv.iter().map(|word| fill(word)).collect();
         let program = Path::new(argv.first().map_or("", String::as_str));
         if program.components().count() > 1 {
-            fs::metadata(program).map_err(failed("find the program", program))?;
+            fs::metadata(program).map_err(FileError::at("find the program", program))?;
         }
         if let Some(parent) = self.log.parent() {
-            fs::create_dir_all(parent).map_err(failed("make the directory", parent))?;
+            fs::create_dir_all(parent).map_err(FileError::at("make the directory", parent))?;
         }
         let log = Place::of(&self.log).and_then(|place| place.append());
-        let log = log.map_err(failed("open the log", &self.log))?;
-        let second = log.try_clone().map_err(failed("open the log", &self.log))?;
-        let lock = self.lock.take(target.tag.as_str()).map_err(failed("lock", directory))?;
+        let log = log.map_err(FileError::at("open the log", &self.log))?;
+        let second = log.try_clone().map_err(FileError::at("open the log", &self.log))?;
+        let lock = self.lock.take(target.tag.as_str()).map_err(FileError::at("lock", directory))?;
         let Some(lock) = lock else {
             return Err(ProcessError::Running { pids: self.lock.holders() });
         };
         let mut child = Command::from(launch::call())
             .args(&argv)
             .envs(self.spec.env.iter().map(|(name, value)| (name, fill(value))))
-            .current_dir(self.spec.cwd.as_deref().unwrap_or(directory))
+            .current_dir(self.spec.cwd.as_ref().map_or(directory, AbsolutePath::as_path))
             .stdin(Stdio::from(lock))
             .stdout(Stdio::from(log))
             .stderr(Stdio::from(second))
             .spawn()
-            .map_err(failed("start", program))?;
+            .map_err(FileError::at("start", program))?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or(0);
         let started = Started { pid, ticks: ticks(pid).unwrap_or(0) };
         let tag = target.tag.clone();
@@ -179,42 +147,5 @@ fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         // Gone already is as good as signalled.
         let _ = rustix::process::kill_process(pid, signal);
-    }
-}
-
-/// When a process started, in ticks since boot.
-pub fn ticks(pid: i32) -> Option<u64> {
-    Some(Stat::of(pid)?.ticks)
-}
-
-/// Whether the process that was given `pid` at `ticks` still runs: one that only waits to be reaped does not.
-pub fn runs(pid: i32, ticks: u64) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.lives() && stat.ticks == ticks)
-}
-
-/// Whether the process runs and leads a group of processes.
-pub fn leads_its_group(pid: i32) -> bool {
-    Stat::of(pid).is_some_and(|stat| stat.lives() && stat.group == pid)
-}
-
-/// What the kernel tells of a process.
-struct Stat {
-    state: char,
-    group: i32,
-    ticks: u64,
-}
-
-impl Stat {
-    /// Fields 3, 5 and 22 of its `stat`, counted behind the name in parentheses.
-    fn of(pid: i32) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?.chars().next()?;
-        let (group, ticks) = (fields.nth(1)?.parse().ok()?, fields.nth(16)?.parse().ok()?);
-        Some(Self { state, group, ticks })
-    }
-
-    fn lives(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
     }
 }

@@ -1,10 +1,10 @@
-//! A report, put together from the journal and one look. Pure.
+//! Composes a report from the journal and one look. Pure.
 
 use crate::config::Service;
-use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Seen};
+use crate::directive::seen::Seen;
 use crate::directive::timers::Timers;
-use crate::journal::Journal;
+use crate::host::Alive;
+use crate::journal::{Journal, Phase};
 use crate::report::readiness;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub fn compose(
         release: release.and_then(|a| a.release.clone()),
         admission: journal.admission(),
         health: seen.health,
-        rotation: seen.rotation(timers, service),
+        rotation: timers.rotation(seen, service),
         step: journal.phase.step(replacing),
         generation: journal.generation(),
         declined: journal.declined,

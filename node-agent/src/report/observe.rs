@@ -1,20 +1,19 @@
-//! One look at an instance: every question that its phase needs, in the order that a drain's evidence asks for.
+//! One look at an instance: everything that its phase asks for, in the order that is evidence for a drain.
 
 use super::debounce::Debounce;
-use super::{probe, readiness, said};
+use super::{probe, readiness};
 use crate::config::Service;
-use crate::directive::phase::Phase;
-use crate::directive::seen::{Alive, Balancers, DisableFile, InFlight, Probed, Said, Seen, Url};
-use crate::drain::disable_file::Hand;
+use crate::directive::seen::{Balancers, DisableFile, InFlight, Probed, Said, Seen, Staging, Url};
+use crate::drain::disable_file::DisableFileHandle;
 use crate::drain::{balancer, in_flight};
-use crate::fetch::{self, NoAnswer};
-use crate::host::Host;
+use crate::host::{Alive, HookState, Host, NoAnswer};
+use crate::journal::Phase;
 use crate::replace::driver::Driver;
+use crate::{fetch, quote};
 use bytes::Bytes;
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tidegate_proto::record::report::Health;
 use tokio::time::Instant;
 
 /// At rest, balancers are asked this often: often enough to see one come back that was restarted.
@@ -26,68 +25,54 @@ const STATUS: Duration = Duration::from_secs(1);
 /// So many equal answers of the status hook count: a supervisor may be between two attempts.
 const ENDED: u32 = 2;
 
-/// What was answered.
-#[derive(Debug, Clone)]
-pub struct Look {
-    /// When it began.
-    pub now: Instant,
-    /// Whether the process runs.
-    pub alive: Alive,
-    /// The version.
-    pub probe: Probed,
-    /// Readiness, undebounced.
-    pub ready: bool,
-    /// That answer comes from the disable-file.
-    pub masked: bool,
-    /// The status hook has said more than once that the service does not run.
-    pub gone: bool,
-    /// What the addresses answered, in words.
-    pub said: Said,
-    /// Health, debounced.
-    pub health: Health,
-    /// The disable-file.
-    pub file: DisableFile,
-    /// The health URL.
-    pub url: Url,
-    /// The balancers.
-    pub balancers: Balancers,
-    /// Requests in flight.
-    pub in_flight: InFlight,
-}
-
 /// Looks at one service.
 #[derive(Debug)]
 pub struct Observer {
     service: Service,
     host: Arc<dyn Host>,
-    hand: Hand,
+    disable_file: DisableFileHandle,
     driver: Option<Driver>,
     health: Debounce,
     balancers_at: Option<Instant>,
     status_at: Option<Instant>,
     /// How often in a row the status hook has said that the service does not run.
     ended: u32,
+    kept: Option<Seen>,
 }
 
 impl Observer {
     /// Nothing seen yet.
-    pub fn new(host: &Arc<dyn Host>, service: Service, hand: Hand, driver: Option<Driver>) -> Self {
+    pub fn new(
+        host: &Arc<dyn Host>,
+        service: Service,
+        disable_file: DisableFileHandle,
+        driver: Option<Driver>,
+    ) -> Self {
         let health = Debounce::new(service.debounce);
         Self {
             service,
             host: Arc::clone(host),
-            hand,
+            disable_file,
             driver,
             health,
             balancers_at: None,
             status_at: None,
             ended: 0,
+            kept: None,
         }
     }
 
-    /// Looks, as the phase asks for.
-    pub async fn look(&mut self, phase: &Phase, now: Instant) -> Look {
-        let file = self.hand.look();
+    /// Keeps a look after which nothing has changed: the next look is this one.
+    pub fn keep(&mut self, seen: Seen) {
+        self.kept = Some(seen);
+    }
+
+    /// Looks, as the phase asks for. What the store has is left open.
+    pub async fn look(&mut self, phase: &Phase, now: Instant) -> Seen {
+        if let Some(kept) = self.kept.take() {
+            return kept;
+        }
+        let file = self.disable_file.look();
         let limit = self.service.timeout;
         let process = self.driver.as_ref().and_then(Driver::process).map(|process| process.alive());
         let (probe, ready, url) = tokio::join!(
@@ -95,27 +80,29 @@ impl Observer {
             fetch::get(self.host.as_ref(), &self.service.ready_url, limit),
             fetch::get(self.host.as_ref(), &self.service.health_url, limit),
         );
-        let said = Said { ready: said::words(&ready), health: said::words(&url) };
+        let said = Said { ready: quote::answer(&ready), health: quote::answer(&url) };
         let masked = ready
             .as_ref()
             .is_ok_and(|(status, body)| readiness::is_masked(&self.service, file, *status, body));
-        let (ready, url) = (Answer::from(&ready), Answer::from(&url));
         let alive = match process {
             // Nothing holds the lock, and yet it answers: it was started by other means.
-            Some(Alive::No) if matches!(ready, Answer::Status(_)) => Alive::Yes,
+            Some(Alive::No) if ready.is_ok() => Alive::Yes,
             Some(alive) => alive,
-            None => alive_by_answers(&probe, ready),
+            // Without a process of the agent's own, what answers runs; and silence proves nothing.
+            None if ready.is_ok() => Alive::Yes,
+            None if is_refused(&ready) && probe != Probed::Late => Alive::Silent,
+            None => Alive::Unknown,
         };
         let gone = alive == Alive::No || alive == Alive::Silent && !is_expected(phase);
         // A file may name a version that does not run any more.
         let probe = if gone { Probed::Failed("nothing runs".to_owned()) } else { probe };
-        let is_ready = ready == Answer::Status(StatusCode::OK);
+        let is_ready = matches!(ready, Ok((StatusCode::OK, _)));
         let health = if masked { self.health.known() } else { self.health.take_in(is_ready) };
-        let url = match url {
-            Answer::Status(StatusCode::OK) => Url::Good,
-            Answer::Status(StatusCode::SERVICE_UNAVAILABLE) => Url::Unavailable,
+        let url = match &url {
+            Ok((StatusCode::OK, _)) => Url::Good,
+            Ok((StatusCode::SERVICE_UNAVAILABLE, _)) => Url::Unavailable,
             // A wrong address is refused too; together with the readiness URL it is the service that does not listen.
-            Answer::Nobody if ready == Answer::Nobody => Url::Nobody,
+            Err(_) if is_refused(&url) && is_refused(&ready) => Url::Nobody,
             _ => Url::Other,
         };
         // After the health URL, and what is in flight after the balancers: the order is the evidence.
@@ -127,8 +114,9 @@ impl Observer {
             _ => InFlight::NotAsked,
         };
         let gone = self.ask_status(phase, alive, now).await;
-        Look {
+        Seen {
             now,
+            store: false,
             alive,
             probe,
             ready: is_ready,
@@ -140,6 +128,12 @@ impl Observer {
             url,
             balancers,
             in_flight,
+            window: None,
+            wanted: None,
+            reconciled: None,
+            readmit: true,
+            staging: Staging::Pending,
+            hook: HookState::NotBegun,
         }
     }
 
@@ -190,33 +184,11 @@ pub fn stands(service: &Service, from: &Phase, to: &Phase, seen: &Seen) -> bool 
     let counted = service.in_flight.is_none() || draining(from) || !draining(to);
     let asked = service.balancers.is_empty() || moves(from) || !moves(to);
     // A drain begins with the file: what is asked before it is there is no evidence.
-    let hides_first = draining(to) && seen.file == DisableFile::Absent;
-    of_the_same && (hides_first || counted && asked)
+    let disables_first = draining(to) && seen.file == DisableFile::Absent;
+    of_the_same && (disables_first || counted && asked)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Status(StatusCode),
-    Nobody,
-    Late,
-}
-
-impl From<&Result<(StatusCode, Bytes), NoAnswer>> for Answer {
-    fn from(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> Self {
-        match answer {
-            Ok((status, _)) => Self::Status(*status),
-            Err(NoAnswer::Refused { .. }) => Self::Nobody,
-            // A connection that was cut says nothing about who runs.
-            Err(_) => Self::Late,
-        }
-    }
-}
-
-/// Without a process of the agent's own, what answers runs; and silence proves nothing.
-fn alive_by_answers(probe: &Probed, ready: Answer) -> Alive {
-    match (ready, probe) {
-        (Answer::Status(_), _) => Alive::Yes,
-        (Answer::Late, _) | (_, Probed::Late) => Alive::Unknown,
-        (Answer::Nobody, _) => Alive::Silent,
-    }
+/// Whether nothing listens. A connection that was cut says nothing about what runs.
+fn is_refused(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> bool {
+    matches!(answer, Err(NoAnswer::Refused { .. }))
 }

@@ -1,11 +1,11 @@
-//! How the version that really runs is learned. A probe that fails reports the version as unknown; one that hangs
-//! beyond its time also pauses the keep-alives.
+//! Probes the version that runs. A probe that fails reports the version as unknown; one that hangs also pauses the
+//! keep-alives.
 
 use crate::config::settings::Probe;
 use crate::directive::seen::Probed;
-use crate::fetch::{self, NoAnswer};
-use crate::host::{self, Host};
-use crate::replace::command;
+use crate::fetch;
+use crate::host::NotRun;
+use crate::host::{self, Host, NoAnswer};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::ServiceVersion;
@@ -13,7 +13,7 @@ use tidegate_proto::ServiceVersion;
 /// The largest file that can hold a version, in bytes.
 const MAX_FILE: usize = 64 * 1024;
 
-/// Why a probe told no version.
+/// Why a probe found no version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoVersion {
     /// It did not end in its time.
@@ -61,8 +61,8 @@ pub async fn try_once(
         Probe::Command(argv) => match host.run(argv, limit).await {
             Ok(done) if done.success => read(&done.stdout, &argv[0]),
             Ok(done) => Err(NoVersion::Silent(format!("{}: {}", argv[0], done.words()))),
-            Err(command::NotRun::Late { .. }) => Err(NoVersion::Late),
-            Err(e) => Err(NoVersion::Wrong(crate::link::Chain(&e).to_string())),
+            Err(NotRun::Late { .. }) => Err(NoVersion::Late),
+            Err(e) => Err(NoVersion::Wrong(tidegate_proto::Chain(&e).to_string())),
         },
     }
 }
@@ -81,7 +81,7 @@ fn version(number: i64) -> Result<ServiceVersion, NoVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Machine;
+    use crate::machine::Machine;
 
     #[tokio::test]
     async fn a_file_is_read_and_a_bad_one_is_no_version() {

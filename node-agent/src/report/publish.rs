@@ -1,9 +1,9 @@
-//! Writes a report when it has changed, under the agent's lease; never on a heartbeat. It compares that the key is
-//! absent or bears this agent's own identity: a second holder is refused.
+//! Writes a report when it has changed, under the agent's lease; never as a heartbeat. The transaction compares that
+//! the key is absent or has this agent's identity, so a second agent of the same name is refused.
 
 use crate::admit::{self, NotAdmitted};
 use crate::link::Leased;
-use crate::report::linger::Lingering;
+use crate::report::delayed::DelayedReport;
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::record::report::{Identity, Report};
@@ -16,21 +16,21 @@ use tokio::time::Instant;
 const IN_FLIGHT_EVERY: Duration = Duration::from_secs(1);
 
 /// After a report that was not written, the next is tried no sooner than this.
-const PATIENCE: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Writes reports beside what the agent does meanwhile: one at a time, always the newest. What changed while one was
 /// being written is said when that has ended; states in between are not.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Publisher {
     /// None while a report is being written.
-    rests: Option<Published>,
-    writes: Option<JoinHandle<(Published, Result<(), NotPublished>)>>,
+    idle: Option<Published>,
+    writing: Option<JoinHandle<(Published, Result<(), NotPublished>)>>,
     /// What is being written, until it is.
-    lingers: Option<Arc<Lingering>>,
+    delayed: Option<Arc<DelayedReport>>,
     /// The newest revision at which the key was seen not to exist.
     gone_at: Revision,
     /// Whether what is being written is to be said again.
-    forgets: bool,
+    forget_after: bool,
     /// After one that was not written: when the next may be tried.
     again_at: Option<Instant>,
 }
@@ -38,35 +38,28 @@ pub struct Publisher {
 impl Publisher {
     /// Nothing was published yet.
     pub fn new(instance: InstanceId) -> Self {
-        Self {
-            rests: Some(Published::nothing(instance)),
-            writes: None,
-            lingers: None,
-            gone_at: Revision::ABSENT,
-            forgets: false,
-            again_at: None,
-        }
+        Self { idle: Some(Published::nothing(instance)), ..Self::default() }
     }
 
     /// The key was seen to be gone at `revision`: what was published before has to be said again.
     pub fn seen_gone(&mut self, revision: Revision) {
         self.gone_at = revision;
-        if let Some(published) = &mut self.rests {
+        if let Some(published) = &mut self.idle {
             published.seen_gone(revision);
         }
     }
 
     /// The store fell back, or shows an older report than the last one: it is said again.
     pub fn forget(&mut self) {
-        match &mut self.rests {
+        match &mut self.idle {
             Some(published) => published.forget(),
-            None => self.forgets = true,
+            None => self.forget_after = true,
         }
     }
 
     /// The mod_revision of the last report; 0 = nothing lies there, or one is being written.
     pub fn at(&self) -> Revision {
-        self.rests.as_ref().map_or(Revision::ABSENT, |published| published.at)
+        self.idle.as_ref().map_or(Revision::ABSENT, |published| published.at)
     }
 
     /// Begins to write `report` if that is due and nothing is being written: after `pause`, in which a newer one may
@@ -80,20 +73,20 @@ impl Publisher {
         now: Instant,
         pause: Duration,
     ) {
-        let Some(report) = self.take_the_place(report, pause) else { return };
+        let Some(report) = self.replace_delayed(report, pause) else { return };
         if self.again_at.is_some_and(|at| now < at) {
             return;
         }
-        let Some(mut published) = self.rests.take() else { return };
+        let Some(mut published) = self.idle.take() else { return };
         if !published.is_due(&report, leased.epoch, now) || leased.lease.state() == LeaseState::Lost {
-            self.rests = Some(published);
+            self.idle = Some(published);
             return;
         }
         let own = own.clone();
-        let lingering = Arc::new(Lingering::new(report));
-        self.lingers = Some(Arc::clone(&lingering));
-        self.writes = Some(tokio::spawn(async move {
-            let done = match lingering.ripe(pause).await {
+        let delayed = Arc::new(DelayedReport::new(report));
+        self.delayed = Some(Arc::clone(&delayed));
+        self.writing = Some(tokio::spawn(async move {
+            let done = match delayed.when_due(pause).await {
                 Some(report) => published.publish(&store, &leased, &own, report, now).await,
                 None => Ok(()),
             };
@@ -102,45 +95,45 @@ impl Publisher {
     }
 
     /// In the place of one that waits still; gives it back where there is none.
-    fn take_the_place(&self, report: Report, pause: Duration) -> Option<Report> {
-        let Some(lingering) = &self.lingers else { return Some(report) };
-        let late = lingering.replace(report);
+    fn replace_delayed(&self, report: Report, pause: Duration) -> Option<Report> {
+        let Some(delayed) = &self.delayed else { return Some(report) };
+        let late = delayed.replace(report);
         if pause.is_zero() {
-            lingering.hurry();
+            delayed.send_now();
         }
         late
     }
 
     /// Whether one was being written and that has ended.
     pub fn has_ended(&self) -> bool {
-        self.writes.as_ref().is_some_and(JoinHandle::is_finished)
+        self.writing.as_ref().is_some_and(JoinHandle::is_finished)
     }
 
     /// Whether one is being written.
     pub fn is_writing(&self) -> bool {
-        self.writes.is_some()
+        self.writing.is_some()
     }
 
     /// Waits until the report that is being written is; for ever where none is. Giving up on it loses nothing.
     pub async fn ended(&mut self) -> Result<(), NotPublished> {
-        let Some(writes) = &mut self.writes else { return std::future::pending().await };
-        let (mut published, done) = match writes.await {
+        let Some(writing) = &mut self.writing else { return std::future::pending().await };
+        let (mut published, done) = match writing.await {
             Ok(ended) => ended,
             // Never cancelled; where it broke, so does the agent.
             Err(broken) => std::panic::resume_unwind(broken.into_panic()),
         };
         published.seen_gone(self.gone_at);
-        if std::mem::take(&mut self.forgets) {
+        if std::mem::take(&mut self.forget_after) {
             published.forget();
         }
-        self.rests = Some(published);
-        (self.writes, self.lingers) = (None, None);
-        self.again_at = done.is_err().then(|| Instant::now() + PATIENCE);
+        self.idle = Some(published);
+        (self.writing, self.delayed) = (None, None);
+        self.again_at = done.is_err().then(|| Instant::now() + RETRY_AFTER);
         done
     }
 }
 
-/// What was published last, and where it lies.
+/// The last report, and its mod_revision.
 #[derive(Debug)]
 struct Published {
     instance: InstanceId,
@@ -173,7 +166,6 @@ pub enum NotPublished {
 }
 
 impl Published {
-    /// Nothing yet.
     fn nothing(instance: InstanceId) -> Self {
         Self { instance, last: None, at: Revision::ABSENT }
     }
@@ -209,7 +201,6 @@ impl Published {
         !counts_alone || ended || now.duration_since(last.when) >= IN_FLIGHT_EVERY
     }
 
-    /// Writes `report`.
     async fn publish(
         &mut self,
         store: &Store,

@@ -1,4 +1,4 @@
-//! When an answer of the readiness URL says nothing about readiness: a disable-file causes it.
+//! Answers of the readiness URL that a disable-file causes: they say nothing about readiness.
 
 use crate::config::Service;
 use crate::config::address::Url;

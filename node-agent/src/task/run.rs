@@ -1,20 +1,17 @@
-//! A hook is run by a process of its own: this program, called again, which waits for the hook within its time, and
-//! writes down how it ended. So the agent may end and begin meanwhile. What is found tells how a run stands:
+//! The runner of a task's hook: this program, called again, which waits for the hook within its time limit and writes its
+//! outcome. So the agent may end and start meanwhile. The state of a run, by what is found:
 //!
 //! | `outcome.json` | the lock | |
 //! |---|---|---|
 //! | there | | it has ended so |
 //! | | never taken, or never signed and free | it has not begun |
-//! | | signed, or held | it runs, while its runner does; else nobody knows how it ended |
+//! | | signed, or held | it runs, while its runner does; else its outcome is unknown |
 
-use super::ledger::Told;
-use crate::durable;
-use crate::host::TaskRuns;
-use crate::identity;
-use crate::link::Chain;
-use crate::replace::command::{self, Done};
-use crate::replace::launch;
+use crate::host::RunState;
+use crate::host::{Done, TaskEnd, TaskRuns};
 use crate::replace::lock::RunningLock;
+use crate::replace::{command, launch};
+use crate::{durable, identity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,27 +19,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tidegate_proto::TaskId;
 use tidegate_proto::record::task::{MAX_OUTPUT, Outcome};
+use tidegate_proto::{Chain, TaskId};
 
-/// The word by which the agent calls itself for this; nobody else needs it.
+/// The hidden subcommand with which the agent starts the runner.
 pub const WORD: &str = "run-task";
 
 /// How much of the last line that a hook printed stands in the reason of its failure, in characters.
 const LAST_LINE: usize = 300;
-
-/// How a run stands.
-#[derive(Debug, PartialEq)]
-pub enum Stand {
-    /// The hook has not begun, and nobody is about to begin it.
-    NotBegun,
-    /// It runs.
-    Runs,
-    /// It has ended.
-    Ended(Told),
-    /// It may have run, and how it ended cannot be found out.
-    Lost(String),
-}
 
 /// How a hook ended, as its runner writes it down.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,28 +52,28 @@ impl Runs {
 }
 
 impl TaskRuns for Runs {
-    fn look(&self, id: &TaskId, boot: &str) -> Stand {
+    fn look(&self, id: &TaskId, boot: &str) -> RunState {
         let lock = lock(&self.of(id));
-        let rebooted = || Stand::Lost("the machine was rebooted while the hook ran".to_owned());
+        let rebooted = || RunState::Lost("the machine was rebooted while the hook ran".to_owned());
         let stand = match lock.written() {
-            None if identity::boot().is_ok_and(|now| now == boot) => Stand::NotBegun,
+            None if identity::boot().is_ok_and(|now| now == boot) => RunState::NotBegun,
             None => rebooted(),
             Some(written) if !written.this_boot => rebooted(),
             Some(written) if written.leader.is_none() => match lock.is_locked() {
-                Ok(false) => Stand::NotBegun,
-                Ok(true) | Err(_) => Stand::Runs,
+                Ok(false) => RunState::NotBegun,
+                Ok(true) | Err(_) => RunState::Runs,
             },
-            Some(_) if lock.leader().is_some() => Stand::Runs,
+            Some(_) if lock.leader().is_some() => RunState::Runs,
             Some(_) => {
                 let left = lock.is_locked().unwrap_or(true);
                 let left =
                     if left { "a process that it started still runs" } else { "none of its processes runs" };
-                Stand::Lost(format!("the process that waited for the hook was killed; {left}"))
+                RunState::Lost(format!("the process that waited for the hook was killed; {left}"))
             }
         };
         // Asked last: a runner writes it down before it ends.
         match read(&self.of(id)) {
-            Some(written) => Stand::Ended(written.told()),
+            Some(written) => RunState::Ended(written.told()),
             None => stand,
         }
     }
@@ -166,9 +150,9 @@ impl Written {
         Self { success: done.success, why, output }
     }
 
-    fn told(self) -> Told {
+    fn told(self) -> TaskEnd {
         let outcome = if self.success { Outcome::Succeeded } else { Outcome::Failed { why: self.why } };
-        Told { outcome, output: self.output }
+        TaskEnd { outcome, output: self.output }
     }
 }
 
@@ -195,7 +179,7 @@ fn tail(text: &str, most: usize) -> &str {
 /// Is the runner: holds the lock that it was given as its standard input, waits for the hook, writes down how it ended.
 ///
 /// # Errors
-/// Where it could not begin, or not write; then nobody knows how the hook ended.
+/// Where it could not begin, or not write; then the outcome of the hook is unknown.
 pub fn become_runner(directory: &Path, limit: Duration, argv: &[String]) -> io::Result<()> {
     launch::detach()?;
     let own = i32::try_from(std::process::id()).ok();
@@ -240,27 +224,27 @@ mod tests {
         let room = tempfile::tempdir().unwrap();
         let (runs, id) = (Runs::within(room.path()), "t".parse::<TaskId>().unwrap());
         let boot = identity::boot().unwrap();
-        let lost = |stand: Stand, told: &str| match stand {
-            Stand::Lost(why) => assert!(why.contains(told), "{why}"),
+        let lost = |stand: RunState, told: &str| match stand {
+            RunState::Lost(why) => assert!(why.contains(told), "{why}"),
             other => panic!("{other:?}"),
         };
-        assert_eq!(runs.look(&id, &boot), Stand::NotBegun);
+        assert_eq!(runs.look(&id, &boot), RunState::NotBegun);
         lost(runs.look(&id, "another"), "rebooted");
 
         let directory = runs.of(&id);
         fs::create_dir_all(&directory).unwrap();
         let held = lock(&directory).take("t").unwrap().unwrap();
-        assert_eq!(runs.look(&id, &boot), Stand::Runs, "it is about to sign");
+        assert_eq!(runs.look(&id, &boot), RunState::Runs, "it is about to sign");
         drop(held);
-        assert_eq!(runs.look(&id, &boot), Stand::NotBegun, "it ended before it had signed");
+        assert_eq!(runs.look(&id, &boot), RunState::NotBegun, "it ended before it had signed");
 
         let sign = |boot: &str, pid: u32, ticks: u64| {
             fs::write(directory.join("run.lock"), format!("t {boot}\n{pid} {ticks}\n")).unwrap();
         };
         let own = std::process::id();
-        let ticks = crate::replace::process::ticks(i32::try_from(own).unwrap()).unwrap();
+        let ticks = crate::replace::proc_stat::ticks(i32::try_from(own).unwrap()).unwrap();
         sign(&boot, own, ticks);
-        assert_eq!(runs.look(&id, &boot), Stand::Runs);
+        assert_eq!(runs.look(&id, &boot), RunState::Runs);
         sign(&boot, own, ticks + 1);
         lost(runs.look(&id, &boot), "none of its processes runs");
         sign("another", own, ticks);
@@ -268,11 +252,11 @@ mod tests {
 
         let told = Written { success: true, why: "exit status: 0".into(), output: "o".into() };
         fs::write(outcome(&directory), serde_json::to_vec(&told).unwrap()).unwrap();
-        let ended = Told { outcome: Outcome::Succeeded, output: "o".into() };
-        assert_eq!(runs.look(&id, &boot), Stand::Ended(ended));
+        let ended = TaskEnd { outcome: Outcome::Succeeded, output: "o".into() };
+        assert_eq!(runs.look(&id, &boot), RunState::Ended(ended));
         runs.forget_all_but(Some(&id));
         assert!(directory.is_dir());
         runs.forget_all_but(None);
-        assert_eq!(runs.look(&id, &boot), Stand::NotBegun);
+        assert_eq!(runs.look(&id, &boot), RunState::NotBegun);
     }
 }

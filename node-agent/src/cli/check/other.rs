@@ -1,5 +1,5 @@
-//! Another agent whose disable-file this one's configuration names, as far as its files lie nearby: its configuration beside
-//! this one or beside the file, or its state directory around the file.
+//! Finds another agent whose disable-file this configuration names: by a configuration beside this one or beside the
+//! file, or by a state directory above the file.
 
 use super::parent;
 use crate::config::Service;

@@ -1,4 +1,4 @@
-//! Whether the program of a hook can be run: tried as the system would, and not run.
+//! Whether the program of a hook can be run: checked as the system would, without running it.
 
 use crate::small;
 use rustix::fs::{Access, access};

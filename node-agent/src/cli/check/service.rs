@@ -1,6 +1,5 @@
-//! One service, as it is now: what its addresses, its probe, its hooks and its balancers answer. Nothing is taken out of
-//! rotation for it: whether the disable-file makes the health URL answer 503 is measured by each drain, before anything is
-//! stopped.
+//! Checks one service: its addresses, probe, hooks and balancers. Nothing is taken out of rotation: whether the
+//! disable-file makes the health URL answer 503 is measured by each drain, before anything is stopped.
 
 use super::program::cannot_begin;
 use super::{Findings, other};
@@ -8,13 +7,14 @@ use crate::config::Service;
 use crate::config::address::Url;
 use crate::config::fragment::Balancer;
 use crate::config::settings::{Driver, Hooks, InFlight, Node, Probe};
-use crate::drain::balancer::{self, Word};
+use crate::drain::balancer::{self, ServerStatus};
 use crate::drain::disable_file;
-use crate::fetch::{self, NoAnswer};
-use crate::host::Machine;
+use crate::host::NoAnswer;
+use crate::machine::Machine;
 use crate::replace::driver;
 use crate::report::probe::{self, NoVersion};
-use crate::report::{readiness, said};
+use crate::report::readiness;
+use crate::{fetch, quote};
 use bytes::Bytes;
 use http::StatusCode;
 use std::collections::BTreeSet;
@@ -124,7 +124,7 @@ fn address(
     bad: &str,
     findings: &mut Findings,
 ) {
-    let words = said::words(answer);
+    let words = quote::answer(answer);
     match answer {
         Ok((StatusCode::OK, _)) => {}
         Ok((status, _)) if status.is_server_error() => {
@@ -174,7 +174,7 @@ fn out_by_another_file(service: &Service, health: &Answer, findings: &mut Findin
     if let Ok((StatusCode::SERVICE_UNAVAILABLE, body)) = health
         && readiness::says_by_file(body)
     {
-        let (url, path, words) = (&service.health_url, service.disable_file.display(), said::words(health));
+        let (url, path, words) = (&service.health_url, service.disable_file.display(), quote::answer(health));
         findings.wrong(
             service,
             format!(
@@ -218,7 +218,7 @@ async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Fi
     let Some(driver) = driver::Driver::of(&Machine::shared(), node, service, &home) else { return };
     let Some(done) = driver.ask_status(service.timeout).await else { return };
     match done {
-        Err(why) => findings.wrong(service, format!("the status hook: {}", crate::link::Chain(&why))),
+        Err(why) => findings.wrong(service, format!("the status hook: {}", tidegate_proto::Chain(&why))),
         Ok(done) => match done.code {
             Some(0) => {}
             Some(1..=3) if answers => findings.wrong(
@@ -238,7 +238,7 @@ async fn status(node: &Node, service: &Service, answers: bool, findings: &mut Fi
 }
 
 /// What the balancer calls this instance is this instance, as far as the balancer says where it is.
-fn server(service: &Service, balancer: &Balancer, word: &Word, findings: &mut Findings) {
+fn server(service: &Service, balancer: &Balancer, word: &ServerStatus, findings: &mut Findings) {
     findings.note(service, format!("balancer {balancer} says {}", word.status));
     let Some(at) = word.address.as_deref() else {
         let unsaid = "does not say where its server is (HAProxy says it at `stats socket … level operator`): whether that is \

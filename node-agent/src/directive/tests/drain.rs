@@ -1,10 +1,11 @@
 //! What a drain waits for.
 
-use super::super::decide::Act;
-use super::super::phase::Phase;
-use super::super::seen::{Alive, Balancers, DisableFile, InFlight, Url};
+use super::super::seen::{Balancers, DisableFile, InFlight, Url};
 use super::super::timers::Timers;
 use super::story::{Story, order, replace};
+use crate::directive::act::Act;
+use crate::host::Alive;
+use crate::journal::Phase;
 use tidegate_proto::record::directive::{Disposition, OnDeadline};
 use tidegate_proto::record::report::{NOT_LEFT, Rotation};
 
@@ -16,13 +17,13 @@ fn a_drain_waits_for_each_part_of_its_evidence() {
     story.seen.store = false;
     assert_eq!(story.act(), Act::Wait, "without the store nothing is taken out");
     story.seen.store = true;
-    assert_eq!(story.act(), Act::Hide);
+    assert_eq!(story.act(), Act::Disable);
     // The file is there, the URL still answers 200: the check does not look at this file.
     story.seen.file = DisableFile::Own;
     story.seen.in_flight = InFlight::Counted(0);
     story.pass(20);
     assert_eq!(story.act(), Act::Wait);
-    story.hidden();
+    story.disabled();
     assert_eq!(story.act(), Act::Wait, "the balancers' checks need their time");
     story.pass(5);
     assert_eq!(story.act(), Act::Wait);
@@ -58,7 +59,7 @@ fn a_deadline_does_not_excuse_a_health_url_that_never_refused() {
             assert!(reason.contains(word), "{word} is not in {reason}");
         }
         story.enter(Phase::Failed { at, reason, hidden });
-        assert_eq!(story.act(), Act::Show, "it is put back");
+        assert_eq!(story.act(), Act::Enable, "it is put back");
     }
 }
 
@@ -85,7 +86,7 @@ fn a_balancer_that_is_configured_is_always_asked() {
     story.pass(0);
     // DOWN before the URL refused is the word of another story: a check that fails for its own reasons.
     story.seen.balancers = says(true, false, 0);
-    story.hidden().pass(10);
+    story.disabled().pass(10);
     assert_eq!(story.act(), Act::Wait);
     story.seen.balancers = Balancers::Unreadable("no socket".to_owned());
     story.pass(1);
@@ -113,7 +114,7 @@ fn what_a_counter_does_not_tell_is_not_idle_whatever_the_balancers_say() {
     story.ordered(order(9, Disposition::Drain));
     story.seen.in_flight = InFlight::Unknown;
     story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
-    story.hidden().pass(10);
+    story.disabled().pass(10);
     assert_eq!(story.act(), Act::Wait);
     story.seen.in_flight = InFlight::Counted(0);
     story.pass(0);
@@ -124,7 +125,7 @@ fn what_a_counter_does_not_tell_is_not_idle_whatever_the_balancers_say() {
 fn who_stopped_listening_may_still_work_on_something() {
     for counter in [InFlight::Unknown, InFlight::NotAsked, InFlight::Refused] {
         let mut story = Story::serving().by_hooks();
-        story.ordered(order(9, Disposition::Drain)).hidden();
+        story.ordered(order(9, Disposition::Drain)).disabled();
         story.seen.in_flight = InFlight::Counted(1);
         story.pass(6);
         assert_eq!(story.act(), Act::Wait);
@@ -136,7 +137,7 @@ fn who_stopped_listening_may_still_work_on_something() {
     }
     // A port's connections are counted whether anybody listens or not.
     let mut story = Story::serving().by_hooks();
-    story.ordered(order(9, Disposition::Drain)).hidden();
+    story.ordered(order(9, Disposition::Drain)).disabled();
     story.seen.in_flight = InFlight::Counted(0);
     story.silent().pass(10);
     assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: false }));
@@ -148,7 +149,7 @@ fn crashed(on_deadline: OnDeadline) -> Story {
     story.timers = Timers::new(story.seen.now, true);
     let mut drain = order(9, replace(2));
     drain.directive.drain.on_deadline = on_deadline;
-    story.ordered(drain).hidden().silent();
+    story.ordered(drain).disabled().silent();
     story.seen.in_flight = InFlight::Refused;
     story.seen.balancers = Balancers::Said { up: false, down: true, sessions: 0, each: Vec::new() };
     story
@@ -222,22 +223,22 @@ fn declared_stop_replaces_the_count_and_nothing_else() {
 #[test]
 fn instance_without_a_balancer_is_out_only_after_its_settle_time() {
     let mut story = Story::serving();
-    story.ordered(order(9, Disposition::Drain)).hidden();
-    let rotation = |story: &Story| story.seen.rotation(&story.timers, &story.service);
+    story.ordered(order(9, Disposition::Drain)).disabled();
+    let rotation = |story: &Story| story.timers.rotation(&story.seen, &story.service);
     story.pass(5);
     assert_eq!(rotation(&story), Rotation::Leaving, "checks of balancers had no time to see it");
     story.pass(1);
     assert_eq!(rotation(&story), Rotation::Out);
     // What runs no more answers nobody, whatever balancers have seen.
     let mut story = Story::serving();
-    story.ordered(order(9, Disposition::Drain)).hidden().gone();
+    story.ordered(order(9, Disposition::Drain)).disabled().gone();
     assert_eq!(rotation(&story), Rotation::Out);
 }
 
 #[test]
 fn drained_instance_whose_file_was_removed_drains_again() {
     let mut story = Story::serving();
-    story.ordered(order(9, Disposition::Drain)).hidden();
+    story.ordered(order(9, Disposition::Drain)).disabled();
     story.enter(Phase::Drained { forced: false });
     story.ordered(order(10, replace(2)));
     story.seen.file = DisableFile::Absent;

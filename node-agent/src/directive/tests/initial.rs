@@ -1,10 +1,10 @@
 //! The first release of all.
 
-use super::super::decide::Act;
-use super::super::phase::{Phase, Target};
 use super::super::seen::DisableFile;
 use super::story::{Story, release, version};
-use crate::journal::{Admitted, Journal};
+use crate::directive::act::Act;
+use crate::host::Target;
+use crate::journal::{Admitted, Journal, Phase};
 use tidegate_proto::Revision;
 
 /// Nothing runs and nothing was ever admitted.

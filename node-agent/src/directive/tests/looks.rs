@@ -1,7 +1,8 @@
 //! How far one look goes.
 
 use super::story::{Story, release};
-use crate::directive::phase::{Phase, Target};
+use crate::host::Target;
+use crate::journal::Phase;
 use crate::report::observe;
 
 fn stands(story: &Story, from: &Phase, to: &Phase) -> bool {
@@ -14,7 +15,7 @@ fn a_look_stands_for_what_follows_unless_that_asks_for_more() {
     let (serving, draining, drained) = (Phase::Serving, Phase::Draining, Phase::Drained { forced: false });
     assert!(stands(&story, &serving, &draining), "the file is put first, and that asks for nothing");
     assert!(stands(&story, &drained, &Phase::Stopping));
-    story.hidden();
+    story.disabled();
     assert!(!stands(&story, &serving, &draining), "what is in flight was not counted");
     assert!(stands(&story, &draining, &drained));
     story.silent();

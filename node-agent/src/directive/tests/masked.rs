@@ -1,9 +1,9 @@
 //! Readiness that the disable-file hides, and what is judged once the instance is shown.
 
 use super::story::{Story, order, replace};
-use crate::directive::decide::Act;
-use crate::directive::phase::Phase;
+use crate::directive::act::Act;
 use crate::directive::seen::{DisableFile, Url};
+use crate::journal::Phase;
 
 /// Version 1 is being verified behind the agent's own file, which is all that its readiness URL says.
 fn masked() -> Story {
@@ -11,7 +11,7 @@ fn masked() -> Story {
     story.ordered(order(9, replace(1)));
     story.seen.ready = false;
     story.seen.masked = true;
-    story.hidden();
+    story.disabled();
     story.enter(Phase::Verifying);
     story
 }
@@ -28,22 +28,22 @@ fn shown(story: &mut Story, ready: bool) {
 #[test]
 fn masked_instance_is_shown_and_unready_one_is_hidden_again() {
     let mut story = masked();
-    assert_eq!(story.act(), Act::Show);
+    assert_eq!(story.act(), Act::Enable);
     shown(&mut story, false);
     assert_eq!(story.act(), Act::Wait, "it has had no time to answer");
     story.pass_ms(499);
     assert_eq!(story.act(), Act::Wait);
     story.pass_ms(1);
-    assert_eq!(story.act(), Act::Hide);
+    assert_eq!(story.act(), Act::Disable);
     // As the agent notes it.
     story.journal.shown_unjudged = false;
-    story.timers.hid_again(story.seen.now);
+    story.timers.disabled_again(story.seen.now);
     story.seen.masked = true;
-    story.hidden();
+    story.disabled();
     assert_eq!(story.act(), Act::Wait, "not at once again");
     story.pass(1);
-    assert_eq!(story.act(), Act::Show);
-    story.timers.hid_again(story.seen.now);
+    assert_eq!(story.act(), Act::Enable);
+    story.timers.disabled_again(story.seen.now);
     story.pass(1);
     assert_eq!(story.act(), Act::Wait, "later and later");
     story.seen.said.ready = "503 \"DATABASE DOWN\"".to_owned();
@@ -79,7 +79,7 @@ fn instance_that_is_not_masked_is_not_shown_before_it_is_ready() {
 fn service_of_hooks_that_ended_fails_at_once_with_the_last_answers() {
     let mut story = Story::serving().by_hooks();
     story.ordered(order(9, replace(1)));
-    story.hidden().silent();
+    story.disabled().silent();
     story.enter(Phase::Verifying);
     story.seen.said.ready = "nothing listens at http://127.0.0.1:8080/ready".to_owned();
     assert_eq!(story.act(), Act::Wait, "it may be on its way up");

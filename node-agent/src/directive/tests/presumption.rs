@@ -1,15 +1,16 @@
 //! Replacements that cost no budget, because the instance is out of rotation: it may have come back.
 
-use super::super::decide::Act;
-use super::super::phase::{Phase, Target};
-use super::super::seen::{Alive, DisableFile, Url};
+use super::super::seen::{DisableFile, Url};
 use super::story::{Story, order, release, replace, replace_what_is_out};
+use crate::directive::act::Act;
+use crate::host::{Alive, Target};
+use crate::journal::Phase;
 use tidegate_proto::record::directive::Disposition;
 
 /// Out of rotation by a person's disable-file.
 fn kept_out() -> Story {
     let mut story = Story::serving();
-    story.hidden();
+    story.disabled();
     story.seen.file = DisableFile::Foreign;
     story.pass(0);
     story.enter(Phase::Verifying);
@@ -32,7 +33,7 @@ fn instance_in_rotation_declines_what_presumes_it_out() {
     assert_eq!(story.act(), Act::Wait, "it goes on serving");
     assert_eq!(story.journal.generation().0, 9, "and reports that under this generation");
     // Out again later: only another directive takes it on.
-    story.hidden();
+    story.disabled();
     story.seen.file = DisableFile::Foreign;
     story.pass(0);
     assert_eq!(story.act(), Act::Enter(Phase::Verifying));
@@ -61,7 +62,7 @@ fn instance_that_comes_back_before_its_stop_declines() {
         // What the budget bears is obeyed.
         story.enter(Phase::Serving);
         story.ordered(order(10, Disposition::Drain));
-        assert_eq!((story.journal.declined, story.act()), (false, Act::Hide), "{phase:?}");
+        assert_eq!((story.journal.declined, story.act()), (false, Act::Disable), "{phase:?}");
     }
 }
 
@@ -72,7 +73,7 @@ fn instance_that_is_out_is_replaced_without_budget() {
     story.enter(Phase::Drained { forced: false });
     assert_eq!(story.act(), Act::BeginStop(Some(Target::from(&release(2)))));
     let mut own = Story::serving();
-    own.hidden();
+    own.disabled();
     own.enter(Phase::failed("verifying", "not healthy", true));
     own.ordered(replace_what_is_out(9, 2));
     assert_eq!((own.journal.declined, &own.journal.phase), (false, &Phase::Draining));
@@ -114,5 +115,5 @@ fn replacement_within_the_budget_takes_out_what_came_back() {
     shown(&mut story);
     assert_eq!(story.act(), Act::Enter(Phase::Draining));
     story.enter(Phase::Draining);
-    assert_eq!(story.act(), Act::Hide);
+    assert_eq!(story.act(), Act::Disable);
 }

@@ -1,10 +1,9 @@
 //! A store that was restored: what is taken from it, and from when on.
 
 use super::super::accept;
-use super::super::decide::Act;
-use super::super::phase::Phase;
 use super::story::{Story, order, version};
-use crate::journal::Known;
+use crate::directive::act::Act;
+use crate::journal::{Known, Phase};
 use tidegate_proto::Revision;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::directive::Disposition;

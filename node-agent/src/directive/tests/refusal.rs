@@ -4,12 +4,12 @@
 use super::story::{Story, order, release, version};
 use crate::config::address::AbsolutePath;
 use crate::config::settings::Artifact;
-use crate::directive::decide::Act;
-use crate::directive::phase::Phase;
+use crate::directive::act::Act;
 use crate::directive::refusal::stays;
-use crate::directive::seen::{Alive, Balancers, Probed, Url};
+use crate::directive::seen::{Balancers, Probed, Url};
 use crate::directive::timers::Timers;
-use crate::journal::{Admitted, Refusal};
+use crate::host::Alive;
+use crate::journal::{Admitted, Phase, Refusal};
 use tidegate_proto::Revision;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Health;
@@ -94,7 +94,7 @@ fn staying_instance_that_ends_is_refused_like_any_other() {
     assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
     story.enter(Phase::refused("below the floor"));
     story.seen.alive = Alive::Yes;
-    assert_eq!(story.act(), Act::Hide);
+    assert_eq!(story.act(), Act::Disable);
 }
 
 /// `fall` of the story's checks, from the last look on.

@@ -1,11 +1,11 @@
 //! What is told of an instance that stays out.
 
-use super::super::decide::Act;
-use super::super::phase::Phase;
-use super::super::seen::{Alive, Probed};
+use super::super::seen::Probed;
 use super::super::standstill::{Standstill, standstill};
 use super::story::{Story, order, replace};
-use crate::journal::Journal;
+use crate::directive::act::Act;
+use crate::host::Alive;
+use crate::journal::{Journal, Phase};
 use tidegate_proto::record::directive::Disposition;
 
 fn told(story: &Story) -> Option<Standstill> {

@@ -1,13 +1,14 @@
 //! An instance whose world is set by hand.
 
-use super::super::decide::{Act, decide};
-use super::super::phase::Phase;
+use super::super::decide::decide;
 use super::super::presumption;
-use super::super::seen::{Alive, Balancers, DisableFile, Hook, InFlight, Probed, Said, Seen, Staging, Url};
+use super::super::seen::{Balancers, DisableFile, InFlight, Probed, Said, Seen, Staging, Url};
 use super::super::timers::Timers;
 use crate::config::settings::{Driver, Hooks};
 use crate::config::{Service, example, parse};
-use crate::journal::{Admitted, Journal, Known, Order};
+use crate::directive::act::Act;
+use crate::host::{Alive, HookState};
+use crate::journal::{Admitted, Journal, Known, Order, Phase};
 use std::path::Path;
 use std::time::Duration;
 use tidegate_proto::record::directive::{Directive, Disposition, Drain, Evidence, HealthTimes};
@@ -100,7 +101,7 @@ impl Story {
             reconciled: None,
             readmit: false,
             staging: Staging::Ready,
-            hook: Hook::NotBegun,
+            hook: HookState::NotBegun,
         };
         let mut story = Self { service, journal, timers: Timers::new(now, false), seen };
         story.pass(0).pass(60);
@@ -142,7 +143,7 @@ impl Story {
         self.timers.entered(self.seen.now);
     }
 
-    pub(crate) fn hidden(&mut self) -> &mut Self {
+    pub(crate) fn disabled(&mut self) -> &mut Self {
         self.seen.file = DisableFile::Own;
         self.seen.url = Url::Unavailable;
         self.pass(0)

@@ -4,8 +4,8 @@ use super::{World, free_port, wait_for};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tidegate_agent::config::fragment::Balancer;
-use tidegate_agent::drain::balancer::{Word, ask};
-use tidegate_agent::host::Machine;
+use tidegate_agent::drain::balancer::{ServerStatus, ask};
+use tidegate_agent::machine::Machine;
 
 pub(crate) struct Haproxy {
     child: Child,
@@ -46,7 +46,7 @@ impl Haproxy {
     }
 
     /// What it says of the instance.
-    pub(crate) async fn word(&self) -> Result<Word, String> {
+    pub(crate) async fn word(&self) -> Result<ServerStatus, String> {
         ask(&Machine, &self.balancer, Duration::from_secs(2)).await
     }
 

@@ -1,5 +1,5 @@
-//! When a document that was not taken well is taken again: later and later, so that a hook that cannot succeed costs little,
-//! and one that a person mends is not waited for until the next document.
+//! When a document that failed is applied again: after growing pauses, so that a hook that cannot succeed costs little,
+//! and one that a person has repaired does not wait for the next document.
 
 use super::kept::Outcome;
 use std::time::Duration;
@@ -13,12 +13,12 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// When to try again.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct Retry {
     wait: Duration,
     due: Option<Instant>,
 }
 
-impl Patience {
+impl Retry {
     /// How long to wait still; nothing where it is due, or nothing failed.
     pub(super) fn left(&self) -> Duration {
         self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
@@ -43,18 +43,18 @@ mod tests {
     #[test]
     fn each_wait_is_twice_as_long_up_to_the_longest_and_another_document_begins_anew() {
         let failed = Outcome::Failed { kind: "hook".into(), why: "exit status: 1".into() };
-        let mut patience = Patience::default();
-        assert!(patience.left().is_zero());
+        let mut retry = Retry::default();
+        assert!(retry.left().is_zero());
         let mut waits = Vec::new();
         for again in [false, true, true, true, true, true, true, true] {
-            patience.after(&failed, again);
-            waits.push(patience.wait.as_secs());
-            assert!(patience.left() > patience.wait - FIRST / 2);
+            retry.after(&failed, again);
+            waits.push(retry.wait.as_secs());
+            assert!(retry.left() > retry.wait - FIRST / 2);
         }
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
-        patience.after(&failed, false);
-        assert_eq!(patience.wait, FIRST);
-        patience.after(&Outcome::Good, true);
-        assert!(patience.left().is_zero());
+        retry.after(&failed, false);
+        assert_eq!(retry.wait, FIRST);
+        retry.after(&Outcome::Good, true);
+        assert!(retry.left().is_zero());
     }
 }

@@ -1,15 +1,15 @@
-//! Where an instance stands, as it is journalled.
+//! The phase of an instance, as it is journalled.
 
-use crate::config::settings::Artifact;
+use crate::host::Target;
 use serde::{Deserialize, Serialize};
 use tidegate_proto::record::report::Step;
-use tidegate_proto::{Digest, Release, ReleaseTag, ServiceVersion};
 
 /// Where an instance stands; see the drawing in `directive`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Phase {
     /// The agent knows nothing yet.
+    #[default]
     Fresh,
     /// It runs; not yet seen healthy and in rotation for long enough.
     Verifying,
@@ -83,30 +83,5 @@ impl Phase {
             Self::Refused { reason, .. } => Step::Refused { reason: reason.clone() },
             Self::Failed { at, reason, .. } => Step::Failed { at: at.clone(), reason: reason.clone() },
         }
-    }
-}
-
-/// What is to be started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    /// Its tag.
-    pub tag: ReleaseTag,
-    /// The version that it carries.
-    pub version: ServiceVersion,
-    /// The digest that its artifact must have; absent for a release that only this node's own configuration names.
-    #[serde(default)]
-    pub sha256: Option<Digest>,
-}
-
-impl From<&Release> for Target {
-    fn from(release: &Release) -> Self {
-        Self { tag: release.tag.clone(), version: release.version, sha256: Some(release.sha256) }
-    }
-}
-
-impl Target {
-    /// A release that the configuration knows.
-    pub fn of_artifact(tag: &ReleaseTag, artifact: &Artifact) -> Self {
-        Self { tag: tag.clone(), version: artifact.version, sha256: artifact.sha256 }
     }
 }

@@ -1,6 +1,6 @@
-//! What an address answered, in words for reasons and failures: short, and of printable characters only.
+//! Quotes answers of addresses in reasons and errors: short, and of printable characters only.
 
-use crate::fetch::NoAnswer;
+use crate::host::NoAnswer;
 use bytes::Bytes;
 use http::StatusCode;
 
@@ -8,7 +8,7 @@ use http::StatusCode;
 const QUOTED: usize = 80;
 
 /// An answer in words.
-pub fn words(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> String {
+pub fn answer(answer: &Result<(StatusCode, Bytes), NoAnswer>) -> String {
     match answer {
         Ok((status, body)) => match printable(&String::from_utf8_lossy(body)) {
             body if body.is_empty() => status.as_u16().to_string(),
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn long_answer_with_control_characters_is_short_and_printable() {
         let body = format!("DB\x1b[31m\r\n\tDOWN {}", "x".repeat(500));
-        let words = words(&Ok((StatusCode::SERVICE_UNAVAILABLE, body.into_bytes().into())));
+        let words = answer(&Ok((StatusCode::SERVICE_UNAVAILABLE, body.into_bytes().into())));
         assert!(words.starts_with("503 \"DB [31m DOWN xxx") && words.ends_with("x…\""), "{words}");
         assert!(words.chars().count() <= QUOTED + 7 && !words.contains(char::is_control), "{words}");
     }

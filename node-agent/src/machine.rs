@@ -1,15 +1,13 @@
 //! The real node: sockets, processes and files of this machine.
 
-use super::{HookSet, Hooks, Host, Made, ServiceProcess, TaskRuns};
 use crate::config::address::{Stats, Url};
 use crate::config::settings::{Artifact, Process};
 use crate::drain::{balancer, in_flight};
-use crate::fetch::{self, NoAnswer};
-use crate::replace::artifact::{self, NotStaged};
-use crate::replace::command::{self, Done, NotRun};
-use crate::replace::{hook, process};
+use crate::host::{Done, NoAnswer, NotRun, NotStaged};
+use crate::host::{HookSet, Hooks, Host, Made, ServiceProcess, TaskRuns};
+use crate::replace::{artifact, command, hook, process};
 use crate::task::run::Runs;
-use crate::{durable, small};
+use crate::{durable, fetch, small};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -51,10 +49,7 @@ impl Host for Machine {
     }
 
     fn hooks(&self, home: &Path, set: HookSet) -> Arc<dyn Hooks> {
-        Arc::new(match set {
-            HookSet::Moving => hook::Hooks::moving(home),
-            HookSet::Staging => hook::Hooks::staging(home),
-        })
+        Arc::new(hook::Hooks::of(home, set))
     }
 
     fn process(&self, home: &Path, spec: Process, log: PathBuf) -> Arc<dyn ServiceProcess> {

@@ -1,5 +1,4 @@
-//! A report that lingers: what it tells can wait while something else needs the machine. A newer one takes its place,
-//! and one that must not wait hurries it.
+//! A report that is written after a delay. A newer report replaces it until then.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,14 +7,13 @@ use tokio::sync::Notify;
 
 /// A report that is written when its time has come.
 #[derive(Debug)]
-pub(super) struct Lingering {
+pub(super) struct DelayedReport {
     /// None once it is being written.
     newest: Mutex<Option<Report>>,
     hurry: Notify,
 }
 
-impl Lingering {
-    /// This one, until a newer one comes.
+impl DelayedReport {
     pub(super) fn new(report: Report) -> Self {
         Self { newest: Mutex::new(Some(report)), hurry: Notify::new() }
     }
@@ -31,13 +29,13 @@ impl Lingering {
         }
     }
 
-    /// It is not to wait any longer.
-    pub(super) fn hurry(&self) {
+    /// Ends the delay.
+    pub(super) fn send_now(&self) {
         self.hurry.notify_one();
     }
 
     /// The newest, after `pause` or as soon as it is hurried; once.
-    pub(super) async fn ripe(&self, pause: Duration) -> Option<Report> {
+    pub(super) async fn when_due(&self, pause: Duration) -> Option<Report> {
         if !pause.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -69,11 +67,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_is_written_and_only_once() {
-        let lingering = Lingering::new(report(1));
-        assert_eq!(lingering.replace(report(2)), None);
-        lingering.hurry();
-        assert_eq!(lingering.ripe(EVER).await, Some(report(2)));
-        assert_eq!(lingering.replace(report(3)), Some(report(3)), "it is being written");
-        assert_eq!(lingering.ripe(Duration::ZERO).await, None);
+        let delayed = DelayedReport::new(report(1));
+        assert_eq!(delayed.replace(report(2)), None);
+        delayed.send_now();
+        assert_eq!(delayed.when_due(EVER).await, Some(report(2)));
+        assert_eq!(delayed.replace(report(3)), Some(report(3)), "it is being written");
+        assert_eq!(delayed.when_due(Duration::ZERO).await, None);
     }
 }

@@ -1,0 +1,96 @@
+//! From a stop to a start: a start follows a confirmed stop and an admission, and no start hook runs twice at a time.
+
+use super::act::Act;
+use super::decide::{Context, target};
+use super::seen::{DisableFile, Staging};
+use crate::config::settings::Driver;
+use crate::host::{Alive, HookState, Target};
+use crate::journal::Phase;
+use std::time::Duration;
+use tidegate_proto::mutant;
+use tidegate_proto::record::directive::Disposition;
+
+impl Context<'_> {
+    pub(super) fn stopping(&self) -> Act {
+        // Without a lock of the agent's own, silence is no proof: the stop hook runs, to its end.
+        let provable = !matches!(self.service.driver, Some(Driver::Command(_)));
+        let stopped = provable && self.seen.alive == Alive::No || mutant::is("stop-is-not-confirmed");
+        if stopped { Act::Enter(Phase::Stopped) } else { Act::Stop }
+    }
+
+    fn hook_time(&self) -> Duration {
+        match &self.service.driver {
+            Some(Driver::Command(hooks)) => hooks.timeout,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn unknown_outcome(&self) -> Act {
+        let limit = self.hook_time();
+        if self.in_phase_for() < limit {
+            return Act::Wait;
+        }
+        let reason = format!(
+            "the agent ended while the start hook ran, so that it is not known how that ended; and nothing answered at {} within {} s",
+            self.service.ready_url,
+            limit.as_secs_f64()
+        );
+        Act::Enter(Phase::failed("starting", reason, true))
+    }
+
+    pub(super) fn stopped(&self) -> Act {
+        if self.seen.alive == Alive::Yes {
+            // Something else started it: it stays disabled until it is admitted.
+            return if self.seen.file == DisableFile::Absent {
+                Act::Disable
+            } else {
+                Act::Enter(Phase::Fresh)
+            };
+        }
+        match self.disposition() {
+            _ if self.seen.file == DisableFile::Absent => Act::Disable,
+            // What the machine has started by itself may not answer yet.
+            _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),
+            Some(Disposition::Stop) => Act::Wait,
+            Some(Disposition::Drain) => Act::Enter(Phase::Draining),
+            Some(Disposition::Replace { .. }) => match &self.seen.staging {
+                Staging::Pending => Act::Wait,
+                Staging::Failed(reason) => Act::Enter(Phase::failed("staging", reason.clone(), true)),
+                Staging::Ready => self.admit_target(),
+            },
+            Some(Disposition::Serve { .. }) | None => self.admit_target(),
+        }
+    }
+
+    fn admit_target(&self) -> Act {
+        let Some(target) = target(self.service, self.journal).filter(|_| self.has_driver()) else {
+            return Act::Wait;
+        };
+        let stopped = self.seen.nothing_runs(&self.journal.phase);
+        if !stopped || self.timers.restart_at.is_some_and(|at| self.seen.now < at) {
+            return Act::Wait;
+        }
+        if self.seen.store {
+            return Act::AdmitTarget(target);
+        }
+        let allowed = self.stands_without_store(target.version, Some(&target.tag));
+        if allowed { Act::Enter(Phase::Starting { target }) } else { Act::Wait }
+    }
+
+    pub(super) fn starting(&self, target: &Target) -> Act {
+        match self.seen.alive {
+            _ if self.seen.hook == HookState::Runs && self.in_phase_for() < self.hook_time() => Act::Wait,
+            _ if self.seen.hook == HookState::Runs => Act::EndHook,
+            // It runs already: the agent ended between starting it and journalling that.
+            Alive::Yes => Act::Enter(Phase::Verifying),
+            _ if self.seen.file == DisableFile::Absent => Act::Disable,
+            // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
+            _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
+            _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),
+            // The agent ended before it started it: the window may have moved since.
+            _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
+            _ if self.seen.readmit && !self.service.start_without_store => Act::Wait,
+            _ => Act::Start(target.clone()),
+        }
+    }
+}

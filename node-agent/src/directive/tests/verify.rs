@@ -1,0 +1,138 @@
+//! What is verified: healthy and in rotation without a break, at the version that was started.
+
+use super::story::{Story, order, release, replace, version};
+use crate::directive::act::Act;
+use crate::directive::seen::{Balancers, DisableFile, Probed, Url};
+use crate::directive::timers::Timers;
+use crate::journal::{Admitted, Phase};
+use tidegate_proto::Revision;
+use tidegate_proto::record::directive::Disposition;
+
+#[test]
+fn verified_means_healthy_without_a_break_and_back() {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2))).disabled();
+    story.journal.admitted =
+        Some(Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) });
+    story.seen.probe = Probed::Version(version(2));
+    story.seen.ready = false;
+    story.pass(0);
+    story.enter(Phase::Verifying);
+    assert_eq!(story.act(), Act::Wait, "not healthy yet, and so not shown");
+    story.seen.ready = true;
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enable);
+    story.seen.file = DisableFile::Absent;
+    story.seen.url = Url::Good;
+    story.pass(1);
+    story.pass(13);
+    assert_eq!(story.act(), Act::Wait, "in rotation after 4 s, healthy there for 9 s of 10");
+    story.seen.ready = false;
+    story.pass(1);
+    story.seen.ready = true;
+    story.pass(1).pass(13);
+    assert_eq!(story.act(), Act::Wait, "the break starts it anew");
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Serving));
+}
+
+/// Version 2 was started and shown; so many balancers that can be asked say UP.
+fn shown(balancers: bool) -> Story {
+    let mut story = Story::serving();
+    story.ordered(order(9, replace(2))).disabled();
+    let admitted = Admitted { version: version(2), release: Some(release(2).tag), revision: Revision(6) };
+    story.journal.admitted = Some(admitted);
+    story.seen.probe = Probed::Version(version(2));
+    story.timers = Timers::new(story.seen.now, balancers);
+    story.enter(Phase::Verifying);
+    story.seen.file = DisableFile::Absent;
+    story.seen.url = Url::Good;
+    if balancers {
+        story.seen.balancers = said(true);
+    }
+    story.pass(0);
+    story
+}
+
+fn said(up: bool) -> Balancers {
+    Balancers::Said { up, down: !up, sessions: 0, each: Vec::new() }
+}
+
+#[test]
+fn flapping_readiness_health_url_or_balancer_is_never_verified() {
+    let flaps: [fn(&mut Story, bool); 3] = [
+        |story, good| story.seen.ready = good,
+        |story, good| story.seen.url = if good { Url::Good } else { Url::Unavailable },
+        |story, good| story.seen.balancers = said(good),
+    ];
+    for (n, flap) in flaps.iter().enumerate() {
+        let mut story = shown(true);
+        for second in 1..300 {
+            flap(&mut story, second % 6 != 0);
+            story.pass(1);
+            assert_eq!(story.act(), Act::Wait, "{n}: in second {second}");
+        }
+        story.pass(1);
+        let Act::Enter(Phase::Failed { reason, .. }) = story.act() else { panic!("{n}: {:?}", story.act()) };
+        assert!(reason.contains("10 s without a break"), "{reason}");
+    }
+}
+
+#[test]
+fn instance_that_is_let_back_is_hidden_at_its_deadline_only_where_it_is_unhealthy() {
+    for ready in [true, false] {
+        let mut story = shown(true);
+        story.ordered(order(10, Disposition::Serve { returning: true }));
+        story.enter(Phase::Verifying);
+        for second in 1..300 {
+            story.seen.ready = second % 6 != 0;
+            story.pass(1);
+        }
+        story.seen.ready = ready;
+        story.pass(1);
+        let Act::Enter(Phase::Failed { hidden, .. }) = story.act() else { panic!("{:?}", story.act()) };
+        assert_eq!(hidden, !ready, "how many others serve is not known to it");
+    }
+}
+
+#[test]
+fn short_dip_alone_does_not_begin_the_healthy_time_anew() {
+    let mut story = shown(true);
+    story.pass(5);
+    story.seen.ready = false;
+    story.pass_ms(200);
+    assert_eq!(story.act(), Act::Wait);
+    story.seen.ready = true;
+    story.pass_ms(200).pass(4);
+    assert_eq!(story.act(), Act::Wait);
+    story.pass(1);
+    assert_eq!(story.act(), Act::Enter(Phase::Serving));
+}
+
+#[test]
+fn what_does_not_become_healthy_or_is_another_version_fails_hidden() {
+    let verifying = || {
+        let mut story = Story::serving();
+        story.ordered(order(9, replace(2))).disabled();
+        let admitted = Admitted { version: version(2), release: None, revision: Revision(6) };
+        story.journal.admitted = Some(admitted);
+        story.seen.probe = Probed::Version(version(2));
+        story.enter(Phase::Verifying);
+        story
+    };
+    let failed =
+        |act: Act| matches!(act, Act::Enter(Phase::Failed { at, hidden: true, .. }) if at == "verifying");
+    let mut late = verifying();
+    late.seen.ready = false;
+    late.pass(300);
+    assert!(failed(late.act()));
+    let mut other = verifying();
+    other.seen.probe = Probed::Version(version(3));
+    other.journal.admitted = Some(Admitted { version: version(3), release: None, revision: Revision(7) });
+    assert!(failed(other.pass(0).act()));
+    let mut dead = verifying();
+    assert!(failed(dead.gone().act()));
+    let mut kept = verifying();
+    kept.seen.file = DisableFile::Foreign;
+    assert_eq!(kept.pass(3000).act(), Act::Wait, "waiting for a person is no failure");
+}

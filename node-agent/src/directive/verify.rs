@@ -1,0 +1,112 @@
+//! Verification: an instance that was started or returned is enabled, and serves once it was healthy and in rotation
+//! for long enough.
+
+use super::act::Act;
+use super::decide::Context;
+use super::seen::DisableFile;
+use super::steady::DIP;
+use crate::config::settings::Driver;
+use crate::host::Alive;
+use crate::journal::Phase;
+use std::time::Duration;
+use tidegate_proto::mutant;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Rotation;
+
+impl Context<'_> {
+    pub(super) fn verifying(&self) -> Act {
+        if let Some(refusal) = &self.journal.refusal {
+            return Act::Enter(Phase::refused(&refusal.reason));
+        }
+        if let Some(failure) = self.broken() {
+            return Act::Enter(failure);
+        }
+        if self.seen.alive == Alive::No && self.has_driver() {
+            return Act::Enter(Phase::Stopped);
+        }
+        let healthy = self.timers.healthy_for(self.seen.now);
+        match self.seen.file {
+            DisableFile::Own if (healthy.is_some() || self.may_be_ready()) && self.may_enable() => {
+                return Act::Enable;
+            }
+            DisableFile::Absent if self.is_unready_since_enabled() => return Act::Disable,
+            // A person keeps it out, and waiting for a person is no failure.
+            DisableFile::Foreign => return Act::Wait,
+            _ => {}
+        }
+        let health = self.directive().map(|d| d.health.clone());
+        let enough = health.as_ref().map_or(Duration::ZERO, |h| h.min_healthy_time.into());
+        let rise = self.service.rise_time();
+        let back = self.timers.rotation(self.seen, self.service) == Rotation::In;
+        let steady = match mutant::is("flapping-health-is-verified") {
+            true => healthy,
+            false => self.timers.steady_for(self.seen.now, rise),
+        };
+        if back && steady.is_some_and(|time| time >= enough) {
+            return Act::Enter(Phase::Serving);
+        }
+        let deadline: Option<Duration> = health.map(|h| h.healthy_deadline.into());
+        match deadline {
+            Some(deadline) if self.in_phase_for() >= deadline => {
+                let found = match (healthy, self.timers.times_disabled()) {
+                    (Some(_), _) => {
+                        format!("healthy, but not in rotation for {} s without a break", enough.as_secs_f64())
+                    }
+                    (None, 0) => "not healthy".to_owned(),
+                    (None, times) => {
+                        format!("not ready when it was shown ({times} times, hidden again each time)")
+                    }
+                };
+                let answers = self.seen.last_answers();
+                let reason = format!("{found} within {} s of its start; {answers}", deadline.as_secs_f64());
+                let stays = self.never_left_rotation() || healthy.is_some() && self.is_let_back();
+                Act::Enter(Phase::failed("verifying", reason, !stays))
+            }
+            _ => Act::Wait,
+        }
+    }
+
+    /// Whether it is in rotation and no order took it out: then only an order takes it out, within capacity.
+    fn never_left_rotation(&self) -> bool {
+        let taken_out = !matches!(self.disposition(), None | Some(Disposition::Serve { returning: false }));
+        self.seen.file == DisableFile::Absent && !taken_out
+    }
+
+    /// Whether it was let back with the release that it served with, and is shown: one that answers as healthy serves, and
+    /// taking it out needs capacity.
+    fn is_let_back(&self) -> bool {
+        self.seen.file == DisableFile::Absent && matches!(self.disposition(), Some(Disposition::Serve { .. }))
+    }
+
+    /// Whether nothing but its own disable-file keeps it from answering that it is ready: that is judged when it is shown.
+    fn may_be_ready(&self) -> bool {
+        let answers = self.seen.probe.version().is_some() && self.seen.alive != Alive::No;
+        self.seen.masked && answers && self.timers.may_try_to_enable(self.seen.now)
+    }
+
+    /// Whether it was shown before its readiness could be known, and has had time to answer that it is ready.
+    fn is_unready_since_enabled(&self) -> bool {
+        let unready = self.timers.enabled_unready_for(self.seen.now);
+        let enough = DIP.max(self.service.fast_interval * self.service.debounce);
+        let judged = !mutant::is("shown-unready-is-left-shown");
+        judged && self.journal.shown_unjudged && unready.is_some_and(|time| time >= enough)
+    }
+
+    /// A failure of a replaced instance that no waiting will fix.
+    fn broken(&self) -> Option<Phase> {
+        let Some(Disposition::Replace { release }) = self.disposition() else { return None };
+        if self.seen.alive == Alive::No || self.seen.gone {
+            let (tag, answers) = (&release.tag, self.seen.last_answers());
+            let help = match &self.service.driver {
+                Some(Driver::Process(_)) => "its output is in the service's log in runtime_dir",
+                _ => "the status hook says that it does not run",
+            };
+            let reason = format!("release {tag} ended by itself after its start ({help}); {answers}");
+            return Some(Phase::failed("verifying", reason, true));
+        }
+        let runs = self.seen.probe.version().filter(|version| *version != release.version)?;
+        let reason =
+            format!("release {} should carry version {}, it answers {runs}", release.tag, release.version);
+        Some(Phase::failed("verifying", reason, true))
+    }
+}

@@ -1,0 +1,131 @@
+//! Asks the store whether a version may run here, and journals the answer.
+
+use super::{Fatal, Instance};
+use crate::admit::{self, Candidate, NotAdmitted};
+use crate::directive::refusal;
+use crate::host::Target;
+use crate::journal::{Admitted, Known, Phase, Refusal};
+use tidegate_proto::{ReleaseTag, Revision, ServiceVersion};
+use tokio::time::Instant;
+
+/// Why nothing was admitted.
+enum Unadmitted {
+    /// The window does not admit it.
+    ByWindow(Refusal),
+    /// The store could not be asked; later perhaps.
+    NotNow,
+}
+
+impl Instance {
+    async fn ask_admission(
+        &mut self,
+        version: ServiceVersion,
+        release: Option<ReleaseTag>,
+    ) -> Result<Result<(), Unadmitted>, Fatal> {
+        let (Some(store), Some(epoch)) = (self.store.link.store(), self.store.epoch()) else {
+            return Ok(Err(Unadmitted::NotNow));
+        };
+        let candidate = Candidate {
+            instance: &self.own.id,
+            version,
+            release: release.clone(),
+            labels: &self.own.labels,
+            identity: &self.own.identity,
+            known: self.journal.admission(),
+            obeyed: self.journal.window_revision(),
+        };
+        let asked = match self.watched(version) {
+            Some((window, report)) => admit::admit_as_watched(&store, &candidate, window, report).await,
+            None => admit::admit(&store, &candidate).await,
+        };
+        match asked {
+            Ok(revision) => {
+                tracing::info!(service = %self.service.name, %version, admission = %revision, "admitted");
+                self.journal.admitted = Some(Admitted { version, release, revision });
+                self.journal.refusal = None;
+                self.store.admitted_under = Some(epoch);
+                Ok(Ok(()))
+            }
+            Err(NotAdmitted::Refused(refusal)) => {
+                tracing::error!(service = %self.service.name, %version, reason = %refusal.reason, "admission refused");
+                self.journal.refusal = Some(refusal.clone());
+                // Whatever is enabled again is admitted again first.
+                self.store.admitted_under = None;
+                Ok(Err(Unadmitted::ByWindow(refusal)))
+            }
+            Err(held @ NotAdmitted::Held { .. }) => Err(Fatal::Held(held)),
+            Err(error) => {
+                self.reporter.warn(&error);
+                Ok(Err(Unadmitted::NotNow))
+            }
+        }
+    }
+
+    /// What the watch has shown of the records that an admission depends on: the window, and the revision of this agent's
+    /// report. None where they are not all known, or where the former admission may still stand: then it is read whether
+    /// anything has to be written at all.
+    fn watched(&self, version: ServiceVersion) -> Option<(&Known, Revision)> {
+        let stands = self.journal.admitted.as_ref().is_some_and(|last| last.version == version);
+        let window = self.store.last.window.as_ref().filter(|_| !stands)?;
+        let (report, holder) = self.store.last.report.as_ref()?;
+        // Its own last report may be younger than what the watch has shown; that is its own too, as each was written
+        // over the one before it.
+        let report = self.reporter.publisher.at().max(*report);
+        (holder.as_ref() == Some(&self.own.identity)).then_some((window, report))
+    }
+
+    pub(super) async fn admit_running(
+        &mut self,
+        version: ServiceVersion,
+        release: Option<ReleaseTag>,
+        now: Instant,
+    ) -> Result<bool, Fatal> {
+        match self.ask_admission(version, release.clone()).await? {
+            Ok(()) => {
+                self.journal.release = release;
+                self.writer.mark_changed();
+                Ok(true)
+            }
+            Err(Unadmitted::NotNow) => Ok(false),
+            Err(Unadmitted::ByWindow(refusal)) => {
+                let judged = matches!(
+                    self.journal.phase,
+                    Phase::Fresh
+                        | Phase::Verifying
+                        | Phase::Serving
+                        | Phase::Refused { .. }
+                        | Phase::Failed { hidden: false, .. }
+                );
+                let phase = if judged {
+                    let (rise, fall) = (self.service.rise_time(), self.service.fall_time());
+                    let still_in = self.timers.is_still_in(now, rise, fall);
+                    let stays = refusal::stays(&self.journal, &self.own.identity.boot, &refusal, still_in);
+                    let stays = stays.then(|| self.own.identity.boot.clone());
+                    if stays.is_some() {
+                        tracing::error!(service = %self.service.name, %version, reason = %refusal.reason,
+                            "the version changed in rotation and is not admitted; it serves until the coordinator drains it");
+                    }
+                    Phase::Refused { reason: refusal.reason, stays }
+                } else {
+                    self.journal.phase.clone()
+                };
+                self.enter_or_note(phase);
+                Ok(true)
+            }
+        }
+    }
+
+    /// A phase that stays what it was keeps its time.
+    fn enter_or_note(&mut self, phase: Phase) {
+        if phase == self.journal.phase { self.writer.mark_changed() } else { self.enter(phase) }
+    }
+
+    pub(super) async fn admit_target(&mut self, target: Target) -> Result<bool, Fatal> {
+        match self.ask_admission(target.version, Some(target.tag.clone())).await? {
+            Ok(()) => self.enter(Phase::Starting { target }),
+            Err(Unadmitted::NotNow) => return Ok(false),
+            Err(Unadmitted::ByWindow(refusal)) => self.enter(Phase::refused(refusal.reason)),
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,119 @@
+//! Stops what runs, confirms the stop, starts a release.
+
+use super::{Fatal, Instance};
+use crate::config::settings::Driver as Configured;
+use crate::directive::seen::Seen;
+use crate::host::{Alive, Target};
+use crate::journal::Phase;
+use crate::replace::driver::Driver;
+use tidegate_proto::Chain;
+use tokio::time::Instant;
+
+impl Instance {
+    pub(super) async fn begin_stop(&mut self, target: Option<Target>, seen: &Seen) -> Result<bool, Fatal> {
+        let process = self.driver.as_ref().and_then(|driver| driver.process());
+        if seen.alive == Alive::Yes && process.is_some_and(|process| process.alive() == Alive::No) {
+            let reason = "what runs was not started by this agent, so that it cannot stop it: end it by its own \
+                          means, or use driver.command with a stop hook";
+            self.enter(Phase::failed("stopping", reason, true));
+            return Ok(true);
+        }
+        let verified = match (&target, &self.driver) {
+            (Some(target), Some(driver)) => driver.ensure(target).await.map(|_| ()),
+            _ => Ok(()),
+        };
+        match verified {
+            Ok(()) => self.enter(Phase::Stopping),
+            // What runs still runs, and can be put back.
+            Err(error) => self.enter(Phase::failed("staging", Chain(&error).to_string(), true)),
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn stop(&mut self) -> Result<bool, Fatal> {
+        let Some(driver) = self.driver.clone() else { return Ok(false) };
+        self.writer.flush_first(&self.journal).await?;
+        let running = self.journal.release.as_ref().map(|tag| Target {
+            tag: tag.clone(),
+            version: self.journal.admitted.as_ref().map(|a| a.version).unwrap_or_default(),
+            sha256: None,
+        });
+        let stopped = driver.stop(running.as_ref(), self.journal.process.as_ref()).await;
+        let ended = match stopped {
+            Ok(()) => self.wait_for_end(&driver).await,
+            Err(error) => Err(Chain(&error).to_string()),
+        };
+        match ended {
+            Ok(()) => {
+                self.journal.process = None;
+                self.enter(Phase::Stopped);
+                // A hook that has ended is not run again.
+                self.writer.begin(&self.journal).await?;
+            }
+            Err(reason) => self.enter(Phase::failed("stopping", reason, true)),
+        }
+        Ok(true)
+    }
+
+    /// What a hook did shows in what answers: the stop is confirmed when nothing does any more, and the status hook, where
+    /// there is one, does not say that it runs: what never came to listen may have the database open.
+    async fn wait_for_end(&mut self, driver: &Driver) -> Result<(), String> {
+        let Some(Configured::Command(hooks)) = self.service.driver.clone() else { return Ok(()) };
+        let end = Instant::now() + hooks.timeout;
+        loop {
+            let look = self.observer.look(&self.journal.phase, Instant::now()).await;
+            let answers = look.alive != Alive::Silent;
+            if !answers && !driver.still_runs(self.service.timeout).await {
+                self.observer.keep(look);
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let still = match answers {
+                    true => format!("{} still answers", self.service.ready_url),
+                    false => "the status hook still says that the service runs (exit status 0)".to_owned(),
+                };
+                return Err(format!(
+                    "the stop hook ended, and {still} {} s later",
+                    hooks.timeout.as_secs_f64()
+                ));
+            }
+            tokio::time::sleep(self.service.fast_interval).await;
+        }
+    }
+
+    pub(super) async fn start(&mut self, target: Target) -> Result<bool, Fatal> {
+        let Some(driver) = self.driver.clone() else { return Ok(false) };
+        self.writer.flush_first(&self.journal).await?;
+        match driver.start(&target).await {
+            Ok((digest, process)) => {
+                tracing::info!(service = %self.service.name, release = %target.tag, version = %target.version,
+                    pid = process.as_ref().map(|p| p.pid), "service started");
+                self.journal.process = process;
+                self.journal.staged.insert(target.tag.clone(), digest);
+                self.journal.release = Some(target.tag);
+                self.enter(Phase::Verifying);
+                if self.journal.process.is_some() {
+                    // Nothing but the journal knows its number.
+                    self.writer.flush(&self.journal).await?;
+                }
+            }
+            Err(error) => {
+                self.timers.crashed(Instant::now());
+                self.enter(Phase::failed("starting", Chain(&error).to_string(), true));
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn end_hook(&mut self) -> Result<bool, Fatal> {
+        let Some(driver) = self.driver.clone() else { return Ok(false) };
+        let reason = match driver.end_hook().await {
+            Ok(()) => "the start hook, which an earlier agent began, did not end in its time and was killed"
+                .to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.timers.crashed(Instant::now());
+        self.enter(Phase::failed("starting", reason, true));
+        Ok(true)
+    }
+}
