@@ -11,6 +11,7 @@
 //! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
 
 pub mod cli;
+pub mod compat;
 pub mod drive;
 pub mod explore;
 pub mod file;
@@ -19,11 +20,14 @@ pub mod ground;
 pub mod host;
 pub mod impact;
 pub mod launcher;
+pub mod matrix;
 pub mod mixed;
 pub mod object;
 pub mod plan;
 pub mod procedure;
 pub mod processes;
+pub mod reach;
+pub mod record;
 pub mod report;
 pub mod requests;
 pub mod run;

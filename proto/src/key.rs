@@ -27,6 +27,7 @@
 //! <prefix>/release-tags/<stream>/<tag>          coordinator: the latest revision of a tag
 //! <prefix>/needs/<service>                      coordinator: what the service's floor must not fall below, and for whom
 //! <prefix>/evidence/<compute tag>/<storage tag> coordinator: the verdict of a compatibility run
+//! <prefix>/verdicts/<service>/<tag>/<from>/<to> coordinator: the verdict of a gate job between two <version>-<sha256>
 //! <prefix>/tasks/<node>/<task>                  coordinator: a named hook to run once on a node
 //! <prefix>/results/<node>/<task>                agent: claimed, then its outcome; the coordinator removes both together
 //! <prefix>/signals/<subject>/<compute>          coordinator: how a compute fared with a canary
@@ -49,7 +50,7 @@ use crate::metadata::MetadataGeneration;
 use crate::name::{
     ComputeId, GroupName, NodeId, SchemaName, ServiceName, StreamName, TaskId, TermId, TokenId, UpgradeId,
 };
-use crate::{Digest, ReleaseTag};
+use crate::{Digest, GateHop, ReleaseTag};
 use std::fmt;
 use std::str::FromStr;
 
@@ -139,6 +140,8 @@ pub enum Key {
     Need(ServiceName),
     /// A compatibility run of a compute tag against a storage tag.
     Evidence(ReleaseTag, ReleaseTag),
+    /// What a gate job found on a tag, of an upgrade from one artifact to the other.
+    GateVerdict(Box<GateHop>),
     /// A word of a compute about a canary.
     Signal(SignalSubject, ComputeId),
     /// A word of an instance about a metadata document.
@@ -187,6 +190,7 @@ impl Key {
             Self::ReleaseTag(..) => Kind::ReleaseTag,
             Self::Need(_) => Kind::Need,
             Self::Evidence(..) => Kind::Evidence,
+            Self::GateVerdict(..) => Kind::GateVerdict,
             Self::Signal(..) | Self::GroupSignal(..) => Kind::Signal,
             Self::Group(_) => Kind::Group,
             Self::Members(_) => Kind::Members,
@@ -287,6 +291,7 @@ impl fmt::Display for Key {
             Self::ReleaseTag(stream, tag) => write!(f, "{word}/{stream}/{tag}"),
             Self::Need(service) => write!(f, "{word}/{service}"),
             Self::Evidence(compute, storage) => write!(f, "{word}/{compute}/{storage}"),
+            Self::GateVerdict(hop) => write!(f, "{word}/{hop}"),
             Self::Signal(subject, compute) => write!(f, "{word}/{subject}/{compute}"),
             Self::GroupSignal(group, node) => write!(f, "{word}/{GROUP}{group}/{node}"),
             Self::Group(group) | Self::Members(group) => write!(f, "{word}/{group}"),
@@ -307,13 +312,14 @@ impl FromStr for Key {
     fn from_str(text: &str) -> Result<Self, NotAKey> {
         let mut words = text.split('/');
         let kind = words.next().and_then(Kind::of_word);
-        let (first, second, more) = (words.next(), words.next(), words.next());
-        let parsed = match (kind, first, second, more) {
-            (Some(kind), None, None, None) => kind.single(),
-            (Some(kind), Some(name), None, None) => single(kind, name),
-            (Some(kind), Some(owner), Some(name), None) => double(kind, owner, name),
+        let names: Vec<&str> = words.take(MAX_NAMES + 1).collect();
+        let parsed = kind.and_then(|kind| match names[..] {
+            [] => kind.single(),
+            [name] => single(kind, name),
+            [owner, name] => double(kind, owner, name),
+            _ if kind == Kind::GateVerdict => GateHop::of_names(&names).map(Box::new).map(Key::GateVerdict),
             _ => None,
-        };
+        });
         let one_form = |key: &Key| !has_number(key.kind()) || key.to_string() == text;
         parsed.filter(one_form).ok_or_else(|| NotAKey(text.chars().take(200).collect()))
     }
@@ -332,8 +338,12 @@ fn has_number(kind: Kind) -> bool {
             | Kind::Signal
             | Kind::Document
             | Kind::Exposed
+            | Kind::GateVerdict
     )
 }
+
+/// How many names a key has at most, after the word of its kind.
+const MAX_NAMES: usize = 4;
 
 /// What the subject of a signal about metadata begins with.
 const GROUP: &str = "group-";

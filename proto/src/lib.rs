@@ -8,6 +8,7 @@ pub mod commit;
 pub mod compute;
 pub mod digest;
 pub mod duration;
+pub mod gate;
 pub mod key;
 pub mod metadata;
 pub mod mutant;
@@ -34,6 +35,7 @@ pub use commit::{Commit, Precondition, Write};
 pub use compute::{Fraction, ReleaseRevision, ReleaseVersion};
 pub use digest::Digest;
 pub use duration::Span;
+pub use gate::{Artifact, GateHop, GateTag};
 pub use key::{Key, Prefix};
 pub use metadata::MetadataGeneration;
 pub use name::{

@@ -19,6 +19,7 @@ mod envelope;
 pub mod event;
 pub mod evidence;
 pub mod exception;
+pub mod gate;
 pub mod group;
 pub mod inventory;
 pub mod leader;

@@ -7,7 +7,9 @@ use crate::{Amount, Digest, ReleaseTag, ServiceName, ServiceVersion};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+mod gate;
 mod strategy;
+pub use gate::RequiredGate;
 pub(crate) use strategy::heat_steps;
 pub use strategy::{CanaryStep, Strategy};
 
@@ -51,6 +53,9 @@ pub struct Spec {
     /// Phases that wait for a person.
     #[serde(default)]
     pub approvals: Vec<ApprovalPoint>,
+    /// Verdicts of gate jobs that must be recorded as passed before anything is staged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires_gate: Vec<RequiredGate>,
 }
 
 fn one() -> Amount {
@@ -305,6 +310,7 @@ impl Spec {
         {
             flaw("approvals", "names a schema phase, but the spec has no schema".to_owned());
         }
+        flaws.extend(gate::flaw(self));
         flaws
     }
 

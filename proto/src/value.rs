@@ -11,6 +11,7 @@ use crate::record::{
     event::Event,
     evidence::Evidence,
     exception::Exception,
+    gate::GateVerdict,
     group::{Document, ExposedPage, Group, NamedMembers},
     inventory::Inventory,
     leader,
@@ -136,6 +137,8 @@ values! {
     Need(Need) = Kind::Need,
     /// See [`Evidence`].
     Evidence(Evidence) = Kind::Evidence,
+    /// See [`GateVerdict`].
+    GateVerdict(GateVerdict) = Kind::GateVerdict,
     /// See [`Signal`].
     Signal(Signal) = Kind::Signal,
     /// See [`Task`].

@@ -2,6 +2,7 @@
 //! says what was asked, what was found, and what to do instead.
 
 mod decommission;
+mod gate;
 mod maintenance;
 pub mod metadata;
 pub mod reconcile;
@@ -13,6 +14,7 @@ mod token;
 mod window;
 
 pub use decommission::{Gone, decommission};
+pub use gate::gate_verdict;
 pub use maintenance::{cordon, uncordon};
 pub use reconcile::reconciled;
 pub use start::{StartRequest, start};

@@ -4,6 +4,7 @@
 mod cause;
 mod compute;
 mod exceptions;
+mod gate;
 mod group;
 mod index;
 mod instance;
@@ -65,6 +66,7 @@ pub struct Fleet {
     compute: compute::ComputeRecords,
     metadata: metadata::MetadataRecords,
     tokens: BTreeMap<TokenId, Stored<Token>>,
+    gates: gate::GateVerdicts,
     unreadable: BTreeMap<Key, (Malformed, Revision)>,
     /// Whether indexes are left as they are until all is loaded.
     loading: bool,
@@ -197,6 +199,9 @@ impl Fleet {
             (key @ (Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..)), value) => {
                 self.metadata.put(key, value, at)
             }
+            (key @ Key::GateVerdict(..), Value::GateVerdict(record)) => {
+                self.gates.insert(key, (record.body.verdict, at));
+            }
             // Events, waiting, certificates and the leader are read by whoever needs them.
             (key, value) => self.compute.put(key, value, at),
         }
@@ -247,6 +252,7 @@ impl Fleet {
             Key::Group(_) | Key::Members(_) | Key::Exposed(..) | Key::GroupSignal(..) => {
                 self.metadata.delete(key)
             }
+            key @ Key::GateVerdict(..) => drop(self.gates.remove(&key)),
             key => self.compute.delete(&key),
         }
     }

@@ -3,6 +3,7 @@
 
 mod cut_off;
 mod former;
+pub(crate) mod gate;
 mod schema;
 
 pub(crate) use cut_off::is_cut_off;
@@ -37,7 +38,7 @@ fn warning(what: impl Into<String>) -> Finding {
 }
 
 /// What a dry run says: first what keeps any upgrade of the service from starting now, then everything that preflight
-/// finds.
+/// finds, then the verdicts of gate jobs that it waits for.
 pub fn preview(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Vec<Finding> {
     let contested = fleet.unreconciled(&BTreeMap::new()).map(|reason| {
         blocker(format!(
@@ -50,7 +51,8 @@ pub fn preview(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Ve
             spec.service
         ))
     });
-    contested.into_iter().chain(active).chain(findings(fleet, spec, schema)).collect()
+    let found = findings(fleet, spec, schema).into_iter().chain(gate::findings(fleet, spec));
+    contested.into_iter().chain(active).chain(found).collect()
 }
 
 /// Everything that preflight finds. `schema` is what the database was found to be; none = not found yet.

@@ -4,6 +4,7 @@
 
 mod budget;
 mod causes;
+mod gate;
 mod metadata;
 mod person;
 mod release;
@@ -16,6 +17,7 @@ mod version;
 
 pub use budget::BudgetGate;
 pub use causes::{Cause, Causes};
+pub use gate::GateGate;
 pub use metadata::MetadataGate;
 pub use person::PersonGate;
 pub use release::ReleaseGate;
@@ -152,6 +154,7 @@ gates! {
     Release(ReleaseGate),
     Task(TaskGate),
     Metadata(MetadataGate),
+    Gate(GateGate),
 }
 
 impl Reason {

@@ -1,6 +1,7 @@
 //! `tidegate release …`: what new computes start with.
 
 mod look;
+mod matrix;
 mod onward;
 mod regions;
 mod steer;
@@ -9,6 +10,7 @@ use super::exit::{Failure, Outcome};
 use super::reach::Reach;
 use clap::Subcommand;
 use std::path::PathBuf;
+use tidegate_proto::wire::v1::TellEvidenceRequest;
 
 /// Verbs on compute releases.
 #[derive(Debug, clap::Args)]
@@ -27,6 +29,7 @@ Examples:
   tidegate release explain 53           what holds it, who can end that
   tidegate release promote --from preprod --to eu-1 --regions regions.yaml
   tidegate release rollback 52 --why \"p99 of starts doubled\"
+  tidegate release matrix               which tags were tested together, what waits for which pair
   tidegate release settings 53 --pg-version 17 --role replica
 
 A release goes out by itself, as soon as every gate is open: the floor of the storage that it requires, evidence and
@@ -210,6 +213,14 @@ enum Verb {
         /// One line of detail.
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
+        /// SHA-256 of the run's log.
+        #[arg(long, value_name = "SHA256", default_value = "", hide_default_value = true)]
+        log_sha256: String,
+    },
+    /// List the evidence of compatibility runs, and which releases wait for which pair of tags.
+    Matrix {
+        /// Only this compute tag.
+        compute_tag: Option<String>,
     },
     /// List release streams; show or replace the settings of one.
     Stream {
@@ -285,9 +296,12 @@ impl Args {
             Verb::Explain { revision } => look::explain(reach, stream, revision).await,
             Verb::Diff { from, to } => look::diff(reach, stream, from, to).await,
             Verb::History => look::history(reach, stream).await,
-            Verb::Evidence { compute_tag, storage_tag, verdict, note } => {
-                steer::evidence(reach, compute_tag, storage_tag, verdict, note).await
+            Verb::Evidence { compute_tag, storage_tag, verdict, note, log_sha256 } => {
+                let who = reach.who();
+                let told = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
+                steer::evidence(reach, told).await
             }
+            Verb::Matrix { compute_tag } => matrix::list(reach, compute_tag.unwrap_or_default()).await,
             Verb::Stream { name: Some(name), set: Some(path) } => steer::configure(reach, name, &path).await,
             Verb::Stream { name: Some(name), set: None } => look::stream(reach, name).await,
             Verb::Stream { name: None, .. } => look::streams(reach).await,

@@ -1,6 +1,7 @@
 //! `tidegate upgrade …`.
 
 mod follow;
+mod gates;
 mod live;
 mod look;
 mod picture;
@@ -146,6 +147,11 @@ enum Verb {
         #[arg(long)]
         declare_stopped: bool,
     },
+    /// List the recorded verdicts of gate jobs, which the `requires_gate` of a spec waits for (`grenade record`).
+    Gates {
+        /// Only of this service, named as in `tidegate fleet spread`.
+        service: Option<String>,
+    },
     /// Print the audit log of an upgrade.
     History {
         /// Upgrade ID, as `tidegate upgrade list` shows it.
@@ -179,6 +185,7 @@ impl Args {
             Verb::Retry { id, node, why, declare_stopped } => {
                 steer::retry(reach, id, node, why, declare_stopped).await
             }
+            Verb::Gates { service } => gates::list(reach, service.unwrap_or_default()).await,
             Verb::History { id } => look::history(reach, id).await,
             Verb::Certificate { id } => look::certificate(reach, id).await,
         }

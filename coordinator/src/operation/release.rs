@@ -24,7 +24,7 @@ mod written;
 pub use approve::approve_release;
 pub use configure::configure_stream;
 pub use create::create_release;
-pub use evidence::tell_evidence;
+pub use evidence::{list_evidence, tell_evidence};
 pub use explain::explain_release;
 pub use get::{active_release, get_release};
 pub use history::stream_history;

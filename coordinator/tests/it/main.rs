@@ -11,6 +11,7 @@ mod followers;
 mod full_disk;
 mod fuzz;
 mod garbage;
+mod gates;
 mod guard;
 mod herd;
 mod metadata;

@@ -444,6 +444,7 @@ async fn every_operation_of_the_document_is_asked_and_answers_as_it_says() {
         "/streams/compute",
         "/streams/compute/active",
         "/streams/compute/history",
+        "/evidence",
         "/openapi.json",
     ];
     for path in paths {

@@ -116,6 +116,10 @@ async fn upgrade_is_started_watched_and_completed_over_http_and_every_verb_is_as
     let nothing = door.send("GET", path, None).await;
     assert_eq!(nothing.body["message"], "nothing contradicts the store: there is nothing to reconcile");
     assert_eq!(door.see("/tasks").await, json!([]), "nothing was ordered");
+    let gate = json!({"from": 1, "to": 2, "from_sha256": "absent", "to_sha256": "absent", "verdict": "pass"});
+    let gate = door.send("PUT", "/v1/gates/pantry-api/rolling", Some(gate.to_string())).await;
+    assert_eq!(gate.status, StatusCode::OK, "{}", gate.body);
+    assert_eq!(door.see("/gates").await[0]["from_sha256"], "absent");
     let history = door.see("/fleet/history").await;
     assert!(history.as_array().unwrap().iter().all(|event| event["who"] == "ci"), "{history:#}");
     for (path, body) in [

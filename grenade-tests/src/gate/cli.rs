@@ -21,6 +21,7 @@ use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
 use crate::gate::verdict::{Check, Word, worst};
 use crate::gate::watch::Probe;
+use crate::gate::{compat, matrix, record};
 use crate::load::entry;
 use crate::world::interrupt::Interrupt;
 use crate::world::{World, WorldError};
@@ -30,11 +31,11 @@ const EXAMPLE: &str = include_str!("example.yaml");
 /// It could not be told.
 const INCONCLUSIVE: u8 = 2;
 /// The gate file or the command line is wrong.
-const BAD_INPUT: u8 = 3;
+pub(super) const BAD_INPUT: u8 = 3;
 /// It could not be run to a verdict.
-const NOT_RUN: u8 = 4;
+pub(super) const NOT_RUN: u8 = 4;
 /// What a shell gives to a program that Ctrl-C has ended.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 const AFTER: &str = "\
 Examples:
@@ -45,6 +46,7 @@ Examples:
   grenade explore gate.yaml --plans 5 --seed 1      upgrades with pauses, rollbacks and kills that a seed draws
   grenade calibrate gate.yaml --pairs 20            how far zero-impact can be trusted on this machine
   grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
+  grenade compat --compute-tag C --storage-tag S -- tests/compat.sh    run a suite and record its verdict
 
 All processes are private to the run, on free loopback ports, and ended on any exit but SIGKILL.
 
@@ -98,6 +100,12 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Run a compatibility suite for a compute tag and a storage tag, and record its verdict in the coordinator.
+    Compat(compat::Compat),
+    /// Show which compute tags were tested with which storage tags, and which releases wait for which pair.
+    Matrix(matrix::Matrix),
+    /// Record what the report of a gate says, for the two artifacts that it tested.
+    Record(record::Record),
     /// Print a commented example of a gate file.
     Init,
     /// Print the JSON Schema of a gate file.
@@ -205,7 +213,7 @@ enum OnInconclusive {
     Pass,
 }
 
-fn span(text: &str) -> Result<Duration, String> {
+pub(super) fn span(text: &str) -> Result<Duration, String> {
     let span: tidegate_proto::Span = text.parse().map_err(|e| format!("{e}"))?;
     match span.as_millis() {
         0 => Err("nothing can be done in no time".to_owned()),
@@ -249,6 +257,9 @@ impl Cli {
                     ExitCode::from(BAD_INPUT)
                 }
             },
+            Verb::Compat(compat) => compat.run().await,
+            Verb::Matrix(matrix) => matrix.run().await,
+            Verb::Record(record) => record.run().await,
             Verb::Init => print(EXAMPLE),
             Verb::Schema => match serde_json::to_string_pretty(&file::schema()) {
                 Ok(schema) => print(&format!("{schema}\n")),
@@ -265,7 +276,7 @@ impl Cli {
 }
 
 /// Writes to standard output. A reader that closed its end is no error.
-fn print(text: &str) -> ExitCode {
+pub(super) fn print(text: &str) -> ExitCode {
     use std::io::{ErrorKind, Write};
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -302,14 +302,15 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
                 PromoteReleaseRequest { stream, revision, who, why, deploy: true, ..Default::default() };
             said(operation::release::promote_release(room, &seat, asked)).await
         }
-        Some(["release", "evidence"]) => {
+        Some(["compat", "--compute-tag"]) => {
             let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).to_owned());
             let asked = TellEvidenceRequest {
                 compute_tag: word(3),
-                storage_tag: word(4),
+                storage_tag: word(5),
                 verdict: "pass".to_owned(),
                 note: why,
                 who,
+                log_sha256: String::new(),
             };
             said(operation::release::tell_evidence(room, &seat, asked)).await
         }

@@ -4,6 +4,7 @@
 mod adopted;
 mod bad_input;
 mod crash_sweep;
+mod evidence;
 mod fleet;
 mod gates;
 mod generations;

@@ -32,6 +32,7 @@ pub enum Kind {
     ReleaseTag,
     Need,
     Evidence,
+    GateVerdict,
     Signal,
     Task,
     TaskResult,
@@ -43,7 +44,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of the drawing.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Report,
         Self::Inventory,
         Self::Decommission,
@@ -70,6 +71,7 @@ impl Kind {
         Self::ReleaseTag,
         Self::Need,
         Self::Evidence,
+        Self::GateVerdict,
         Self::Signal,
         Self::Task,
         Self::TaskResult,
@@ -108,6 +110,7 @@ impl Kind {
             Self::ReleaseTag => "release-tags",
             Self::Need => "needs",
             Self::Evidence => "evidence",
+            Self::GateVerdict => "verdicts",
             Self::Signal => "signals",
             Self::Task => "tasks",
             Self::TaskResult => "results",

@@ -1,8 +1,10 @@
 //! The verdict of a compatibility run of a compute tag against a storage tag. The last word stands.
 
 use super::{Body, Timestamp};
+use crate::Digest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// A verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -12,6 +14,9 @@ pub struct Evidence {
     /// How, where and with what figures, in a line.
     #[serde(default)]
     pub note: String,
+    /// The sha256 of the run's log; absent in records of earlier versions, and where none was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Digest>,
     /// Who ran it.
     pub who: String,
     /// When it was told.
@@ -44,6 +49,21 @@ impl Verdict {
         }
     }
 }
+
+impl FromStr for Verdict {
+    type Err = NotAVerdict;
+    fn from_str(text: &str) -> Result<Self, NotAVerdict> {
+        [Self::Pass, Self::Fail, Self::Inconclusive]
+            .into_iter()
+            .find(|verdict| verdict.word() == text)
+            .ok_or_else(|| NotAVerdict(text.chars().take(40).collect()))
+    }
+}
+
+/// A text that is no verdict.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a verdict: pass, fail or inconclusive is allowed")]
+pub struct NotAVerdict(String);
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

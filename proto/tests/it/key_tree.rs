@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use tidegate_proto::key::{EventSeq, Kind, SignalSubject, Subject};
-use tidegate_proto::{Digest, Key, MetadataGeneration, Prefix, ReleaseRevision};
+use tidegate_proto::{
+    Artifact, Digest, GateHop, GateTag, Key, MetadataGeneration, Prefix, ReleaseRevision, ServiceVersion,
+};
 
 fn every_key() -> Vec<(Key, &'static str)> {
     let service = || "pantry-api".parse().unwrap();
@@ -15,6 +17,10 @@ fn every_key() -> Vec<(Key, &'static str)> {
     let revision = ReleaseRevision::new(53).unwrap();
     let group = || "edge-1".parse().unwrap();
     let generation = MetadataGeneration::new(7).unwrap();
+    let artifact = |version, bytes: &[u8]| Artifact {
+        version: ServiceVersion::new(version).unwrap(),
+        sha256: Digest::of(bytes),
+    };
     vec![
         (Key::Report(service(), node()), "/tidegate/reports/pantry-api/n1"),
         (Key::Inventory(service(), node()), "/tidegate/inventory/pantry-api/n1"),
@@ -60,6 +66,15 @@ fn every_key() -> Vec<(Key, &'static str)> {
             "/tidegate/evidence/release-9057/release-8100",
         ),
         (
+            Key::GateVerdict(Box::new(GateHop {
+                service: service(),
+                tag: GateTag::ZeroDowntime,
+                from: artifact(1, b""),
+                to: artifact(2, b"2"),
+            })),
+            "/tidegate/verdicts/pantry-api/zero-downtime/1-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855/2-d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35",
+        ),
+        (
             Key::Signal(
                 SignalSubject::Release("compute-1.2.x".parse().unwrap(), revision),
                 "c1".parse().unwrap(),
@@ -96,7 +111,7 @@ fn what_is_none_of_ours_is_told_apart() {
     let prefix = Prefix::default();
     assert_eq!(prefix.parse(b"/elsewhere/leader"), None);
     assert_eq!(prefix.parse(b"/tidegate-2/leader"), None);
-    let foreign: [&[u8]; 21] = [
+    let foreign: [&[u8]; 25] = [
         b"/tidegate/reports/pantry-api",
         b"/tidegate/reports/pantry-api/n1/x",
         b"/tidegate/reports/../n1",
@@ -110,6 +125,10 @@ fn what_is_none_of_ours_is_told_apart() {
         b"/tidegate/releases/compute/x",
         b"/tidegate/manifests/abc",
         b"/tidegate/evidence/release-1",
+        b"/tidegate/evidence/release-1/release-2/x/y",
+        b"/tidegate/verdicts/pantry-api/zero-downtime/1-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        b"/tidegate/verdicts/pantry-api/zero-errors/1-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855/2-d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35",
+        b"/tidegate/verdicts/pantry-api/rolling/01-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855/2-d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35",
         b"/tidegate/signals/release-compute/c1",
         b"/tidegate/signals/group-/n1",
         b"/tidegate/documents/edge/0",

@@ -24,6 +24,10 @@ pub(crate) fn key_of(kind: Kind) -> Key {
         Kind::Release => format!("{}/compute/{:012}", kind.word(), 53),
         Kind::ReleaseTag => format!("{}/compute/release-9057", kind.word()),
         Kind::Evidence => format!("{}/release-9057/release-8100", kind.word()),
+        Kind::GateVerdict => {
+            let artifact = |version, digit: &str| format!("{version}-{}", digit.repeat(64));
+            format!("{}/pantry-api/rolling/{}/{}", kind.word(), artifact(1, "a"), artifact(2, "b"))
+        }
         Kind::Signal => format!("{}/release-compute-53/c1", kind.word()),
         Kind::Task | Kind::TaskResult => format!("{}/n1/prewarm-1", kind.word()),
         Kind::Document => format!("{}/edge/{:012}", kind.word(), 7),

@@ -70,8 +70,8 @@ impl ReleaseGate {
                 },
                 "a compatibility run that passes",
             )
-            .next_step(waits.release(|stream, _| {
-                format!("tidegate release evidence {compute} {storage} pass --stream {stream}")
+            .next_step(waits.release(|_, _| {
+                format!("grenade compat --compute-tag {compute} --storage-tag {storage} -- COMMAND")
             })),
             Self::ReleaseApproval { stream, revision } => Said::new(
                 format!("revision {revision} of {stream} requires a manual approval"),

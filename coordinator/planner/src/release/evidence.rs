@@ -4,8 +4,10 @@ use crate::fleet::Fleet;
 use crate::reason::{Reason, ReleaseGate, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::Precondition;
+use tidegate_proto::compute::EvidenceRule;
 use tidegate_proto::record::evidence::Verdict;
-use tidegate_proto::{Key, ReleaseTag, ServiceName, ServiceVersion, mutant};
+use tidegate_proto::record::release::ComputeRelease;
+use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, StreamName, mutant};
 
 /// What must hold in the transaction that relies on the evidence; or every reason why there is none.
 pub fn is_proven(
@@ -43,6 +45,32 @@ pub fn is_proven(
         }
     }
     if reasons.is_empty() { Ok(compares) } else { Err(reasons) }
+}
+
+/// Every pair of tags that has no pass, with the releases that wait for one.
+pub fn wanted(fleet: &Fleet) -> BTreeMap<(ReleaseTag, ReleaseTag), Vec<(StreamName, ReleaseRevision)>> {
+    let mut wanted: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (name, stream) in fleet.streams() {
+        let waiting = stream.pending.iter().chain(stream.canary.as_deref()).map(|head| &head.release);
+        let asks = |release: &&ComputeRelease| {
+            stream.settings.evidence.max(release.evidence) == EvidenceRule::Required
+        };
+        for release in waiting.filter(asks) {
+            let tags = release.requires.keys().flat_map(|service| in_use(fleet, service).0);
+            for storage in tags.collect::<BTreeSet<_>>() {
+                if !matches!(fleet.evidence(&release.tag, &storage), Some((Verdict::Pass, _))) {
+                    let pair = (release.tag.clone(), storage);
+                    wanted.entry(pair).or_default().push((name.clone(), release.revision));
+                }
+            }
+        }
+    }
+    wanted
+}
+
+/// Whether any instance of any service runs this release.
+pub fn is_run(fleet: &Fleet, storage: &ReleaseTag) -> bool {
+    fleet.services().any(|service| in_use(fleet, service.name()).0.contains(storage))
 }
 
 /// The releases that the instances of a service run, and those of which that is not known.

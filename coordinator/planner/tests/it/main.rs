@@ -14,6 +14,7 @@ mod exceptions;
 mod faults;
 mod former;
 mod fuzz;
+mod gates;
 mod hiccups;
 mod index;
 mod late_nodes;

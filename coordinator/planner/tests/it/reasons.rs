@@ -4,11 +4,11 @@
 use crate::sim::{node, release, service, upgrade_id};
 use std::fmt::Write as _;
 use tidegate_planner::reason::{
-    BudgetGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VersionGate, Waits,
+    BudgetGate, GateGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Revision, Span};
+use tidegate_proto::{Artifact, Digest, GateHop, GateTag, Revision, Span};
 
 fn all() -> Vec<Reason> {
     let nodes = || Sample { first: vec![node(1), node(2)], count: 7 };
@@ -110,8 +110,17 @@ fn all() -> Vec<Reason> {
             revision: tidegate_proto::ReleaseRevision::new(7).unwrap(),
             failed: true,
         }),
+        gate(None, Digest::of(b"artifact 1")),
+        gate(Some("fail".into()), Digest::ABSENT),
         Reason::Store(StoreGate::Disregarded { service, nodes: nodes() }),
     ]
+}
+
+fn gate(found: Option<String>, from: Digest) -> Reason {
+    let from = Artifact { sha256: from, ..Artifact::from(&release(1)) };
+    let (to, tag) = (Artifact::from(&release(2)), GateTag::ZeroDowntime);
+    let hop = Box::new(GateHop { service: service(), tag, from, to });
+    Reason::Gate(GateGate::GateVerdict { hop, found })
 }
 
 #[test]

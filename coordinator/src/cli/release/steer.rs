@@ -115,9 +115,7 @@ pub(super) async fn create(reach: &Reach, stream: String, asked: Create) -> Resu
     let body = body(&asked)?.to_string();
     let message = CreateReleaseRequest { stream, body, who: reach.who() };
     let reply = reach.releases().await?.create_release(message).await?.into_inner();
-    for warning in &reply.warnings {
-        show::note(format!("warning: {warning}"));
-    }
+    warned(&reply);
     if !reach.json {
         show::line(format!("{} ({})", reply.what, status(&reply)))?;
         return Ok(Outcome::Good);
@@ -205,13 +203,12 @@ pub(super) async fn configure(reach: &Reach, stream: String, path: &Path) -> Res
     told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
 }
 
-pub(super) async fn evidence(
-    reach: &Reach,
-    compute_tag: String,
-    storage_tag: String,
-    verdict: String,
-    note: String,
-) -> Result<Outcome, Failure> {
-    let message = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who: reach.who() };
-    told(reach, reach.releases().await?.tell_evidence(message).await?.get_ref())
+pub(super) async fn evidence(reach: &Reach, message: TellEvidenceRequest) -> Result<Outcome, Failure> {
+    let reply = reach.releases().await?.tell_evidence(message).await?.into_inner();
+    warned(&reply);
+    told(reach, &reply)
+}
+
+fn warned(reply: &ReleaseReply) {
+    reply.warnings.iter().for_each(|warning| show::note(format!("warning: {warning}")));
 }

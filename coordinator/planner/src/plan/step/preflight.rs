@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::bind::bound;
 use super::enter::approved;
-use crate::preflight::{findings, former, is_cut_off};
+use crate::preflight::{findings, former, gate, is_cut_off};
 use crate::reason::{PersonGate, Reason};
 use crate::upgrade::phase::Move;
 use tidegate_proto::Key;
@@ -17,10 +17,15 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
     for finding in found.into_iter().filter(|finding| finding.blocks) {
         draft.wait(Reason::Person(PersonGate::Preflight { finding: finding.what }));
     }
+    let former = former(fleet, spec);
+    let passed = former.as_ref().map(|former| gate::passed(fleet, spec, &former.release));
+    if let Some(Err(reasons)) = &passed {
+        reasons.iter().for_each(|reason| draft.wait(reason.clone()));
+    }
     if draft.is_waiting() || !bound(draft) || !approved(draft, ApprovalPoint::Stage) {
         return;
     }
-    let Some(former) = former(fleet, spec) else { return };
+    let (Some(former), Some(Ok(verdicts))) = (former, passed) else { return };
     let cut_off = draft.service().filter(|service| is_cut_off(service, spec));
     let extra = match cut_off {
         Some(service) => {
@@ -29,5 +34,6 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
         }
         None => draft.window(Commit::new(), spec.from, spec.from),
     };
+    let extra = verdicts.into_iter().fold(extra, Commit::when);
     draft.advance(Move::Cleared, extra, move |body| body.former = Some(former), "preflight found no blocker");
 }

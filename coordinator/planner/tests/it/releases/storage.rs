@@ -263,6 +263,7 @@ fn evidence_is_asked_for_every_storage_release_in_use() {
             &compute,
             &storage,
             verdict,
+            None,
             &asker("412 tests"),
         );
         assert!(world.store.commit(&commit.unwrap()));

@@ -1,0 +1,161 @@
+//! Verdicts of gate jobs and of compatibility runs: recorded over HTTP, waited for, and listed.
+
+use crate::herd::release;
+use crate::openapi::{Answer, Door};
+use crate::world::{Coordinator, LIMIT, spec, world};
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use tidegate_coordinator::operation;
+use tidegate_proto::Digest;
+use tidegate_proto::wire::v1::{ExplainUpgradeRequest, Reason, TellEvidenceRequest};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+const GATES: &str = "/v1/gates/pantry-api/zero-downtime";
+
+async fn door(coordinator: &Coordinator) -> Door {
+    Door::of(&coordinator.room, "/v1", |path| path.starts_with("/gates")).await
+}
+
+/// The verdict on the two artifacts of the upgrade, with changes.
+fn verdict(change: Json) -> Json {
+    let mut body = json!({
+        "from": 1, "to": 2, "from_sha256": release(1).sha256, "to_sha256": release(2).sha256,
+        "verdict": "pass", "report_sha256": Digest::of(b"report"), "note": "gate items",
+    });
+    body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    body
+}
+
+async fn tell(door: &Door, path: &str, body: &Json) -> Answer {
+    door.send("PUT", path, Some(body.to_string())).await
+}
+
+/// The one reason for which it waits, once a turn has recorded it.
+async fn waits_for(coordinator: &Coordinator) -> Reason {
+    let asked = ExplainUpgradeRequest { id: "u1".to_owned() };
+    let mut sight = coordinator.room.mirror.sight();
+    let told = async {
+        loop {
+            let reasons = operation::explain_upgrade(&coordinator.room, &asked).await.unwrap().reasons;
+            match reasons.as_slice() {
+                [] => sight.changed().await.unwrap(),
+                [reason] => return reason.clone(),
+                more => panic!("{more:#?}"),
+            }
+        }
+    };
+    timeout(LIMIT, told).await.expect("a reason in time")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upgrade_waits_in_preflight_for_the_verdict_and_goes_on() {
+    let (_embedded, coordinator, herd) = world(3).await;
+    let end = CancellationToken::new();
+    tokio::spawn(herd.run(end.clone()));
+    let gated = spec("requires_gate: [{tag: zero-downtime, from: 1, to: 2}]");
+    let started = coordinator.start_upgrade(&gated, "u1").await.unwrap();
+    let found = started.findings.iter().find(|finding| finding.what.contains("no verdict is recorded"));
+    assert!(found.is_some_and(|finding| finding.blocking), "{:?}", started.findings);
+    let reason = waits_for(&coordinator).await;
+    assert_eq!(reason.kind, "gate-verdict");
+    let (from, to) = (release(1).sha256, release(2).sha256);
+    let command = format!("grenade record report.json --from-sha256 {from} --to-sha256 {to}");
+    assert_eq!(reason.next_step.as_deref(), Some(command.as_str()));
+
+    let door = door(&coordinator).await;
+    for told in ["fail", "inconclusive"] {
+        let answer = tell(&door, GATES, &verdict(json!({"verdict": told}))).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    }
+    assert_eq!(coordinator.status("u1").await.upgrade.unwrap().phase, "preflight");
+    let told = tell(&door, GATES, &verdict(json!({}))).await.body;
+    assert_eq!(told["what"], "zero-downtime of pantry-api from 1 to 2: pass");
+    coordinator.reaches("u1", "completed").await;
+
+    let listed = door.send("GET", "/v1/gates?service=pantry-api", None).await.body;
+    let [gate] = listed.as_array().unwrap().as_slice() else { panic!("{listed:#}") };
+    assert_eq!(
+        (&gate["verdict"], &gate["who"], &gate["report_sha256"], &gate["from_sha256"]),
+        (&json!("pass"), &json!("ci"), &json!(Digest::of(b"report")), &json!(from)),
+        "{gate:#}"
+    );
+    assert_eq!(door.send("GET", "/v1/gates?service=other", None).await.body, json!([]));
+    end.cancel();
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verdict_that_is_wrong_is_refused_with_what_is_allowed() {
+    let (_embedded, coordinator, _herd) = world(1).await;
+    let door = door(&coordinator).await;
+    let cases = [
+        ("/v1/gates/pantry-api/zero-errors", json!({}), "tag: \"zero-errors\" is not an upgrade tag"),
+        ("/v1/gates/pantry%20api/rolling", json!({}), "service"),
+        (GATES, json!({"verdict": "passed"}), "pass, fail or inconclusive is allowed"),
+        (GATES, json!({"from": 0}), "from: 0 is not a service version"),
+        (GATES, json!({"to": 1}), "to: 1 is not above `from` (1)"),
+        (GATES, json!({"from_sha256": "abc"}), "from_sha256: \"abc\" is not a sha256"),
+        (GATES, json!({"to_sha256": ""}), "to_sha256 is empty: a sha256 or absent is needed"),
+        (GATES, json!({"report_sha256": "x"}), "report_sha256: \"x\""),
+        (GATES, json!({"note": "a\nb"}), "note holds control characters"),
+    ];
+    for (path, change, says) in cases {
+        let answer = tell(&door, path, &verdict(change)).await;
+        let told = answer.body["message"].as_str().unwrap_or_default();
+        assert_eq!((answer.status, told.contains(says)), (StatusCode::BAD_REQUEST, true), "{says}: {told}");
+    }
+    assert_eq!(door.send("GET", "/v1/gates", None).await.body, json!([]), "nothing was changed");
+    coordinator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
+    let (_embedded, coordinator, _herd) = world(1).await;
+    let door = Door::of_releases(&coordinator).await;
+    let body = json!({
+        "version": 1, "tag": "c-1", "manifest": {}, "requires": {"pantry-api": 1}, "evidence": "required",
+    });
+    assert_eq!(door.post("", &body).await.body["status"], "pending");
+    let list = async |query: &str| {
+        let told = door.send("GET", &format!("/management/api/v2/evidence{query}"), None).await;
+        assert_eq!(told.status, StatusCode::OK, "{}", told.body);
+        told.body.as_array().unwrap().clone()
+    };
+    let waiting = json!([{"stream": "compute", "revision": 1}]);
+    let pairs = list("").await;
+    assert_eq!(
+        (pairs.len(), &pairs[0]["waiting"], pairs[0].get("verdict")),
+        (1, &waiting, None),
+        "{pairs:?}"
+    );
+    let log = Digest::of(b"log").to_string();
+    let failed = json!({"verdict": "fail", "note": "exit status 3", "log_sha256": log});
+    assert_eq!(door.put("/evidence/c-1/pantry-1.0.0", &failed).await.status, StatusCode::OK);
+    let pairs = list("?compute_tag=c-1").await;
+    assert_eq!((&pairs[0]["log_sha256"], &pairs[0]["waiting"]), (&json!(log), &waiting), "{pairs:?}");
+    assert_eq!((&pairs[0]["verdict"], &pairs[0]["who"]), (&json!("fail"), &json!("ci")));
+    assert_eq!(list("?storage_tag=other").await, Vec::<Json>::new());
+
+    let seat = coordinator.room.led_here().unwrap();
+    let (compute_tag, storage_tag, verdict) = ("c-11".into(), "pantry-1.0.1".into(), "pass".into());
+    let (note, who, log_sha256) = (String::new(), "ci".into(), String::new());
+    let misspelt = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
+    let warnings =
+        operation::release::tell_evidence(&coordinator.room, &seat, misspelt).await.unwrap().warnings;
+    assert!(warnings[0].contains("c-11") && warnings[1].contains("pantry-1.0.1"), "{warnings:?}");
+    for (path, body) in [
+        ("/evidence/c-1/a%20b", json!({"verdict": "pass"})),
+        ("/evidence/c-1/s-1", json!({"verdict": "good"})),
+        ("/evidence/c-1/s-1", json!({"verdict": "pass", "log_sha256": "12"})),
+    ] {
+        assert_eq!(door.put(path, &body).await.status, StatusCode::BAD_REQUEST, "{path} {body}");
+    }
+    assert_eq!(
+        door.put("/evidence/c-1/pantry-1.0.0", &json!({"verdict": "pass"})).await.status,
+        StatusCode::OK
+    );
+    door.becomes(&coordinator, 1, "deployed").await;
+    assert_eq!(list("?compute_tag=c-1").await[0].get("waiting").unwrap_or(&json!([])), &json!([]));
+    coordinator.stop().await;
+}
