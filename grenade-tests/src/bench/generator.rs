@@ -84,7 +84,7 @@ fn children() -> anyhow::Result<Duration> {
 /// Runs a load; answers its ledger, and the CPU time of this process meanwhile.
 async fn load(world: &World, rate: u32, target: Target) -> anyhow::Result<(Vec<Entry>, Duration)> {
     let ledger = world.path(&format!("requests-{rate}.csv"));
-    let pace = Pace { rate, seed: 1, ledger: ledger.clone() };
+    let pace = Pace { rate, seed: 1, jitter: None, ledger: ledger.clone() };
     let before = proc::cpu(std::process::id(), false)?;
     let load = Load::of(pace, Arc::new(Requests::new(script()?, target)))?;
     tokio::time::sleep(TIME).await;

@@ -1,28 +1,24 @@
 //! The command line of `grenade`. Only translates.
 
+mod calibrate;
+mod check;
+mod compare;
+mod explore;
+mod run;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::demo::place::{Place, PlaceError};
-use crate::gate::explore;
 use crate::gate::file::{self, Gate};
-use crate::gate::impact::calibrate::Calibration;
-use crate::gate::impact::judge;
-use crate::gate::impact::series::Series;
 use crate::gate::plan::Plan;
-use crate::gate::report::progress::Progress;
-use crate::gate::report::text;
-use crate::gate::run::{self, Asked};
-use crate::gate::verdict::{Check, Word, worst};
 use crate::gate::watch::Probe;
 use crate::gate::{compat, matrix, record};
-use crate::load::entry;
 use crate::world::interrupt::Interrupt;
 use crate::world::{World, WorldError};
 
@@ -69,14 +65,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a gate and give its verdict.
-    Run(Run),
+    Run(run::Run),
     /// Validate a gate file, start each version alone, and say what is missing.
     Check {
         /// The gate file.
         gate: PathBuf,
     },
     /// Upgrade by plans that a seed draws (waves, pauses, rollbacks, kills); one that fails is made smaller and kept.
-    Explore(Explore),
+    Explore(explore::Explore),
     /// Print the plan that a seed draws, to be edited and run with `grenade run --plan`.
     Plan {
         /// The gate file.
@@ -86,7 +82,7 @@ enum Verb {
         seed: u64,
     },
     /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools that nobody upgrades.
-    Calibrate(Calibrate),
+    Calibrate(calibrate::Calibrate),
     /// Judge two ledgers of twin pools for zero-impact: the same load at the same time, only one was upgraded.
     Compare {
         /// The ledger of the pool that was not upgraded.
@@ -130,72 +126,6 @@ enum Verb {
     },
 }
 
-#[derive(Debug, clap::Args)]
-struct Explore {
-    /// The gate file
-    gate: PathBuf,
-    /// The seed of the first plan; the next has the next number
-    #[arg(long, value_name = "N", default_value = "1")]
-    seed: u64,
-    /// How many plans
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    plans: u32,
-    /// Directory for plans, ledgers and logs; it must be empty, absent, or an earlier run's
-    #[arg(long, value_name = "DIR", default_value = "grenade-plans")]
-    artifacts: PathBuf,
-    /// Give up after so long
-    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = span)]
-    max_time: Duration,
-    /// Print what came of each plan as JSON instead of text
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-struct Calibrate {
-    /// The gate file; its service, load and `impact` are used
-    gate: PathBuf,
-    /// Directory for ledgers, logs and calibration.json; it must be empty, absent, or an earlier run's
-    #[arg(long, value_name = "DIR", default_value = "grenade-calibration")]
-    artifacts: PathBuf,
-    /// How many idle pairs are recorded; each takes as long as `impact.length`
-    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(2..=500))]
-    pairs: u32,
-    /// How many runs are simulated with each effect, from what was recorded
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    runs: u32,
-    /// Print the figures as JSON instead of text
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-struct Run {
-    /// The gate file.
-    gate: PathBuf,
-    /// Directory for ledgers, logs and reports; it must be empty, absent, or an earlier run's
-    #[arg(long, value_name = "DIR", default_value = "grenade-artifacts")]
-    artifacts: PathBuf,
-    /// Write JUnit XML to this file as well
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Print the report as JSON instead of text
-    #[arg(long)]
-    json: bool,
-    /// Run the upgrade by this plan (`grenade plan` prints one)
-    #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
-    /// Add these figures of `grenade calibrate` to the report
-    #[arg(long, value_name = "FILE")]
-    calibration: Option<PathBuf>,
-    /// Give up after so long
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = span)]
-    max_time: Duration,
-    /// What an inconclusive verdict counts as
-    #[arg(long, value_name = "VERDICT")]
-    on_inconclusive: Option<OnInconclusive>,
-}
-
 /// A file that the command line names cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("could not write {}", path.display())]
@@ -203,14 +133,6 @@ struct Unwritable {
     path: PathBuf,
     #[source]
     source: std::io::Error,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum OnInconclusive {
-    /// Exit with 1.
-    Fail,
-    /// Exit with 0.
-    Pass,
 }
 
 pub(super) fn span(text: &str) -> Result<Duration, String> {
@@ -240,7 +162,7 @@ impl Cli {
     pub async fn run(self) -> ExitCode {
         match self.verb {
             Verb::Run(run) => run.run().await,
-            Verb::Check { gate } => check(&gate).await,
+            Verb::Check { gate } => check::check(&gate).await,
             Verb::Calibrate(calibrate) => calibrate.run().await,
             Verb::Explore(explore) => explore.run().await,
             Verb::Plan { gate, seed } => match load(&gate) {
@@ -250,13 +172,15 @@ impl Cli {
                 },
                 Err(code) => code,
             },
-            Verb::Compare { twin, upgraded, drains, json } => match compare(&twin, &upgraded, &drains) {
-                Ok(checks) => said(&checks, json),
-                Err(error) => {
-                    eprintln!("grenade: {error:#}");
-                    ExitCode::from(BAD_INPUT)
+            Verb::Compare { twin, upgraded, drains, json } => {
+                match compare::compare(&twin, &upgraded, &drains) {
+                    Ok(checks) => compare::said(&checks, json),
+                    Err(error) => {
+                        eprintln!("grenade: {error:#}");
+                        ExitCode::from(BAD_INPUT)
+                    }
                 }
-            },
+            }
             Verb::Compat(compat) => compat.run().await,
             Verb::Matrix(matrix) => matrix.run().await,
             Verb::Record(record) => record.run().await,
@@ -308,117 +232,6 @@ fn load(path: &Path) -> Result<Gate, ExitCode> {
     })
 }
 
-impl Run {
-    async fn run(self) -> ExitCode {
-        let gate = match load(&self.gate) {
-            Ok(gate) => gate,
-            Err(code) => return code,
-        };
-        if let Some(path) = &self.junit
-            && let Err(source) = std::fs::File::create(path)
-        {
-            return not_run(&Unwritable { path: path.clone(), source }.into());
-        }
-        let plan = self.plan.as_deref().map(|path| Plan::load(path, &gate)).transpose();
-        let calibration = self.calibration.as_deref().map(read_calibration).transpose();
-        let (plan, calibration) = match plan.and_then(|plan| Ok((plan, calibration?))) {
-            Ok(given) => given,
-            Err(error) => {
-                eprintln!("grenade: {error:#}");
-                return ExitCode::from(BAD_INPUT);
-            }
-        };
-        let asked =
-            Asked { artifacts: self.artifacts, junit: self.junit, plan, calibration, most: self.max_time };
-        let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
-            run::run(world, &gate, &asked).await
-        })
-        .await
-        {
-            Ok(report) => report,
-            Err(error) => return not_run(&error),
-        };
-        let said = match self.json {
-            true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
-            false => text::text(&report, &asked.artifacts),
-        };
-        if print(&said) != ExitCode::SUCCESS {
-            return ExitCode::from(NOT_RUN);
-        }
-        match (report.verdict, self.on_inconclusive) {
-            (Word::Pass, _) | (Word::Inconclusive, Some(OnInconclusive::Pass)) => ExitCode::SUCCESS,
-            (Word::Fail, _) | (Word::Inconclusive, Some(OnInconclusive::Fail)) => ExitCode::FAILURE,
-            (Word::Inconclusive, None) => ExitCode::from(INCONCLUSIVE),
-        }
-    }
-}
-
-fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))
-}
-
-impl Explore {
-    async fn run(self) -> ExitCode {
-        let gate = match load(&self.gate) {
-            Ok(gate) => gate,
-            Err(code) => return code,
-        };
-        if gate.procedure.is_some() {
-            eprintln!(
-                "grenade: {}: plans are for Tidegate; this gate has a `procedure`",
-                self.gate.display()
-            );
-            return ExitCode::from(BAD_INPUT);
-        }
-        let explored = in_a_world(&self.artifacts, self.max_time, async |world| {
-            let progress = Progress::new(self.max_time);
-            explore::explore(world, &gate, (self.seed, self.plans), &progress).await
-        });
-        let explored = match explored.await {
-            Ok(explored) => explored,
-            Err(error) => return not_run(&error),
-        };
-        let said = match self.json {
-            true => serde_json::to_string_pretty(&explored).unwrap_or_default() + "\n",
-            false => explored.text(&self.artifacts),
-        };
-        match (print(&said), explored.verdict) {
-            (printed, _) if printed != ExitCode::SUCCESS => printed,
-            (_, Word::Pass) => ExitCode::SUCCESS,
-            (_, Word::Fail) => ExitCode::FAILURE,
-            (_, Word::Inconclusive) => ExitCode::from(INCONCLUSIVE),
-        }
-    }
-}
-
-impl Calibrate {
-    async fn run(self) -> ExitCode {
-        let gate = match load(&self.gate) {
-            Ok(gate) => gate,
-            Err(code) => return code,
-        };
-        // Bringing up, and the simulated runs.
-        let most = gate.impact.length * self.pairs + Duration::from_secs(3_600);
-        let calibrated = in_a_world(&self.artifacts, most, async |world| {
-            let calibration = run::calibrate(world, &gate, (self.pairs, self.runs), most).await?;
-            let text = serde_json::to_string_pretty(&calibration)?;
-            let path = world.path("calibration.json");
-            std::fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
-            Ok(calibration)
-        });
-        match calibrated.await {
-            Ok(calibration) if self.json => match serde_json::to_string_pretty(&calibration) {
-                Ok(text) => print(&(text + "\n")),
-                Err(error) => not_run(&error.into()),
-            },
-            Ok(calibration) => print(&calibration.text()),
-            Err(error) => not_run(&error),
-        }
-    }
-}
-
 /// Runs `work` with a directory and processes of its own. A signal or the time limit ends it; nothing is left running.
 async fn in_a_world<T>(
     directory: &Path,
@@ -437,66 +250,6 @@ async fn in_a_world<T>(
     };
     world.sweep();
     done
-}
-
-async fn check(path: &Path) -> ExitCode {
-    let gate = match load(path) {
-        Ok(gate) => gate,
-        Err(code) => return code,
-    };
-    let room = match tempfile::tempdir().context("could not make a temporary directory") {
-        Ok(room) => room,
-        Err(error) => return not_run(&error),
-    };
-    let most = Duration::from_secs(600);
-    let directory = room.path().join("check");
-    let checked = in_a_world(&directory, most, async |world| {
-        let (_, health) = run::check(world, &gate, &Progress::new(most)).await?;
-        match health.into_iter().find_map(|health| Some((health.version, health.wrong?))) {
-            None => Ok(()),
-            Some((version, wrong)) => anyhow::bail!("the health check of version {version}: {wrong}"),
-        }
-    });
-    match checked.await {
-        Ok(()) => print(&format!(
-            "{}: both versions of {} start, say their numbers, and the load passes against the base alone\n",
-            path.display(),
-            gate.service.name
-        )),
-        Err(error) => not_run(&error),
-    }
-}
-
-fn compare(twin: &Path, upgraded: &Path, drains: &Path) -> anyhow::Result<Vec<Check>> {
-    let text =
-        std::fs::read_to_string(drains).with_context(|| format!("could not read {}", drains.display()))?;
-    let instant = |(n, line): (usize, &str)| {
-        let parsed = line.trim().parse::<f64>().ok().filter(|at| at.is_finite() && *at >= 0.0);
-        parsed.with_context(|| format!("{}:{}: `{line}` is no time in milliseconds", drains.display(), n + 1))
-    };
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let drains: Vec<f64> = lines.map(instant).collect::<anyhow::Result<_>>()?;
-    let [treated, twin] = [upgraded, twin].map(|path| entry::read(path).map(|entries| Series::of(&entries)));
-    Ok(judge::judge(&treated?, &twin?, &drains, 1))
-}
-
-/// Prints checks that stand for themselves, and answers by the worst of them.
-fn said(checks: &[Check], json: bool) -> ExitCode {
-    let verdict = worst(checks.iter().map(|check| check.verdict));
-    let text = match json {
-        true => {
-            let document = serde_json::json!({"verdict": verdict, "checks": checks});
-            format!("{document:#}\n")
-        }
-        false => format!("{}  zero-impact\n{}", verdict.word().to_uppercase(), text::checks(checks)),
-    };
-    let printed = print(&text);
-    match verdict {
-        _ if printed != ExitCode::SUCCESS => printed,
-        Word::Pass => ExitCode::SUCCESS,
-        Word::Fail => ExitCode::FAILURE,
-        Word::Inconclusive => ExitCode::from(INCONCLUSIVE),
-    }
 }
 
 async fn version_of(url: &http::Uri, pointer: Option<String>, means: Vec<(String, u32)>) -> ExitCode {

@@ -194,7 +194,7 @@ async fn load(
     span: std::time::Duration,
 ) -> anyhow::Result<(Vec<Entry>, HostSeen)> {
     let ledger = world.path(&format!("requests-{name}.csv"));
-    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, ledger: ledger.clone() };
+    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
     let before = Reading::take();
     let load = Load::of(pace, Arc::new(Requests::new(Arc::clone(&gate.script), target)))?;
     tokio::time::sleep(span).await;

@@ -75,7 +75,7 @@ pub async fn upgrade(
     let target = Target::Balancer(fleet.balancer(), versions.clone());
     let requests = Arc::new(Requests::new(Arc::clone(&gate.script), target));
     let ledger = world.path("requests.csv");
-    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, ledger: ledger.clone() };
+    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
     let before = Reading::take();
     let load = Load::of(pace, Arc::clone(&requests))?;
     let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);

@@ -37,7 +37,7 @@ impl LoadPlan {
 
     /// How often it sends, and where it is written down.
     pub fn pace(&self) -> Pace {
-        Pace { rate: self.rate, seed: self.seed, ledger: self.ledger.clone() }
+        Pace { rate: self.rate, seed: self.seed, jitter: None, ledger: self.ledger.clone() }
     }
 }
 
@@ -48,6 +48,9 @@ pub struct Pace {
     pub rate: u32,
     /// Decides every choice that the load makes.
     pub seed: u64,
+    /// Each request is due somewhere in its own part of time, as this seed decides; absent: always at the beginning. What
+    /// happens at regular intervals on the machine meets requests of two even schedules unevenly.
+    pub jitter: Option<u64>,
     /// Where each request is written down: a CSV file, made anew.
     pub ledger: PathBuf,
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -69,7 +69,9 @@ impl Load {
         let ledger = Ledger::create(pace.ledger, began, Arc::clone(&counts))?;
         let (outcomes, written) = mpsc::unbounded_channel();
         let ledger = tokio::spawn(ledger.keep(written));
-        let schedule = Schedule { period, began, counts: Arc::clone(&counts), stop: stop.clone(), outcomes };
+        let jitter = pace.jitter.map(StdRng::seed_from_u64);
+        let (counted, stopped) = (Arc::clone(&counts), stop.clone());
+        let schedule = Schedule { period, began, jitter, counts: counted, stop: stopped, outcomes };
         let (runtime, dice) = (Handle::current(), StdRng::seed_from_u64(pace.seed));
         let schedule = tokio::task::spawn_blocking(move || schedule.keep(&runtime, dice, mix));
         Ok(LoadHandle { began, counts, stop: stop.drop_guard(), schedule, ledger })
@@ -79,6 +81,7 @@ impl Load {
 struct Schedule {
     period: Duration,
     began: Instant,
+    jitter: Option<StdRng>,
     counts: Arc<Counts>,
     stop: CancellationToken,
     outcomes: mpsc::UnboundedSender<Outcome>,
@@ -87,9 +90,11 @@ struct Schedule {
 impl Schedule {
     /// Sends each request at its instant. When this thread itself was late, it sends what is due and lets each count its
     /// own lateness. A thread of its own: the runtime's timers are a millisecond coarse.
-    fn keep<M: Mix>(self, runtime: &Handle, mut dice: StdRng, mix: Arc<M>) {
-        let mut at = self.began;
+    fn keep<M: Mix>(mut self, runtime: &Handle, mut dice: StdRng, mix: Arc<M>) {
+        let mut begins = self.began;
         for seq in 0.. {
+            let part = self.jitter.as_mut().map_or(0.0, |dice| dice.random_range(0.0..1.0));
+            let at = begins + self.period.mul_f64(part);
             while let left = at.saturating_duration_since(Instant::now())
                 && !left.is_zero()
                 && !self.stop.is_cancelled()
@@ -107,7 +112,7 @@ impl Schedule {
                 // The ledger is gone only if its own task failed, which `stop` reports.
                 let _ = outcomes.send(outcome);
             });
-            at += self.period;
+            begins += self.period;
         }
     }
 }

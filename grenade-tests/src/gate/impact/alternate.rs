@@ -129,9 +129,11 @@ impl<'a> Alternating<'a> {
     /// No load repeats the requests of another one.
     fn pace(&mut self) -> Pace {
         self.loads += 1;
+        let seed = self.gate.pace.seed.wrapping_add(u64::from(self.loads));
         Pace {
             rate: self.gate.impact.rate,
-            seed: self.gate.pace.seed.wrapping_add(u64::from(self.loads)),
+            seed,
+            jitter: Some(seed),
             ledger: self.world.path(&format!("requests-pool-{}.csv", self.loads)),
         }
     }

@@ -24,6 +24,9 @@ pub const WARM_UP: Duration = Duration::from_secs(5);
 /// A stretch with too few drains ends after so many times its length.
 pub const PATIENCE: u32 = 4;
 
+/// The pool that is not upgraded.
+const TWIN: &str = "twin";
+
 /// Two fleets.
 pub struct Pools<'a> {
     gate: &'a Gate,
@@ -49,7 +52,7 @@ impl<'a> Pools<'a> {
         let (each, rate) = (gate.instances, gate.impact.rate);
         progress.say(&format!("two pools of {each} instances, {rate} requests a second to each"));
         let treated = Pool::bring_up(world, gate, databases, "pool").await?;
-        let twin = Pool::bring_up(world, gate, databases, "twin").await?;
+        let twin = Pool::bring_up(world, gate, databases, TWIN).await?;
         let mut pools = Self { gate, world, treated, twin, stretches: 0, passes: 0 };
         pools.rest("warm", WARM_UP, progress).await?;
         Ok(pools)
@@ -121,20 +124,20 @@ impl<'a> Pools<'a> {
     ) -> anyhow::Result<(Stretch, T)> {
         self.stretches += 1;
         let (gate, world) = (self.gate, self.world);
+        // No stretch repeats the requests of another one; both pools are sent the same ones, each at instants of its own.
+        let seed = gate.pace.seed.wrapping_add(u64::from(self.stretches));
         let pace = |pool: &str| Pace {
             rate: gate.impact.rate,
-            // No stretch repeats the requests of another one.
-            seed: gate.pace.seed.wrapping_add(u64::from(self.stretches)),
+            seed,
+            jitter: Some(seed.wrapping_mul(2).wrapping_add(u64::from(pool == TWIN))),
             ledger: world.path(&format!("requests-{name}-{pool}.csv")),
         };
-        let (of_treated, of_twin) = (pace("pool"), pace("twin"));
+        let (of_treated, of_twin) = (pace("pool"), pace(TWIN));
         let (ledger, ledger_of_twin) = (of_treated.ledger.clone(), of_twin.ledger.clone());
         let began = Instant::now() + SOON;
-        // In turns, evenly: neither is always the second.
-        let half = of_treated.period()? / 2;
         let before = Reading::take();
         let treated = Load::at(of_treated, self.treated.requests(gate), began)?;
-        let twin = Load::at(of_twin, self.twin.requests(gate), began + half)?;
+        let twin = Load::at(of_twin, self.twin.requests(gate), began)?;
         let watch = Watch::start(gate, self.treated.fleet.nodes(), began, &self.treated.versions);
         // Nobody reads it: both pools are asked as often.
         let _watch = Watch::start(gate, self.twin.fleet.nodes(), began, &self.twin.versions);

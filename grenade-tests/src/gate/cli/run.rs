@@ -1,0 +1,104 @@
+//! `grenade run`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::gate::cli::{
+    BAD_INPUT, INCONCLUSIVE, NOT_RUN, Unwritable, in_a_world, load, not_run, print, span,
+};
+use crate::gate::impact::calibrate::Calibration;
+use crate::gate::plan::Plan;
+use crate::gate::report::text;
+use crate::gate::run::{self, Asked};
+use crate::gate::verdict::Word;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Run {
+    /// The gate file.
+    gate: PathBuf,
+    /// Directory for ledgers, logs and reports; it must be empty, absent, or an earlier run's
+    #[arg(long, value_name = "DIR", default_value = "grenade-artifacts")]
+    artifacts: PathBuf,
+    /// Write JUnit XML to this file as well
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Print the report as JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// Run the upgrade by this plan (`grenade plan` prints one)
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Add these figures of `grenade calibrate` to the report
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+    /// Give up after so long
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = span)]
+    max_time: Duration,
+    /// What an inconclusive verdict counts as
+    #[arg(long, value_name = "VERDICT")]
+    on_inconclusive: Option<OnInconclusive>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnInconclusive {
+    /// Exit with 1.
+    Fail,
+    /// Exit with 0.
+    Pass,
+}
+
+impl Run {
+    /// Runs the gate.
+    pub(super) async fn run(self) -> ExitCode {
+        let gate = match load(&self.gate) {
+            Ok(gate) => gate,
+            Err(code) => return code,
+        };
+        if let Some(path) = &self.junit
+            && let Err(source) = std::fs::File::create(path)
+        {
+            return not_run(&Unwritable { path: path.clone(), source }.into());
+        }
+        let plan = self.plan.as_deref().map(|path| Plan::load(path, &gate)).transpose();
+        let calibration = self.calibration.as_deref().map(read_calibration).transpose();
+        let (plan, calibration) = match plan.and_then(|plan| Ok((plan, calibration?))) {
+            Ok(given) => given,
+            Err(error) => {
+                eprintln!("grenade: {error:#}");
+                return ExitCode::from(BAD_INPUT);
+            }
+        };
+        let asked =
+            Asked { artifacts: self.artifacts, junit: self.junit, plan, calibration, most: self.max_time };
+        let report = match in_a_world(&asked.artifacts, asked.most, async |world| {
+            run::run(world, &gate, &asked).await
+        })
+        .await
+        {
+            Ok(report) => report,
+            Err(error) => return not_run(&error),
+        };
+        let said = match self.json {
+            true => serde_json::to_string_pretty(&report).unwrap_or_default() + "\n",
+            false => text::text(&report, &asked.artifacts),
+        };
+        if print(&said) != ExitCode::SUCCESS {
+            return ExitCode::from(NOT_RUN);
+        }
+        match (report.verdict, self.on_inconclusive) {
+            (Word::Pass, _) | (Word::Inconclusive, Some(OnInconclusive::Pass)) => ExitCode::SUCCESS,
+            (Word::Fail, _) | (Word::Inconclusive, Some(OnInconclusive::Fail)) => ExitCode::FAILURE,
+            (Word::Inconclusive, None) => ExitCode::from(INCONCLUSIVE),
+        }
+    }
+}
+
+fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))
+}
