@@ -119,7 +119,7 @@ pub fn load(path: &Path) -> Result<Gate, NotAGate> {
 /// Checks the text of a gate file in the directory `here`; `path` is for messages.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load()`].
 pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
     let written: GateFile = document::yaml(text)
         .map_err(|error| NotAGate::Form { path: path.to_owned(), found: placed(&error) })?;
