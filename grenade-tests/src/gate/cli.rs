@@ -166,6 +166,7 @@ impl Cli {
             Verb::Calibrate(calibrate) => calibrate.run().await,
             Verb::Explore(explore) => explore.run().await,
             Verb::Plan { gate, seed } => match load(&gate) {
+                Ok(gate) if gate.procedure.is_some() => no_plans(),
                 Ok(gate) => match Plan::draw(seed, &gate).yaml() {
                     Ok(plan) => print(&plan),
                     Err(error) => not_run(&error),
@@ -211,6 +212,11 @@ pub(super) fn print(text: &str) -> ExitCode {
             ExitCode::from(NOT_RUN)
         }
     }
+}
+
+fn no_plans() -> ExitCode {
+    eprintln!("grenade: plans are for Tidegate; this gate has a `procedure`");
+    ExitCode::from(BAD_INPUT)
 }
 
 fn not_run(error: &anyhow::Error) -> ExitCode {

@@ -17,16 +17,22 @@ use crate::gate::verdict::{Evidence, TagVerdict, Word, judge, worst};
 use crate::gate::written::Tag;
 use crate::world::World;
 
+/// The form of the JSON; raised when a field changes its meaning.
+const FORM: u32 = 1;
 /// What a plan can decide.
 const TAGS: [Tag; 2] = [Tag::SupportsUpgrade, Tag::ZeroDowntime];
 
 /// What came of the plans.
 #[derive(Debug, Clone, Serialize)]
 pub struct Explored {
+    /// The form of this document.
+    pub form: u32,
     /// The gate.
     pub gate: String,
     /// The worst verdict.
     pub verdict: Word,
+    /// How many plans were asked for.
+    pub asked: u32,
     /// Each plan, in order; the last one may have failed.
     pub plans: Vec<Tried>,
     /// The smallest plan that still fails; absent: none failed.
@@ -69,24 +75,31 @@ pub async fn explore(
     let (databases, health) = run::check(world, gate, progress).await?;
     let mut explorer = Explorer { world, gate, databases, health, progress, runs: 0 };
     let mut tried: Vec<Tried> = Vec::new();
+    let mut smallest = None;
     for n in 0..plans {
-        let plan = Plan::draw(seed.wrapping_add(u64::from(n)), gate);
-        progress.say(&format!("plan {} of {plans}, seed {}: {plan}", n + 1, seed.wrapping_add(u64::from(n))));
-        let done = explorer.run(&plan).await?;
+        let seed = seed.wrapping_add(u64::from(n));
+        let plan = Plan::draw(seed, gate);
+        progress.say(&format!("plan {} of {plans}, seed {seed}: {plan}", n + 1));
+        let Some(done) = explorer.in_time(&plan).await? else { break };
         let failed = done.verdict == Word::Fail;
         tried.push(done);
+        explored(gate, plans, &tried, None).store(world)?;
         if failed {
-            let smallest = explorer.smaller(plan).await?;
-            write(world, "plan-smallest.yaml", &smallest)?;
-            return Ok(explored(gate, tried, Some(smallest)));
+            smallest = Some(explorer.smaller(plan).await?);
+            break;
         }
     }
-    Ok(explored(gate, tried, None))
+    let explored = explored(gate, plans, &tried, smallest);
+    explored.store(world)?;
+    Ok(explored)
 }
 
-fn explored(gate: &Gate, plans: Vec<Tried>, smallest: Option<Plan>) -> Explored {
-    let verdict = worst(plans.iter().map(|tried| tried.verdict));
-    Explored { gate: gate.name.clone(), verdict, plans, smallest }
+fn explored(gate: &Gate, asked: u32, plans: &[Tried], smallest: Option<Plan>) -> Explored {
+    let worst = worst(plans.iter().map(|tried| tried.verdict));
+    // Plans for which there was no time tell nothing.
+    let whole = plans.len() == asked as usize;
+    let verdict = if whole || worst == Word::Fail { worst } else { Word::Inconclusive };
+    Explored { form: FORM, gate: gate.name.clone(), verdict, asked, plans: plans.to_vec(), smallest }
 }
 
 fn write(world: &World, name: &str, plan: &Plan) -> anyhow::Result<()> {
@@ -117,12 +130,33 @@ impl Explorer<'_> {
         Ok(Tried { plan: plan.clone(), verdict, tags, left_out: done.ended.left_out })
     }
 
+    /// The same, if there is time for it.
+    async fn in_time(&mut self, plan: &Plan) -> anyhow::Result<Option<Tried>> {
+        let left = self.progress.time_left();
+        match tokio::time::timeout(left, self.run(plan)).await {
+            Ok(done) => done.map(Some),
+            Err(_) => {
+                self.progress.say("--max-time is over");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The smallest plan that still fails, as far as there is time to find it; the smallest so far is stored.
     async fn smaller(&mut self, plan: Plan) -> anyhow::Result<Plan> {
         self.progress.say("it failed; which part of it is enough?");
-        let progress = self.progress;
+        let (progress, world) = (self.progress, self.world);
+        write(world, "plan-smallest.yaml", &plan)?;
         let smallest = shrink(plan, async |plan| {
+            if progress.time_left().is_zero() {
+                return Ok(false);
+            }
             progress.say(&format!("trying {plan}"));
-            Ok(self.run(plan).await?.verdict == Word::Fail)
+            let fails = self.in_time(plan).await?.is_some_and(|done| done.verdict == Word::Fail);
+            if fails {
+                write(world, "plan-smallest.yaml", plan)?;
+            }
+            Ok(fails)
         })
         .await?;
         self.progress.say(&format!("the smallest that fails: {smallest}"));
@@ -131,9 +165,18 @@ impl Explorer<'_> {
 }
 
 impl Explored {
+    /// Leaves what is known, as JSON: whoever ends the run has it too.
+    fn store(&self, world: &World) -> anyhow::Result<()> {
+        let path = world.path("explored.json");
+        std::fs::write(&path, serde_json::to_string_pretty(self)?)
+            .with_context(|| format!("could not write {}", path.display()))
+    }
+
     /// For a person.
     pub fn text(&self, artifacts: &std::path::Path) -> String {
-        let mut text = format!("{}  {}\n\n", self.verdict.word().to_uppercase(), self.gate);
+        let (ran, asked) = (self.plans.len(), self.asked);
+        let mut text =
+            format!("{}  {}, {ran} of {asked} plans\n\n", self.verdict.word().to_uppercase(), self.gate);
         for tried in &self.plans {
             let seed = tried.plan.seed.map(|seed| format!("seed {seed}")).unwrap_or_default();
             text.push_str(&format!("{:<13} {seed}: {}\n", tried.verdict.word(), tried.plan));
@@ -146,6 +189,9 @@ impl Explored {
             }
         }
         if let Some(smallest) = &self.smallest {
+            if smallest.steps.is_empty() {
+                text.push_str("\nno event is needed: the upgrade fails by itself\n");
+            }
             let file = artifacts.join("plan-smallest.yaml");
             text.push_str(&format!(
                 "\nsmallest that fails: {smallest}\nrun it again:        grenade run GATE --plan {}\n",

@@ -157,6 +157,11 @@ impl Findings {
         self.0.push(format!("{field}: {what}"));
     }
 
+    /// Everything that was found.
+    pub fn all(&self) -> &[String] {
+        &self.0
+    }
+
     /// The value, or a finding.
     pub fn good<T>(&mut self, field: &str, tried: Result<T, String>) -> Option<T> {
         tried.map_err(|what| self.add(field, what)).ok()

@@ -14,7 +14,10 @@ use tidegate_planner::document;
 use tidegate_proto::Span;
 use tidegate_proto::spec::Strategy;
 
-use crate::gate::file::Gate;
+use serde_json::Map;
+
+use crate::gate::file::schema::spec;
+use crate::gate::file::{Findings, Gate};
 
 /// The most steps that are drawn.
 const MOST_STEPS: u32 = 4;
@@ -137,7 +140,10 @@ impl Plan {
             .map_err(|error| anyhow::anyhow!("could not read the plan {}: {error}", path.display()))?;
         let plan: Self =
             document::yaml(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-        let wrong = plan.flaws(gate);
+        let mut wrong = plan.flaws(gate);
+        if text.trim().is_empty() {
+            wrong.push("is empty; `grenade plan` prints one".to_owned());
+        }
         anyhow::ensure!(wrong.is_empty(), "{}:\n  {}", path.display(), wrong.join("\n  "));
         Ok(plan)
     }
@@ -160,6 +166,10 @@ impl Plan {
             let most = gate.instances - 1;
             flaws.push(format!("max_unavailable: {} is not allowed; 1 to {most} is", self.max_unavailable));
         }
+        let strategy = serde_json::to_value(&self.strategy).unwrap_or_default();
+        let mut findings = Findings::default();
+        spec(&Map::from_iter([("strategy".to_owned(), strategy)]), &mut findings);
+        flaws.extend(findings.all().iter().map(|found| found.trim_start_matches("upgrade: ").to_owned()));
         for (n, step) in self.steps.iter().enumerate() {
             if let When::Upgraded(count) = step.when
                 && !(1..=gate.instances).contains(&count)

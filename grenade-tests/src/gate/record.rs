@@ -72,6 +72,10 @@ struct Report {
     service: ServiceName,
     from: ServiceVersion,
     to: ServiceVersion,
+    verdict: Verdict,
+    /// Absent in reports of former versions: Tidegate upgraded.
+    #[serde(default)]
+    procedure: bool,
     tags: Vec<Judged>,
 }
 
@@ -239,13 +243,29 @@ fn read(path: &Path) -> Result<(Report, Digest), Unasked> {
     if report.to <= report.from {
         return Err(wrong(format!("upgrades from {} to {}: no upgrade", report.from, report.to)));
     }
-    for judged in &report.tags {
+    if report.procedure {
+        return Err(wrong(
+            "judges another way of upgrading (`procedure`), which says nothing of Tidegate's".to_owned(),
+        ));
+    }
+    let rank = |verdict: &Verdict| match verdict {
+        Verdict::Pass => 0,
+        Verdict::Inconclusive => 1,
+        Verdict::Fail => 2,
+    };
+    let of_all = report.tags.iter().map(|judged| judged.verdict).max_by_key(rank);
+    if of_all.is_some_and(|worst| worst != report.verdict) {
+        return Err(wrong(format!(
+            "contradicts itself: it says {}, and not all of its tags do",
+            report.verdict
+        )));
+    }
+    for (n, judged) in report.tags.iter().enumerate() {
+        if report.tags[..n].iter().any(|other| other.tag == judged.tag) {
+            return Err(wrong(format!("has two verdicts on {}", judged.tag)));
+        }
         // The worst of its checks is the verdict; without checks nothing can be told.
-        let worst = judged.checks.iter().map(|check| check.verdict).max_by_key(|verdict| match verdict {
-            Verdict::Pass => 0,
-            Verdict::Inconclusive => 1,
-            Verdict::Fail => 2,
-        });
+        let worst = judged.checks.iter().map(|check| check.verdict).max_by_key(rank);
         let worst = worst.unwrap_or(Verdict::Inconclusive);
         if worst != judged.verdict {
             return Err(wrong(format!(
@@ -301,7 +321,16 @@ mod tests {
 
     #[test]
     fn report_that_is_wrong_or_contradicts_itself_is_refused() {
-        let cases: [(&str, Json, &str); 6] = [
+        let twice = json!([
+            {"tag": "rolling", "verdict": "fail", "checks": [{"verdict": "fail"}]},
+            {"tag": "rolling", "verdict": "pass", "checks": [{"verdict": "pass"}]},
+        ]);
+        let of_a_loop = written(|report| report["procedure"] = json!(true)).unwrap_err().to_string();
+        assert!(of_a_loop.contains("another way of upgrading"), "{of_a_loop}");
+        let two = written(|report| (report["verdict"], report["tags"]) = (json!("fail"), twice)).unwrap_err();
+        assert!(two.to_string().contains("two verdicts on rolling"), "{two}");
+        let cases: [(&str, Json, &str); 7] = [
+            ("/verdict", json!("fail"), "it says fail, and not all of its tags do"),
             ("/form", json!(2), "has form 2"),
             ("/to", json!(1), "no upgrade"),
             ("/tags/0/tag", json!("zero-errors"), "zero-errors"),

@@ -15,6 +15,7 @@ use crate::gate::impact::Impact;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::mixed::Mixed;
+use crate::gate::plan::Plan;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::verdict::{Evidence, TagVerdict, Word, words, worst};
 use crate::gate::watch::Change;
@@ -39,6 +40,10 @@ pub struct GateReport {
     pub from: u32,
     /// The target version.
     pub to: u32,
+    /// Whether another way of upgrading than Tidegate's was judged.
+    pub procedure: bool,
+    /// What happened in the upgrade beside what the gate file says; absent: nothing.
+    pub plan: Option<Plan>,
     /// The worst verdict of all tags.
     pub verdict: Word,
     /// What is said of each tag.
@@ -175,6 +180,8 @@ impl GateReport {
             service: gate.service.name.to_string(),
             from: gate.service.base.number.get(),
             to: gate.service.target.number.get(),
+            procedure: gate.procedure.is_some(),
+            plan: None,
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
             tags,
             mixes: evidence.mixed.iter().map(mix).collect(),

@@ -144,6 +144,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     let tags = judge(&gate.tags, &evidence);
     let mut report = GateReport::of(gate, &evidence, tags, progress.elapsed().as_secs_f64());
     report.calibration = asked.calibration.clone();
+    report.plan = asked.plan.clone();
     let spec = std::fs::read_to_string(world.path("upgrade.yaml")).unwrap_or_default();
     let write = |name: &Path, text: String| {
         std::fs::write(name, text).with_context(|| format!("could not write {}", name.display()))

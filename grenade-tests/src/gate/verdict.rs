@@ -1,7 +1,7 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
 //! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
 
-mod impact;
+pub(in crate::gate) mod impact;
 mod processes;
 
 use std::collections::BTreeMap;
@@ -123,6 +123,10 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
     if let Some(started) = evidence.old_configuration {
         let started = started.clone().map(|()| "it became ready".to_owned());
         checks.push(Check::of("the target starts with the base's configuration", started));
+    }
+    if let Some(left_out) = up.ended.left_out.first() {
+        let found = format!("{} did not: {left_out}", up.ended.left_out.len());
+        checks.push(Check::new("every event of the plan happens", Word::Inconclusive, found));
     }
     checks.push(stored(WHAT_IS_STORED, up));
     for Survived { stage, wrong } in &up.survival {

@@ -80,6 +80,20 @@ fn compare_says_what_it_needs_and_names_bad_input() {
     for part in ["INCONCLUSIVE", "6 whole blocks; 12 are needed", "2 drains; 20 are needed"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let (code, said) = compare("1000\n99000\n", "twin.csv");
+    assert!(code == Some(3) && said.contains("99000 ms is after the end of"), "{said}");
+    let (code, said) = compare("1000\n", "upgraded.csv");
+    assert!(code == Some(3) && said.contains("both the twin and the upgraded pool"), "{said}");
+    // As many requests, of which one failed in the upgraded pool alone.
+    let bad = std::fs::read_to_string(file("upgraded.csv")).unwrap();
+    std::fs::write(file("upgraded.csv"), bad.replacen("200,ok", "500,failed", 1)).unwrap();
+    let (code, said) = compare("1000\n", "twin.csv");
+    assert!(code == Some(1) && said.contains("1 of 6000 failed; first: read 0"), "{said}");
+    // Half as long: nothing is the same load.
+    let half: String = bad.lines().take(3_000).map(|line| format!("{line}\n")).collect();
+    std::fs::write(file("upgraded.csv"), half).unwrap();
+    let (code, said) = compare("1000\n", "twin.csv");
+    assert!(code == Some(2) && said.contains("2999 requests in 15 s, 6000 to the twin in 30 s"), "{said}");
     let (code, said) = compare("1000\nsoon\n", "twin.csv");
     assert!(code == Some(3) && said.contains("drains:2: `soon` is no time"), "{said}");
     let (code, said) = compare("1000\n", "nowhere.csv");

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::gate::cli::{BAD_INPUT, INCONCLUSIVE, in_a_world, load, not_run, print, span};
+use crate::gate::cli::{INCONCLUSIVE, in_a_world, load, no_plans, not_run, print, span};
 use crate::gate::explore;
 use crate::gate::report::progress::Progress;
 use crate::gate::verdict::Word;
+
+/// How long it may take to tell.
+const AFTERWARDS: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Explore {
@@ -16,7 +19,7 @@ pub(super) struct Explore {
     /// The seed of the first plan; the next has the next number
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// How many plans
+    /// How many plans at the most; the first that fails is the last
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     plans: u32,
     /// Directory for plans, ledgers and logs; it must be empty, absent, or an earlier run's
@@ -38,13 +41,10 @@ impl Explore {
             Err(code) => return code,
         };
         if gate.procedure.is_some() {
-            eprintln!(
-                "grenade: {}: plans are for Tidegate; this gate has a `procedure`",
-                self.gate.display()
-            );
-            return ExitCode::from(BAD_INPUT);
+            return no_plans();
         }
-        let explored = in_a_world(&self.artifacts, self.max_time, async |world| {
+        // What is known when the time is over is told; so the work looks at the clock by itself.
+        let explored = in_a_world(&self.artifacts, self.max_time + AFTERWARDS, async |world| {
             let progress = Progress::new(self.max_time);
             explore::explore(world, &gate, (self.seed, self.plans), &progress).await
         });

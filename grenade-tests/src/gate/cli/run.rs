@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 
 use crate::gate::cli::{
     BAD_INPUT, INCONCLUSIVE, NOT_RUN, Unwritable, in_a_world, load, not_run, print, span,
 };
-use crate::gate::impact::calibrate::Calibration;
+use crate::gate::file::Gate;
+use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::plan::Plan;
 use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
@@ -20,7 +21,7 @@ use crate::gate::verdict::Word;
 pub(super) struct Run {
     /// The gate file.
     gate: PathBuf,
-    /// Directory for ledgers, logs and reports; it must be empty, absent, or an earlier run's
+    /// Directory for ledgers, logs and reports; it must be empty, absent, or an earlier run's, which is removed
     #[arg(long, value_name = "DIR", default_value = "grenade-artifacts")]
     artifacts: PathBuf,
     /// Write JUnit XML to this file as well
@@ -64,7 +65,7 @@ impl Run {
             return not_run(&Unwritable { path: path.clone(), source }.into());
         }
         let plan = self.plan.as_deref().map(|path| Plan::load(path, &gate)).transpose();
-        let calibration = self.calibration.as_deref().map(read_calibration).transpose();
+        let calibration = self.calibration.as_deref().map(|path| read_calibration(path, &gate)).transpose();
         let (plan, calibration) = match plan.and_then(|plan| Ok((plan, calibration?))) {
             Ok(given) => given,
             Err(error) => {
@@ -97,8 +98,23 @@ impl Run {
     }
 }
 
-fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
+fn read_calibration(path: &Path, gate: &Gate) -> anyhow::Result<Calibration> {
     let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))
+    let calibration: Calibration = serde_json::from_str(&text)
+        .with_context(|| format!("{} is no document of `grenade calibrate`", path.display()))?;
+    let (shown, own) = (path.display(), gate.impact.rate);
+    ensure!(
+        calibration.form == calibrate::FORM,
+        "{shown} has form {}; {} is read",
+        calibration.form,
+        calibrate::FORM
+    );
+    ensure!(
+        calibration.gate == gate.name && calibration.rate == own,
+        "{shown} is of `{}` at {} requests a second, and this gate is `{}` at {own}",
+        calibration.gate,
+        calibration.rate,
+        gate.name
+    );
+    Ok(calibration)
 }

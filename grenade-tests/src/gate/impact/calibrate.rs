@@ -21,7 +21,7 @@ use crate::gate::verdict::{Word, worst};
 use crate::world::World;
 
 /// The form of the document; raised when a field changes its meaning.
-const FORM: u32 = 1;
+pub const FORM: u32 = 1;
 /// Blocks that follow each other are drawn together: what drifts, drifts through them.
 const TOGETHER: usize = 4;
 /// The length of a simulated run.

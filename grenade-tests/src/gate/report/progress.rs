@@ -26,6 +26,11 @@ impl Progress {
         self.began.elapsed()
     }
 
+    /// How much of its time is left.
+    pub fn time_left(&self) -> Duration {
+        self.most.saturating_sub(self.elapsed())
+    }
+
     /// Says what is done now.
     pub fn say(&self, what: &str) {
         let elapsed = self.elapsed();

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::gate::impact::Upgraded;
 use crate::gate::impact::control::moved;
-use crate::gate::impact::series::Series;
-use crate::gate::impact::{Impact, Upgraded};
+use crate::gate::impact::series::{BLOCK_MS, Series};
 use crate::gate::report::quantile;
 use crate::gate::verdict::{Check, Evidence, Word, unfailed, words};
+use crate::load::entry::Entry;
 
 /// What the two pools showed, check by check.
 pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
@@ -20,7 +21,9 @@ pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
         return checks;
     };
     checks.push(passes(up));
-    checks.push(failures(evidence, impact, up));
+    let overloaded = impact.host().overloaded(&evidence.bounds);
+    checks.push(same_load(&up.stretch.treated, &up.stretch.twin));
+    checks.push(failures(&up.stretch.treated, &up.stretch.twin, overloaded));
     let [[_, before], [_, during]] = [impact.idle.series(), up.stretch.series()];
     let control = moved(&before, &during);
     let stands = control.verdict == Word::Pass;
@@ -72,6 +75,8 @@ fn suspect(up: &Upgraded) -> String {
     format!("; {}", said.join("; "))
 }
 
+/// By which part two loads may differ.
+const UNEVEN: f64 = 0.02;
 const PAIR: &str = "one pool is upgraded beside its twin";
 
 fn passes(up: &Upgraded) -> Check {
@@ -83,13 +88,27 @@ fn passes(up: &Upgraded) -> Check {
 }
 
 /// No request of the pool may fail where none of its twin does.
-fn failures(evidence: &Evidence<'_>, impact: &Impact, up: &Upgraded) -> Check {
-    let overloaded = impact.host().overloaded(&evidence.bounds);
-    let mut check = unfailed("no request to the pool fails", &up.stretch.treated, overloaded);
-    let twin = up.stretch.twin.iter().filter(|entry| !entry.is_ok()).count();
-    if twin > 0 && check.verdict == Word::Fail {
+pub(in crate::gate) fn failures(treated: &[Entry], twin: &[Entry], overloaded: Option<String>) -> Check {
+    let mut check = unfailed("no request to the pool fails", treated, overloaded);
+    let failed = twin.iter().filter(|entry| !entry.is_ok()).count();
+    if failed > 0 && check.verdict == Word::Fail {
         check.verdict = Word::Inconclusive;
     }
-    check.found.push_str(&format!("; of the twin {twin} of {}", up.stretch.twin.len()));
+    check.found.push_str(&format!("; of the twin {failed} of {}", twin.len()));
     check
+}
+
+/// Two ledgers tell something of each other only where as many requests were sent, over the same time.
+pub(in crate::gate) fn same_load(treated: &[Entry], twin: &[Entry]) -> Check {
+    let last = |entries: &[Entry]| entries.iter().map(|entry| entry.scheduled_ms).fold(0.0, f64::max);
+    let (own, other) = (treated.len() as f64, twin.len() as f64);
+    let found = format!(
+        "{own} requests in {:.0} s, {other} to the twin in {:.0} s",
+        last(treated) / 1e3,
+        last(twin) / 1e3
+    );
+    let alike =
+        (own - other).abs() <= UNEVEN * own.max(other) && (last(treated) - last(twin)).abs() <= BLOCK_MS;
+    let word = if alike && own > 0.0 { Word::Pass } else { Word::Inconclusive };
+    Check::new("both pools got the same load", word, found)
 }
