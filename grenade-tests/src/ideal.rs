@@ -28,6 +28,8 @@ pub struct IdealTerms {
     pub min_healthy_time: Duration,
     /// How long a start that never becomes ready is borne, once; zero where none is expected.
     pub broken_start: Duration,
+    /// How long a person is given to read what they accept; zero where nothing is to be accepted.
+    pub read: Duration,
     /// The whole fill, measured alone.
     pub fill: Duration,
 }
@@ -64,7 +66,7 @@ pub fn ideal(terms: IdealTerms) -> Ideal {
         ("min_healthy_time".to_owned(), terms.min_healthy_time.as_secs_f64()),
     ];
     let slot_seconds: f64 = slot_terms.iter().map(|(_, seconds)| seconds).sum();
-    let once = terms.in_flight + terms.broken_start + terms.fill;
+    let once = terms.in_flight + terms.broken_start + terms.read + terms.fill;
     let seconds = f64::from(terms.slots) * slot_seconds + once.as_secs_f64();
     Ideal { terms, slot_terms, slot_seconds, seconds }
 }
@@ -81,6 +83,14 @@ impl fmt::Display for Ideal {
         writeln!(f, "  {:<32}{in_flight:>9.3} s", "what was in flight on them")?;
         if !self.terms.broken_start.is_zero() {
             writeln!(f, "  {:<32}{:>9.3} s", "a broken start, borne", self.terms.broken_start.as_secs_f64())?;
+        }
+        if !self.terms.read.is_zero() {
+            writeln!(
+                f,
+                "  {:<32}{:>9.3} s",
+                "a person reads what they accept",
+                self.terms.read.as_secs_f64()
+            )?;
         }
         writeln!(f, "  {:<32}{:>9.3} s", "fill, measured alone", self.terms.fill.as_secs_f64())?;
         write!(f, "  {:<32}{:>9.3} s", "ideal", self.seconds)
@@ -104,6 +114,7 @@ mod tests {
             start_to_ready: Duration::from_millis(120),
             min_healthy_time: Duration::from_millis(500),
             broken_start: Duration::ZERO,
+            read: Duration::ZERO,
             fill: Duration::from_secs(3),
         }
     }
@@ -129,6 +140,7 @@ mod tests {
             (IdealTerms { rise: 3, ..terms() }, 1.2),
             (IdealTerms { fill: terms().fill + second, ..terms() }, 1.0),
             (IdealTerms { broken_start: second, ..terms() }, 1.0),
+            (IdealTerms { read: second, ..terms() }, 1.0),
             (IdealTerms { slots: 7, ..terms() }, 1.45),
         ];
         for (grown, by) in grown {

@@ -18,6 +18,14 @@ parsed_from_text!(Digest);
 #[error("{0:?} is not a sha256: 64 hexadecimal digits are allowed")]
 pub struct NotADigest(String);
 
+/// A text that is neither a sha256 nor the word for none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}, or the word absent")]
+pub struct NotADeclaredDigest(NotADigest);
+
+/// What is written where it was declared that there is none.
+const ABSENT_WORD: &str = "absent";
+
 impl Digest {
     /// What stands for a digest where a node's own configuration declares that there is none to verify. It is written as
     /// 64 zeros, so that a binary that does not know it refuses to stage, because no artifact has it.
@@ -26,6 +34,22 @@ impl Digest {
     /// Whether it was declared that there is none.
     pub fn is_absent(&self) -> bool {
         *self == Self::ABSENT
+    }
+
+    /// As people write it: the word `absent` where it was declared that there is none.
+    pub fn declared(self) -> String {
+        if self.is_absent() { ABSENT_WORD.to_owned() } else { self.to_string() }
+    }
+
+    /// Reads what [`Digest::declared`] writes.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn from_declared(text: &str) -> Result<Self, NotADeclaredDigest> {
+        match text {
+            ABSENT_WORD => Ok(Self::ABSENT),
+            text => text.parse().map_err(NotADeclaredDigest),
+        }
     }
 
     /// The digest of `bytes`.

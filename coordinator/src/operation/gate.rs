@@ -12,9 +12,6 @@ use tidegate_proto::wire::v1::{Done, GateVerdict, ListGatesRequest, TellGateRequ
 use tidegate_proto::{Artifact, Digest, GateHop, Key, ServiceName, ServiceVersion, Value};
 use tidegate_store::{Entry, Scope};
 
-/// What is said in place of a digest where it was declared that there is none.
-const ABSENT: &str = "absent";
-
 /// Records a verdict.
 pub async fn tell_gate(room: &Room, seat: &Seat, asked: TellGateRequest) -> Result<Done, OperationError> {
     let hop = GateHop {
@@ -62,8 +59,8 @@ fn told(entry: Entry) -> Option<GateVerdict> {
         tag: tag.to_string(),
         from: from.version.get(),
         to: to.version.get(),
-        from_sha256: word(from.sha256),
-        to_sha256: word(to.sha256),
+        from_sha256: from.sha256.declared(),
+        to_sha256: to.sha256.declared(),
         ..GateVerdict::default()
     };
     Some(match entry.value {
@@ -80,20 +77,16 @@ fn told(entry: Entry) -> Option<GateVerdict> {
     })
 }
 
-fn word(sha256: Digest) -> String {
-    if sha256.is_absent() { ABSENT.to_owned() } else { sha256.to_string() }
-}
-
 fn artifact(version: (&str, u32), sha256: (&str, &str)) -> Result<Artifact, OperationError> {
     let (field, number) = version;
     let version = ServiceVersion::new(i64::from(number))
         .map_err(|e| OperationError::BadInput(format!("{field}: {e}")))?;
     let sha256 = match sha256 {
-        (_, ABSENT) => Digest::ABSENT,
         (field, "") => {
             return Err(OperationError::BadInput(format!("{field} is empty: a sha256 or absent is needed")));
         }
-        (field, text) => read(field, text)?,
+        (field, text) => Digest::from_declared(text)
+            .map_err(|error| OperationError::BadInput(format!("{field}: {error}")))?,
     };
     Ok(Artifact { version, sha256 })
 }

@@ -36,7 +36,7 @@ def connect(path):
 
 
 class Server(ThreadingHTTPServer):
-    """With --share, two may listen on one port: whoever starts the new version early does not see that it was."""
+    """With --share, two processes may listen on one port, so that a new version that starts too early does not fail."""
 
     share = False
 

@@ -47,6 +47,8 @@ pub struct Driven {
     pub waves: Vec<u32>,
     /// From the operator's command to the end.
     pub took: Duration,
+    /// How long a person was given to read what they accept.
+    pub read: Duration,
 }
 
 /// Drives the upgrade under load.
@@ -74,7 +76,8 @@ pub async fn drive(
     let after = watch.setting.operator.spread().await.unwrap_or_default();
     let status = watch.setting.operator.status().await.ok();
     let certificate = certificate(world, &watch.setting.operator, status.as_ref()).await;
-    let Watch { display, load, waves, .. } = watch;
+    let Watch { display, load, waves, accepted, .. } = watch;
+    let read = if accepted { READ_FIRST } else { Duration::ZERO };
     display.end();
     display.note("waiting for the last answers");
     let load = load.stop().await?;
@@ -84,7 +87,7 @@ pub async fn drive(
     };
     let trouble = ended.and(held).err().or(untrue);
     let departures = departures(&entry::read(&ledger)?);
-    Ok(Driven { status, trouble, load, departures, before, after, certificate, waves, took })
+    Ok(Driven { status, trouble, load, departures, before, after, certificate, waves, took, read })
 }
 
 /// The certificate of an upgrade that completed; one that did not contract has none.

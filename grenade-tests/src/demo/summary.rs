@@ -36,6 +36,7 @@ pub fn ideal_of(plan: &DemoPlan, alone: &Alone, driven: &Driven) -> Ideal {
         start_to_ready: alone.start_to_ready,
         min_healthy_time: MIN_HEALTHY,
         broken_start,
+        read: driven.read,
         fill: alone.fill,
     })
 }

@@ -81,7 +81,7 @@ enum Verb {
         #[arg(long, value_name = "N", default_value = "1")]
         seed: u64,
     },
-    /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools that nobody upgrades.
+    /// Measure how far the judge of zero-impact can be trusted on this machine, with two pools, neither of which is upgraded.
     Calibrate(calibrate::Calibrate),
     /// Judge two ledgers of twin pools for zero-impact: the same load at the same time, only one was upgraded.
     Compare {

@@ -81,9 +81,9 @@ enum Ended {
     Interrupted(String),
 }
 
-/// What is told of a run.
+/// The output.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct Output<'a> {
     form: u32,
     compute_tag: &'a ReleaseTag,
     storage_tag: &'a ReleaseTag,
@@ -104,7 +104,7 @@ impl Compat {
         let default =
             || PathBuf::from(format!("grenade-compat-{}-{}.log", self.compute_tag, self.storage_tag));
         let log = self.log.clone().unwrap_or_else(default);
-        // A suite may take an hour: that nobody could record its verdict is said before.
+        // A suite may take an hour: a coordinator that cannot record its verdict is found before it.
         if let Err(error) = self.is_known().await {
             return error.exit();
         }
@@ -127,16 +127,19 @@ impl Compat {
         let ended = self.ends(&mut suite, &mut interrupt).await;
         let took = began.elapsed();
         world.sweep();
-        if let Err(error) = std::fs::rename(&partial, &log) {
-            return failed(NOT_RUN, &format!("could not write {}: {error}", log.display()));
-        }
         let (verdict, how) = match ended {
             Ended::Passed => (Verdict::Pass, "exit status 0".to_owned()),
             Ended::Failed(how) => (Verdict::Fail, how),
             Ended::Interrupted(signal) => {
-                return failed(INTERRUPTED, &format!("interrupted by {signal}; nothing is recorded"));
+                let kept = partial.display();
+                let why = format!("interrupted by {signal}; nothing is recorded, its output is in {kept}");
+                return failed(INTERRUPTED, &why);
             }
         };
+        if let Err(error) = std::fs::rename(&partial, &log) {
+            let (partial, log) = (partial.display(), log.display());
+            return failed(NOT_RUN, &format!("could not rename {partial} to {log}: {error}"));
+        }
         let log_sha256 = match reach::digest_of(&log) {
             Ok(digest) => digest,
             Err(error) => return failed(NOT_RUN, &format!("could not read {}: {error}", log.display())),
@@ -144,7 +147,7 @@ impl Compat {
         let ran = || format!("{}: {how} after {}", self.command.join(" "), reach::seconds(took));
         let note = reach::note(&self.note.clone().unwrap_or_else(ran));
         let (compute_tag, storage_tag) = (&self.compute_tag, &self.storage_tag);
-        let told = Told {
+        let output = Output {
             form: FORM,
             compute_tag,
             storage_tag,
@@ -156,7 +159,7 @@ impl Compat {
             recorded: false,
             warnings: Vec::new(),
         };
-        self.record(told).await
+        self.record(output).await
     }
 
     /// Asks whether a coordinator is there, and knows what it is asked of.
@@ -211,54 +214,54 @@ impl Compat {
         ended
     }
 
-    async fn record(&self, told: Told<'_>) -> ExitCode {
+    async fn record(&self, output: Output<'_>) -> ExitCode {
         let asked = TellEvidenceRequest {
-            compute_tag: told.compute_tag.to_string(),
-            storage_tag: told.storage_tag.to_string(),
-            verdict: told.verdict.to_string(),
-            note: told.note.clone(),
+            compute_tag: output.compute_tag.to_string(),
+            storage_tag: output.storage_tag.to_string(),
+            verdict: output.verdict.to_string(),
+            note: output.note.clone(),
             who: self.reach.who(),
-            log_sha256: told.log_sha256.to_string(),
+            log_sha256: output.log_sha256.to_string(),
         };
         let recorded = self
             .reach
             .insist(async |connection| connection.releases().tell_evidence(asked.clone()).await)
             .await;
-        let (told, failure) = match recorded {
-            Ok(reply) => (Told { recorded: true, warnings: reply.into_inner().warnings, ..told }, None),
-            Err(error) => (told, Some(error)),
+        let (output, failure) = match recorded {
+            Ok(reply) => (Output { recorded: true, warnings: reply.into_inner().warnings, ..output }, None),
+            Err(error) => (output, Some(error)),
         };
-        told.warnings.iter().for_each(|warning| eprintln!("grenade: warning: {warning}"));
+        output.warnings.iter().for_each(|warning| eprintln!("grenade: warning: {warning}"));
         let said = match self.json {
-            true => serde_json::to_string(&told).unwrap_or_default() + "\n",
-            false => self.text(&told),
+            true => serde_json::to_string(&output).unwrap_or_default() + "\n",
+            false => self.text(&output),
         };
         let printed = print(&said);
         if let Some(error) = failure {
             eprintln!("grenade: the verdict is not recorded: {error}");
             eprintln!(
                 "grenade: to record it later: tidegate release evidence {} {} {} --log-sha256 {}",
-                told.compute_tag, told.storage_tag, told.verdict, told.log_sha256
+                output.compute_tag, output.storage_tag, output.verdict, output.log_sha256
             );
             return ExitCode::from(NOT_RUN);
         }
-        match told.verdict {
+        match output.verdict {
             _ if printed != ExitCode::SUCCESS => printed,
             Verdict::Pass => ExitCode::SUCCESS,
             Verdict::Fail | Verdict::Inconclusive => ExitCode::FAILURE,
         }
     }
 
-    fn text(&self, told: &Told<'_>) -> String {
-        let verdict = told.verdict.word().to_uppercase();
-        let mut text = format!("{verdict}  {} with {}\n", told.compute_tag, told.storage_tag);
-        text.push_str(&format!("      {}\n", told.note));
-        text.push_str(&format!("      log: {} (sha256 {})\n", told.log.display(), told.log_sha256));
-        if told.recorded {
+    fn text(&self, output: &Output<'_>) -> String {
+        let verdict = output.verdict.word().to_uppercase();
+        let mut text = format!("{verdict}  {} with {}\n", output.compute_tag, output.storage_tag);
+        text.push_str(&format!("      {}\n", output.note));
+        text.push_str(&format!("      log: {} (sha256 {})\n", output.log.display(), output.log_sha256));
+        if output.recorded {
             text.push_str(&format!("      recorded at {}\n", self.reach.url()));
         }
-        if told.verdict != Verdict::Pass {
-            text.push_str(&tail(told.log));
+        if output.verdict != Verdict::Pass {
+            text.push_str(&tail(output.log));
         }
         text
     }

@@ -19,13 +19,14 @@ use crate::gate::report::progress::Progress;
 use crate::gate::written::TurningPoint;
 use crate::load::LoadHandle;
 use crate::world::World;
+use crate::world::wait::wait_for;
 
 /// From one look at the upgrade to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the coordinator may give no answer.
 const SILENCE: Duration = Duration::from_secs(15);
-/// How long it may be told that an upgrade is paused after it was resumed.
-const SETTLES: Duration = Duration::from_secs(3);
+/// How long a command of the operator may take to be seen in the status.
+const SEEN: Duration = Duration::from_secs(10);
 /// How long an agent stands still.
 const STALL: Duration = Duration::from_secs(2);
 
@@ -121,7 +122,7 @@ pub struct Drive<'a> {
     pub operator: Operator,
     /// What the places of commands mean.
     pub places: &'a Places,
-    /// Who is told how it goes.
+    /// Prints how it goes.
     pub progress: &'a Progress,
     /// The load beside it.
     pub load: &'a LoadHandle,
@@ -148,27 +149,19 @@ struct Steps {
     /// How many upgrades were rolled back by the plan; the next one is begun when that is done.
     again: u32,
     goes_back: bool,
-    /// When the operator resumed it: that it was paused may be told for a moment longer.
-    resumed: Option<Instant>,
 }
 
 impl Drive<'_> {
     /// Starts the upgrade, and does what an operator does until it is over.
     ///
     /// # Errors
-    /// When it was refused, or nobody answers any more.
+    /// When it was refused, or the coordinator does not answer for too long.
     pub async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<Ended> {
         self.operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
         let (mut answered, mut done) = (Instant::now(), Done::default());
         let steps = self.course.plan().map(|plan| plan.steps.clone()).unwrap_or_default();
-        let mut steps = Steps {
-            began: answered,
-            left: steps.into(),
-            left_out: Vec::new(),
-            again: 0,
-            goes_back: false,
-            resumed: None,
-        };
+        let mut steps =
+            Steps { began: answered, left: steps.into(), left_out: Vec::new(), again: 0, goes_back: false };
         loop {
             self.ground.must_run()?;
             let next = Instant::now() + LOOK_EVERY;
@@ -202,14 +195,12 @@ impl Drive<'_> {
             self.begin_again(done, steps).await?;
             return Ok(None);
         }
-        // Nobody is there to resume what the coordinator paused.
-        let told = steps.resumed.is_none_or(|resumed| resumed.elapsed() > SETTLES);
-        let paused = status.waiting.iter().find(|wait| told && wait.kind == "paused");
-        if seen.over || paused.is_some() {
-            let (word, because) = match paused {
-                Some(paused) if !seen.over => ("paused".to_owned(), Some(paused.blocked_on.clone())),
-                _ => (seen.phase, status.because.clone()),
-            };
+        // A gate job has no operator who would mend the fleet and resume what the coordinator paused.
+        let paused = status.upgrade.as_ref().is_some_and(|upgrade| upgrade.paused);
+        if seen.over || paused {
+            let word = if seen.over { seen.phase } else { "paused".to_owned() };
+            let blocked = status.waiting.iter().find(|wait| wait.kind == "paused");
+            let because = status.because.clone().or_else(|| Some(blocked?.blocked_on.clone()));
             let mut left_out = std::mem::take(&mut steps.left_out);
             left_out.extend(steps.left.iter().map(|step| format!("not reached: {step}")));
             return Ok(Some(Ended { word, because, phases: seen.left, left_out }));
@@ -233,6 +224,19 @@ impl Drive<'_> {
             self.step(steps, survival).await?;
         }
         Ok(None)
+    }
+
+    /// Waits until the status shows that it goes on.
+    async fn is_resumed(&self) -> anyhow::Result<()> {
+        wait_for("the status to show the resumed upgrade", SEEN, || async {
+            let status = self.operator.status().await.map_err(|status| status.message().to_owned())?;
+            match status.upgrade {
+                Some(upgrade) if !upgrade.paused => Ok(()),
+                _ => Err("it is paused".to_owned()),
+            }
+        })
+        .await?;
+        Ok(())
     }
 
     async fn verify(&self, stage: &'static str, survival: &mut Vec<Survived>) {
@@ -271,9 +275,10 @@ impl Drive<'_> {
             Event::Pause(length) => match self.operator.pause(self.world, why).await {
                 Ok(()) => {
                     tokio::time::sleep(span(length)).await;
-                    let resumed = self.operator.resume(self.world, why).await;
-                    steps.resumed = Some(Instant::now());
-                    resumed
+                    match self.operator.resume(self.world, why).await {
+                        Ok(()) => return self.is_resumed().await,
+                        refused => refused,
+                    }
                 }
                 refused => refused,
             },

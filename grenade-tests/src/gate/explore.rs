@@ -14,13 +14,13 @@ use crate::gate::report::progress::Progress;
 use crate::gate::run;
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, TagVerdict, Word, judge, worst};
-use crate::gate::written::Tag;
 use crate::world::World;
+use tidegate_proto::GateTag;
 
 /// The form of the JSON; raised when a field changes its meaning.
 const FORM: u32 = 1;
 /// What a plan can decide.
-const TAGS: [Tag; 2] = [Tag::SupportsUpgrade, Tag::ZeroDowntime];
+const TAGS: [GateTag; 2] = [GateTag::SupportsUpgrade, GateTag::ZeroDowntime];
 
 /// What came of the plans.
 #[derive(Debug, Clone, Serialize)]
@@ -96,7 +96,7 @@ pub async fn explore(
 
 fn explored(gate: &Gate, asked: u32, plans: &[Tried], smallest: Option<Plan>) -> Explored {
     let worst = worst(plans.iter().map(|tried| tried.verdict));
-    // Plans for which there was no time tell nothing.
+    // A plan for which there was no time has no verdict.
     let whole = plans.len() == asked as usize;
     let verdict = if whole || worst == Word::Fail { worst } else { Word::Inconclusive };
     Explored { form: FORM, gate: gate.name.clone(), verdict, asked, plans: plans.to_vec(), smallest }
@@ -165,7 +165,7 @@ impl Explorer<'_> {
 }
 
 impl Explored {
-    /// Leaves what is known, as JSON: whoever ends the run has it too.
+    /// Writes the results so far as JSON, so that they are there after an interrupt too.
     fn store(&self, world: &World) -> anyhow::Result<()> {
         let path = world.path("explored.json");
         std::fs::write(&path, serde_json::to_string_pretty(self)?)
@@ -190,7 +190,7 @@ impl Explored {
         }
         if let Some(smallest) = &self.smallest {
             if smallest.steps.is_empty() {
-                text.push_str("\nno event is needed: the upgrade fails by itself\n");
+                text.push_str("\nno event is needed: the upgrade fails without any\n");
             }
             let file = artifacts.join("plan-smallest.yaml");
             text.push_str(&format!(

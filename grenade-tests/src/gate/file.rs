@@ -24,7 +24,8 @@ use service::{Service, service};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::script::{Deed, Script, ScriptStep};
-use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Tag, TurningPoint};
+use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, TurningPoint};
+use tidegate_proto::GateTag;
 
 /// A load before the upgrade that is shorter tells nothing.
 const SHORTEST_CONTROL: Duration = Duration::from_millis(500);
@@ -92,7 +93,7 @@ pub struct Gate {
     /// Where further upgrades are rolled back.
     pub rollback_from: Vec<TurningPoint>,
     /// What is asserted, in the order of their strength.
-    pub tags: Vec<Tag>,
+    pub tags: Vec<GateTag>,
     /// How zero-impact is measured.
     pub impact: ImpactPace,
     /// When the machine cannot tell.
@@ -179,7 +180,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         findings.add("host.cpu_pressure", "0 to 100 percent is allowed");
     }
     spec(&written.upgrade, findings);
-    let tags: BTreeSet<Tag> = written.tags.iter().copied().collect();
+    let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
     let by_hand = procedure(&written, &tags, findings);
     let service = service(written.service, findings);
     let has_database = written.database.is_some();
@@ -189,7 +190,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     });
     let schema = written.schema.and_then(|steps| schema_of(&steps, here, has_database, findings));
     let (pace, script) = load_of(written.load, service.as_ref()?, findings);
-    let impact = impact_of(&written.impact, pace.rate, tags.contains(&Tag::ZeroImpact), findings);
+    let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
     let survival = written.survival.and_then(|survival| survival_of(&survival, findings));
     let arrangements = written
         .arrangements
@@ -219,7 +220,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
 }
 
 /// Another way of upgrading has none of what is Tidegate's.
-fn procedure(written: &GateFile, tags: &BTreeSet<Tag>, findings: &mut Findings) -> Option<Command> {
+fn procedure(written: &GateFile, tags: &BTreeSet<GateTag>, findings: &mut Findings) -> Option<Command> {
     let words = written.procedure.as_ref()?;
     let migrations = written.schema.as_ref().is_some_and(|steps| steps.migrations.is_some());
     let by_tidegate = [
@@ -236,11 +237,11 @@ fn procedure(written: &GateFile, tags: &BTreeSet<Tag>, findings: &mut Findings) 
             "is needed beside `procedure`: there is no agent that serves a health check",
         );
     }
-    if tags.contains(&Tag::ZeroImpact) && (written.instances as usize) < FEWEST_DRAINS {
+    if tags.contains(&GateTag::ZeroImpact) && (written.instances as usize) < FEWEST_DRAINS {
         let needed = format!("zero-impact needs {FEWEST_DRAINS} drains, and a procedure drains each once");
         findings.add("instances", needed);
     }
-    if tags.contains(&Tag::ZeroImpact) && !written.impact.twin {
+    if tags.contains(&GateTag::ZeroImpact) && !written.impact.twin {
         findings.add("impact.twin", "is needed beside `procedure`, which cannot take back what it did");
     }
     let places: Vec<&str> = OF_SERVICE.into_iter().chain(["fleet"]).collect();
@@ -272,7 +273,7 @@ fn turns(points: &[TurningPoint], schema: Option<&Schema>, findings: &mut Findin
 
 /// What each tag needs of the rest.
 fn asserted(
-    tags: &BTreeSet<Tag>,
+    tags: &BTreeSet<GateTag>,
     arrangements: &[Arrangement],
     pace: &Pace,
     script: Option<&Script>,
@@ -282,15 +283,15 @@ fn asserted(
         let allowed = "supports-upgrade, rolling, zero-downtime and zero-impact are allowed";
         findings.add("tags", format!("there is none; {allowed}"));
     }
-    if tags.contains(&Tag::Rolling) && arrangements.is_empty() {
+    if tags.contains(&GateTag::Rolling) && arrangements.is_empty() {
         findings.add("arrangements", "rolling needs at least one frozen mix");
     }
-    if tags.contains(&Tag::ZeroDowntime) && pace.before < SHORTEST_CONTROL {
+    if tags.contains(&GateTag::ZeroDowntime) && pace.before < SHORTEST_CONTROL {
         let needed = format!("at least {SHORTEST_CONTROL:?} is needed to tell what the upgrade changed");
         findings.add("load.before", needed);
     }
     let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.weight > 0;
-    if tags.contains(&Tag::Rolling) && script.is_some_and(|script| !script.steps.iter().any(reads)) {
+    if tags.contains(&GateTag::Rolling) && script.is_some_and(|script| !script.steps.iter().any(reads)) {
         let needed = "rolling needs a step with a weight that reads what another made (`uses`, with GET)";
         findings.add("load.steps", needed);
     }

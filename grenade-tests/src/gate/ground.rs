@@ -1,6 +1,8 @@
 //! What an upgrade needs around the service: databases, a store with a coordinator, an agent for each node, a balancer.
 
-use std::path::{Path, PathBuf};
+mod agent;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::balancer::server::ServerAddress;
-use crate::balancer::stat::PROXY;
 use crate::demo::operator::Operator;
 use crate::demo::schema::ByHand;
 use crate::gate::drive::Course;
@@ -18,7 +19,7 @@ use crate::gate::file::{Command, Gate, Schema, Version};
 use crate::gate::launcher::{self, Data, Node, Places};
 use crate::gate::written::{Balancer, Engine};
 use crate::world::agent::Agent;
-use crate::world::balancer::{Behind, CHECK_INTERVAL, FALL, RISE, RunningBalancer};
+use crate::world::balancer::{Behind, RunningBalancer};
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::postgres::Postgres;
 use crate::world::{Process, World, balancer, haproxy, port, postgres};
@@ -178,7 +179,7 @@ impl Ground {
         let store = format!("http://{listen}");
         let mut agents = Vec::new();
         for node in &nodes {
-            let config = config(gate, node, &store, &balancer.stats_socket, &[&base, &target]);
+            let config = agent::config(gate, node, &store, &balancer.stats_socket, &[&base, &target]);
             let config = toml::to_string(&config).context("could not word an agent's configuration")?;
             agents.push(Agent::start(world, &node.name, &config)?);
         }
@@ -344,72 +345,4 @@ fn migrations(world: &World, gate: &Gate) -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(vec!["--migrations".to_owned(), home.display().to_string()])
-}
-
-/// The configuration of a node's agent.
-fn config(gate: &Gate, node: &Node, store: &str, stats: &Path, releases: &[&Release; 2]) -> Value {
-    let service = &gate.service;
-    let at = |path: &str| format!("http://{}{path}", node.address);
-    let health = match &service.health {
-        Some(path) => at(path),
-        None => format!("http://{}/healthcheck", node.health),
-    };
-    let argv: Vec<String> =
-        std::iter::once(format!("{{release_dir}}/{}", launcher::SCRIPT)).chain(node.arguments()).collect();
-    let mut settings = json!({
-        "probe": probe(gate, node),
-        "ready_url": at(&service.ready),
-        "health_url": health,
-        "disable_file": node.disable_file(),
-        "check": {"interval": format!("{}ms", CHECK_INTERVAL.as_millis()), "fall": FALL, "rise": RISE},
-        "initial_release": releases[0].tag,
-        "balancer": [{"stats": format!("unix:{}", stats.display()), "backend": PROXY, "server": node.name}],
-        "driver": {"process": {"argv": argv, "stop_timeout": format!("{}ms", service.stop_timeout.as_millis())}},
-    });
-    let fields = settings.as_object_mut().expect("an object was made");
-    if let Some(counter) = &service.in_flight {
-        fields.insert("in_flight".to_owned(), asked(&at(&counter.path), counter.pointer.as_deref(), "url"));
-    }
-    if service.health.is_none() {
-        fields.insert("healthcheck".to_owned(), json!({"listen": node.health}));
-    }
-    // A script is called as its release is; what it starts is the service.
-    let artifact = |release: &&Release| {
-        (release.tag.clone(), json!({"source": release.script, "version": release.version}))
-    };
-    let artifacts: serde_json::Map<String, Value> = releases.iter().map(artifact).collect();
-    fields.insert("artifact".to_owned(), Value::Object(artifacts));
-    json!({
-        "node": node.name,
-        "state_dir": node.home.join("state"),
-        "runtime_dir": node.home.join("run"),
-        "store": {"endpoints": [store]},
-        "service": {service.name.as_str(): settings},
-    })
-}
-
-fn asked(url: &str, pointer: Option<&str>, field: &str) -> Value {
-    match pointer {
-        Some(pointer) => json!({field: url, "pointer": pointer}),
-        None => json!({field: url}),
-    }
-}
-
-/// How the agent learns the version: by itself, or through `grenade version-of` where answers are no numbers.
-fn probe(gate: &Gate, node: &Node) -> Value {
-    let probe = &gate.service.version;
-    let url = format!("http://{}{}", node.address, probe.path);
-    if probe.means.is_empty() {
-        return asked(&url, probe.pointer.as_deref(), "http");
-    }
-    let own = crate::world::program::own("grenade")
-        .map_or_else(|_| "grenade".to_owned(), |p| p.display().to_string());
-    let mut command = vec![own, "version-of".to_owned(), "--url".to_owned(), url];
-    if let Some(pointer) = &probe.pointer {
-        command.extend(["--pointer".to_owned(), pointer.clone()]);
-    }
-    for (said, number) in &probe.means {
-        command.extend(["--means".to_owned(), format!("{said}={number}")]);
-    }
-    json!({"command": command})
 }

@@ -9,7 +9,7 @@
 //!                              is found
 //! ```
 //!
-//! A machine on which the judge cannot tell is found out before anything is upgraded, and the verdict is inconclusive.
+//! A machine on which the judge cannot decide is found before anything is upgraded, and the verdict is inconclusive.
 
 pub mod alternate;
 pub mod calibrate;
@@ -41,11 +41,11 @@ use crate::world::World;
 /// What two pools showed.
 #[derive(Debug)]
 pub struct Impact {
-    /// Whether this machine can tell.
+    /// Whether the judge can decide on this machine.
     pub fitness: Vec<Check>,
     /// The pools before anything was upgraded.
     pub idle: Stretch,
-    /// The pools while one was upgraded; absent: the machine cannot tell, so nothing was.
+    /// The pools while one was upgraded; absent: the judge cannot decide on this machine, so nothing was.
     pub upgraded: Option<Upgraded>,
 }
 
@@ -64,7 +64,7 @@ pub struct Upgraded {
     pub checks: Vec<Check>,
 }
 
-/// Brings up two pools and upgrades one of them, until the judge can tell or has looked as often as it may.
+/// Brings up two pools and upgrades one of them, until the judge can decide or has looked as often as it may.
 ///
 /// # Errors
 /// When the pools could not be brought up or loaded; what the load shows is a result.
@@ -157,7 +157,7 @@ impl<'a> Design<'a> {
     }
 }
 
-/// Whether the judge can tell on this machine: of two idle pools it must say that they are alike, and of the same ledger
+/// Whether the judge can decide on this machine: of two idle pools it must say that they are alike, and of the same ledger
 /// with a slow-down or with stalls put in, that they are not. It may look so many times.
 pub fn fitness(idle: &Stretch, seed: u64, looks: u32) -> Vec<Check> {
     let ([own, twin], drains) = (idle.series(), inject::instants(idle.length_ms(), seed));

@@ -32,7 +32,7 @@ pub struct Matrix {
 
 /// The matrix as JSON.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct Output<'a> {
     form: u32,
     compute_tags: BTreeSet<&'a str>,
     storage_tags: BTreeSet<&'a str>,
@@ -52,9 +52,9 @@ impl Matrix {
     async fn pairs(&self) -> Result<Vec<Evidence>, Unasked> {
         let refused = |status| self.reach.refused(&status);
         let mut releases = self.reach.connect().await?.releases();
-        let told = releases.list_evidence(ListEvidenceRequest::default()).await.map_err(refused)?;
-        let (mut told, mut pairs) = (told.into_inner(), Vec::new());
-        while let Some(pair) = told.message().await.map_err(refused)? {
+        let replies = releases.list_evidence(ListEvidenceRequest::default()).await.map_err(refused)?;
+        let (mut replies, mut pairs) = (replies.into_inner(), Vec::new());
+        while let Some(pair) = replies.message().await.map_err(refused)? {
             pairs.push(pair);
         }
         Ok(pairs)
@@ -70,8 +70,8 @@ fn storages(pairs: &[Evidence]) -> BTreeSet<&str> {
 }
 
 fn json(pairs: &[Evidence]) -> String {
-    let told = Told { form: FORM, compute_tags: computes(pairs), storage_tags: storages(pairs), pairs };
-    serde_json::to_string(&told).unwrap_or_default() + "\n"
+    let output = Output { form: FORM, compute_tags: computes(pairs), storage_tags: storages(pairs), pairs };
+    serde_json::to_string(&output).unwrap_or_default() + "\n"
 }
 
 fn verdict(pair: &Evidence) -> &str {
@@ -127,8 +127,8 @@ fn row(pair: &Evidence) -> Vec<String> {
 
 /// In UTC, to the second (RFC 3339).
 fn time(at: i64) -> String {
-    let told = tidegate_coordinator::operation::release::view::time(tidegate_proto::record::Timestamp(at));
-    told.split_once('.').map_or(told.clone(), |(seconds, _)| format!("{seconds}Z"))
+    let whole = tidegate_coordinator::operation::release::view::time(tidegate_proto::record::Timestamp(at));
+    whole.split_once('.').map_or(whole.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
 /// Cells of one column below each other; nothing follows the last one.

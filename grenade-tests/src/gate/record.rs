@@ -1,18 +1,17 @@
-//! `grenade record`: tells a coordinator what a gate's report says, for two artifacts. Upgrades whose spec has
+//! `grenade record`: records in a coordinator what a gate's report says, for two artifacts. Upgrades whose spec has
 //! `requires_gate` wait for that.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::wire::v1::TellGateRequest;
 use tidegate_proto::{Digest, GateTag, ServiceName, ServiceVersion};
 
 use crate::gate::cli::print;
 use crate::gate::reach::{Reach, Unasked, digest_of, note};
+use crate::gate::verdict::{Word, worst};
 
 /// The form of the report that is read, and of the JSON that is printed.
 const FORM: u32 = 1;
@@ -40,10 +39,10 @@ pub struct Record {
     /// The report.json that `grenade run` wrote
     report: PathBuf,
     /// SHA-256 of the artifact of the base version, or absent
-    #[arg(long, value_name = "SHA256", value_parser = pinned, required_unless_present = "from_artifact")]
+    #[arg(long, value_name = "SHA256", value_parser = Digest::from_declared, required_unless_present = "from_artifact")]
     from_sha256: Option<Digest>,
     /// SHA-256 of the artifact of the target version, or absent
-    #[arg(long, value_name = "SHA256", value_parser = pinned, required_unless_present = "to_artifact")]
+    #[arg(long, value_name = "SHA256", value_parser = Digest::from_declared, required_unless_present = "to_artifact")]
     to_sha256: Option<Digest>,
     /// The artifact of the base version itself, to compute its SHA-256
     #[arg(long, value_name = "FILE", conflicts_with = "from_sha256")]
@@ -72,7 +71,7 @@ struct Report {
     service: ServiceName,
     from: ServiceVersion,
     to: ServiceVersion,
-    verdict: Verdict,
+    verdict: Word,
     /// Absent in reports of former versions: Tidegate upgraded.
     #[serde(default)]
     procedure: bool,
@@ -83,25 +82,25 @@ struct Report {
 #[derive(Debug, Deserialize)]
 struct Judged {
     tag: GateTag,
-    verdict: Verdict,
+    verdict: Word,
     checks: Vec<Checked>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Checked {
-    verdict: Verdict,
+    verdict: Word,
 }
 
 /// One verdict that was recorded.
 #[derive(Debug, Serialize)]
 struct Recorded {
     tag: GateTag,
-    verdict: Verdict,
+    verdict: Word,
 }
 
-/// What is told.
+/// The output.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct Output<'a> {
     form: u32,
     service: &'a ServiceName,
     from: ServiceVersion,
@@ -112,20 +111,8 @@ struct Told<'a> {
     recorded: Vec<Recorded>,
 }
 
-/// A digest, or the word that there is none.
-fn pinned(text: &str) -> Result<Digest, String> {
-    match text {
-        "absent" => Ok(Digest::ABSENT),
-        text => Digest::from_str(text).map_err(|error| format!("{error}, or the word absent")),
-    }
-}
-
-fn word(sha256: Digest) -> String {
-    if sha256.is_absent() { "absent".to_owned() } else { sha256.to_string() }
-}
-
 impl Record {
-    /// Reads, records and tells.
+    /// Reads, records and prints.
     pub async fn run(self) -> ExitCode {
         match self.recorded().await {
             Ok(text) => print(&text),
@@ -142,13 +129,13 @@ impl Record {
                 "both artifacts have the sha256 {from}: a gate job upgrades one to another"
             )));
         }
-        let mut told = Told {
+        let mut output = Output {
             form: FORM,
             service: &report.service,
             from: report.from,
             to: report.to,
-            from_sha256: word(from),
-            to_sha256: word(to),
+            from_sha256: from.declared(),
+            to_sha256: to.declared(),
             report_sha256,
             recorded: Vec::new(),
         };
@@ -158,21 +145,21 @@ impl Record {
                 tag: judged.tag.to_string(),
                 from: report.from.get(),
                 to: report.to.get(),
-                from_sha256: told.from_sha256.clone(),
-                to_sha256: told.to_sha256.clone(),
-                verdict: judged.verdict.to_string(),
+                from_sha256: output.from_sha256.clone(),
+                to_sha256: output.to_sha256.clone(),
+                verdict: judged.verdict.word().to_owned(),
                 report_sha256: report_sha256.to_string(),
                 note: note(&self.note.clone().unwrap_or_else(|| format!("gate {}", report.gate))),
                 who: self.reach.who(),
             };
             let answer =
                 self.reach.insist(async |connection| connection.operator().tell_gate(asked.clone()).await);
-            answer.await.map_err(|error| so_far(error, &told.recorded))?;
-            told.recorded.push(Recorded { tag: judged.tag, verdict: judged.verdict });
+            answer.await.map_err(|error| so_far(error, &output.recorded))?;
+            output.recorded.push(Recorded { tag: judged.tag, verdict: judged.verdict });
         }
         Ok(match self.json {
-            true => serde_json::to_string(&told).unwrap_or_default() + "\n",
-            false => text(&told, self.reach.url()),
+            true => serde_json::to_string(&output).unwrap_or_default() + "\n",
+            false => text(&output, self.reach.url()),
         })
     }
 
@@ -248,47 +235,40 @@ fn read(path: &Path) -> Result<(Report, Digest), Unasked> {
             "judges another way of upgrading (`procedure`), which says nothing of Tidegate's".to_owned(),
         ));
     }
-    let rank = |verdict: &Verdict| match verdict {
-        Verdict::Pass => 0,
-        Verdict::Inconclusive => 1,
-        Verdict::Fail => 2,
-    };
-    let of_all = report.tags.iter().map(|judged| judged.verdict).max_by_key(rank);
-    if of_all.is_some_and(|worst| worst != report.verdict) {
-        return Err(wrong(format!(
-            "contradicts itself: it says {}, and not all of its tags do",
-            report.verdict
-        )));
+    if !report.tags.is_empty() && worst(report.tags.iter().map(|judged| judged.verdict)) != report.verdict {
+        let said = report.verdict.word();
+        return Err(wrong(format!("contradicts itself: it says {said}, and not all of its tags do")));
     }
     for (n, judged) in report.tags.iter().enumerate() {
         if report.tags[..n].iter().any(|other| other.tag == judged.tag) {
             return Err(wrong(format!("has two verdicts on {}", judged.tag)));
         }
-        // The worst of its checks is the verdict; without checks nothing can be told.
-        let worst = judged.checks.iter().map(|check| check.verdict).max_by_key(rank);
-        let worst = worst.unwrap_or(Verdict::Inconclusive);
-        if worst != judged.verdict {
+        // Without checks a verdict rests on nothing.
+        let checks = worst(judged.checks.iter().map(|check| check.verdict));
+        if checks != judged.verdict {
             return Err(wrong(format!(
-                "contradicts itself: it says {} of {}, and its checks say {worst}",
-                judged.verdict, judged.tag
+                "contradicts itself: it says {} of {}, and its checks say {}",
+                judged.verdict.word(),
+                judged.tag,
+                checks.word()
             )));
         }
     }
     Ok((report, Digest::of(&text)))
 }
 
-fn text(told: &Told<'_>, url: &str) -> String {
+fn text(output: &Output<'_>, url: &str) -> String {
     let mut text = String::new();
-    for Recorded { tag, verdict } in &told.recorded {
+    for Recorded { tag, verdict } in &output.recorded {
         let _ = writeln!(
             text,
             "{:<12}  {tag} of {} from {} (sha256 {}) to {} (sha256 {})",
             verdict.word(),
-            told.service,
-            told.from,
-            told.from_sha256,
-            told.to,
-            told.to_sha256
+            output.service,
+            output.from,
+            output.from_sha256,
+            output.to,
+            output.to_sha256
         );
     }
     let _ = writeln!(text, "recorded at {url}");
@@ -348,8 +328,8 @@ mod tests {
 
     #[test]
     fn digest_is_64_digits_or_the_word_absent() {
-        assert_eq!(pinned("absent"), Ok(Digest::ABSENT));
-        assert!(pinned(&"a".repeat(64)).is_ok());
-        assert!(pinned("abc").unwrap_err().contains("or the word absent"));
+        assert_eq!(Digest::from_declared("absent"), Ok(Digest::ABSENT));
+        assert!(Digest::from_declared(&"a".repeat(64)).is_ok());
+        assert!(Digest::from_declared("abc").unwrap_err().to_string().contains("or the word absent"));
     }
 }

@@ -17,8 +17,9 @@ use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
-use crate::gate::written::{Balancer, Engine, Tag};
+use crate::gate::written::{Balancer, Engine};
 use crate::world::{World, program};
+use tidegate_proto::GateTag;
 
 /// What is asked for beside the gate file.
 #[derive(Debug, Clone)]
@@ -106,7 +107,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     let progress = Progress::new(asked.most);
     let (databases, health) = check(world, gate, &progress).await?;
     let mut mixes = Vec::new();
-    if gate.tags.contains(&Tag::Rolling) {
+    if gate.tags.contains(&GateTag::Rolling) {
         for arrangement in &gate.arrangements {
             let (base, target) = (arrangement.base, arrangement.target);
             progress.say(&format!("a frozen mix: {base} at the base, {target} at the target"));
@@ -114,7 +115,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         }
     }
     let mut old_configuration = None;
-    if gate.tags.contains(&Tag::SupportsUpgrade) {
+    if gate.tags.contains(&GateTag::SupportsUpgrade) {
         progress.say("the target with the base's configuration");
         old_configuration = Some(mixed::old_configuration(world, gate, &databases).await?);
     }
@@ -129,7 +130,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     let course = asked.plan.as_ref().map_or(Course::Through, Course::Planned);
     let upgraded = upgrade(world, gate, &databases, &progress, course).await?;
     let mut impact = None;
-    if gate.tags.contains(&Tag::ZeroImpact) {
+    if gate.tags.contains(&GateTag::ZeroImpact) {
         impact = Some(impact::measure(world, gate, &databases, &progress).await?);
     }
     let evidence = Evidence {

@@ -1,6 +1,7 @@
 //! The judge. Pure: ledgers, what commands and health URLs answered, and bounds in; for each tag a verdict with its figures
 //! out. Failures on a machine that could not keep up say nothing about the service, except where an answer was wrong.
 
+mod downtime;
 pub(in crate::gate) mod impact;
 mod processes;
 
@@ -11,9 +12,10 @@ use crate::gate::drive::{Ended, Survived};
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
 use crate::gate::upgrade::Upgraded;
-use crate::gate::written::{Arrangement, HostBounds, Tag, TurningPoint};
+use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::GateTag;
 
 /// Fewer reads across versions prove nothing, in each direction.
 const ENOUGH_ACROSS: usize = 10;
@@ -21,7 +23,7 @@ const ENOUGH_ACROSS: usize = 10;
 const RULE_OF_THREE: f64 = 3.0;
 
 /// What a gate says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
     /// All of it was seen to hold.
@@ -72,7 +74,7 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TagVerdict {
     /// The tag.
-    pub tag: Tag,
+    pub tag: GateTag,
     /// What is said of it.
     pub verdict: Word,
     /// What it rests on.
@@ -99,13 +101,13 @@ pub struct Evidence<'a> {
 }
 
 /// Judges the tags.
-pub fn judge(tags: &[Tag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
-    let judged = |tag: &Tag| {
+pub fn judge(tags: &[GateTag], evidence: &Evidence<'_>) -> Vec<TagVerdict> {
+    let judged = |tag: &GateTag| {
         let checks = match tag {
-            Tag::SupportsUpgrade => supports_upgrade(evidence),
-            Tag::Rolling => rolling(evidence),
-            Tag::ZeroDowntime => zero_downtime(evidence),
-            Tag::ZeroImpact => impact::zero_impact(evidence),
+            GateTag::SupportsUpgrade => supports_upgrade(evidence),
+            GateTag::Rolling => rolling(evidence),
+            GateTag::ZeroDowntime => downtime::zero_downtime(evidence),
+            GateTag::ZeroImpact => impact::zero_impact(evidence),
         };
         TagVerdict { tag: *tag, verdict: worst(checks.iter().map(|check| check.verdict)), checks }
     };
@@ -271,104 +273,6 @@ fn across(check: &str, entries: &[Entry]) -> Check {
         return Check::new(check, Word::Inconclusive, format!("{few}: {found}"));
     }
     Check::new(check, Word::Pass, found)
-}
-
-fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
-    let up = evidence.upgraded;
-    let (began, ended) = up.span_ms;
-    let (control, during): (Vec<Entry>, Vec<Entry>) =
-        up.entries.iter().cloned().partition(|entry| entry.done_ms < began);
-    let overloaded = up.host.overloaded(&evidence.bounds);
-    let mut checks: Vec<Check> = evidence.health.iter().map(followed).collect();
-    let failed = control.iter().filter(|entry| !entry.is_ok()).count();
-    let said = format!("{failed} of {} requests failed before anything was upgraded", control.len());
-    match (control.len(), failed) {
-        (0, _) => {
-            checks.push(Check::new(CONTROL, Word::Inconclusive, "no request was answered before the upgrade"))
-        }
-        (_, 0) => checks.push(Check::new(CONTROL, Word::Pass, said)),
-        _ => checks.push(Check::new(CONTROL, Word::Inconclusive, said)),
-    }
-    let mut check = unfailed("no request fails while the service is upgraded", &during, overloaded);
-    if failed > 0
-        && check.verdict == Word::Fail
-        && !during.iter().any(|entry| entry.failure() == "wrong content")
-    {
-        check.verdict = Word::Inconclusive;
-        check.found.push_str("; but the load fails by itself");
-    }
-    if let Some(first) = during.iter().find(|entry| !entry.is_ok()) {
-        let _ = write!(check.found, "{}", around(up, first));
-    }
-    let in_upgrade = during.iter().filter(|entry| entry.scheduled_ms <= ended).count();
-    let _ = write!(
-        check.found,
-        "; {in_upgrade} of them came due in the {:.1} s of the upgrade",
-        (ended - began) / 1e3
-    );
-    checks.push(check);
-    checks.push(drained(up));
-    for (point, up) in evidence.rollbacks {
-        let overloaded = up.host.overloaded(&evidence.bounds);
-        checks.push(unfailed(
-            &format!("no request fails in an upgrade that is rolled back from {}", point.word()),
-            &up.entries,
-            overloaded,
-        ));
-    }
-    checks
-}
-
-fn followed(health: &Health) -> Check {
-    let tried = health.wrong.clone().map_or_else(|| Ok("200, 503 with it, 200".to_owned()), Err);
-    Check::of(&format!("the health check of version {} follows the disable-file", health.version), tried)
-}
-
-const CONTROL: &str = "the load does not fail by itself";
-
-/// What was seen of the instance that gave a bad answer, right before it.
-fn around(up: &Upgraded, entry: &Entry) -> String {
-    let before = up.changes.iter().rfind(|c| c.node == entry.node && c.at_ms <= entry.done_ms);
-    before.map_or_else(String::new, |change| {
-        let version = change.version.map_or("no version".to_owned(), |version| format!("version {version}"));
-        let rotation = if change.in_rotation { "in rotation" } else { "out of rotation" };
-        format!(
-            "; {} was seen at {version}, {rotation}, {:.1} s before",
-            change.node,
-            (entry.done_ms - change.at_ms) / 1e3
-        )
-    })
-}
-
-/// Whether every instance was seen to leave rotation before it was replaced.
-fn drained(up: &Upgraded) -> Check {
-    let check = "each instance leaves rotation before its version changes";
-    let mut nodes: Vec<&str> = up.changes.iter().map(|change| change.node.as_str()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    let mut drains = 0;
-    for node in &nodes {
-        let (mut serving, mut out_since) = (None, false);
-        for change in up.changes.iter().filter(|change| change.node == *node) {
-            out_since |= !change.in_rotation;
-            let Some(version) = change.version else { continue };
-            if serving.is_some_and(|last| last != version) {
-                if !out_since {
-                    let found = format!("{node} answered as version {version} without having left rotation");
-                    return Check::new(check, Word::Fail, found);
-                }
-                drains += 1;
-            }
-            if change.in_rotation {
-                out_since = false;
-            }
-            serving = Some(version);
-        }
-    }
-    match drains {
-        0 => Check::new(check, Word::Inconclusive, "no instance was seen to change its version"),
-        drains => Check::new(check, Word::Pass, format!("{drains} changes of {} instances", nodes.len())),
-    }
 }
 
 /// Whether all requests were answered as they should be.

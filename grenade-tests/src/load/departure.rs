@@ -50,26 +50,10 @@ pub fn departures(entries: &[Entry]) -> Vec<Departure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::entry::{Connection, Judged};
+    use crate::load::entry::good;
 
     fn entry(node: &str, sent_ms: f64, took: f64) -> Entry {
-        Entry {
-            seq: 0,
-            scheduled_ms: sent_ms,
-            sent_ms,
-            first_ms: None,
-            done_ms: sent_ms + took,
-            own_ms: 0.0,
-            kind: "read".to_owned(),
-            status: Some(200),
-            outcome: Judged::Ok,
-            node: node.to_owned(),
-            version: None,
-            written_by: None,
-            bytes: 0,
-            connection: Connection::Fresh,
-            reason: String::new(),
-        }
+        good(0, node, sent_ms, took)
     }
 
     #[test]

@@ -97,3 +97,25 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, LoadError> {
     let mut lines = csv::Reader::from_path(path).map_err(failed)?;
     lines.deserialize().collect::<Result<_, _>>().map_err(failed)
 }
+
+/// A good answer, for tests.
+#[cfg(test)]
+pub(crate) fn good(seq: u64, node: &str, at_ms: f64, took_ms: f64) -> Entry {
+    Entry {
+        seq,
+        scheduled_ms: at_ms,
+        sent_ms: at_ms,
+        first_ms: Some(at_ms + took_ms),
+        done_ms: at_ms + took_ms,
+        own_ms: 0.0,
+        kind: "read".to_owned(),
+        status: Some(200),
+        outcome: Judged::Ok,
+        node: node.to_owned(),
+        version: Some(1),
+        written_by: None,
+        bytes: 9,
+        connection: Connection::Fresh,
+        reason: String::new(),
+    }
+}

@@ -41,7 +41,7 @@ pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Rele
     }
     let releases: Vec<String> = seen
         .iter()
-        .map(|((tag, sha256), node)| format!("{tag} with sha256 {} ({node})", words(sha256)))
+        .map(|((tag, sha256), node)| format!("{tag} with sha256 {} ({node})", sha256.declared()))
         .collect();
     match seen.into_keys().next().filter(|_| releases.len() == 1) {
         Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
@@ -100,8 +100,4 @@ pub(super) fn unverified(release: &Release) -> String {
          hook for {tag} again and starts what it brings, unverified",
         tag = release.tag
     )
-}
-
-fn words(digest: &Digest) -> String {
-    if digest.is_absent() { "absent".to_owned() } else { digest.to_string() }
 }

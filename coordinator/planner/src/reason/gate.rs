@@ -2,7 +2,7 @@
 
 use super::said::{Said, Waits};
 use serde::{Deserialize, Serialize};
-use tidegate_proto::{Artifact, Digest, GateHop};
+use tidegate_proto::{Artifact, GateHop};
 
 /// A gate that a recorded verdict opens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -34,8 +34,8 @@ impl GateGate {
                 .next_step(waits.upgrade(|_| {
                     format!(
                         "grenade record report.json --from-sha256 {} --to-sha256 {}",
-                        word(from.sha256),
-                        word(to.sha256)
+                        from.sha256.declared(),
+                        to.sha256.declared()
                     )
                 }))
                 .timeout("none: the upgrade stays in preflight")
@@ -50,8 +50,4 @@ fn shown(artifact: &Artifact) -> String {
         true => format!("{version} (no sha256)"),
         false => format!("{version} (sha256 {:.SHOWN$}…)", sha256.to_string()),
     }
-}
-
-fn word(sha256: Digest) -> String {
-    if sha256.is_absent() { "absent".to_owned() } else { sha256.to_string() }
 }

@@ -9,7 +9,7 @@ use crate::gate::explore;
 use crate::gate::report::progress::Progress;
 use crate::gate::verdict::Word;
 
-/// How long it may take to tell.
+/// How long the report may take.
 const AFTERWARDS: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ impl Explore {
         if gate.procedure.is_some() {
             return no_plans();
         }
-        // What is known when the time is over is told; so the work looks at the clock by itself.
+        // At the end of the time the results so far are printed: the work watches the clock itself.
         let explored = in_a_world(&self.artifacts, self.max_time + AFTERWARDS, async |world| {
             let progress = Progress::new(self.max_time);
             explore::explore(world, &gate, (self.seed, self.plans), &progress).await

@@ -1,5 +1,5 @@
-//! How far the judge of zero-impact can be trusted on this machine: two pools that nobody upgrades, again and again, what it
-//! says of them, and what it says of thousands of runs drawn from what was recorded, with effects put in. Beside it, what
+//! How far the judge of zero-impact can be trusted on this machine: two pools, neither of which is upgraded, are
+//! compared again and again: what it says of them, and what it says of thousands of runs drawn from what was recorded, with effects put in. Beside it, what
 //! other judges say.
 
 use std::num::NonZero;
@@ -42,12 +42,21 @@ pub struct Calibration {
     pub seconds: f64,
     /// What was said of them.
     pub idle_pairs: Rates,
-    /// What was said of runs of 120 s drawn from what was recorded, by what was put in.
-    pub simulated: Vec<(String, Rates)>,
-    /// Half of the simulated idle runs would have shown a smaller shift of p99 with a power of 90 %, in percent.
-    pub smallest_p99_shift: f64,
+    /// What was said of runs of 120 s drawn from what was recorded.
+    pub simulated: Vec<Simulated>,
+    /// Half of the simulated idle runs would have shown a smaller shift of p99 with a power of 90 %.
+    pub smallest_p99_shift_percent: f64,
     /// Other judges on the same data.
     pub rivals: Vec<RivalRates>,
+}
+
+/// What was said of simulated runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Simulated {
+    /// What was put into one of the pools.
+    pub effect: String,
+    /// How often each word was said.
+    pub rates: Rates,
 }
 
 /// How often each word was said.
@@ -61,8 +70,9 @@ pub struct Rates {
     pub inconclusive: u32,
     /// One is slower.
     pub fail: u32,
-    /// The part of fails, with 95 % confidence (Clopper and Pearson).
-    pub fail_interval: (f64, f64),
+    /// Between which parts of all runs would fail, with 95 % confidence (Clopper and Pearson); for simulated runs of the one
+    /// recording that they are drawn from.
+    pub fail_part: (f64, f64),
 }
 
 /// How often another judge said that there was an effect.
@@ -70,12 +80,21 @@ pub struct Rates {
 pub struct RivalRates {
     /// Its name.
     pub judge: String,
-    /// Of an idle pool, compared with its own time before: of how many, how often.
-    pub before_and_after: (u32, u32),
+    /// Of an idle pool, compared with its own time before.
+    pub before_and_after: Seen,
     /// Of an idle pool, compared with its twin at the same time.
-    pub twin: (u32, u32),
+    pub twin: Seen,
     /// Of a pool with a stall of 100 ms after each drain, compared with its twin.
-    pub stalls: (u32, u32),
+    pub stalls: Seen,
+}
+
+/// How often an effect was seen.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Seen {
+    /// Of so many comparisons.
+    pub comparisons: usize,
+    /// In so many.
+    pub seen: usize,
 }
 
 impl Rates {
@@ -83,7 +102,7 @@ impl Rates {
         let count = |of: Word| words.iter().filter(|word| **word == of).count() as u32;
         let (runs, fail) = (words.len() as u32, count(Word::Fail));
         let (pass, inconclusive) = (count(Word::Pass), count(Word::Inconclusive));
-        Self { runs, pass, inconclusive, fail, fail_interval: exact(fail, runs) }
+        Self { runs, pass, inconclusive, fail, fail_part: exact(fail, runs) }
     }
 }
 
@@ -140,14 +159,20 @@ fn count(recorded: &[Pair], runs: u32, seed: u64) -> Calibration {
     let effects: [(&str, Effect); 3] = [
         ("nothing", |series, _| series.clone()),
         ("p99 20 % slower", |series, _| inject::tail_slowed(series, 1.2)),
-        ("100 ms after each drain", |series, drains| inject::stalled(series, drains, 100.0)),
+        ("100 ms stalls", |series, drains| inject::stalled(series, drains, 100.0)),
     ];
     let simulated = effects
         .iter()
-        .map(|(name, effect)| ((*name).to_owned(), Rates::of(&noise.judged(runs, seed, *effect))))
+        .map(|(name, effect)| Simulated {
+            effect: (*name).to_owned(),
+            rates: Rates::of(&noise.judged(runs, seed, *effect)),
+        })
         .collect();
     let rivals = RIVALS.iter().map(|(name, rival)| {
-        let many = |flags: Vec<bool>| (flags.len() as u32, flags.iter().filter(|flag| **flag).count() as u32);
+        let many = |flags: Vec<bool>| Seen {
+            comparisons: flags.len(),
+            seen: flags.iter().filter(|flag| **flag).count(),
+        };
         let own = |pair: &[Pair]| rival(&pair[0][0], &pair[1][0]);
         let stalled = |[treated, twin]: &Pair| {
             rival(twin, &inject::stalled(treated, &inject::instants(treated.length_ms(), seed), 100.0))
@@ -166,7 +191,7 @@ fn count(recorded: &[Pair], runs: u32, seed: u64) -> Calibration {
         seconds: 0.0,
         idle_pairs: Rates::of(&idle),
         simulated,
-        smallest_p99_shift: noise.smallest(runs, seed),
+        smallest_p99_shift_percent: noise.smallest(runs, seed),
         rivals: rivals.collect(),
     }
 }
@@ -258,9 +283,9 @@ impl Calibration {
     pub fn text(&self) -> String {
         let percent = |k: u32, n: u32| f64::from(k) / f64::from(n.max(1)) * 100.0;
         let rates = |name: &str, rates: &Rates| {
-            let Rates { runs, pass, inconclusive, fail, fail_interval: (low, high) } = *rates;
+            let Rates { runs, pass, inconclusive, fail, fail_part: (low, high) } = *rates;
             format!(
-                "  {name:<34} {runs:>5} {:>5.1} % {:>5.1} % {:>5.1} % [{:.1}, {:.1}]\n",
+                "  {name:<26} {runs:>5} {:>5.1} % {:>10.1} % {:>5.1} % [{:.1}, {:.1}]\n",
                 percent(pass, runs),
                 percent(inconclusive, runs),
                 percent(fail, runs),
@@ -269,21 +294,21 @@ impl Calibration {
             )
         };
         let mut text = format!(
-            "{}: {} requests a second to each pool, idle pairs of {:.0} s\n\n  {:<34} {:>5} {:>7} {:>7} {:>7} 95 %\n",
-            self.gate, self.rate, self.seconds, "", "runs", "pass", "?", "fail"
+            "{}: {} requests a second to each pool, idle pairs of {:.0} s\n\n  {:<26} {:>5} {:>7} {:>12} {:>7} 95 %\n",
+            self.gate, self.rate, self.seconds, "", "runs", "pass", "inconclusive", "fail"
         );
         text.push_str(&rates("idle pairs, measured", &self.idle_pairs));
-        for (name, simulated) in &self.simulated {
-            text.push_str(&rates(&format!("simulated: {name}"), simulated));
+        for Simulated { effect, rates: simulated } in &self.simulated {
+            text.push_str(&rates(&format!("simulated: {effect}"), simulated));
         }
         text.push_str(&format!(
             "\nsmallest shift of p99 shown in 120 s with a power of 90 %: {:.1} % (median)\n\nother judges, how often \
              they see an effect\n  {:<44} {:>10} {:>10} {:>10}\n",
-            self.smallest_p99_shift, "", "before", "beside", "beside,"
+            self.smallest_p99_shift_percent, "", "before", "beside", "beside,"
         ));
         text.push_str(&format!("  {:<44} {:>10} {:>10} {:>10}\n", "", "and after", "a twin", "stalls"));
         for rival in &self.rivals {
-            let of = |(runs, seen): (u32, u32)| format!("{seen} of {runs}");
+            let of = |seen: Seen| format!("{} of {}", seen.seen, seen.comparisons);
             text.push_str(&format!(
                 "  {:<44} {:>10} {:>10} {:>10}\n",
                 rival.judge,
@@ -318,14 +343,18 @@ mod tests {
         };
         let recorded: Vec<Pair> = (0..6).map(pair).collect();
         let calibration = count(&recorded, 40, 1);
-        let [nothing, slower, stalls] = [0, 1, 2].map(|n| calibration.simulated[n].1);
+        let [nothing, slower, stalls] = [0, 1, 2].map(|n| calibration.simulated[n].rates);
         assert_eq!(calibration.idle_pairs.runs, 6);
         assert!(nothing.fail <= 2 && nothing.pass >= 36, "{nothing:?}");
         assert!(slower.pass == 0 && slower.fail >= 36, "{slower:?}");
         assert!(stalls.pass == 0 && stalls.fail >= 36, "{stalls:?}");
-        assert!((1.0..10.0).contains(&calibration.smallest_p99_shift), "{}", calibration.smallest_p99_shift);
+        assert!(
+            (1.0..10.0).contains(&calibration.smallest_p99_shift_percent),
+            "{}",
+            calibration.smallest_p99_shift_percent
+        );
         assert_eq!(calibration.rivals.len(), 4);
-        assert_eq!(calibration.rivals[0].before_and_after.0, 5);
+        assert_eq!(calibration.rivals[0].before_and_after.comparisons, 5);
         // The same seed gives the same figures.
         let again = count(&recorded, 40, 1);
         assert_eq!(serde_json::to_string(&again).unwrap(), serde_json::to_string(&calibration).unwrap());

@@ -1,4 +1,4 @@
-//! Whether the twin, which nobody touched, became slower while its neighbour was upgraded: two pools on one machine share
+//! Whether the twin, which is not upgraded, became slower while its neighbour was upgraded: two pools on one machine share
 //! the damage, and a comparison of both at the same time does not see what both felt.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};

@@ -139,7 +139,7 @@ impl<'a> Pools<'a> {
         let treated = Load::at(of_treated, self.treated.requests(gate), began)?;
         let twin = Load::at(of_twin, self.twin.requests(gate), began)?;
         let watch = Watch::start(gate, self.treated.fleet.nodes(), began, &self.treated.versions);
-        // Nobody reads it: both pools are asked as often.
+        // Its changes are not used: both pools get as many health checks.
         let _watch = Watch::start(gate, self.twin.fleet.nodes(), began, &self.twin.versions);
         let done = work(&mut self.treated, &treated).await?;
         let (stopped, stopped_twin) = tokio::join!(treated.stop(), twin.stop());

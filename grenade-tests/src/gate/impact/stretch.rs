@@ -62,27 +62,7 @@ impl Stretch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::entry::{Connection, Judged};
-
-    fn entry(at: f64) -> Entry {
-        Entry {
-            seq: 0,
-            scheduled_ms: at,
-            sent_ms: at,
-            first_ms: Some(at + 1.0),
-            done_ms: at + 1.0,
-            own_ms: 0.0,
-            kind: "read".to_owned(),
-            status: Some(200),
-            outcome: Judged::Ok,
-            node: String::new(),
-            version: None,
-            written_by: None,
-            bytes: 0,
-            connection: Connection::Fresh,
-            reason: String::new(),
-        }
-    }
+    use crate::load::entry::good;
 
     fn change(at_ms: f64, node: &str, in_rotation: bool) -> Change {
         Change { at_ms, node: node.to_owned(), version: Some(1), in_rotation }
@@ -105,8 +85,8 @@ mod tests {
     #[test]
     fn what_is_appended_begins_with_a_block_of_its_own() {
         let stretch = |at: f64| Stretch {
-            treated: vec![entry(at)],
-            twin: vec![entry(at)],
+            treated: vec![good(0, "a", at, 1.0)],
+            twin: vec![good(0, "a", at, 1.0)],
             changes: vec![change(at, "a", true)],
             ..Stretch::default()
         };

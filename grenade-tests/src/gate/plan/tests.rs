@@ -47,6 +47,8 @@ fn what_does_not_fit_the_gate_is_named_with_what_is_allowed() {
         (wrong, vec!["max_unavailable: 3", "1 to 2 is", "steps[0].when.upgraded: 4", "there is no node-9"]),
         ("steps:\n  - {when: {upgraded: 1}, do: dance}\n", vec!["dance", "roll-back"]),
         ("step: []\n", vec!["step"]),
+        (" \n", vec!["is empty", "grenade plan"]),
+        ("strategy: {rolling: {batch: 0}}\n", vec!["strategy.rolling.batch", "1 or more"]),
     ] {
         std::fs::write(&path, text).unwrap();
         let said = format!("{:#}", Plan::load(&path, &gate).unwrap_err());

@@ -33,7 +33,7 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
         let _ = writeln!(
             text,
             "calibration   of {} idle pairs {} passed, {} were inconclusive and {} failed; smallest p99 shift {:.1} % in 120 s",
-            idle.runs, idle.pass, idle.inconclusive, idle.fail, calibration.smallest_p99_shift
+            idle.runs, idle.pass, idle.inconclusive, idle.fail, calibration.smallest_p99_shift_percent
         );
     }
     let _ = writeln!(text, "files         {}", artifacts.display());

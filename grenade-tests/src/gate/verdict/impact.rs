@@ -16,7 +16,7 @@ pub(super) fn zero_impact(evidence: &Evidence<'_>) -> Vec<Check> {
     };
     let mut checks = impact.fitness.clone();
     let Some(up) = &impact.upgraded else {
-        let found = "nothing was upgraded: on this machine the judge cannot tell";
+        let found = "nothing was upgraded: the judge cannot decide on this machine";
         checks.push(Check::new(PAIR, Word::Inconclusive, found));
         return checks;
     };
@@ -98,7 +98,7 @@ pub(in crate::gate) fn failures(treated: &[Entry], twin: &[Entry], overloaded: O
     check
 }
 
-/// Two ledgers tell something of each other only where as many requests were sent, over the same time.
+/// Two ledgers can be compared only where as many requests were sent, over the same time.
 pub(in crate::gate) fn same_load(treated: &[Entry], twin: &[Entry]) -> Check {
     let last = |entries: &[Entry]| entries.iter().map(|entry| entry.scheduled_ms).fold(0.0, f64::max);
     let (own, other) = (treated.len() as f64, twin.len() as f64);

@@ -3,26 +3,10 @@ use crate::gate::host::HostSeen;
 use crate::gate::mixed::Memory;
 use crate::gate::processes::Overlap;
 use crate::gate::watch::Change;
-use crate::load::entry::{Connection, Judged};
+use crate::load::entry::{Judged, good};
 
 fn entry(seq: u64, at: f64) -> Entry {
-    Entry {
-        seq,
-        scheduled_ms: at,
-        sent_ms: at,
-        first_ms: Some(at + 1.0),
-        done_ms: at + 1.0,
-        own_ms: 0.0,
-        kind: "read".to_owned(),
-        status: Some(200),
-        outcome: Judged::Ok,
-        node: "node-1".to_owned(),
-        version: Some(1),
-        written_by: None,
-        bytes: 9,
-        connection: Connection::Fresh,
-        reason: String::new(),
-    }
+    good(seq, "node-1", at, 1.0)
 }
 
 fn failed(entry: Entry, reason: &str) -> Entry {
@@ -58,7 +42,7 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
     }
 }
 
-fn of(tag: Tag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
+fn of(tag: GateTag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
     let bounds = HostBounds::default();
     let evidence = Evidence {
         health: &[],
@@ -78,17 +62,17 @@ fn load() -> Vec<Entry> {
 
 #[test]
 fn good_run_passes_with_its_bound() {
-    let judged = of(Tag::ZeroDowntime, &upgraded(load()), &[]);
+    let judged = of(GateTag::ZeroDowntime, &upgraded(load()), &[]);
     assert_eq!(judged.verdict, Word::Pass, "{judged:#?}");
     assert!(judged.checks[1].found.contains("0 of 500 failed (at most 0.600 %"), "{judged:#?}");
-    assert_eq!(of(Tag::SupportsUpgrade, &upgraded(load()), &[]).verdict, Word::Pass);
+    assert_eq!(of(GateTag::SupportsUpgrade, &upgraded(load()), &[]).verdict, Word::Pass);
 }
 
 #[test]
 fn failed_request_fails_and_is_named() {
     let mut entries = load();
     entries[300] = failed(entry(300, 3_000.0), "status 500: boom");
-    let judged = of(Tag::ZeroDowntime, &upgraded(entries), &[]);
+    let judged = of(GateTag::ZeroDowntime, &upgraded(entries), &[]);
     assert_eq!(judged.verdict, Word::Fail);
     let found = &judged.checks[1].found;
     assert!(found.contains("read 300 at 3.000 s, node-1 at version 1: status 500: boom"), "{found}");
@@ -99,29 +83,29 @@ fn failure_before_the_upgrade_is_not_the_upgrade_s() {
     let mut entries = load();
     entries[20] = failed(entry(20, 200.0), "status 500: boom");
     entries[300] = failed(entry(300, 3_000.0), "status 500: boom");
-    assert_eq!(of(Tag::ZeroDowntime, &upgraded(entries), &[]).verdict, Word::Inconclusive);
+    assert_eq!(of(GateTag::ZeroDowntime, &upgraded(entries), &[]).verdict, Word::Inconclusive);
 }
 
 #[test]
 fn overloaded_machine_tells_nothing_but_a_wrong_answer_does() {
     let mut up = upgraded(load());
     up.host = HostSeen { cpu_pressure: Some(99.0), steal: None, lag_p99_ms: 3.0 };
-    assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Pass, "nothing failed");
+    assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Pass, "nothing failed");
     up.entries[300] = failed(Entry { status: None, ..entry(300, 3_000.0) }, "no answer in 10 s: ");
-    assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
+    assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
     up.entries[301] = failed(entry(301, 3_010.0), "wrong content: /name is 1, not 2");
-    assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Fail);
+    assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Fail);
 }
 
 #[test]
 fn version_that_changes_in_rotation_fails() {
     let mut up = upgraded(load());
     up.changes = vec![change(0.0, Some(1), true), change(2_000.0, Some(2), true)];
-    let judged = of(Tag::ZeroDowntime, &up, &[]);
+    let judged = of(GateTag::ZeroDowntime, &up, &[]);
     assert_eq!(judged.verdict, Word::Fail);
     assert!(judged.checks[2].found.contains("node-1"), "{judged:#?}");
     up.changes.truncate(1);
-    assert_eq!(of(Tag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
+    assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);
 }
 
 #[test]
@@ -134,20 +118,20 @@ fn mix_must_be_read_both_ways() {
     let arrangement = Arrangement { base: 2, target: 1 };
     let mixed = |entries| [Mixed { arrangement, entries, memory: Vec::new(), host: HostSeen::default() }];
     let both: Vec<Entry> = (0..40).map(|n| read(n, 1 + (n % 2) as u32, 2 - (n % 2) as u32)).collect();
-    assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
+    assert_eq!(of(GateTag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
     let one_way: Vec<Entry> = (0..40).map(|n| read(n, 2, 1)).collect();
-    assert_eq!(of(Tag::Rolling, &upgraded(load()), &mixed(one_way)).verdict, Word::Inconclusive);
+    assert_eq!(of(GateTag::Rolling, &upgraded(load()), &mixed(one_way)).verdict, Word::Inconclusive);
     let mut busy = both.clone();
     for entry in busy.iter_mut().filter(|entry| entry.seq < 4) {
         *entry = failed(Entry { status: Some(503), ..entry.clone() }, "status 503: busy");
     }
     let overloaded = HostSeen { lag_p99_ms: 9_000.0, ..HostSeen::default() };
     let busy = [Mixed { arrangement, entries: busy, memory: Vec::new(), host: overloaded }];
-    let judged = of(Tag::Rolling, &upgraded(load()), &busy);
+    let judged = of(GateTag::Rolling, &upgraded(load()), &busy);
     assert!(judged.checks[..2].iter().all(|check| check.verdict == Word::Inconclusive), "{judged:#?}");
     let mut bad = both;
     bad[1] = failed(bad[1].clone(), "wrong content: /colour is absent, not \"red\"");
-    let judged = of(Tag::Rolling, &upgraded(load()), &mixed(bad));
+    let judged = of(GateTag::Rolling, &upgraded(load()), &mixed(bad));
     assert_eq!(judged.verdict, Word::Fail);
     assert!(judged.checks[1].found.contains("written by version 1"), "{judged:#?}");
 }
@@ -170,15 +154,15 @@ fn rollback_must_end_where_it_began() {
 fn lost_object_and_unfinished_upgrade_fail() {
     let mut up = upgraded(load());
     up.sweep = (50, vec!["a item written by version 1: status 404".to_owned()]);
-    assert_eq!(of(Tag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
+    assert_eq!(of(GateTag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
     up = upgraded(load());
     up.ended = ended("rolled-back", Some("node-2 never became healthy"));
-    let judged = of(Tag::SupportsUpgrade, &up, &[]);
+    let judged = of(GateTag::SupportsUpgrade, &up, &[]);
     assert_eq!(judged.verdict, Word::Fail);
     assert!(judged.checks[0].found.contains("node-2 never became healthy"), "{judged:#?}");
     up = upgraded(load());
     up.changes.push(change(4_000.0, Some(2), false));
-    let judged = of(Tag::SupportsUpgrade, &up, &[]);
+    let judged = of(GateTag::SupportsUpgrade, &up, &[]);
     assert!(judged.checks[0].found.contains("node-1 is left at version 2, out of rotation"), "{judged:#?}");
 }
 
@@ -224,4 +208,16 @@ fn version_that_starts_before_the_other_has_ended_fails_and_is_named() {
     }
     up.overlaps = None;
     assert!(processes::one_at_a_time(&up).is_none());
+}
+
+#[test]
+fn event_of_a_plan_that_did_not_happen_is_inconclusive_and_named() {
+    let mut up = upgraded(load());
+    up.ended.left_out = vec!["not reached: after 10m, the operator rolls back".to_owned()];
+    let judged = of(GateTag::SupportsUpgrade, &up, &[]);
+    assert_eq!(judged.verdict, Word::Inconclusive);
+    assert!(
+        judged.checks.iter().any(|check| check.found.contains("1 did not: not reached: after 10m")),
+        "{judged:#?}"
+    );
 }

@@ -103,6 +103,16 @@ async fn release_goes_out_once_its_compatibility_suite_has_passed() {
     assert!(text.contains("pantry-1.0.0") && text.contains("pass"), "{text}");
     let listed = fleet.must(&["release", "matrix"]).await;
     assert!(listed.contains("release-1  pantry-1.0.0  pass"), "{listed}");
+
+    // A suite that cannot be started leaves the log whose digest is recorded.
+    let pair = ["compat", "--compute-tag", "release-1", "--storage-tag", "pantry-1.0.0"];
+    let absent = [&pair[..], &["--log", log.to_str().unwrap(), "--", "/no/such/suite"]].concat();
+    let refused = fleet.grenade(&absent).await;
+    assert!(
+        refused.code == Some(4) && refused.err.contains("could not start /no/such/suite"),
+        "{refused:#?}"
+    );
+    assert_eq!(std::fs::read(&log).unwrap(), written);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

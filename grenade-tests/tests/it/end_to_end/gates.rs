@@ -305,6 +305,16 @@ async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
 }
 
 #[tokio::test]
+async fn plans_for_which_there_is_no_time_are_inconclusive_and_the_results_so_far_are_kept() {
+    let gate = Gate::verb(Rig::new(), "explore", &gate(), &["--plans", "2", "--max-time", "1s"]);
+    let done = gate.ends().await;
+    assert_eq!(done.code, Some(2), "{}", done.said);
+    contains(&done.said, &["--max-time is over", "INCONCLUSIVE", "0 of 2 plans"]);
+    let kept = std::fs::read_to_string(done.artifacts.join("explored.json")).unwrap();
+    contains(&kept, &["\"asked\": 2", "\"plans\": []"]);
+}
+
+#[tokio::test]
 async fn long_plan_that_fails_shrinks_to_the_rollback_that_is_enough() {
     let gate = forgetful_base().replace("instances: 2", "instances: 3");
     let explore = Gate::verb(Rig::new(), "explore", &gate, &["--plans", "1", "--seed", "1"]);
@@ -322,13 +332,13 @@ fn pools(fault: &str) -> String {
     gate.replace("--version, \"2\"", &format!("--version, \"2\", --work, \"5\"{fault}"))
 }
 
-/// What a machine can tell depends on what else it does: where it cannot, nothing may be asserted, and it must say so.
+/// On a busy machine the judge cannot decide: then nothing may be asserted, and the report must say so.
 async fn long_pools(fault: &str) -> Done {
     let done = Gate::verb(Rig::new(), "run", &pools(fault), &[]).ends_within(5 * LIMIT).await;
     let report = done.report();
     assert_eq!(report["tags"][0]["tag"], "zero-impact");
     if done.code == Some(2) {
-        contains(&done.said, &["on this machine the judge cannot tell", "nothing was upgraded"]);
+        contains(&done.said, &["the judge cannot decide on this machine", "nothing was upgraded"]);
     } else {
         assert!(report["impact"]["upgraded"]["drains_ms"].as_array().unwrap().len() >= 20, "{report:#}");
     }

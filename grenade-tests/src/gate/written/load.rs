@@ -1,0 +1,137 @@
+//! The load of a gate file, as it is written.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_proto::Span;
+
+/// What clients do.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Requests per second, 1 to 5000.
+    pub rate: u32,
+    /// How long it runs before the upgrade: what fails then was not the upgrade. Default: 3s.
+    #[serde(default = "three_seconds")]
+    pub before: Span,
+    /// How long it runs after the upgrade. Default: 3s.
+    #[serde(default = "three_seconds")]
+    pub after: Span,
+    /// How long it runs in each frozen mix. Default: 5s.
+    #[serde(default = "five_seconds")]
+    pub mixed: Span,
+    /// The part of the requests that is sent over kept connections, 0 to 1. Default: 0.5.
+    #[serde(default = "half")]
+    pub keep_alive: f64,
+    /// Decides every choice. Default: 1.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The requests.
+    pub steps: Vec<Step>,
+}
+
+fn three_seconds() -> Span {
+    Span::from_secs(3)
+}
+
+fn five_seconds() -> Span {
+    Span::from_secs(5)
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// One kind of request. It makes an object, uses one that was made before, or ends one; an object carries variables, and
+/// is in the hands of one request at a time, so that each answer has exactly one right content.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What it is called in the ledger.
+    pub name: String,
+    /// How often it is drawn, compared to the others. Default: 1.
+    #[serde(default = "weight")]
+    pub weight: u32,
+    /// The kind of object that it makes.
+    #[serde(default)]
+    pub makes: Option<String>,
+    /// The kind of object that it reads or changes.
+    #[serde(default)]
+    pub uses: Option<String>,
+    /// The kind of object that it deletes.
+    #[serde(default)]
+    pub ends: Option<String>,
+    /// Variables that are set before it is sent, with `{run}`, `{seq}` and the object's own; of a list, one is drawn.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+    /// What is sent.
+    pub request: Request,
+    /// What the answer must be.
+    #[serde(default)]
+    pub expect: Expect,
+    /// Variables that are taken from the answer, each by a JSON pointer.
+    #[serde(default)]
+    pub keep: BTreeMap<String, String>,
+}
+
+fn weight() -> u32 {
+    1
+}
+
+/// A request.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Its method. Default: GET.
+    #[serde(default = "get")]
+    pub method: String,
+    /// Its path and query, with variables.
+    pub path: String,
+    /// Headers, with variables.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// A JSON body, with variables: one that is nothing but `{name}` keeps its type.
+    #[serde(default)]
+    pub json: Option<Value>,
+    /// A body of so many bytes that is sent over so long a time.
+    #[serde(default)]
+    pub upload: Option<Upload>,
+    /// The body of the answer is left unread for so long.
+    #[serde(default)]
+    pub slow_read: Option<Span>,
+}
+
+fn get() -> String {
+    "GET".to_owned()
+}
+
+/// A slow body.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upload {
+    /// Its length.
+    pub bytes: u64,
+    /// From its first byte to its last.
+    pub over: Span,
+}
+
+/// What an answer must be.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Its status, one of these. Default: 200 to 299.
+    #[serde(default)]
+    pub status: Vec<u16>,
+    /// Values in its JSON body, by JSON pointer, with variables.
+    #[serde(default)]
+    pub json: BTreeMap<String, Value>,
+    /// A text that its body contains, with variables.
+    #[serde(default)]
+    pub contains: Option<String>,
+}
