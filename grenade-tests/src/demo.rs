@@ -1,36 +1,39 @@
 //! `make demo`: what a newcomer sees first. A whole rolling upgrade on real processes under an honest load, shown while
-//! it happens and judged when it is over.
+//! it happens and judged when it is over: the gate file `gates/demo.yaml`, and a picture of it.
 //!
-//! The demo is a spectator with an operator's hands: it writes configurations, types `tidegate` commands and looks. It
-//! never touches a node, the store or the catalogue once the load runs, and it never judges by what it wished for.
+//! The runner is a spectator with an operator's hands: it writes configurations, types `tidegate` commands and looks.
 
 pub mod alone;
 pub mod arguments;
-pub mod config;
 pub mod display;
-pub mod drive;
+pub mod gate;
 pub mod lines;
-pub mod operator;
-pub mod picture;
-pub mod place;
 pub mod report;
-pub mod schema;
 pub mod screen;
-pub mod setting;
 pub mod summary;
 
-use anyhow::Context;
+use std::path::Path;
+use std::time::Duration;
 
+use anyhow::{Context, anyhow};
+
+use crate::demo::alone::Alone;
 use crate::demo::arguments::DemoPlan;
 use crate::demo::display::{Display, say};
-use crate::demo::place::Place;
 use crate::demo::report::DemoReport;
-use crate::demo::setting::Setting;
+use crate::gate::drive::Course;
+use crate::gate::ground::Databases;
+use crate::gate::run::installed;
+use crate::gate::spectator::Spectator;
+use crate::gate::upgrade::{Upgraded, upgrade};
 use crate::world::interrupt::Interrupt;
-use crate::world::{World, WorldError, program};
+use crate::world::place::{self, Place};
+use crate::world::{World, WorldError};
 
 /// What stays after a run that ended as it should: what can be read. Databases, stores and programs go.
 const READABLE: [&str; 7] = [".log", ".toml", ".yaml", ".json", ".csv", ".cfg", place::MARK];
+/// An upgrade of six instances takes well below a minute: one that takes this long will not end.
+const LONGEST: Duration = Duration::from_secs(240);
 
 /// Runs the demo; answers whether it ended as the arguments call for, with no failed request.
 ///
@@ -44,9 +47,9 @@ pub async fn run(plan: DemoPlan) -> anyhow::Result<bool> {
     };
     let place = Place::fresh(&dir)?;
     let world = World::alone(place.dir())?;
-    let mut display = Display::new(plan.plain);
+    let display = Display::new(plan.plain);
     let played = tokio::select! {
-        played = play(&world, &plan, &mut display) => played,
+        played = play(&world, &plan, &display) => played,
         signal = interrupt.interrupted() => Err(signal.into()),
     };
     display.end();
@@ -67,25 +70,38 @@ pub fn is_interrupt(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(WorldError::Interrupted(_)))
 }
 
-/// Everything that `--real` needs must be installed before anything is begun.
-fn installed(plan: &DemoPlan) -> Result<(), WorldError> {
-    if !plan.real {
-        return Ok(());
-    }
-    program::outside("etcd")?;
-    program::outside("haproxy")?;
-    program::postgresql("initdb")?;
-    program::postgresql("postgres").map(|_| ())
+async fn play(world: &World, plan: &DemoPlan, display: &Display) -> anyhow::Result<bool> {
+    let gate = gate::gate(world, plan)?;
+    installed(&gate)?;
+    let over = match plan.real {
+        true => "three members of etcd, PostgreSQL, HAProxy",
+        false => "the embedded store, SQLite, the built-in balancer",
+    };
+    display.say(&format!("{} instances over {over}, {} rows to migrate", plan.instances, plan.rows));
+    let databases = Databases::start(world, &gate).await?;
+    display.say("measuring alone what the ideal is made of: a fill, a stop, a start");
+    let alone = alone::measure(world, &gate, &databases).await?;
+    display.say(&alone.to_string());
+    let upgraded = upgrade(world, &gate, &databases, display, Course::Through);
+    let upgraded = tokio::time::timeout(LONGEST, upgraded).await;
+    let upgraded = upgraded.map_err(|_| {
+        anyhow!("the upgrade was not over after {LONGEST:?}; it waits for: {}", display.waits().join("; "))
+    })??;
+    verdict(world.dir(), plan, &alone, &gate, &upgraded)
 }
 
-async fn play(world: &World, plan: &DemoPlan, display: &mut Display) -> anyhow::Result<bool> {
-    installed(plan)?;
-    let mut setting = Setting::bring_up(world, plan, display).await?;
-    display.note(&format!("{} instances in rotation, over {}", plan.instances, setting.in_words()));
-    let driven = drive::drive(world, plan, &mut setting, display).await?;
-    let ideal = summary::ideal_of(plan, &setting.alone, &driven);
-    let report = summary::report(plan, &driven, &ideal);
-    report.write(&world.path("report.json")).context("could not write report.json")?;
-    say(&summary::text(plan, &driven, &report, &ideal, world.dir()));
-    Ok(report.is_good(plan.called_for()))
+/// Reports; answers whether it ended as the arguments call for, with no failed request.
+fn verdict(
+    dir: &Path,
+    plan: &DemoPlan,
+    alone: &Alone,
+    gate: &crate::gate::file::Gate,
+    upgraded: &Upgraded,
+) -> anyhow::Result<bool> {
+    let ideal = summary::ideal_of(plan, alone, gate, upgraded)?;
+    let report = summary::report(plan, upgraded, &ideal);
+    report.write(&dir.join("report.json")).context("could not write report.json")?;
+    let good = summary::is_good(plan, upgraded, &report);
+    say(&summary::text(plan, upgraded, &report, &ideal, dir));
+    Ok(good)
 }

@@ -10,6 +10,7 @@
 //!
 //! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
 
+pub mod by_hand;
 pub mod cli;
 pub mod compat;
 pub mod drive;
@@ -22,19 +23,16 @@ pub mod impact;
 pub mod launcher;
 pub mod matrix;
 pub mod mixed;
-pub mod object;
+pub mod picture;
 pub mod plan;
 pub mod procedure;
 pub mod processes;
 pub mod reach;
 pub mod record;
 pub mod report;
-pub mod requests;
 pub mod run;
-pub mod script;
-pub mod template;
+pub mod spectator;
 pub mod upgrade;
 pub mod verdict;
 pub mod watch;
-pub mod wire;
 pub mod written;

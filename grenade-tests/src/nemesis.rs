@@ -20,6 +20,7 @@ pub mod plan;
 pub mod program;
 mod reach;
 mod releases;
+mod rows;
 mod run;
 mod tale;
 mod watchman;

@@ -14,11 +14,11 @@ use crate::bench::releases::bare_handler;
 use crate::gate::file;
 use crate::gate::host::HostSeen;
 use crate::gate::host::Reading;
-use crate::gate::requests::{Direct, Requests, Target};
-use crate::gate::script::Script;
 use crate::load::Load;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
+use crate::load::requests::{Direct, Requests, Target};
+use crate::load::script::Script;
 use crate::world::{Spawn, World, port, program};
 
 /// How long each load runs.

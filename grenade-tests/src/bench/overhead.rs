@@ -19,10 +19,11 @@ use etcd_client::Client;
 use crate::bench::figure::Figure;
 use crate::bench::median::median;
 use crate::bench::proc;
-use crate::demo::operator::Operator;
+use crate::sample::node::SERVICE;
 use crate::world::agent::Agent;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::{self, Etcd};
+use crate::world::operator::Operator;
 use crate::world::{Spawn, World};
 use harbour::{Berth, Harbour};
 use strategy::Plan;
@@ -137,8 +138,8 @@ impl<'a> Bench<'a> {
             .map(|berth| Agent::start(world, &berth.node, &harbour.agent(berth, &store)))
             .collect::<Result<Vec<_>, _>>()?;
         launch(world, &harbour, &shell_berths).await?;
-        let operator = Operator::connect(coordinator.plan.grpc).await?;
-        operator.fleet_in_service(NODES).await?;
+        let operator = Operator::of(coordinator.plan.grpc, SERVICE, "bench").await?;
+        operator.fleet_at(NODES, 1).await?;
         let mut bench = Self {
             world,
             client: Client::connect(etcd.endpoints(), None).await?,

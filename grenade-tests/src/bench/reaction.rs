@@ -16,8 +16,9 @@ use tokio::sync::mpsc;
 use crate::bench::figure::Figure;
 use crate::bench::fleet;
 use crate::bench::median::{median, quantile};
-use crate::demo::operator::Operator;
+use crate::sample::node::SERVICE;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
+use crate::world::operator::Operator;
 use crate::world::{World, etcd};
 
 /// How many instances are walked, one at a time: each gives a decision when it is drained and, but for the last, one
@@ -42,8 +43,8 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     let coordinator = Coordinator::start(&world, plan).await?;
     let mut client = Client::connect(etcd.endpoints(), None).await?;
     let agents = Agents::join(&mut client).await?;
-    let operator = Operator::connect(coordinator.plan.grpc).await?;
-    operator.fleet_in_service(NODES as u32).await?;
+    let operator = Operator::of(coordinator.plan.grpc, SERVICE, "bench").await?;
+    operator.fleet_at(NODES as u32, 1).await?;
     let spec = world.path("upgrade.yaml");
     std::fs::write(&spec, text_of_spec()).context("could not write the spec")?;
     let everything = WatchOptions::new().with_prefix();

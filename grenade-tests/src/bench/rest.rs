@@ -10,13 +10,13 @@ use etcd_client::Client;
 
 use crate::bench::figure::Figure;
 use crate::bench::proc;
-use crate::demo::config::{NEW, NodeConfig, OLD, PROGRAM};
-use crate::demo::operator::Operator;
-use crate::load::{Load, LoadPlan};
+use crate::sample::load::SampleLoad;
+use crate::sample::node::{NEW, NodeConfig, OLD, PROGRAM, SERVICE};
 use crate::world::agent::Agent;
 use crate::world::balancer::RunningBalancer;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::Etcd;
+use crate::world::operator::Operator;
 use crate::world::{World, balancer, etcd, pantry, port, program};
 
 /// How many nodes.
@@ -46,8 +46,8 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
         (1..=NODES).map(|n| Ok((format!("node-{n}"), port::free()?))).collect::<anyhow::Result<_>>()?;
     let balancer = balancer::start(&world, &nodes).await?;
     let agents = agents(&world, &nodes, &database, &etcd, &balancer)?;
-    Operator::connect(coordinator.plan.grpc).await?.fleet_in_service(NODES).await?;
-    let load = Load::start(LoadPlan::new(balancer.address, RATE, ROWS, world.path("requests.csv")))?;
+    Operator::of(coordinator.plan.grpc, SERVICE, "bench").await?.fleet_at(NODES, 1).await?;
+    let load = SampleLoad::new(balancer.address, RATE, ROWS, world.path("requests.csv")).start()?;
     tokio::time::sleep(SETTLE).await;
     let found = observe(&etcd, &agents, coordinator.process.pid()).await?;
     let load = load.stop().await?;

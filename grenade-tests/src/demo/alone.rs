@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::demo::schema::{self, ByHand};
-use crate::world::pantry::{self, PantryPlan, measure_restart};
-use crate::world::postgres::Postgres;
+use crate::gate::by_hand::ByHand;
+use crate::gate::file::{Gate, Schema};
+use crate::gate::ground::Databases;
+use crate::world::pantry::{PantryPlan, measure_restart};
 use crate::world::{World, port};
 
 /// The measured terms.
@@ -33,26 +34,19 @@ impl fmt::Display for Alone {
 ///
 /// # Errors
 /// When the second catalogue cannot be made, filled or served.
-pub async fn measure(world: &World, server: Option<&Postgres>, rows: u32) -> anyhow::Result<Alone> {
-    let database = second_catalogue(world, server, rows).await?;
+pub async fn measure(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<Alone> {
+    let database = databases.fresh(world, gate, "alone").await?.url;
     let old = measure_restart(world, plan(world, &database, 1)?).await?;
-    let dir = schema::write(world)?.join(schema::DIRECTORY);
-    let by_hand = ByHand::on(&database, &dir).await?;
+    let Some(Schema::Migrations(migrations)) = &gate.schema else {
+        anyhow::bail!("the demo's gate file has no migrations");
+    };
+    let by_hand = ByHand::on(&database, migrations).await?;
     by_hand.expand().await.context("could not expand the second catalogue")?;
     let began = Instant::now();
     by_hand.migrate().await.context("could not fill the second catalogue")?;
     let fill = began.elapsed();
     let new = measure_restart(world, plan(world, &database, 2)?).await?;
     Ok(Alone { fill, stop: old.stop, start_to_ready: new.start_to_ready })
-}
-
-async fn second_catalogue(world: &World, server: Option<&Postgres>, rows: u32) -> anyhow::Result<String> {
-    let database = match server {
-        Some(server) => server.create_database("alone").await?,
-        None => format!("sqlite:{}", world.path("alone.db").display()),
-    };
-    pantry::seed(world, &database, rows).await?;
-    Ok(database)
 }
 
 fn plan(world: &World, database: &str, version: u32) -> anyhow::Result<PantryPlan> {

@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 110, value_parser = value_parser!(u32).range(1..=1000))]
     rate: u32,
     /// Rows in the service's catalogue before it begins; all of them are migrated under load
-    #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = value_parser!(u32).range(2..=1_000_000))]
     rows: u32,
     /// Where its files are; it must be empty, absent, or an earlier run's [default: target/demo]
     #[arg(long, value_name = "DIR")]
@@ -123,7 +123,7 @@ mod tests {
             "--instances=1",
             "--instances=25",
             "--rate=0",
-            "--rows=-1",
+            "--rows=1",
             "left-over",
         ] {
             assert!(Arguments::try_parse_from(["tidegate-demo", bad]).is_err(), "{bad} was taken");

@@ -1,17 +1,31 @@
 //! Where the demo is shown: a picture on a terminal, lines anywhere else.
 
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::demo::lines::Lines;
-use crate::demo::picture::Picture;
 use crate::demo::screen::Screen;
+use crate::gate::picture::{Picture, Wait};
+use crate::gate::spectator::Spectator;
+
+/// What waits for a person is shown so long before the operator of the demo acts.
+const READ_FIRST: Duration = Duration::from_millis(1500);
 
 /// Shows what goes on. Nobody may be reading: what cannot be written is lost, and the demo goes on.
 #[derive(Debug)]
 pub struct Display {
     began: Instant,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
     form: Form,
+    /// The phase, since when, and the waves as they were while they were rolled.
+    phase: (String, Instant),
+    waves: Vec<u32>,
+    waits: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -27,40 +41,68 @@ impl Display {
             true => Form::Screen(Screen::default()),
             false => Form::Lines(Box::default()),
         };
-        Self { began: Instant::now(), form }
+        let now = Instant::now();
+        let shown = Shown { form, phase: (String::new(), now), waves: Vec::new(), waits: Vec::new() };
+        Self { began: now, shown: Mutex::new(shown) }
     }
 
-    /// Since it was made.
-    pub fn elapsed(&self) -> Duration {
-        self.began.elapsed()
+    /// What it waited for when that was last seen.
+    pub fn waits(&self) -> Vec<String> {
+        self.shown().waits.clone()
     }
 
-    /// Says what the demo does, in a line that stays.
-    pub fn note(&mut self, text: &str) {
-        let line = line(self.elapsed(), text);
-        match &mut self.form {
+    /// Leaves the last picture where it is; what is said from now on comes below it.
+    pub fn end(&self) {
+        if let Form::Screen(screen) = &mut self.shown().form {
+            screen.end();
+        }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        // What was shown is whole even if a holder panicked.
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shown {
+    /// With what the coordinator does not say: it stores the seconds of a phase only every now and then, and once an
+    /// upgrade is over, instances belong to no wave any more.
+    fn complete(&mut self, picture: &Picture) -> Picture {
+        let mut picture = picture.clone();
+        let Some(upgrade) = &mut picture.upgrade else { return picture };
+        if self.phase.0 != upgrade.phase {
+            self.phase = (upgrade.phase.clone(), Instant::now());
+        }
+        upgrade.seconds = self.phase.1.elapsed().as_secs_f64();
+        match upgrade.over {
+            true => upgrade.waves.clone_from(&self.waves),
+            false => self.waves.clone_from(&upgrade.waves),
+        }
+        picture
+    }
+}
+
+impl Spectator for Display {
+    fn say(&self, text: &str) {
+        let line = line(self.began.elapsed(), text);
+        match &mut self.shown().form {
             Form::Screen(screen) => screen.above(&line),
             Form::Lines(_) => say(&line),
         }
     }
 
-    /// Shows an instant.
-    pub fn show(&mut self, picture: &Picture) {
-        match &mut self.form {
-            Form::Screen(screen) => screen.draw(picture),
-            Form::Lines(lines) => {
-                for text in lines.changes(picture) {
-                    say(&line(picture.at, &text));
-                }
-            }
+    fn look(&self, picture: &Picture) {
+        let (at, mut shown) = (self.began.elapsed(), self.shown());
+        let picture = shown.complete(picture);
+        shown.waits = picture.waits.iter().map(Wait::line).collect();
+        match &mut shown.form {
+            Form::Screen(screen) => screen.draw(at, &picture),
+            Form::Lines(lines) => lines.changes(at, &picture).iter().for_each(|text| say(&line(at, text))),
         }
     }
 
-    /// Leaves the last picture where it is; what is said from now on comes below it.
-    pub fn end(&mut self) {
-        if let Form::Screen(screen) = &mut self.form {
-            screen.end();
-        }
+    fn reading(&self) -> Duration {
+        READ_FIRST
     }
 }
 

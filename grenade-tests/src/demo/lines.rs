@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::demo::picture::{InstanceSeen, Picture, UpgradeSeen};
+use crate::gate::picture::{InstanceSeen, Picture, UpgradeSeen};
 
 /// Requests change all the time: they are told so often.
 const REQUESTS_EVERY: Duration = Duration::from_secs(2);
@@ -16,11 +16,8 @@ pub struct Lines {
 
 impl Lines {
     /// What is new in this picture.
-    pub fn changes(&mut self, now: &Picture) -> Vec<String> {
+    pub fn changes(&mut self, at: Duration, now: &Picture) -> Vec<String> {
         let mut lines = Vec::new();
-        if now.doing != self.last.doing {
-            lines.push(format!("demo      {}", now.doing));
-        }
         if let Some(upgrade) = &now.upgrade {
             lines.extend(moved(self.last.upgrade.as_ref(), upgrade));
         }
@@ -37,10 +34,10 @@ impl Lines {
                 kinds(now).into_iter().filter(|w| !told.contains(w)).map(|w| format!("waits     {w}")),
             );
         }
-        let due = self.requests_told.is_none_or(|told| now.at.saturating_sub(told) >= REQUESTS_EVERY);
+        let due = self.requests_told.is_none_or(|told| at.saturating_sub(told) >= REQUESTS_EVERY);
         let failed = now.requests.failed > self.last.requests.failed;
         if now.requests.sent > 0 && (due || failed) {
-            self.requests_told = Some(now.at);
+            self.requests_told = Some(at);
             lines.push(format!("requests  {}", requests(now)));
         }
         self.last = now.clone();
@@ -92,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Lines;
-    use crate::demo::picture::{InstanceSeen, Picture, UpgradeSeen, Wait};
+    use crate::gate::picture::{InstanceSeen, Picture, UpgradeSeen, Wait};
     use crate::load::LoadProgress;
 
     fn picture() -> Picture {
@@ -107,24 +104,28 @@ mod tests {
     fn only_what_changed_is_told() {
         let mut lines = Lines::default();
         let mut now = picture();
-        let first = lines.changes(&now).join("\n");
+        let first = lines.changes(Duration::ZERO, &now).join("\n");
         assert!(first.contains("left      preflight after 0.1 s"), "{first}");
         assert!(first.contains("phase     stage") && first.contains("node-1    version 1"), "{first}");
-        assert_eq!(lines.changes(&now), Vec::<String>::new());
+        assert_eq!(lines.changes(Duration::ZERO, &now), Vec::<String>::new());
         now.instances[0].sessions = "7".to_owned();
-        assert_eq!(lines.changes(&now), Vec::<String>::new(), "sessions change with each request");
+        assert_eq!(
+            lines.changes(Duration::ZERO, &now),
+            Vec::<String>::new(),
+            "sessions change with each request"
+        );
         now.instances[0].version = Some(2);
-        assert_eq!(lines.changes(&now).len(), 1);
+        assert_eq!(lines.changes(Duration::ZERO, &now).len(), 1);
         let wait = Wait { kind: "x".to_owned(), what: "the tide".to_owned(), who: "the moon".to_owned() };
         now.waits.push(wait);
-        assert_eq!(lines.changes(&now), ["waits     the tide [the moon]"]);
+        assert_eq!(lines.changes(Duration::ZERO, &now), ["waits     the tide [the moon]"]);
     }
 
     #[test]
     fn a_phase_that_nobody_saw_is_told_too() {
         let mut lines = Lines::default();
         let mut now = picture();
-        lines.changes(&now);
+        lines.changes(Duration::ZERO, &now);
         let upgrade = now.upgrade.as_mut().unwrap();
         upgrade.left.extend([("stage".to_owned(), 0.7), ("expand".to_owned(), 0.1)]);
         upgrade.phase = "migrate".to_owned();
@@ -134,7 +135,7 @@ mod tests {
             "left      expand after 0.1 s",
             "phase     migrate",
         ];
-        assert_eq!(lines.changes(&now), told);
+        assert_eq!(lines.changes(Duration::ZERO, &now), told);
     }
 
     #[test]
@@ -142,12 +143,11 @@ mod tests {
         let mut lines = Lines::default();
         let mut now = picture();
         now.requests = LoadProgress { sent: 1, ok: 0, failed: 0 };
-        assert!(lines.changes(&now).iter().any(|line| line.contains("1 sent")));
+        assert!(lines.changes(Duration::ZERO, &now).iter().any(|line| line.contains("1 sent")));
         now.requests.sent = 2;
-        assert_eq!(lines.changes(&now), Vec::<String>::new());
+        assert_eq!(lines.changes(Duration::ZERO, &now), Vec::<String>::new());
         now.requests.failed = 1;
-        assert_eq!(lines.changes(&now).len(), 1);
-        now.at = Duration::from_secs(3);
-        assert_eq!(lines.changes(&now).len(), 1);
+        assert_eq!(lines.changes(Duration::ZERO, &now).len(), 1);
+        assert_eq!(lines.changes(Duration::from_secs(3), &now).len(), 1);
     }
 }

@@ -1,11 +1,12 @@
 //! The demo as a picture that is drawn over itself. Only ANSI's plainest words: up, erase, colour.
 
 use std::io::Write;
+use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 
 use crate::demo::lines::requests;
-use crate::demo::picture::{FORWARD, InstanceSeen, Picture, UpgradeSeen};
+use crate::gate::picture::{FORWARD, InstanceSeen, Picture, UpgradeSeen};
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -27,10 +28,10 @@ type Line = Vec<(&'static str, String)>;
 
 impl Screen {
     /// Draws over what was drawn last.
-    pub fn draw(&mut self, picture: &Picture) {
+    pub fn draw(&mut self, at: Duration, picture: &Picture) {
         let (rows, columns) = size();
         let mut text = self.back();
-        let lines = lines(picture);
+        let lines = lines(at, picture);
         // One row stays free: a line's end in the last one would scroll.
         let shown = lines.len().min(rows.saturating_sub(1));
         for line in lines.iter().take(shown) {
@@ -98,9 +99,9 @@ fn cut(line: &Line, width: usize) -> String {
 }
 
 /// The whole picture.
-fn lines(picture: &Picture) -> Vec<Line> {
+fn lines(at: Duration, picture: &Picture) -> Vec<Line> {
     let mut lines =
-        vec![vec![(BOLD, format!("{:6.1} s  ", picture.at.as_secs_f64())), (PLAIN, picture.doing.clone())]];
+        vec![vec![(BOLD, format!("{:6.1} s  ", at.as_secs_f64())), (PLAIN, picture.doing.clone())]];
     if let Some(upgrade) = &picture.upgrade {
         lines.push(phases(upgrade));
         lines.push(waves(upgrade));
@@ -189,8 +190,10 @@ fn row(fields: &[&str; 8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{BOLD, PLAIN, cut, lines};
-    use crate::demo::picture::{InstanceSeen, Picture, UpgradeSeen, Wait};
+    use crate::gate::picture::{InstanceSeen, Picture, UpgradeSeen, Wait};
 
     #[test]
     fn a_line_is_cut_to_the_width_without_its_colours() {
@@ -221,7 +224,7 @@ mod tests {
             waits: vec![wait],
             ..Picture::default()
         };
-        let text: Vec<String> = lines(&picture).iter().map(|line| cut(line, 500)).collect();
+        let text: Vec<String> = lines(Duration::ZERO, &picture).iter().map(|line| cut(line, 500)).collect();
         let text = text.join("\n");
         for part in
             ["stage 1.2s", "roll 0.0s", "contract", "2: 2", "node-3", "leaving", "0 sent", "draining node-3"]

@@ -6,64 +6,67 @@ use std::time::Duration;
 
 use crate::demo::alone::Alone;
 use crate::demo::arguments::DemoPlan;
-use crate::demo::config::{MAX_UNAVAILABLE, MIN_HEALTHY, healthy_deadline};
-use crate::demo::drive::Driven;
-use crate::demo::picture::UpgradeSeen;
+use crate::demo::gate::{MAX_UNAVAILABLE, span};
 use crate::demo::report::{BeforeAfter, DemoReport, Latency, Outcome, PhaseSeconds, Requests, VersionCounts};
+use crate::gate::file::Gate;
+use crate::gate::upgrade::Upgraded;
 use crate::ideal::{Ideal, IdealTerms, ideal, sequential_slots};
+use crate::load::departure::departures;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
 /// The ideal of this run: of a rollback, the way there and the way back.
-pub fn ideal_of(plan: &DemoPlan, alone: &Alone, driven: &Driven) -> Ideal {
-    let forward = sequential_slots(&driven.waves, MAX_UNAVAILABLE);
+///
+/// # Errors
+/// When the gate file lacks a term.
+pub fn ideal_of(plan: &DemoPlan, alone: &Alone, gate: &Gate, upgraded: &Upgraded) -> anyhow::Result<Ideal> {
+    let forward = sequential_slots(&upgraded.ended.waves, MAX_UNAVAILABLE);
     // Those before the broken one go there and back; the broken one leaves rotation once and comes back once, and its
     // start is borne until the spec's deadline.
     let (slots, broken_start) = match plan.break_at {
         None => (forward, Duration::ZERO),
-        Some(at) => (2 * (at - 1) + 1, alone.stop + healthy_deadline(plan)),
+        Some(at) => (2 * (at - 1) + 1, alone.stop + span(gate, "health", "healthy_deadline")?),
     };
-    ideal(IdealTerms {
+    Ok(ideal(IdealTerms {
         slots,
         fall: FALL,
         rise: RISE,
         check_interval: CHECK_INTERVAL,
-        in_flight: driven
-            .departures
+        in_flight: departures(&upgraded.entries)
             .iter()
             .map(|left| Duration::from_secs_f64(left.in_flight_ms / 1e3))
             .sum(),
         stop: alone.stop,
         start_to_ready: alone.start_to_ready,
-        min_healthy_time: MIN_HEALTHY,
+        min_healthy_time: span(gate, "health", "min_healthy_time")?,
         broken_start,
-        read: driven.read,
+        read: upgraded.ended.read,
         fill: alone.fill,
-    })
+    }))
 }
 
 /// The report.
-pub fn report(plan: &DemoPlan, driven: &Driven, ideal: &Ideal) -> DemoReport {
-    let upgrade = driven.status.as_ref().map(UpgradeSeen::of).unwrap_or_default();
-    let outcome = match driven.trouble {
-        None => Outcome::of(&upgrade.phase, &driven.after, plan.instances),
-        Some(_) => Outcome::Failed,
-    };
-    let load = &driven.load;
+pub fn report(plan: &DemoPlan, upgraded: &Upgraded, ideal: &Ideal) -> DemoReport {
+    let (ended, load) = (&upgraded.ended, &upgraded.load);
+    let (began, over) = upgraded.span_ms;
+    let (before, after) = (upgraded.spread_at(began), upgraded.spread_at(f64::MAX));
+    let outcome = Outcome::of(&ended.word, &after, plan.instances);
+    let phases =
+        ended.phases.iter().map(|(phase, seconds)| PhaseSeconds { phase: phase.clone(), seconds: *seconds });
     DemoReport {
         outcome,
         instances: plan.instances,
-        waves: u32::try_from(driven.waves.len()).unwrap_or(u32::MAX),
+        waves: u32::try_from(ended.waves.len()).unwrap_or(u32::MAX),
         requests: Requests { sent: load.sent, ok: load.ok, failed: load.failed },
         latency_ms: Latency {
             p50: load.latency_ms.p50,
             p99: load.latency_ms.p99,
             p999: load.latency_ms.p999,
         },
-        phases: upgrade.left.into_iter().map(|(phase, seconds)| PhaseSeconds { phase, seconds }).collect(),
-        spread: BeforeAfter { before: driven.before.clone(), after: driven.after.clone() },
+        phases: phases.collect(),
+        spread: BeforeAfter { before, after },
         ideal_seconds: rounded(ideal.seconds),
-        actual_seconds: rounded(driven.took.as_secs_f64()),
-        certificate: driven.certificate.clone(),
+        actual_seconds: rounded((over - began) / 1e3),
+        certificate: upgraded.certificate.as_ref().and_then(|made| made.clone().ok()),
     }
 }
 
@@ -71,8 +74,14 @@ fn rounded(seconds: f64) -> f64 {
     (seconds * 1e3).round() / 1e3
 }
 
+/// Whether it ended as the arguments call for: no request failed, and what the load made is as it was left.
+pub fn is_good(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport) -> bool {
+    let proved = !matches!(upgraded.certificate, Some(Err(_)));
+    report.is_good(plan.called_for()) && proved && upgraded.sweep.1.is_empty()
+}
+
 /// The text.
-pub fn text(plan: &DemoPlan, driven: &Driven, report: &DemoReport, ideal: &Ideal, dir: &Path) -> String {
+pub fn text(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport, ideal: &Ideal, dir: &Path) -> String {
     let mut text = String::new();
     let mut line = |word: &str, what: &str| {
         // Writing to a string cannot fail.
@@ -80,39 +89,50 @@ pub fn text(plan: &DemoPlan, driven: &Driven, report: &DemoReport, ideal: &Ideal
     };
     let called_for = plan.called_for();
     line("", "");
-    let verdict = match report.is_good(called_for) {
+    let verdict = match is_good(plan, upgraded, report) {
         true => format!("{}, as it should be", report.outcome.word()),
         false => {
             format!("{}; called for is {} with no failed request", report.outcome.word(), called_for.word())
         }
     };
     line("outcome", &verdict);
-    if let Some(because) = driven.status.as_ref().and_then(|status| status.because.as_ref()) {
+    if let Some(because) = &upgraded.ended.because {
         line("because", because);
     }
-    if let Some(trouble) = &driven.trouble {
-        line("trouble", &format!("{trouble:#}"));
+    if let Some(Err(untrue)) = &upgraded.certificate {
+        line("trouble", &format!("completed, but without a certificate that is true: {untrue}"));
     }
     line(
         "spread",
         &format!("before: {}; after: {}", counts(&report.spread.before), counts(&report.spread.after)),
     );
-    let sizes: Vec<String> = driven.waves.iter().map(u32::to_string).collect();
+    let sizes: Vec<String> = upgraded.ended.waves.iter().map(u32::to_string).collect();
     line("waves", &format!("{}, of {} instances", report.waves, sizes.join(", ")));
     let phases: Vec<String> =
         report.phases.iter().map(|p| format!("{} {:.1} s", p.phase, p.seconds)).collect();
     line("phases", &phases.join(", "));
     let Requests { sent, ok, failed } = report.requests;
     line("requests", &format!("{sent} sent = {ok} ok + {failed} failed"));
-    let by: Vec<String> = driven.load.by_version.iter().map(|(v, n)| format!("{n} by version {v}")).collect();
+    let by: Vec<String> =
+        upgraded.load.by_version.iter().map(|(v, n)| format!("{n} by version {v}")).collect();
     line(
         "",
-        &format!("answered {}; {} read what the other version wrote", by.join(", "), driven.load.read_across),
+        &format!(
+            "answered {}; {} read what the other version wrote",
+            by.join(", "),
+            upgraded.load.read_across
+        ),
     );
-    for (reason, count) in &driven.load.failures {
+    for (reason, count) in &upgraded.load.failures {
         line("", &format!("failed: {count} x {reason}"));
     }
-    for first in driven.load.first_failures.iter().take(5) {
+    for first in upgraded.load.first_failures.iter().take(5) {
+        line("", &format!("  {first}"));
+    }
+    let (read, wrong) = &upgraded.sweep;
+    let right = read - wrong.len();
+    line("", &format!("{right} of {read} images that the load left, read again, are as they were left"));
+    for first in wrong.iter().take(5) {
         line("", &format!("  {first}"));
     }
     let Latency { p50, p99, p999 } = report.latency_ms;

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::demo::place::{Place, PlaceError};
 use crate::gate::file::{self, Gate};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
 use crate::gate::{compat, matrix, record};
 use crate::world::interrupt::Interrupt;
+use crate::world::place::{Place, PlaceError};
 use crate::world::{World, WorldError};
 
 /// What `grenade init` writes.

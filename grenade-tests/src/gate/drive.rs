@@ -9,16 +9,16 @@ use tidegate_proto::Span;
 use tidegate_proto::wire::v1::UpgradeStatusReply;
 use tokio::time::Instant;
 
-use crate::demo::operator::Operator;
-use crate::demo::picture::{UpgradeSeen, waits};
 use crate::gate::file::{Command, Gate, Schema, Survival};
-use crate::gate::ground::{Ground, UPGRADE};
+use crate::gate::ground::Ground;
 use crate::gate::launcher::{self, Places};
+use crate::gate::picture::{Picture, UpgradeSeen};
 use crate::gate::plan::{Event, Plan, PlanStep, When};
-use crate::gate::report::progress::Progress;
+use crate::gate::spectator::Spectator;
 use crate::gate::written::TurningPoint;
 use crate::load::LoadHandle;
 use crate::world::World;
+use crate::world::operator::Operator;
 use crate::world::wait::wait_for;
 
 /// From one look at the upgrade to the next.
@@ -40,7 +40,7 @@ pub struct Survived {
 }
 
 /// How an upgrade ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ended {
     /// `completed`, `rolled-back`, `failed` or `paused`.
     pub word: String,
@@ -48,6 +48,10 @@ pub struct Ended {
     pub because: Option<String>,
     /// Each phase that was left, with seconds.
     pub phases: Vec<(String, f64)>,
+    /// The size of each wave, as they were seen while they were rolled.
+    pub waves: Vec<u32>,
+    /// How long a person was given to read what they accept.
+    pub read: Duration,
     /// Steps of the plan that were not reached, or refused.
     pub left_out: Vec<String>,
 }
@@ -103,6 +107,47 @@ pub async fn verify(
     survival.push(Survived { stage, wrong: verified.err().map(|error| format!("{error:#}")) });
 }
 
+/// Lets the spectator see one instant. Before the start there is no status.
+async fn show(
+    ground: &Ground,
+    load: &LoadHandle,
+    spectator: &dyn Spectator,
+    doing: &str,
+    status: Option<&UpgradeStatusReply>,
+) {
+    let (mut instances, mut balancer) = (Vec::new(), None);
+    if spectator.sees_instances() {
+        balancer = ground.balancer.show_stat().await.ok();
+        instances = match status {
+            Some(status) => status.instances.clone(),
+            None => ground.operator.instances().await.unwrap_or_default(),
+        };
+    }
+    spectator.look(&Picture::of(doing, status, &instances, balancer.as_ref(), load.progress()));
+}
+
+/// Only looks, for a while; after an upgrade also at where that stands.
+///
+/// # Errors
+/// When a process has ended that must not.
+pub async fn hold(
+    ground: &mut Ground,
+    load: &LoadHandle,
+    spectator: &dyn Spectator,
+    doing: &str,
+    span: Duration,
+) -> anyhow::Result<()> {
+    let end = Instant::now() + span;
+    while Instant::now() < end {
+        let next = (Instant::now() + LOOK_EVERY).min(end);
+        ground.must_run()?;
+        let status = ground.operator.status().await.ok();
+        show(ground, load, spectator, doing, status.as_ref()).await;
+        tokio::time::sleep_until(next).await;
+    }
+    Ok(())
+}
+
 /// The phases that wait for an approval.
 fn points(status: &UpgradeStatusReply) -> impl Iterator<Item = &str> {
     let asked = status.waiting.iter().filter(|wait| wait.kind == "approval");
@@ -122,8 +167,8 @@ pub struct Drive<'a> {
     pub operator: Operator,
     /// What the places of commands mean.
     pub places: &'a Places,
-    /// Prints how it goes.
-    pub progress: &'a Progress,
+    /// Sees how it goes.
+    pub spectator: &'a dyn Spectator,
     /// The load beside it.
     pub load: &'a LoadHandle,
     /// Where it goes.
@@ -137,8 +182,10 @@ pub struct Drive<'a> {
 struct Done {
     approved: Vec<String>,
     verified: bool,
+    asked: Option<Instant>,
     accepted: bool,
     turned: bool,
+    waves: Vec<u32>,
 }
 
 /// What a plan has left.
@@ -157,6 +204,8 @@ impl Drive<'_> {
     /// # Errors
     /// When it was refused, or the coordinator does not answer for too long.
     pub async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<Ended> {
+        let (spec, id) = (self.ground.spec.display(), self.operator.upgrade());
+        self.spectator.say(&format!("the operator types: tidegate upgrade start {spec} --id {id}"));
         self.operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
         let (mut answered, mut done) = (Instant::now(), Done::default());
         let steps = self.course.plan().map(|plan| plan.steps.clone()).unwrap_or_default();
@@ -189,8 +238,17 @@ impl Drive<'_> {
         steps: &mut Steps,
         survival: &mut Vec<Survived>,
     ) -> anyhow::Result<Option<Ended>> {
+        let doing = format!(
+            "tidegate upgrade status {} --coordinator {}",
+            self.operator.upgrade(),
+            self.operator.url()
+        );
+        show(self.ground, self.load, self.spectator, &doing, Some(status)).await;
         let seen = UpgradeSeen::of(status);
-        self.progress.upgrade(&seen, &waits(status), self.load.progress());
+        // Once it is over, instances belong to no wave any more.
+        if !seen.over {
+            done.waves.clone_from(&seen.waves);
+        }
         if seen.over && steps.goes_back && seen.phase == "rolled-back" {
             self.begin_again(done, steps).await?;
             return Ok(None);
@@ -203,15 +261,16 @@ impl Drive<'_> {
             let because = status.because.clone().or_else(|| Some(blocked?.blocked_on.clone()));
             let mut left_out = std::mem::take(&mut steps.left_out);
             left_out.extend(steps.left.iter().map(|step| format!("not reached: {step}")));
-            return Ok(Some(Ended { word, because, phases: seen.left, left_out }));
+            let waves = std::mem::take(&mut done.waves);
+            let read = if done.accepted { self.spectator.reading() } else { Duration::ZERO };
+            return Ok(Some(Ended { word, because, phases: seen.left, waves, read, left_out }));
         }
         if !done.accepted && status.waiting.iter().any(|wait| wait.kind == "acceptance") {
-            done.accepted = true;
-            self.operator.accept(self.world).await?;
+            self.accept(done).await?;
         }
         if !done.turned && self.turns_here(status) {
             done.turned = true;
-            self.progress.say("the operator rolls back");
+            self.spectator.say("the operator rolls back");
             self.operator.roll_back(self.world, "a gate job tries the way back").await?;
         } else if !done.turned && !steps.goes_back {
             self.approve(status, &mut done.approved).await?;
@@ -224,6 +283,18 @@ impl Drive<'_> {
             self.step(steps, survival).await?;
         }
         Ok(None)
+    }
+
+    /// Accepts, as a person would, what the database cannot show; once, when there was time to read it.
+    async fn accept(&self, done: &mut Done) -> anyhow::Result<()> {
+        if done.asked.get_or_insert_with(Instant::now).elapsed() < self.spectator.reading() {
+            return Ok(());
+        }
+        done.accepted = true;
+        let id = self.operator.upgrade();
+        self.spectator
+            .say(&format!("the operator types: tidegate upgrade approve {id} contract --accept sessions"));
+        self.operator.accept(self.world).await
     }
 
     /// Waits until the status shows that it goes on.
@@ -249,8 +320,8 @@ impl Drive<'_> {
     async fn begin_again(&mut self, done: &mut Done, steps: &mut Steps) -> anyhow::Result<()> {
         steps.goes_back = false;
         *done = Done { verified: done.verified, ..Done::default() };
-        self.operator = self.operator.called(&format!("{UPGRADE}-again-{}", steps.again));
-        self.progress.say("rolled back; another upgrade begins");
+        self.operator = self.operator.called(&format!("{}-again-{}", self.gate.upgrade_id, steps.again));
+        self.spectator.say("rolled back; another upgrade begins");
         self.operator.start(self.world, &self.ground.spec).await.context("the next upgrade was refused")
     }
 
@@ -268,7 +339,7 @@ impl Drive<'_> {
     /// Does the next step of the plan. What the coordinator refuses, because the upgrade is further by now, is left out.
     async fn step(&mut self, steps: &mut Steps, survival: &mut Vec<Survived>) -> anyhow::Result<()> {
         let Some(step) = steps.left.pop_front() else { return Ok(()) };
-        self.progress.say(&format!("the plan: {step}"));
+        self.spectator.say(&format!("the plan: {step}"));
         let span = |span: Span| Duration::from_millis(span.as_millis());
         let why = "a plan of a gate job";
         let done = match step.event {
@@ -333,7 +404,7 @@ impl Drive<'_> {
                 _ => &[],
             };
             for (n, command) in own.iter().enumerate() {
-                self.progress.say("changing the schema by the service's own command");
+                self.spectator.say("changing the schema by the service's own command");
                 launcher::run(self.world, self.gate, &format!("schema-{n}"), command, self.places).await?;
             }
             self.operator.approve(self.world, point, "by a gate job").await?;

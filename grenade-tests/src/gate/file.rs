@@ -23,12 +23,15 @@ pub use service::Version;
 use service::{Service, service};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
-use crate::gate::script::{Deed, Script, ScriptStep};
-use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, TurningPoint};
+use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
+use crate::load::findings::Findings;
+use crate::load::script::{Deed, Script, ScriptStep};
 use tidegate_proto::GateTag;
 
 /// A load before the upgrade that is shorter tells nothing.
 const SHORTEST_CONTROL: Duration = Duration::from_millis(500);
+/// What the upgrade is called.
+const UPGRADE: &str = "gate";
 /// The most instances of a gate.
 const MOST_INSTANCES: u32 = 24;
 /// Why a gate file is none.
@@ -78,6 +81,10 @@ pub struct Gate {
     pub schema: Option<Schema>,
     /// The balancer.
     pub balancer: Balancer,
+    /// The store.
+    pub store: Store,
+    /// What the upgrade is called.
+    pub upgrade_id: String,
     /// Fields of the upgrade spec.
     pub upgrade: Map<String, Value>,
     /// Another way of upgrading.
@@ -127,8 +134,8 @@ pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
     let mut findings = Findings::default();
     let gate = settled(written, here, &mut findings);
     match gate {
-        Some(gate) if findings.0.is_empty() => Ok(gate),
-        _ => Err(NotAGate::Sense { path: path.to_owned(), findings: findings.0 }),
+        Some(gate) if findings.all().is_empty() => Ok(gate),
+        _ => Err(NotAGate::Sense { path: path.to_owned(), findings: findings.all().to_vec() }),
     }
 }
 
@@ -145,27 +152,6 @@ fn placed(error: &serde_saphyr::Error) -> String {
     match error.location() {
         Some(at) => format!("{}:{}: {first}", at.line(), at.column()),
         None => format!(" {first}"),
-    }
-}
-
-/// What is wrong, each with the field that it is wrong with.
-#[derive(Debug, Default)]
-pub struct Findings(Vec<String>);
-
-impl Findings {
-    /// One more.
-    pub fn add(&mut self, field: &str, what: impl std::fmt::Display) {
-        self.0.push(format!("{field}: {what}"));
-    }
-
-    /// Everything that was found.
-    pub fn all(&self) -> &[String] {
-        &self.0
-    }
-
-    /// The value, or a finding.
-    pub fn good<T>(&mut self, field: &str, tried: Result<T, String>) -> Option<T> {
-        tried.map_err(|what| self.add(field, what)).ok()
     }
 }
 
@@ -189,7 +175,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         (database.engine, init)
     });
     let schema = written.schema.and_then(|steps| schema_of(&steps, here, has_database, findings));
-    let (pace, script) = load_of(written.load, service.as_ref()?, findings);
+    let (pace, script) = load_of(written.load, service.as_ref()?, here, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
     let survival = written.survival.and_then(|survival| survival_of(&survival, findings));
     let arrangements = written
@@ -206,6 +192,8 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         database,
         schema,
         balancer: written.balancer,
+        store: written.store,
+        upgrade_id: UPGRADE.to_owned(),
         upgrade: written.upgrade,
         procedure: by_hand,
         pace,
@@ -227,6 +215,7 @@ fn procedure(written: &GateFile, tags: &BTreeSet<GateTag>, findings: &mut Findin
         ("upgrade", !written.upgrade.is_empty()),
         ("rollback_from", !written.rollback_from.is_empty()),
         ("schema.migrations", migrations),
+        ("store", written.store != Store::Embedded),
     ];
     for (field, _) in by_tidegate.into_iter().filter(|(_, is_there)| *is_there) {
         findings.add(field, "is for Tidegate, and is not allowed beside `procedure`");

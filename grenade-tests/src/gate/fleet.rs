@@ -1,12 +1,15 @@
 //! The fleet that is upgraded, and by whom.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use crate::gate::drive::Course;
+use crate::gate::drive::{Course, hold};
 use crate::gate::file::{Command, Gate};
 use crate::gate::ground::Ground;
 use crate::gate::launcher::{Data, Node};
 use crate::gate::procedure;
+use crate::gate::spectator::Spectator;
+use crate::load::LoadHandle;
 use crate::world::World;
 
 /// A fleet at the base version.
@@ -49,6 +52,27 @@ impl<'a> Fleet<'a> {
         match self {
             Self::Tidegate(ground) => ground.balancer.address,
             Self::By(_, fleet) => fleet.balancer.address,
+        }
+    }
+
+    /// Only looks, for a while.
+    ///
+    /// # Errors
+    /// When a process has ended that must not.
+    pub async fn hold(
+        &mut self,
+        load: &LoadHandle,
+        spectator: &dyn Spectator,
+        doing: &str,
+        span: Duration,
+    ) -> anyhow::Result<()> {
+        spectator.say(doing);
+        match self {
+            Self::Tidegate(ground) => hold(ground, load, spectator, doing, span).await,
+            Self::By(..) => {
+                tokio::time::sleep(span).await;
+                self.must_run()
+            }
         }
     }
 

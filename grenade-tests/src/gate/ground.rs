@@ -12,17 +12,18 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::balancer::server::ServerAddress;
-use crate::demo::operator::Operator;
-use crate::demo::schema::ByHand;
+use crate::gate::by_hand::ByHand;
 use crate::gate::drive::Course;
 use crate::gate::file::{Command, Gate, Schema, Version};
 use crate::gate::launcher::{self, Data, Node, Places};
-use crate::gate::written::{Balancer, Engine};
+use crate::gate::written::{Balancer, Engine, Store};
 use crate::world::agent::Agent;
 use crate::world::balancer::{Behind, RunningBalancer};
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
+use crate::world::etcd::Etcd;
+use crate::world::operator::Operator;
 use crate::world::postgres::Postgres;
-use crate::world::{Process, World, balancer, haproxy, port, postgres};
+use crate::world::{Process, World, balancer, etcd, haproxy, port, postgres};
 
 /// Where the coordinator finds the database.
 const DATABASE_VARIABLE: &str = "GATE_DATABASE_URL";
@@ -30,8 +31,8 @@ const DATABASE_VARIABLE: &str = "GATE_DATABASE_URL";
 const MIGRATIONS: &str = "service";
 /// How long a killed process may take to be gone.
 const ENDS: Duration = Duration::from_secs(10);
-/// The upgrade's name.
-pub const UPGRADE: &str = "gate";
+/// Members of a real etcd.
+const MEMBERS: usize = 3;
 
 /// Databases of a run: a fresh one for each part of it.
 #[derive(Debug, Clone)]
@@ -145,6 +146,7 @@ pub struct Ground {
     pub spec: PathBuf,
     coordinator: Coordinator,
     agents: Vec<Agent>,
+    etcd: Option<Etcd>,
 }
 
 impl Ground {
@@ -164,26 +166,36 @@ impl Ground {
         let spec = world.path("upgrade.yaml");
         std::fs::write(&spec, spec_of(gate, &target, course).to_string())
             .context("could not write the spec")?;
+        let etcd = match gate.store {
+            Store::Embedded => None,
+            Store::Etcd => Some(etcd::start(world, MEMBERS).await?),
+        };
         let listen = port::free()?;
-        let store = format!("embedded:{}", world.path("store").display());
+        let (store, endpoints) = match &etcd {
+            Some(etcd) => (etcd.store_argument(), etcd.endpoints()),
+            None => {
+                let directory = world.path("store");
+                (format!("embedded:{}", directory.display()), vec![format!("http://{listen}")])
+            }
+        };
         let plan = CoordinatorPlan {
-            store_listen: Some(listen),
+            store_listen: etcd.is_none().then_some(listen),
             env: vec![(DATABASE_VARIABLE.to_owned(), data.url.clone())],
             args: migrations(world, gate)?,
             ..CoordinatorPlan::new("coordinator", store)?
         };
         let coordinator = Coordinator::start(world, plan).await?;
-        let operator = Operator::of(coordinator.plan.grpc, gate.service.name.as_str(), UPGRADE).await?;
+        let operator =
+            Operator::of(coordinator.plan.grpc, gate.service.name.as_str(), &gate.upgrade_id).await?;
         let nodes = nodes(world, gate)?;
         let balancer = balance(world, gate, &nodes).await?;
-        let store = format!("http://{listen}");
         let mut agents = Vec::new();
         for node in &nodes {
-            let config = agent::config(gate, node, &store, &balancer.stats_socket, &[&base, &target]);
+            let config = agent::config(gate, node, &endpoints, &balancer.stats_socket, &[&base, &target]);
             let config = toml::to_string(&config).context("could not word an agent's configuration")?;
             agents.push(Agent::start(world, &node.name, &config)?);
         }
-        let mut ground = Self { operator, balancer, nodes, data, spec, coordinator, agents };
+        let mut ground = Self { operator, balancer, nodes, data, spec, coordinator, agents, etcd };
         let in_service = ground.operator.fleet_at(gate.instances, gate.service.base.number.get()).await;
         ground.must_run()?;
         in_service?;
@@ -239,6 +251,9 @@ impl Ground {
     pub fn must_run(&mut self) -> anyhow::Result<()> {
         self.coordinator.process.must_run()?;
         self.balancer.process.must_run()?;
+        for (member, _) in self.etcd.iter_mut().flat_map(|etcd| &mut etcd.members) {
+            member.must_run()?;
+        }
         self.agents.iter_mut().try_for_each(|agent| Ok(agent.process.must_run()?))
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::gate::file::{Command, Gate, Version};
 use crate::gate::processes::{PLACE, VERSION};
-use crate::gate::template::quoted;
+use crate::load::template::quoted;
 use crate::world::wait::wait_for;
 use crate::world::{Process, Spawn, World, port, program};
 
@@ -223,6 +223,7 @@ pub fn found(name: &str, here: &Path) -> anyhow::Result<PathBuf> {
     }
     let package = match name {
         "haproxy" => "; Debian's package `haproxy` has it",
+        "etcd" => "; Debian's package `etcd-server` has it",
         "postgres" | "initdb" => "; Debian's package `postgresql` has it",
         "python3" => "; Debian's package `python3` has it",
         _ => ", or not on the path",

@@ -11,12 +11,12 @@ use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::{Data, Node, Places};
 use crate::gate::processes;
-use crate::gate::requests::{Direct, Requests, Target};
 use crate::gate::watch::Probe;
 use crate::gate::written::Arrangement;
 use crate::load::Load;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
+use crate::load::requests::{Direct, Requests, Target};
 use crate::world::wait::{get, wait_for};
 use crate::world::{Process, World};
 

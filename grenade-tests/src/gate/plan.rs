@@ -16,8 +16,9 @@ use tidegate_proto::spec::Strategy;
 
 use serde_json::Map;
 
+use crate::gate::file::Gate;
 use crate::gate::file::schema::spec;
-use crate::gate::file::{Findings, Gate};
+use crate::load::findings::Findings;
 
 /// The most steps that are drawn.
 const MOST_STEPS: u32 = 4;

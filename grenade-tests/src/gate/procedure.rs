@@ -11,7 +11,7 @@ use crate::gate::drive::Ended;
 use crate::gate::file::{Command, Gate};
 use crate::gate::ground;
 use crate::gate::launcher::{self, Data, Node, Places};
-use crate::gate::report::progress::Progress;
+use crate::gate::spectator::Spectator;
 use crate::world::balancer::RunningBalancer;
 use crate::world::{Process, World, WorldError};
 
@@ -80,12 +80,12 @@ impl Fleet {
         world: &World,
         gate: &Gate,
         command: &Command,
-        progress: &Progress,
+        spectator: &dyn Spectator,
     ) -> anyhow::Result<Ended> {
         let began = Instant::now();
         ground::expand(world, gate, "upgrade", &self.data).await?;
         let places = Places::of(world, gate, &self.data)?.behind(self.balancer.address).fleet(&self.file);
-        progress.say("the procedure of the gate file");
+        spectator.say("the procedure of the gate file");
         let mut process = launcher::begin(world, gate, "procedure", command, &places)?;
         let status = loop {
             // What the command has ended is gone only when its parent, who is this program, has seen it.
@@ -103,7 +103,7 @@ impl Fleet {
             true => ("completed", None),
             false => ("failed", Some(format!("the procedure ended with {status}: {}", process.tail()))),
         };
-        Ok(Ended { word: word.to_owned(), because, phases, left_out: Vec::new() })
+        Ok(Ended { word: word.to_owned(), because, phases, ..Ended::default() })
     }
 }
 

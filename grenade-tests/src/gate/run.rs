@@ -17,7 +17,7 @@ use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
-use crate::gate::written::{Balancer, Engine};
+use crate::gate::written::{Balancer, Engine, Store};
 use crate::world::{World, program};
 use tidegate_proto::GateTag;
 
@@ -54,6 +54,9 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
     }
     if gate.balancer == Balancer::Haproxy {
         note(found("haproxy", &gate.here));
+    }
+    if gate.store == Store::Etcd {
+        note(found("etcd", &gate.here));
     }
     if matches!(gate.database, Some((Engine::Postgres, _))) && program::postgresql("initdb").is_err() {
         note(found("initdb", &gate.here));

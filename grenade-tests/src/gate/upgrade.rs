@@ -1,23 +1,24 @@
 //! The whole upgrade under load: before it, while it goes on, after it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 
 use crate::gate::drive::{Course, Drive, Ended, Survived, verify};
-use crate::gate::file::Gate;
+use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::{self, Places};
 use crate::gate::processes::{Overlap, ProcessWatch};
-use crate::gate::report::progress::Progress;
-use crate::gate::requests::{Requests, Target, Versions};
+use crate::gate::spectator::Spectator;
 use crate::gate::watch::{Change, Watch};
-use crate::load::Load;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
+use crate::load::requests::{Requests, Target, Versions};
+use crate::load::{Load, LoadReport};
 use crate::world::World;
 
 /// The most objects of the load that are read again afterwards.
@@ -35,6 +36,11 @@ pub struct Upgraded {
     pub to: u32,
     /// When the upgrade began and ended, in milliseconds since the load's start.
     pub span_ms: (f64, f64),
+    /// What the load counted.
+    pub load: LoadReport,
+    /// The digest of the certificate on which contract ran, or why there is none that is true; absent: nothing was
+    /// contracted by Tidegate.
+    pub certificate: Option<Result<String, String>>,
     /// The ledger.
     pub entries: Vec<Entry>,
     /// What was seen of the instances.
@@ -49,6 +55,21 @@ pub struct Upgraded {
     pub host: HostSeen,
 }
 
+impl Upgraded {
+    /// How many instances were last seen at each version, by so many milliseconds after the load's start.
+    pub fn spread_at(&self, ms: f64) -> BTreeMap<u32, u32> {
+        let mut last = BTreeMap::new();
+        for change in self.changes.iter().filter(|change| change.at_ms <= ms) {
+            last.insert(change.node.as_str(), change.version);
+        }
+        let mut spread = BTreeMap::new();
+        for version in last.into_values().flatten() {
+            *spread.entry(version).or_insert(0) += 1;
+        }
+        spread
+    }
+}
+
 /// Upgrades the service under load.
 ///
 /// # Errors
@@ -57,11 +78,14 @@ pub async fn upgrade(
     world: &World,
     gate: &Gate,
     databases: &Databases,
-    progress: &Progress,
+    spectator: &dyn Spectator,
     course: Course<'_>,
 ) -> anyhow::Result<Upgraded> {
+    if gate.database.is_some() {
+        spectator.say("a database of its own");
+    }
     let data = databases.fresh(world, gate, &course.name()).await?;
-    progress.say(&format!("{} instances at version {}", gate.instances, gate.service.base.number));
+    spectator.say(&format!("{} instances start at version {}", gate.instances, gate.service.base.number));
     let mut fleet = Fleet::bring_up(world, gate, data.clone(), course).await?;
     let places = Places::of(world, gate, &data)?.behind(fleet.balancer());
     let mut survival = Vec::new();
@@ -80,8 +104,8 @@ pub async fn upgrade(
     let load = Load::of(pace, Arc::clone(&requests))?;
     let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);
     let processes = ProcessWatch::start(fleet.nodes(), load.began());
-    progress.say(&format!("{} requests a second, before anything is upgraded", gate.pace.rate));
-    tokio::time::sleep(gate.pace.before).await;
+    let doing = format!("{} requests a second, before anything is upgraded", gate.pace.rate);
+    fleet.hold(&load, spectator, &doing, gate.pace.before).await?;
     requests.set_aside(SET_ASIDE);
     let began = load.began().elapsed();
     let ended = match &mut fleet {
@@ -89,18 +113,19 @@ pub async fn upgrade(
             let operator = ground.operator.clone();
             let (places, load, survives) = (&places, &load, gate.survival.as_ref());
             let mut drive =
-                Drive { world, gate, ground, operator, places, progress, load, course, survival: survives };
+                Drive { world, gate, ground, operator, places, spectator, load, course, survival: survives };
             drive.drive(&mut survival).await?
         }
-        Fleet::By(command, fleet) => fleet.drive(world, gate, command, progress).await?,
+        Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await?,
     };
     let over = load.began().elapsed();
     if ended.word == "completed" {
         ground::contract(world, gate, &data).await?;
     }
-    progress.say(&format!("{}; the load goes on", ended.word));
-    tokio::time::sleep(gate.pace.after).await;
-    load.stop().await?;
+    let doing = format!("the upgrade is over: {}; the load goes on", ended.word);
+    fleet.hold(&load, spectator, &doing, gate.pace.after).await?;
+    spectator.say("waiting for the last answers");
+    let load = load.stop().await?;
     let after = Reading::take();
     if let Some(commands) = &gate.survival {
         verify(world, gate, commands, &places, "after the upgrade", &mut survival).await;
@@ -110,17 +135,24 @@ pub async fn upgrade(
             survival.push(Survived { stage: "destroyed at the end", wrong });
         }
     }
-    progress.say("reading again what the load made");
+    spectator.say("reading again what the load made");
     let sweep = requests.sweep(SWEEP).await;
-    if let Fleet::Tidegate(ground) = &mut fleet {
-        ground.must_run()?;
-    }
+    fleet.must_run()?;
+    let certificate = match (&fleet, &gate.schema) {
+        (Fleet::Tidegate(ground), Some(Schema::Migrations(_))) if ended.word == "completed" => {
+            let made = ground.operator.certificate(world, &world.path("certificate.json")).await;
+            Some(made.map_err(|error| format!("{error:#}")))
+        }
+        _ => None,
+    };
     let entries = entry::read(&ledger)?;
     let ms = |span: Duration| span.as_micros() as f64 / 1e3;
     Ok(Upgraded {
         ended,
         to: gate.service.target.number.get(),
         span_ms: (ms(began), ms(over)),
+        load,
+        certificate,
         host: HostSeen::between(before, after, &entries),
         entries,
         changes: watch.changes(),

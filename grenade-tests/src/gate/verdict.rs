@@ -130,6 +130,10 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
         let found = format!("{} did not: {left_out}", up.ended.left_out.len());
         checks.push(Check::new("every event of the plan happens", Word::Inconclusive, found));
     }
+    if let Some(certificate) = &up.certificate {
+        let found = certificate.clone().map(|digest| format!("it verifies without the store: {digest}"));
+        checks.push(Check::of("contract ran on a certificate that is true", found));
+    }
     checks.push(stored(WHAT_IS_STORED, up));
     for Survived { stage, wrong } in &up.survival {
         let tried = wrong.clone().map_or_else(|| Ok("verified".to_owned()), Err);

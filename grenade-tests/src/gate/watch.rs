@@ -13,8 +13,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::gate::file::Gate;
 use crate::gate::launcher::Node;
-use crate::gate::requests::Versions;
 use crate::gate::written::VersionProbe;
+use crate::load::requests::Versions;
 use crate::world::wait::get;
 
 /// From one look to the next.

@@ -1,7 +1,5 @@
 //! A gate file as it is written: YAML. Unknown fields are refused; what fields mean together is checked in `file`.
 
-mod load;
-
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -9,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
-pub use load::{Expect, Load, Request, Step, Upload};
+use crate::load::written::Load;
 
 /// The whole file.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,6 +29,9 @@ pub struct GateFile {
     /// What stands before the instances.
     #[serde(default)]
     pub balancer: Balancer,
+    /// What Tidegate keeps its records in.
+    #[serde(default)]
+    pub store: Store,
     /// Fields of an upgrade spec (strategy, max_unavailable, health, drain, failures, …), beyond those that the runner
     /// knows itself.
     #[serde(default)]
@@ -194,6 +195,17 @@ pub enum Balancer {
     BuiltIn,
     /// A real HAProxy, configured by the runner.
     Haproxy,
+}
+
+/// A store of Tidegate's records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Store {
+    /// The one that comes with the coordinator.
+    #[default]
+    Embedded,
+    /// Three members of a real etcd, started for the run and ended with it.
+    Etcd,
 }
 
 /// Commands about resources that must survive the upgrade. Each has the places of a version's command but those of a node,

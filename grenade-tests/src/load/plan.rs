@@ -1,6 +1,5 @@
 //! What a load is to do. Parsed values only.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,36 +9,6 @@ use thiserror::Error;
 pub const SEND_LIMIT: Duration = Duration::from_secs(1);
 /// How long after sending an answer may take; for an upload, beyond its own length.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
-
-/// A load, fully stated.
-#[derive(Debug, Clone)]
-pub struct LoadPlan {
-    /// Where requests go: the balancer, or one instance.
-    pub target: SocketAddr,
-    /// Requests per second, 1 to 5000.
-    pub rate: u32,
-    /// Decides every choice that the load makes.
-    pub seed: u64,
-    /// How many rows the catalogue was seeded with; they are read and verified too. 0 if none.
-    pub seeded_rows: u32,
-    /// Where each request is written down: a CSV file, made anew.
-    pub ledger: PathBuf,
-    /// Length of the slow uploads, shortest and longest.
-    pub upload: (Duration, Duration),
-}
-
-impl LoadPlan {
-    /// The plan of the demo: 5 % of the requests are uploads of 2 to 4 seconds.
-    pub fn new(target: SocketAddr, rate: u32, seeded_rows: u32, ledger: PathBuf) -> Self {
-        let upload = (Duration::from_secs(2), Duration::from_secs(4));
-        Self { target, rate, seed: 1, seeded_rows, ledger, upload }
-    }
-
-    /// How often it sends, and where it is written down.
-    pub fn pace(&self) -> Pace {
-        Pace { rate: self.rate, seed: self.seed, jitter: None, ledger: self.ledger.clone() }
-    }
-}
 
 /// How often a load sends, whatever it sends.
 #[derive(Debug, Clone)]
@@ -74,9 +43,6 @@ pub enum LoadError {
     /// A rate outside of what one client can keep up.
     #[error("a rate of {0} requests a second; 1 to 5000 is allowed")]
     Rate(u32),
-    /// The lengths of uploads contradict each other.
-    #[error("uploads of {0:?} to {1:?}; the first must not be above the second, nor the second above 60 s")]
-    Upload(Duration, Duration),
     /// The ledger could not be written.
     #[error("could not write the ledger {path}")]
     Ledger {

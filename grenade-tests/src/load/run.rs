@@ -12,15 +12,11 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::load::catalogue::Catalogue;
 use crate::load::ledger::{Counts, Ledger};
 use crate::load::mix::{Due, Mix};
 use crate::load::outcome::Outcome;
-use crate::load::plan::{LoadError, LoadPlan, Pace};
+use crate::load::plan::{LoadError, Pace};
 use crate::load::report::{LoadProgress, LoadReport};
-
-/// The longest upload that a plan may ask for.
-const LONGEST_UPLOAD: Duration = Duration::from_secs(60);
 
 /// At a low rate, a schedule that is stopped ends within this.
 const STOPS_WITHIN: Duration = Duration::from_millis(50);
@@ -40,17 +36,6 @@ pub struct LoadHandle {
 }
 
 impl Load {
-    /// Begins to send the sample service's requests; the first is due at once.
-    ///
-    /// # Errors
-    /// When the plan contradicts itself or the ledger cannot be made.
-    pub fn start(plan: LoadPlan) -> Result<LoadHandle, LoadError> {
-        if plan.upload.0 > plan.upload.1 || plan.upload.1 > LONGEST_UPLOAD {
-            return Err(LoadError::Upload(plan.upload.0, plan.upload.1));
-        }
-        Self::of(plan.pace(), Arc::new(Catalogue::new(plan)))
-    }
-
     /// Begins to send what a mix draws; the first request is due at once.
     ///
     /// # Errors

@@ -1,41 +1,34 @@
-//! One HTTP request on a connection of its own, sent once.
+//! HTTP as a client of the service speaks it: over fresh connections and kept ones, each request sent once.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use http::{Method, Request, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Empty, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper::body::Frame;
+use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::load::step::File;
-
-/// The largest answer that is read, in bytes.
-const LARGEST_ANSWER: usize = 4 << 20;
+/// The largest answer that is kept; more of it is read and counted.
+const LARGEST: usize = 4 << 20;
+/// A kept connection that was idle for longer is not used again: servers end such.
+const IDLE: Duration = Duration::from_secs(4);
+/// A body is made piece by piece.
+const LARGEST_PIECE: u64 = 64 << 10;
+/// Pieces of a slow body are sent so far apart.
+const PIECE_EVERY: Duration = Duration::from_millis(50);
 
 /// A request's body.
 pub type OutBody = UnsyncBoxBody<Bytes, Infallible>;
-
-/// An answer, whole.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    /// The HTTP status.
-    pub status: u16,
-    /// Which service version gave it, where it says so.
-    pub version: Option<u32>,
-    /// Which node gave it, where it says so.
-    pub node: String,
-    /// When the head of the answer was there.
-    pub first: Instant,
-    /// The body.
-    pub body: Bytes,
-}
 
 /// Why there is no answer.
 #[derive(Debug, Error)]
@@ -46,9 +39,44 @@ pub enum NoAnswer {
     /// The connection ended in the midst of it.
     #[error("connection ended: {0}")]
     Reset(#[source] hyper::Error),
-    /// The body of the answer ended before its time or is too large.
+    /// The body of the answer ended before its time.
     #[error("answer broken off: {0}")]
     Body(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Its method.
+    pub method: Method,
+    /// Its path and query.
+    pub path: String,
+    /// Its headers.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Its body.
+    pub body: OutBody,
+    /// How long the body of the answer is left unread.
+    pub slow_read: Duration,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// When its head was there.
+    pub first: Instant,
+}
+
+impl Answer {
+    /// A header, where it is there and is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
 }
 
 /// No body.
@@ -61,51 +89,119 @@ pub fn json(value: &serde_json::Value) -> OutBody {
     Full::new(Bytes::from(value.to_string())).boxed_unsync()
 }
 
-/// A file, piece by piece.
-pub fn slowly(file: &File) -> OutBody {
-    let (piece, every) = (Bytes::from(file.piece()), file.every);
-    let pieces = stream::unfold((0, file.pieces), move |(sent, all)| {
-        let piece = piece.clone();
-        async move {
-            if sent == all {
-                return None;
-            }
-            if sent > 0 {
-                tokio::time::sleep(every).await;
-            }
-            Some((Ok::<_, Infallible>(Frame::data(piece)), (sent + 1, all)))
-        }
-    });
-    StreamBody::new(pieces).boxed_unsync()
-}
-
-/// Sends one request and reads its answer to the end.
+/// Sends one request over a connection of its own.
 ///
 /// # Errors
 /// When the connection cannot be made, is reset, or the answer is broken off.
-pub async fn send(target: SocketAddr, method: Method, path: &str, body: OutBody) -> Result<Answer, NoAnswer> {
-    let stream = TcpStream::connect(target).await.map_err(NoAnswer::Connect)?;
-    // Pieces of an upload are small writes: waiting for more would only delay them.
+pub async fn send(to: SocketAddr, method: Method, path: &str, body: OutBody) -> Result<Answer, NoAnswer> {
+    let json = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let outgoing =
+        Outgoing { method, path: path.to_owned(), headers: vec![json], body, slow_read: Duration::ZERO };
+    Client::default().send(to, outgoing, false).await.1
+}
+
+/// So many bytes, sent over so long a time.
+pub fn slow(bytes: u64, over: Duration) -> OutBody {
+    let in_time = (over.as_millis() / PIECE_EVERY.as_millis()).clamp(1, 10_000) as u64;
+    let pieces = in_time.max(bytes.div_ceil(LARGEST_PIECE));
+    let body = stream::unfold(0, move |sent| async move {
+        if sent == pieces {
+            return None;
+        }
+        if sent > 0 {
+            tokio::time::sleep(over / u32::try_from(pieces).unwrap_or(u32::MAX)).await;
+        }
+        let (from, to) = (bytes * sent / pieces, bytes * (sent + 1) / pieces);
+        let piece = vec![b'.'; usize::try_from(to - from).unwrap_or(0)];
+        Some((Ok::<_, Infallible>(Frame::data(Bytes::from(piece))), sent + 1))
+    });
+    StreamBody::new(body).boxed_unsync()
+}
+
+/// The connections that are kept, by address.
+#[derive(Debug, Default)]
+pub struct Client {
+    kept: Mutex<HashMap<SocketAddr, Vec<(SendRequest<OutBody>, Instant)>>>,
+}
+
+impl Client {
+    /// Sends one request; over a kept connection if `keep` and there is one. Answers whether there was.
+    ///
+    /// # Errors
+    /// When the connection cannot be made, is reset, or the answer is broken off.
+    pub async fn send(
+        &self,
+        to: SocketAddr,
+        outgoing: Outgoing,
+        keep: bool,
+    ) -> (bool, Result<Answer, NoAnswer>) {
+        let kept = if keep { self.take(to) } else { None };
+        let was_kept = kept.is_some();
+        let sender = match kept {
+            Some(sender) => sender,
+            None => match connect(to).await {
+                Ok(sender) => sender,
+                Err(none) => return (false, Err(none)),
+            },
+        };
+        (was_kept, self.exchange(to, sender, outgoing, keep).await)
+    }
+
+    async fn exchange(
+        &self,
+        to: SocketAddr,
+        mut sender: SendRequest<OutBody>,
+        outgoing: Outgoing,
+        keep: bool,
+    ) -> Result<Answer, NoAnswer> {
+        let mut request = Request::builder()
+            .method(outgoing.method)
+            .uri(outgoing.path)
+            .header(header::HOST, to.to_string());
+        if !keep {
+            request = request.header(header::CONNECTION, "close");
+        }
+        for (name, value) in outgoing.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(outgoing.body).map_err(|e| NoAnswer::Body(Box::new(e)))?;
+        let response = sender.send_request(request).await.map_err(NoAnswer::Reset)?;
+        let first = Instant::now();
+        let (head, mut body) = response.into_parts();
+        // What does not fit into the sockets' buffers stays with the server meanwhile.
+        tokio::time::sleep(outgoing.slow_read).await;
+        let mut whole = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| NoAnswer::Body(Box::new(e)))?;
+            if let Some(data) = frame.data_ref() {
+                let room = LARGEST.saturating_sub(whole.len());
+                whole.extend_from_slice(&data[..data.len().min(room)]);
+            }
+        }
+        if keep {
+            self.put(to, sender);
+        }
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: whole.into(), first })
+    }
+
+    fn take(&self, to: SocketAddr) -> Option<SendRequest<OutBody>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = kept.get_mut(&to)?;
+        connections.retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE);
+        connections.pop().map(|(sender, _)| sender)
+    }
+
+    fn put(&self, to: SocketAddr, sender: SendRequest<OutBody>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entry(to).or_default().push((sender, Instant::now()));
+    }
+}
+
+async fn connect(to: SocketAddr) -> Result<SendRequest<OutBody>, NoAnswer> {
+    let stream = TcpStream::connect(to).await.map_err(NoAnswer::Connect)?;
     stream.set_nodelay(true).map_err(NoAnswer::Connect)?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(NoAnswer::Reset)?;
-    let driver = tokio::spawn(connection);
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header::HOST, target.to_string())
-        .header(header::CONNECTION, "close")
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(body)
-        .expect("the load's own paths are valid URIs");
-    let response = sender.send_request(request).await.map_err(NoAnswer::Reset)?;
-    let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-    let (version, node) = (
-        header("x-pantry-version").and_then(|version| version.parse().ok()),
-        header("x-pantry-node").unwrap_or_default().to_owned(),
-    );
-    let (status, first) = (response.status().as_u16(), Instant::now());
-    let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await.map_err(NoAnswer::Body)?;
-    driver.abort();
-    Ok(Answer { status, version, node, first, body: body.to_bytes() })
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(NoAnswer::Reset)?;
+    // It ends when its sender is dropped and nothing is in flight on it.
+    tokio::spawn(connection);
+    Ok(sender)
 }

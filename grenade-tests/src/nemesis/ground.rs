@@ -13,8 +13,8 @@ use super::network::{self, Network};
 use super::plan::{COORDINATORS, MEMBERS, NODES, UpgradePlan};
 use super::releases;
 use super::tale::Tale;
-use crate::demo::config::{DATABASE_VARIABLE, NodeConfig, SERVICE};
-use crate::demo::schema;
+use crate::sample::migrations;
+use crate::sample::node::{DATABASE_VARIABLE, NodeConfig, SERVICE};
 use crate::world::agent::Agent;
 use crate::world::balancer::RunningBalancer;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
@@ -76,7 +76,7 @@ impl Ground {
     pub(super) async fn start(world: World, tale: Tale) -> anyhow::Result<Self> {
         let (mut network, clock) = (Network::new()?, Clock::new(world.dir())?);
         let (sha256, size) = releases::publish(&world)?;
-        let migrations = schema::write(&world)?;
+        let migrations = migrations::write(&world)?;
         let mut members = Vec::new();
         for n in 0..MEMBERS {
             members.push(network.add(&member(n))?);
@@ -250,7 +250,7 @@ impl Ground {
             "approvals": plan.approvals,
             "schema": {
                 "database": {"from_env": DATABASE_VARIABLE},
-                "migrations": schema::DIRECTORY,
+                "migrations": migrations::DIRECTORY,
                 // The replica's connection.
                 "allow_sessions": ["walreceiver"],
             },

@@ -10,10 +10,10 @@ use tidegate_proto::record::upgrade::PhaseName;
 use super::ground::ROWS;
 use super::ledger;
 use super::run::Run;
-use crate::load::answer::check_page;
-use crate::load::facts::Facts;
-use crate::load::step::PAGE;
 use crate::load::wire;
+use crate::nemesis::rows::{PAGE, check_page};
+use crate::sample::load::version_of;
+use crate::sample::seed::seed_id;
 
 /// How long instances may take to answer 200 at the version of an upgrade that has ended.
 const SERVES: Duration = Duration::from_secs(60);
@@ -129,13 +129,13 @@ async fn database(run: &mut Run, id: &str, created: &BTreeSet<u64>, before: &[St
 /// Every row that was there at the beginning is read right, through the balancer.
 async fn pages(run: &mut Run, id: &str) {
     for after in (0..ROWS).step_by(usize::try_from(PAGE).unwrap_or(1)) {
-        let path = format!("/images?limit={PAGE}&marker={}", Facts::seeded(after).id);
+        let path = format!("/images?limit={PAGE}&marker={}", seed_id(after));
         let asked = wire::send(run.ground.balancer.address, Method::GET, &path, wire::nothing());
         let wrong = match tokio::time::timeout(ANSWER, asked).await {
             Err(_) => Some("no answer".to_owned()),
             Ok(Err(error)) => Some(error.to_string()),
             Ok(Ok(answer)) => match serde_json::from_slice(&answer.body) {
-                Ok(body) => check_page(&body, after, ROWS, PAGE, answer.version).err(),
+                Ok(body) => check_page(&body, after, ROWS, version_of(&answer)).err(),
                 Err(error) => Some(format!("{}: {error}", answer.status)),
             },
         };

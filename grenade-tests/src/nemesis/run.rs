@@ -16,7 +16,7 @@ use super::plan::{Plan, UpgradePlan};
 use super::releases;
 use super::tale::Tale;
 use super::watchman::Watchman;
-use crate::load::{Load, LoadPlan};
+use crate::sample::load::SampleLoad;
 use crate::world::wait::wait_for;
 use crate::world::{World, coordinator};
 
@@ -143,8 +143,8 @@ impl Run {
         self.faults.expect(&plan.mishaps);
         let ledger = self.ground.world.path(&format!("requests-{id}.csv"));
         let began = self.ground.tale.now();
-        let load = LoadPlan::new(self.ground.balancer.address, RATE, ROWS, ledger.clone());
-        let load = Load::start(LoadPlan { seed: u64::try_from(n)?, ..load })?;
+        let load = SampleLoad::new(self.ground.balancer.address, RATE, ROWS, ledger.clone());
+        let load = SampleLoad { seed: u64::try_from(n)?, ..load }.start()?;
         if let Err(why) = self.start(&id, plan).await? {
             self.broken.push(format!("{id} was not started: {why}"));
         } else {

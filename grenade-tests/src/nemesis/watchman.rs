@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::tale::Tale;
 use crate::load::wire::{self, NoAnswer};
+use crate::sample::load::version_of;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(100);
@@ -127,7 +128,7 @@ async fn look(address: SocketAddr) -> Option<Look> {
     let asked = wire::send(address, Method::GET, "/healthcheck", wire::nothing());
     match tokio::time::timeout(ANSWER, asked).await {
         Err(_) => None,
-        Ok(Ok(answer)) if answer.status == 200 => Some(Look::In(answer.version)),
+        Ok(Ok(answer)) if answer.status == 200 => Some(Look::In(version_of(&answer))),
         Ok(Ok(_)) => Some(Look::Disabled),
         Ok(Err(NoAnswer::Connect(_) | NoAnswer::Reset(_) | NoAnswer::Body(_))) => Some(Look::Away),
     }

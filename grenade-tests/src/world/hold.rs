@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::load::{Load, LoadPlan};
+use crate::sample::load::SampleLoad;
 use crate::world::interrupt::Interrupt;
 use crate::world::pantry::{self, Pantry, PantryPlan};
 use crate::world::{World, WorldError, balancer, haproxy, port, postgres};
@@ -71,12 +71,10 @@ async fn bring_up(world: &World, options: &HoldOptions) -> anyhow::Result<()> {
     }
     let load = match options.rate {
         0 => None,
-        rate => Some(Load::start(LoadPlan::new(
-            balancer.address,
-            rate,
-            options.rows,
-            world.path("requests.csv"),
-        ))?),
+        rate => {
+            let ledger = world.path("requests.csv");
+            Some(SampleLoad::new(balancer.address, rate, options.rows, ledger).start()?)
+        }
     };
     println!(
         "database {database}\nstats socket {}\nready http://{}",

@@ -1,6 +1,5 @@
 //! The built-in balancer with real backends.
 
-use grenade_tests::load::Load;
 use grenade_tests::world::show_stat::command;
 use grenade_tests::world::wait::{get, wait_for};
 use grenade_tests::world::{balancer, port};
@@ -19,7 +18,7 @@ async fn a_drained_restart_of_each_node_fails_no_request() {
     let all: Vec<_> = nodes.iter().collect();
     let balancer = balancer::start(&rig.world, &servers(&all)).await.unwrap();
     all_up(&balancer, &all).await;
-    let load = Load::start(rig.load(balancer.address, 100, 200)).unwrap();
+    let load = rig.load(balancer.address, 100, 200).start().unwrap();
     wait_for("300 good answers", LIMIT, || async {
         let progress = load.progress();
         if progress.ok >= 300 { Ok(()) } else { Err(format!("{progress:?}")) }

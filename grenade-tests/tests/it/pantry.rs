@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use grenade_tests::load::step::File;
 use grenade_tests::load::wire;
+use grenade_tests::sample::load::version_of;
 use grenade_tests::world::wait::{get, wait_for};
 use grenade_tests::world::{Spawn, program};
 use http::Method;
@@ -60,7 +60,7 @@ async fn the_ops_endpoints_tell_what_is() {
     std::fs::remove_file(&pantry.plan.disable_file).unwrap();
     assert_eq!(get(at, "/healthcheck").await.unwrap().0, 200);
     let answer = ask(at, Method::GET, "/images/seed-00000001", "").await;
-    assert_eq!((answer.version, answer.node.as_str()), (Some(1), "n1"));
+    assert_eq!((version_of(&answer), answer.header("x-pantry-node")), (Some(1), Some("n1")));
 }
 
 #[tokio::test]
@@ -69,9 +69,9 @@ async fn an_upload_in_flight_is_counted_and_outlives_sigterm() {
     let database = rig.sqlite(10).await;
     let pantry = rig.pantry(1, "n1", &database).await;
     let at = pantry.plan.address;
-    let file = File { pieces: 12, every: Duration::from_millis(100), byte: 7 };
-    let size = file.size();
-    let upload = tokio::spawn(wire::send(at, Method::PUT, "/images/seed-00000001/file", wire::slowly(&file)));
+    let size = 49_152;
+    let file = wire::slow(size, Duration::from_millis(1_200));
+    let upload = tokio::spawn(wire::send(at, Method::PUT, "/images/seed-00000001/file", file));
     wait_for("one request in flight", LIMIT, || async {
         match get(at, "/in-flight").await?.1.as_str() {
             r#"{"in_flight":1}"# => Ok(()),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use grenade_tests::balancer::stat::COLUMNS;
-use grenade_tests::load::Load;
 use grenade_tests::world::balancer::RunningBalancer;
 use grenade_tests::world::show_stat::ShowStat;
 use grenade_tests::world::wait::wait_for;
@@ -21,7 +20,7 @@ async fn both_tell_the_same_of_the_same_backends() {
     let real = haproxy::start(&rig.world, &servers).await.unwrap();
     for balancer in [&ours, &real] {
         all_up(balancer, &[&one, &other]).await;
-        let load = Load::start(rig.load(balancer.address, 50, 100)).unwrap();
+        let load = rig.load(balancer.address, 50, 100).start().unwrap();
         wait_for("100 good answers", LIMIT, || async {
             let progress = load.progress();
             if progress.ok >= 100 { Ok(()) } else { Err(format!("{progress:?}")) }

@@ -1,6 +1,5 @@
 //! Pantry over a real PostgreSQL: sessions that say who they are, and a schema that changes under live statements.
 
-use grenade_tests::load::Load;
 use grenade_tests::world::pantry::{Pantry, seed};
 use grenade_tests::world::{balancer, postgres};
 use sqlx::{Connection, Executor, PgConnection};
@@ -45,7 +44,7 @@ async fn two_versions_share_one_postgres_under_load() {
     let both = [(old.plan.node.clone(), old.plan.address), (plan.node.clone(), plan.address)];
     let balancer = balancer::start(&rig.world, &both).await.unwrap();
     all_up(&balancer, &[&old]).await;
-    let load = Load::start(rig.load(balancer.address, 100, 500)).unwrap();
+    let load = rig.load(balancer.address, 100, 500).start().unwrap();
     let until = |ok: u64| {
         let load = &load;
         grenade_tests::world::wait::wait_for("good answers", LIMIT, move || async move {

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use grenade_tests::load::LoadPlan;
 use grenade_tests::load::wire::{self, Answer};
+use grenade_tests::sample::load::SampleLoad;
 use grenade_tests::world::balancer::RunningBalancer;
 use grenade_tests::world::pantry::{Pantry, PantryPlan, seed};
 use grenade_tests::world::{World, port};
@@ -48,8 +48,8 @@ impl Rig {
         Pantry::start(&self.world, self.plan(version, node, database)).await.unwrap()
     }
 
-    pub(crate) fn load(&self, target: SocketAddr, rate: u32, rows: u32) -> LoadPlan {
-        LoadPlan::new(target, rate, rows, self.world.path("requests.csv"))
+    pub(crate) fn load(&self, target: SocketAddr, rate: u32, rows: u32) -> SampleLoad {
+        SampleLoad::new(target, rate, rows, self.world.path("requests.csv"))
     }
 }
 

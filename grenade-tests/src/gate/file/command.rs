@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::gate::file::Findings;
-use crate::gate::template::Template;
+use crate::load::findings::Findings;
+use crate::load::template::{Template, known};
 
 /// The places of a command that runs for the whole service.
 pub const OF_SERVICE: [&str; 6] = ["database", "database_file", "here", "bin", "work", "url"];
@@ -64,17 +64,4 @@ pub fn command(field: &str, words: &[String], places: &[&str], findings: &mut Fi
     let parsed = findings.good(field, parsed)?;
     known(field, parsed.iter().flat_map(Template::variables), places, findings);
     Some(Command(parsed))
-}
-
-/// Each variable must be one of these.
-pub fn known<'a>(
-    field: &str,
-    variables: impl Iterator<Item = &'a str>,
-    allowed: &[&str],
-    findings: &mut Findings,
-) {
-    for variable in variables.filter(|variable| !allowed.contains(variable)) {
-        let allowed: Vec<String> = allowed.iter().map(|name| format!("{{{name}}}")).collect();
-        findings.add(field, format!("`{{{variable}}}` is not known here; allowed: {}", allowed.join(", ")));
-    }
 }

@@ -1,16 +1,19 @@
 //! The load of a gate file, and how zero-impact is measured.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 use tidegate_proto::Span;
 
-use crate::gate::file::Findings;
+use crate::gate::file::placed;
 use crate::gate::file::service::Service;
 use crate::gate::impact::judge::{FEWEST_BLOCKS, FEWEST_IN_BLOCK};
 use crate::gate::impact::series::BLOCK_MS;
-use crate::gate::script::{self, Script, ScriptStep};
 use crate::gate::written;
+use crate::load::findings::Findings;
+use crate::load::object::Object;
+use crate::load::script::{self, Script};
+use crate::load::written::{Existing, Load, Step};
 
 /// How the load runs.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +44,14 @@ pub struct ImpactPace {
 }
 
 /// Checks the load.
-pub fn load_of(written: written::Load, service: &Service, findings: &mut Findings) -> (Pace, Option<Script>) {
+pub fn load_of(
+    written: Load,
+    service: &Service,
+    here: &Path,
+    findings: &mut Findings,
+) -> (Pace, Option<Script>) {
     if !(1..=5000).contains(&written.rate) {
         findings.add("load.rate", format!("{} a second; 1 to 5000 is allowed", written.rate));
-    }
-    if !(0.0..=1.0).contains(&written.keep_alive) {
-        findings.add("load.keep_alive", format!("{}; 0 to 1 is allowed", written.keep_alive));
     }
     let pace = Pace {
         rate: written.rate,
@@ -55,29 +60,30 @@ pub fn load_of(written: written::Load, service: &Service, findings: &mut Finding
         mixed: span(written.mixed),
         seed: written.seed,
     };
-    let mut steps = Vec::new();
-    let mut names = BTreeMap::new();
-    for (n, step) in written.steps.into_iter().enumerate() {
-        let field = format!("load.steps[{n}]");
-        if let Some(other) = names.insert(step.name.clone(), n) {
-            findings.add(&field, format!("has the name `{}` of load.steps[{other}]", step.name));
+    let version = service.base.number;
+    let existing = written.existing.into_iter().flat_map(|Existing { kind, objects, written_by }| {
+        let written_by = Some(written_by.unwrap_or(version).get());
+        objects.into_iter().map(move |variables| (kind.clone(), Object { variables, written_by }))
+    });
+    let existing = existing.collect();
+    let header = service.version_header.clone();
+    let steps = match written.steps_from {
+        None => Some(written.steps),
+        Some(_) if !written.steps.is_empty() => {
+            findings.add("load.steps_from", "is there beside `steps`; one of them is allowed");
+            None
         }
-        steps.extend(ScriptStep::settled(&field, step, findings));
-    }
-    if steps.iter().all(|step| step.weight == 0) {
-        findings.add("load.steps", "there is no step with a weight above 0");
-        return (pace, None);
-    }
-    script::check_variables(&steps, findings);
-    let made: BTreeSet<&str> = steps.iter().filter_map(|step| step.makes.as_deref()).collect();
-    for (n, step) in steps.iter().enumerate() {
-        if let Some(kind) = step.takes().filter(|kind| !made.contains(kind)) {
-            findings.add(&format!("load.steps[{n}]"), format!("no step makes a `{kind}`"));
-        }
-    }
+        Some(file) => findings.good("load.steps_from", steps_from(&here.join(file))),
+    };
     let script =
-        Script { steps, keep_alive: written.keep_alive, version_header: service.version_header.clone() };
-    (pace, Some(script))
+        steps.and_then(|steps| Script::settled(steps, existing, written.keep_alive, header, findings));
+    (pace, script)
+}
+
+/// The steps in a file of their own.
+fn steps_from(path: &Path) -> Result<Vec<Step>, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    script::steps_of(&text).map_err(|e| format!("{}:{}", path.display(), placed(&e)))
 }
 
 /// Checks how zero-impact is measured; `rate` is that of the load, which may be too low where the tag is not asserted.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use tidegate_proto::spec::Spec;
 
-use crate::gate::file::Findings;
 use crate::gate::file::command::{Command, OF_SERVICE, command, commands};
 use crate::gate::written;
+use crate::load::findings::Findings;
 
 /// The fields of an upgrade spec that the runner fills in.
 const OF_RUNNER: [&str; 5] = ["service", "from", "to", "release", "schema"];

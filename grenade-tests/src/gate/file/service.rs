@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
-use crate::gate::file::Findings;
-use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, known};
-use crate::gate::script;
-use crate::gate::template::Template;
+use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command};
 use crate::gate::written::{self, Counter, VersionProbe};
+use crate::load::findings::Findings;
+use crate::load::script;
+use crate::load::template::{Template, known};
 
 /// One version of the service.
 #[derive(Debug, Clone)]

@@ -11,7 +11,13 @@ use crate::gate::launcher::{self, Node};
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
 /// The configuration of a node's agent.
-pub(super) fn config(gate: &Gate, node: &Node, store: &str, stats: &Path, releases: &[&Release; 2]) -> Value {
+pub(super) fn config(
+    gate: &Gate,
+    node: &Node,
+    store: &[String],
+    stats: &Path,
+    releases: &[&Release; 2],
+) -> Value {
     let service = &gate.service;
     let at = |path: &str| format!("http://{}{path}", node.address);
     let health = match &service.health {
@@ -47,7 +53,7 @@ pub(super) fn config(gate: &Gate, node: &Node, store: &str, stats: &Path, releas
         "node": node.name,
         "state_dir": node.home.join("state"),
         "runtime_dir": node.home.join("run"),
-        "store": {"endpoints": [store]},
+        "store": {"endpoints": store},
         "service": {service.name.as_str(): settings},
     })
 }

@@ -8,15 +8,15 @@ use tokio::time::Instant;
 use crate::gate::drive::{Course, Drive};
 use crate::gate::file::Gate;
 use crate::gate::fleet::Fleet;
-use crate::gate::ground::{Databases, UPGRADE};
+use crate::gate::ground::Databases;
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::Places;
 use crate::gate::report::progress::Progress;
-use crate::gate::requests::{Requests, Target, Versions};
 use crate::gate::watch::{Change, Watch};
 use crate::gate::written::TurningPoint;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
+use crate::load::requests::{Requests, Target, Versions};
 use crate::load::{Load, LoadHandle};
 use crate::world::World;
 
@@ -90,14 +90,14 @@ impl Pool<'_> {
     ) -> anyhow::Result<Option<String>> {
         let (ended, right) = match &mut self.fleet {
             Fleet::Tidegate(ground) => {
-                let operator = ground.operator.called(&format!("{UPGRADE}-{id}"));
+                let operator = ground.operator.called(&format!("{}-{id}", gate.upgrade_id));
                 let mut drive = Drive {
                     world: &self.world,
                     gate,
                     ground,
                     operator,
                     places: &self.places,
-                    progress,
+                    spectator: progress,
                     load,
                     course: Course::BackFrom(TurningPoint::Remove),
                     survival: None,

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::demo::picture::{UpgradeSeen, Wait};
-use crate::load::LoadProgress;
+use crate::gate::picture::Picture;
+use crate::gate::spectator::Spectator;
 
 /// Tells how it goes.
 #[derive(Debug)]
@@ -46,15 +46,25 @@ impl Progress {
             self.say(&format!("  {} s to go", left.as_secs_f64().round()));
         }
     }
+}
+
+impl Spectator for Progress {
+    fn say(&self, what: &str) {
+        Self::say(self, what);
+    }
+
+    fn sees_instances(&self) -> bool {
+        false
+    }
 
     /// Says where an upgrade stands, where that is new.
-    pub fn upgrade(&self, seen: &UpgradeSeen, waits: &[Wait], requests: LoadProgress) {
+    fn look(&self, picture: &Picture) {
+        let Some(seen) = &picture.upgrade else { return };
         let wave = seen.wave.map(|wave| format!(", wave {wave} of {}", seen.waves.len())).unwrap_or_default();
-        let waits = waits.first().map(|wait| format!(": {}", wait.what)).unwrap_or_default();
-        let failed = if requests.failed > 0 {
-            format!(" [{} requests failed]", requests.failed)
-        } else {
-            String::new()
+        let waits = picture.waits.first().map(|wait| format!(": {}", wait.what)).unwrap_or_default();
+        let failed = match picture.requests.failed {
+            0 => String::new(),
+            failed => format!(" [{failed} requests failed]"),
         };
         let line = format!("{}{wave}{waits}{failed}", seen.phase);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,6 +3,7 @@ use crate::gate::host::HostSeen;
 use crate::gate::mixed::Memory;
 use crate::gate::processes::Overlap;
 use crate::gate::watch::Change;
+use crate::load::LoadReport;
 use crate::load::entry::{Judged, good};
 
 fn entry(seq: u64, at: f64) -> Entry {
@@ -19,7 +20,7 @@ fn change(at_ms: f64, version: Option<u32>, in_rotation: bool) -> Change {
 
 fn ended(word: &str, because: Option<&str>) -> Ended {
     let phases = vec![("roll".to_owned(), 3.0)];
-    Ended { word: word.to_owned(), because: because.map(str::to_owned), phases, left_out: Vec::new() }
+    Ended { word: word.to_owned(), because: because.map(str::to_owned), phases, ..Ended::default() }
 }
 
 fn upgraded(entries: Vec<Entry>) -> Upgraded {
@@ -37,6 +38,8 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
         ],
         overlaps: Some(Vec::new()),
         sweep: (50, Vec::new()),
+        load: LoadReport::default(),
+        certificate: Some(Ok("digest".to_owned())),
         survival: Vec::new(),
         host: HostSeen::default(),
     }

@@ -38,10 +38,10 @@ macro_rules! at_each_stage {
 }
 
 at_each_stage! {
-    while_it_seeds: "seeding", INT;
+    while_it_seeds: "a database of its own", INT;
     while_it_measures: "measuring alone", TERM;
-    while_agents_start: "agents stage and start", INT;
-    before_the_upgrade: "demo      the load runs", TERM;
+    while_agents_start: "instances start at version 1", INT;
+    before_the_upgrade: "before anything is upgraded", TERM;
     in_stage: "left      preflight", INT;
     in_the_first_wave: "waits     draining", INT;
     in_mid_replacement: "replacing", TERM;

@@ -45,9 +45,9 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
     assert_eq!(sealed["digest"], certificate);
     assert_eq!(sealed["certificate"]["upgrade"], "demo");
 
-    // From 2 s before to 2 s after, at 100 a second or more, whatever happens.
+    // From 2 s before to 2 s after but for the last request's distance, at 100 a second or more, whatever happens.
     let span = ledger.iter().map(|request| request.scheduled_ms).fold(0.0, f64::max) / 1e3;
-    assert!(span >= actual + 4.0, "the load ran for {span} s around an upgrade of {actual} s");
+    assert!(span >= actual + 3.95, "the load ran for {span} s around an upgrade of {actual} s");
     assert!(ledger.len() as f64 / span >= 100.0, "{} requests in {span} s", ledger.len());
     let slow = ledger.iter().filter(|request| request.kind == "upload").count() as f64 / ledger.len() as f64;
     assert!((0.03..=0.07).contains(&slow), "{slow} of the requests were slow uploads, not one in twenty");
@@ -78,7 +78,7 @@ async fn an_upgrade_completes_under_load_and_every_request_is_answered() {
 async fn requests_that_fail_are_counted_and_no_outcome_makes_up_for_them() {
     let mut demo = Running::start(&["--instances=2", "--rows=2000"]);
     demo.says("the upgrade is over", LIMIT).await;
-    let pantry = demo.pid_of("pantry-2.0.0/pantry");
+    let pantry = demo.pid_of("pantry-v2 --listen");
     kill_process(Pid::from_raw(i32::try_from(pantry).unwrap()).unwrap(), Signal::KILL).unwrap();
     let code = demo.ends(LIMIT).await;
     let (report, said) = (demo.report(), demo.said());

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use grenade_tests::crash::Reaper;
 use grenade_tests::crash::asked::{self, Asked};
 use grenade_tests::crash::proxy::Proxy;
-use grenade_tests::demo::config::{DATABASE_VARIABLE, NEW, NodeConfig, OLD, PROGRAM, SERVICE};
-use grenade_tests::demo::schema;
-use grenade_tests::load::{Load, LoadHandle};
+use grenade_tests::load::LoadHandle;
+use grenade_tests::sample::migrations;
+use grenade_tests::sample::node::{DATABASE_VARIABLE, NEW, NodeConfig, OLD, PROGRAM, SERVICE};
 use grenade_tests::world::agent::Agent;
 use grenade_tests::world::balancer::RunningBalancer;
 use grenade_tests::world::coordinator::{self, Coordinator, CoordinatorPlan};
@@ -156,7 +156,7 @@ impl Fleet {
                 env,
                 args: [
                     "--migrations",
-                    schema::write(world).unwrap().to_str().unwrap(),
+                    migrations::write(world).unwrap().to_str().unwrap(),
                     "--leader-ttl",
                     ttl,
                     "--hearing",
@@ -251,7 +251,7 @@ impl Fleet {
              failures: {{tolerate: 0, per_wave: 0, then: pause}}\n\
              schema: {{database: {{from_env: {DATABASE_VARIABLE}}}, migrations: {}}}\n{more}\n",
             self.sha256,
-            schema::DIRECTORY,
+            migrations::DIRECTORY,
         )
     }
 
@@ -388,7 +388,7 @@ impl Fleet {
     }
 
     pub(super) fn load(&self, rate: u32) -> LoadHandle {
-        Load::start(self.rig.load(self.balancer.address, rate, self.rows)).unwrap()
+        self.rig.load(self.balancer.address, rate, self.rows).start().unwrap()
     }
 
     /// Starts a coordinator anew as it was, after it was killed.

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use grenade_tests::demo::operator::Operator;
 use grenade_tests::trace::{Put, Trace};
 use grenade_tests::world::caller::Caller;
 use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan, token_file};
+use grenade_tests::world::operator::Operator;
 use grenade_tests::world::{World, etcd};
 use http::{Method, StatusCode};
 use serde_json::{Value as Json, json};
@@ -186,7 +186,7 @@ async fn many_clients_at_once(enough: usize, kills_enough: usize) {
     for name in ["one", "two", "three"] {
         coordinators.push(coordinator(world, name, &etcd.store_argument()).await);
     }
-    Operator::connect(coordinators[0].plan.grpc).await.unwrap();
+    Operator::of(coordinators[0].plan.grpc, "pantry-api", "u1").await.unwrap();
     let token = std::fs::read_to_string(token_file(world).unwrap()).unwrap();
     let shared = Shared {
         doors: Arc::new(coordinators.iter().map(|coordinator| coordinator.plan.http).collect()),

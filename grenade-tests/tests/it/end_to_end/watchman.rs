@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use grenade_tests::load::wire::{self, Answer};
+use grenade_tests::sample::load::version_of;
 use grenade_tests::world::show_stat::ShowStat;
 use http::Method;
 use tokio::task::JoinHandle;
@@ -25,7 +26,9 @@ struct Book {
 
 impl Book {
     fn write(&mut self, answer: Option<Answer>, stat: &ShowStat, nodes: &[String]) {
-        if let Some((version, node)) = answer.and_then(|answer| Some((answer.version?, answer.node))) {
+        if let Some((version, node)) =
+            answer.and_then(|answer| Some((version_of(&answer)?, answer.header("x-pantry-node")?.to_owned())))
+        {
             self.answers.push((now(), version, node));
         }
         for node in nodes {

@@ -1,7 +1,5 @@
 //! What a spectator sees at one instant: facts only, gathered from the coordinator, the balancer and the load.
 
-use std::time::Duration;
-
 use tidegate_proto::wire::v1;
 
 use crate::load::LoadProgress;
@@ -14,8 +12,6 @@ pub const FORWARD: [&str; 8] =
 /// One instant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Picture {
-    /// Since the demo began.
-    pub at: Duration,
     /// The upgrade, once it was started.
     pub upgrade: Option<UpgradeSeen>,
     /// Every instance, by node.
@@ -24,7 +20,7 @@ pub struct Picture {
     pub requests: LoadProgress,
     /// What is waited for, and who or what ends it.
     pub waits: Vec<Wait>,
-    /// What the demo itself is doing.
+    /// What is done meanwhile.
     pub doing: String,
 }
 
@@ -83,6 +79,25 @@ impl Wait {
     /// In one line.
     pub fn line(&self) -> String {
         format!("{} [{}]", self.what, self.who)
+    }
+}
+
+impl Picture {
+    /// From the coordinator's answer, that of the balancer, and the load's counts.
+    pub fn of(
+        doing: &str,
+        status: Option<&v1::UpgradeStatusReply>,
+        instances: &[v1::Instance],
+        balancer: Option<&ShowStat>,
+        requests: LoadProgress,
+    ) -> Self {
+        Self {
+            upgrade: status.map(UpgradeSeen::of),
+            instances: instances.iter().map(|seen| InstanceSeen::of(seen, balancer)).collect(),
+            requests,
+            waits: status.map(waits).unwrap_or_default(),
+            doing: doing.to_owned(),
+        }
     }
 }
 

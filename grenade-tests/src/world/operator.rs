@@ -1,6 +1,5 @@
 //! The operator: starts the upgrade with the commands that a person would type, and asks the coordinator how it goes.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +9,9 @@ use tidegate_proto::wire::v1;
 use tidegate_proto::wire::v1::operator_client::OperatorClient;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::demo::config::SERVICE;
-use crate::demo::report::VersionCounts;
 use crate::world::wait::wait_for;
 use crate::world::{Spawn, World, coordinator, program};
 
-/// The upgrade's name.
-pub const UPGRADE: &str = "demo";
 /// How long one question may take.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long a command may take.
@@ -34,18 +29,10 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Connects, and waits until somebody leads.
+    /// Connects, and waits until somebody leads; for a service and the name of its upgrade.
     ///
     /// # Errors
     /// When nobody answers or leads.
-    pub async fn connect(grpc: SocketAddr) -> anyhow::Result<Self> {
-        Self::of(grpc, SERVICE, UPGRADE).await
-    }
-
-    /// The same, for a service and the name of its upgrade.
-    ///
-    /// # Errors
-    /// As [`Operator::connect`].
     pub async fn of(grpc: SocketAddr, service: &str, upgrade: &str) -> anyhow::Result<Self> {
         let url = format!("http://{grpc}");
         let endpoint = Endpoint::from_shared(url.clone())?.timeout(ANSWER).tcp_nodelay(true);
@@ -72,6 +59,11 @@ impl Operator {
         &self.url
     }
 
+    /// The upgrade that it speaks of.
+    pub fn upgrade(&self) -> &str {
+        &self.upgrade
+    }
+
     /// Every instance, by node.
     ///
     /// # Errors
@@ -86,18 +78,10 @@ impl Operator {
         Ok(instances)
     }
 
-    /// Waits until so many instances are at version 1, in rotation and healthy.
+    /// Waits until so many instances are at a version, in rotation and healthy.
     ///
     /// # Errors
     /// When they are not in time; it names those that are not.
-    pub async fn fleet_in_service(&self, count: u32) -> anyhow::Result<()> {
-        self.fleet_at(count, 1).await
-    }
-
-    /// The same, at any version.
-    ///
-    /// # Errors
-    /// As [`Operator::fleet_in_service`].
     pub async fn fleet_at(&self, count: u32, version: u32) -> anyhow::Result<()> {
         wait_for(&format!("{count} instances at version {version} in rotation"), FLEET, || async {
             let seen = self.instances().await.map_err(|status| status.message().to_owned())?;
@@ -116,19 +100,6 @@ impl Operator {
         })
         .await?;
         Ok(())
-    }
-
-    /// How many are at each version; none that is silent or unknown may hide in it.
-    ///
-    /// # Errors
-    /// When the coordinator does not answer or does not know the service.
-    pub async fn spread(&self) -> anyhow::Result<VersionCounts> {
-        let request = v1::FleetSpreadRequest { service: self.service.clone() };
-        let reply = self.client.clone().fleet_spread(request).await?.into_inner();
-        let Some(spread) = reply.services.into_iter().next() else {
-            bail!("the coordinator knows no service {}", self.service);
-        };
-        Ok(spread.by_version.into_iter().collect::<BTreeMap<_, _>>())
     }
 
     /// Where the upgrade stands.
@@ -163,7 +134,7 @@ impl Operator {
     /// # Errors
     /// When it is refused, with the command's own words.
     pub async fn accept(&self, world: &World) -> anyhow::Result<()> {
-        let note = "a demo: nobody else has the file open";
+        let note = "nothing else has the file open";
         let arguments =
             ["upgrade", "approve", &self.upgrade, "contract", "--accept", "sessions", "--note", note];
         self.command(world, "upgrade-approve", &arguments).await.map(|_| ())
@@ -224,7 +195,7 @@ impl Operator {
     /// One command of `tidegate`; answers its output, which is in a log of that name too.
     async fn command(&self, world: &World, name: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let spawn = Spawn::new(name, &program::own("tidegate")?)
-            .args(["--coordinator", &self.url, "--as", "demo"])
+            .args(["--coordinator", &self.url, "--as", "operator"])
             .args(["--token-file", &coordinator::token_file(world)?.display().to_string()])
             .args(arguments);
         let mut process = world.spawn(spawn)?;

@@ -1,4 +1,4 @@
-//! The load that a gate file describes: steps that make, use and end objects, and what their answers must be. Pure.
+//! What a load sends: steps that make, use and end objects, and what their answers must be. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::{HeaderName, Method};
 use serde_json::Value;
 
-use crate::gate::file::Findings;
-use crate::gate::file::command::known;
-use crate::gate::template::{Pattern, Template};
-use crate::gate::written;
+use crate::load::findings::Findings;
+use crate::load::object::Object;
+use crate::load::template::{Pattern, Template, known};
+use crate::load::written;
 
 /// The longest body, in bytes: 1 GiB.
 const MOST_BYTES: u64 = 1 << 30;
@@ -19,8 +19,10 @@ const OWN: [&str; 2] = ["run", "seq"];
 pub(super) const WRITTEN_BY: &str = "written_by";
 
 /// All steps of a load.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Script {
+    /// Objects that are there before it begins, each with its kind.
+    pub existing: Vec<(String, Object)>,
     /// The steps.
     pub steps: Vec<ScriptStep>,
     /// The part of the requests that is sent over kept connections.
@@ -45,7 +47,7 @@ pub enum Deed {
 }
 
 /// One step.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ScriptStep {
     /// Its name.
     pub name: String,
@@ -80,7 +82,7 @@ pub struct ScriptStep {
 }
 
 /// What is sent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Body {
     /// Nothing.
     None,
@@ -90,9 +92,91 @@ pub enum Body {
     Slow(u64, Duration),
 }
 
+impl Script {
+    /// Settles one; what is wrong goes to `findings`.
+    pub fn settled(
+        steps: Vec<written::Step>,
+        existing: Vec<(String, Object)>,
+        keep_alive: f64,
+        version_header: Option<String>,
+        findings: &mut Findings,
+    ) -> Option<Self> {
+        if !(0.0..=1.0).contains(&keep_alive) {
+            findings.add("load.keep_alive", format!("{keep_alive}; 0 to 1 is allowed"));
+        }
+        let mut settled = Vec::new();
+        let mut names = BTreeMap::new();
+        for (n, step) in steps.into_iter().enumerate() {
+            let field = format!("load.steps[{n}]");
+            if let Some(other) = names.insert(step.name.clone(), n) {
+                findings.add(&field, format!("has the name `{}` of load.steps[{other}]", step.name));
+            }
+            settled.extend(ScriptStep::settled(&field, step, findings));
+        }
+        if settled.iter().all(|step| step.weight == 0) {
+            findings.add("load.steps", "there is no step with a weight above 0");
+            return None;
+        }
+        let script = Self { existing, steps: settled, keep_alive, version_header };
+        script.check_variables(findings);
+        script.check_kinds(findings);
+        Some(script)
+    }
+
+    /// Whether each step reads only what it sets, keeps, or finds in its object.
+    fn check_variables(&self, findings: &mut Findings) {
+        for (n, step) in self.steps.iter().enumerate() {
+            let mut allowed: Vec<&str> = OWN.to_vec();
+            if let Some(kind) = step.makes.as_deref().or(step.takes()) {
+                allowed.extend(self.of_kind(kind));
+            } else {
+                allowed.extend(step.set.iter().map(|(name, _)| name.as_str()));
+            }
+            if step.takes().is_some() {
+                allowed.push(WRITTEN_BY);
+            }
+            allowed.sort_unstable();
+            allowed.dedup();
+            let field = format!("load.steps[{n}] ({})", step.name);
+            known(&field, step.reads(), &allowed, findings);
+        }
+    }
+
+    /// Whether there are objects of each kind that a step takes.
+    fn check_kinds(&self, findings: &mut Findings) {
+        for (n, step) in self.steps.iter().enumerate() {
+            let Some(kind) = step.takes() else { continue };
+            let made = self.steps.iter().any(|step| step.makes.as_deref() == Some(kind));
+            if !made && !self.existing.iter().any(|(known, _)| known == kind) {
+                let nothing = format!("no step makes a `{kind}`, and `load.existing` has none");
+                findings.add(&format!("load.steps[{n}]"), nothing);
+            }
+        }
+    }
+
+    /// Every variable that an object of this kind may have.
+    fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a str> {
+        let touches =
+            move |step: &&ScriptStep| step.makes.as_deref() == Some(kind) || step.takes() == Some(kind);
+        let by_steps = self.steps.iter().filter(touches).flat_map(|step| {
+            step.set.iter().map(|(name, _)| name.as_str()).chain(step.keep.keys().map(String::as_str))
+        });
+        let existing = self.existing.iter().filter(move |(known, _)| known == kind);
+        by_steps.chain(existing.flat_map(|(_, object)| object.variables.keys().map(String::as_str)))
+    }
+}
+
+/// Reads a list of steps, as YAML.
+///
+/// # Errors
+/// Where it is none.
+pub fn steps_of(text: &str) -> Result<Vec<written::Step>, serde_saphyr::Error> {
+    tidegate_planner::document::yaml(text)
+}
+
 impl ScriptStep {
     /// Settles one; what is wrong goes to `findings`.
-    pub(super) fn settled(field: &str, written: written::Step, findings: &mut Findings) -> Option<Self> {
+    fn settled(field: &str, written: written::Step, findings: &mut Findings) -> Option<Self> {
         let written::Step { name, weight, makes, uses, ends, set, request, expect, keep } = written;
         let method = findings.good(
             &format!("{field}.request.method"),
@@ -210,36 +294,9 @@ impl ScriptStep {
     }
 }
 
-/// Whether each step reads only what it sets, keeps, or finds in its object.
-pub(super) fn check_variables(steps: &[ScriptStep], findings: &mut Findings) {
-    for (n, step) in steps.iter().enumerate() {
-        let mut allowed: Vec<&str> = OWN.to_vec();
-        if let Some(kind) = step.makes.as_deref().or(step.takes()) {
-            allowed.extend(of_kind(steps, kind));
-        } else {
-            allowed.extend(step.set.iter().map(|(name, _)| name.as_str()));
-        }
-        if step.takes().is_some() {
-            allowed.push(WRITTEN_BY);
-        }
-        allowed.sort_unstable();
-        allowed.dedup();
-        let field = format!("load.steps[{n}] ({})", step.name);
-        known(&field, step.reads(), &allowed, findings);
-    }
-}
-
 /// A JSON pointer (RFC 6901).
-pub(super) fn is_pointer(field: &str, pointer: &str, findings: &mut Findings) {
+pub fn is_pointer(field: &str, pointer: &str, findings: &mut Findings) {
     if !(pointer.is_empty() || pointer.starts_with('/')) {
         findings.add(field, format!("`{pointer}` is no JSON pointer; `/name` is one"));
     }
-}
-
-/// Every variable that an object of this kind may have.
-fn of_kind<'a>(steps: &'a [ScriptStep], kind: &'a str) -> impl Iterator<Item = &'a str> {
-    let touches = move |step: &&ScriptStep| step.makes.as_deref() == Some(kind) || step.takes() == Some(kind);
-    steps.iter().filter(touches).flat_map(|step| {
-        step.set.iter().map(|(name, _)| name.as_str()).chain(step.keep.keys().map(String::as_str))
-    })
 }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
+use crate::load::findings::Findings;
+
 /// A text with places for variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
@@ -163,6 +165,19 @@ impl Pattern {
             Self::List(items) => items.iter().flat_map(Self::variables).collect(),
             Self::Object(fields) => fields.iter().flat_map(|(_, pattern)| pattern.variables()).collect(),
         }
+    }
+}
+
+/// Each variable must be one of these.
+pub fn known<'a>(
+    field: &str,
+    variables: impl Iterator<Item = &'a str>,
+    allowed: &[&str],
+    findings: &mut Findings,
+) {
+    for variable in variables.filter(|variable| !allowed.contains(variable)) {
+        let allowed: Vec<String> = allowed.iter().map(|name| format!("{{{name}}}")).collect();
+        findings.add(field, format!("`{{{variable}}}` is not known here; allowed: {}", allowed.join(", ")));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an operator would write by hand: the configuration of each agent, and the spec of the upgrade.
+//! What an operator would write by hand: the configuration of an agent of the sample service.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::balancer::stat::PROXY;
-use crate::demo::arguments::DemoPlan;
-use crate::demo::schema::DIRECTORY;
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
 
 /// The service.
@@ -18,10 +16,6 @@ pub const OLD: &str = "pantry-1.0.0";
 pub const NEW: &str = "pantry-2.0.0";
 /// The name of the program in each release.
 pub const PROGRAM: &str = "pantry";
-/// How long an instance must be healthy and in rotation before the next one is taken.
-pub const MIN_HEALTHY: std::time::Duration = std::time::Duration::from_secs(1);
-/// At most so many may be out at any instant.
-pub const MAX_UNAVAILABLE: u32 = 1;
 /// Where the coordinator finds the catalogue.
 pub const DATABASE_VARIABLE: &str = "PANTRY_DATABASE_URL";
 
@@ -126,27 +120,4 @@ fn quoted(text: &str) -> String {
 
 fn path(path: &Path) -> String {
     quoted(&path.display().to_string())
-}
-
-/// By when an instance must have been healthy for long enough. A broken one costs all of it, so it is short where one is
-/// expected, yet several times what a start takes.
-pub fn healthy_deadline(plan: &DemoPlan) -> std::time::Duration {
-    std::time::Duration::from_secs(if plan.break_at.is_some() { 6 } else { 30 })
-}
-
-/// The spec, as YAML.
-pub fn spec(plan: &DemoPlan, sha256: &str) -> String {
-    format!(
-        "# What `tidegate upgrade start` is given.\n\
-         service: {SERVICE}\nfrom: 1\nto: 2\nrelease: {{tag: {NEW}, sha256: {sha256}}}\n\
-         strategy: {{canary: {{}}}}          # 1, then 1 %, 5 %, 20 % of the fleet, then the rest\n\
-         min_in_service: {min}\nmax_unavailable: {MAX_UNAVAILABLE}\n\
-         health: {{min_healthy_time: {healthy}s, healthy_deadline: {deadline}s, progress_deadline: 2m}}\n\
-         drain: {{evidence: haproxy, deadline: 30s, on_deadline: fail}}   # the balancer's own word\n\
-         failures: {{tolerate: 0, per_wave: 0, then: rollback}}\n\
-         schema: {{database: {{from_env: {DATABASE_VARIABLE}}}, migrations: {DIRECTORY}}}\n",
-        min = plan.instances - MAX_UNAVAILABLE,
-        healthy = MIN_HEALTHY.as_secs(),
-        deadline = healthy_deadline(plan).as_secs(),
-    )
 }

@@ -1,11 +1,11 @@
-//! The load of a gate file, as it is written.
+//! The load as it is written in a gate file.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
-use tidegate_proto::Span;
+use serde_json::{Map, Value};
+use tidegate_proto::{ServiceVersion, Span};
 
 /// What clients do.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -28,8 +28,29 @@ pub struct Load {
     /// Decides every choice. Default: 1.
     #[serde(default = "one")]
     pub seed: u64,
+    /// Objects that are there before the load begins, made by `database.init`.
+    #[serde(default)]
+    pub existing: Vec<Existing>,
     /// The requests.
+    #[serde(default)]
     pub steps: Vec<Step>,
+    /// A YAML file with the list of requests, from the directory of this file, in place of `steps`: several gate files may
+    /// share it.
+    #[serde(default)]
+    pub steps_from: Option<String>,
+}
+
+/// Objects of one kind that the load does not make itself.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Existing {
+    /// Their kind, as steps call it.
+    pub kind: String,
+    /// The variables of each.
+    pub objects: Vec<Map<String, Value>>,
+    /// The version that wrote them. Default: the base's.
+    #[serde(default)]
+    pub written_by: Option<ServiceVersion>,
 }
 
 fn three_seconds() -> Span {

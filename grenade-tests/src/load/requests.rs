@@ -1,4 +1,4 @@
-//! Sends the load of a gate file: draws a step, fills in its variables, sends it once, and compares the answer.
+//! Sends a script: draws a step, fills in its variables, sends it once, and compares the answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,16 +11,13 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::balancer::proxy::SERVED_BY;
-use crate::gate::object::{Idle, Object};
-use crate::gate::script::{Body, Deed, Script, ScriptStep, WRITTEN_BY};
-use crate::gate::wire::{self, Answer, Client, Outgoing};
+use crate::load::judge::{judged, left};
 use crate::load::mix::{Due, Mix};
+use crate::load::object::{Idle, Object};
 use crate::load::outcome::{Failure, Outcome};
 use crate::load::plan::{ANSWER_LIMIT, SEND_LIMIT};
-use crate::load::wire::{json, nothing};
-
-/// How much of an answer is quoted.
-const QUOTED: usize = 200;
+use crate::load::script::{Body, Deed, Script, ScriptStep, WRITTEN_BY};
+use crate::load::wire::{self, Answer, Client, Outgoing, json, nothing};
 
 /// The most ended objects that are read again.
 const MOST_ENDED: usize = 500;
@@ -82,15 +79,24 @@ pub struct Drawn {
     keep: bool,
 }
 
+impl Drawn {
+    /// What the step is called.
+    pub fn name<'a>(&self, of: &'a Requests) -> &'a str {
+        &of.script.steps[self.step].name
+    }
+}
+
 impl Requests {
     /// Of this script to this target, with objects of its own.
     pub fn new(script: Arc<Script>, target: Target) -> Self {
+        let idle = Idle::default();
+        script.existing.iter().for_each(|(kind, object)| idle.put(kind, object.clone()));
         let run = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
         Self {
             script,
             target,
             run,
-            idle: Idle::default(),
+            idle,
             aside: Mutex::default(),
             ended: Mutex::default(),
             client: Client::default(),
@@ -257,12 +263,11 @@ impl Requests {
         outcome.first = Some(answer.first);
         outcome.status = Some(answer.status);
         outcome.bytes = answer.body.len();
-        let text = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
         if let Target::Balancer(_, versions) = &self.target {
-            outcome.node = text(SERVED_BY.as_str()).unwrap_or_default().to_owned();
+            outcome.node = answer.header(SERVED_BY.as_str()).unwrap_or_default().to_owned();
             outcome.version = versions.of(&outcome.node);
         }
-        if let Some(said) = self.script.version_header.as_deref().and_then(text) {
+        if let Some(said) = self.script.version_header.as_deref().and_then(|name| answer.header(name)) {
             outcome.version = said.parse().ok().or(outcome.version);
         }
     }
@@ -333,76 +338,4 @@ impl Mix for Requests {
 
 fn named((object, kind): (Object, &str)) -> (String, Object) {
     (kind.to_owned(), object)
-}
-
-/// Compares an answer with what it must be; answers the variables that are kept of it.
-fn judged(
-    step: &ScriptStep,
-    answer: &Answer,
-    variables: &Map<String, Value>,
-) -> Result<Map<String, Value>, Failure> {
-    let good = match step.status.is_empty() {
-        true => (200..300).contains(&answer.status),
-        false => step.status.contains(&answer.status),
-    };
-    let text = String::from_utf8_lossy(&answer.body);
-    if !good {
-        let right = match &step.status[..] {
-            [] => "200 to 299".to_owned(),
-            some => some.iter().map(u16::to_string).collect::<Vec<_>>().join(" or "),
-        };
-        let said: String = text.chars().take(QUOTED).collect();
-        return Err(Failure::Status(answer.status, format!("{said} ({right} is expected)")));
-    }
-    let value = |name: &str| variables.get(name).cloned();
-    let missing = |name: String| Failure::Content(format!("`{{{name}}}` has no value yet"));
-    if let Some(contained) = &step.contains {
-        let contained = contained.fill(&value).map_err(missing)?;
-        if !text.contains(&contained) {
-            let said: String = text.chars().take(QUOTED).collect();
-            return Err(Failure::Content(format!("`{contained}` is not in the answer: {said}")));
-        }
-    }
-    if step.json.is_empty() && step.keep.is_empty() {
-        return Ok(Map::new());
-    }
-    let body: Value = serde_json::from_slice(&answer.body)
-        .map_err(|e| Failure::Content(format!("the answer is no JSON: {e}")))?;
-    for (pointer, pattern) in &step.json {
-        let right = pattern.fill(&value).map_err(missing)?;
-        match body.pointer(pointer) {
-            Some(said) if *said == right => {}
-            said => {
-                let said = said.map_or("absent".to_owned(), Value::to_string);
-                return Err(Failure::Content(format!("{pointer} is {said}, not {right}")));
-            }
-        }
-    }
-    let kept = step.keep.iter().map(|(name, pointer)| match body.pointer(pointer) {
-        Some(value) => Ok((name.clone(), value.clone())),
-        None => Err(Failure::Content(format!("{pointer} is absent in the answer"))),
-    });
-    kept.collect()
-}
-
-/// The object that is left after a good answer, with its kind.
-fn left(
-    step: &ScriptStep,
-    before: Object,
-    mut variables: Map<String, Value>,
-    kept: Map<String, Value>,
-    by: Option<u32>,
-) -> Option<(String, Object)> {
-    let kind = step.makes.as_deref().or(step.takes())?.to_owned();
-    match step.deed {
-        Deed::None | Deed::Ends => None,
-        Deed::Reads => Some((kind, before)),
-        Deed::Makes | Deed::Changes => {
-            for passing in ["run", "seq", WRITTEN_BY] {
-                variables.remove(passing);
-            }
-            variables.extend(kept);
-            Some((kind, Object { variables, written_by: by }))
-        }
-    }
 }
