@@ -31,6 +31,7 @@ pub mod reach;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod source;
 pub mod spectator;
 pub mod upgrade;
 pub mod verdict;

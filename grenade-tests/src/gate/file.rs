@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use tidegate_planner::document;
 
 pub use command::Command;
-use command::{OF_SERVICE, command, commands};
+use command::{OF_FLEET, OF_SERVICE, command, commands};
 use load::{ImpactPace, Pace, impact_of, load_of};
 pub use schema::{Schema, Survival};
 use schema::{schema_of, spec, survival_of};
@@ -167,17 +167,26 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     }
     spec(&written.upgrade, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
-    let by_hand = procedure(&written, &tags, findings);
-    let service = service(written.service, findings);
+    let of_service: Vec<&str> = OF_SERVICE
+        .into_iter()
+        .filter(|place| match *place {
+            "base_source" => written.service.base.has_source(),
+            "target_source" => written.service.target.has_source(),
+            _ => true,
+        })
+        .collect();
+    let by_hand = procedure(&written, &tags, &of_service, findings);
+    let service = service(written.service, here, findings);
     let has_database = written.database.is_some();
     let database = written.database.map(|database| {
-        let init = commands("database.init", &database.init, &OF_SERVICE[..5], findings);
+        let init = commands("database.init", &database.init, &of_service, findings);
         (database.engine, init)
     });
-    let schema = written.schema.and_then(|steps| schema_of(&steps, here, has_database, findings));
+    let schema =
+        written.schema.and_then(|steps| schema_of(&steps, here, has_database, &of_service, findings));
     let (pace, script) = load_of(written.load, service.as_ref()?, here, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
-    let survival = written.survival.and_then(|survival| survival_of(&survival, findings));
+    let survival = written.survival.and_then(|survival| survival_of(&survival, &of_service, findings));
     let arrangements = written
         .arrangements
         .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);
@@ -208,7 +217,12 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
 }
 
 /// Another way of upgrading has none of what is Tidegate's.
-fn procedure(written: &GateFile, tags: &BTreeSet<GateTag>, findings: &mut Findings) -> Option<Command> {
+fn procedure(
+    written: &GateFile,
+    tags: &BTreeSet<GateTag>,
+    of_service: &[&str],
+    findings: &mut Findings,
+) -> Option<Command> {
     let words = written.procedure.as_ref()?;
     let migrations = written.schema.as_ref().is_some_and(|steps| steps.migrations.is_some());
     let by_tidegate = [
@@ -233,7 +247,7 @@ fn procedure(written: &GateFile, tags: &BTreeSet<GateTag>, findings: &mut Findin
     if tags.contains(&GateTag::ZeroImpact) && !written.impact.twin {
         findings.add("impact.twin", "is needed beside `procedure`, which cannot take back what it did");
     }
-    let places: Vec<&str> = OF_SERVICE.into_iter().chain(["fleet"]).collect();
+    let places: Vec<&str> = of_service.iter().copied().chain([OF_FLEET, "fleet"]).collect();
     command("procedure", words, &places, findings)
 }
 

@@ -39,16 +39,19 @@ impl Places {
     /// # Errors
     /// When this program cannot be found.
     pub fn of(world: &World, gate: &Gate, data: &Data) -> anyhow::Result<Self> {
-        let own = std::env::current_exe().context("could not find this program")?;
-        let bin = own.parent().unwrap_or(Path::new("/"));
-        // A test is one directory below the programs.
-        let bin = if bin.ends_with("deps") { bin.parent().unwrap_or(bin) } else { bin };
+        let bin = bin()?;
         let mut places = Map::new();
         places.insert("database".to_owned(), data.url.clone().into());
         places.insert("database_file".to_owned(), data.file.display().to_string().into());
         places.insert("here".to_owned(), gate.here.display().to_string().into());
         places.insert("work".to_owned(), world.dir().display().to_string().into());
         places.insert("bin".to_owned(), bin.display().to_string().into());
+        for (name, version) in [("base_source", &gate.service.base), ("target_source", &gate.service.target)]
+        {
+            if let Some(directory) = version.source.directory() {
+                places.insert(name.to_owned(), directory.display().to_string().into());
+            }
+        }
         Ok(Self(places))
     }
 
@@ -80,6 +83,9 @@ impl Places {
             // Writing to a string cannot fail.
             let _ = writeln!(script, "{name}={}", quoted(value.as_str().unwrap_or_default()));
         }
+        if let Some(directory) = version.source.directory() {
+            let _ = writeln!(script, "source={}", quoted(&directory.display().to_string()));
+        }
         let _ = writeln!(script, "export {PLACE}=\"$node_dir\" {VERSION}={}", version.number);
         for (name, value) in &version.env {
             let _ = writeln!(script, "export {name}={}", value.shell_word());
@@ -100,6 +106,25 @@ impl Places {
             .with_context(|| format!("could not write {}", path.display()))?;
         Ok(path)
     }
+}
+
+/// The directory of this program and those beside it.
+fn bin() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("could not find this program")?;
+    let bin = own.parent().unwrap_or(Path::new("/"));
+    // A test is one directory below the programs.
+    Ok(if bin.ends_with("deps") { bin.parent().unwrap_or(bin) } else { bin }.to_owned())
+}
+
+/// What a place means in a command that builds a version.
+pub fn place_of_build(gate: &Gate, source: &Path, place: &str) -> Option<Value> {
+    let path = match place {
+        "source" => source.to_owned(),
+        "here" => gate.here.clone(),
+        "bin" => bin().ok()?,
+        _ => return None,
+    };
+    Some(path.display().to_string().into())
 }
 
 /// One place that an instance runs at.
@@ -222,6 +247,7 @@ pub fn found(name: &str, here: &Path) -> anyhow::Result<PathBuf> {
         return if path.is_file() { Ok(path) } else { bail!("there is no program {}", path.display()) };
     }
     let package = match name {
+        "git" => "; Debian's package `git` has it",
         "haproxy" => "; Debian's package `haproxy` has it",
         "etcd" => "; Debian's package `etcd-server` has it",
         "postgres" | "initdb" => "; Debian's package `postgresql` has it",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::gate::drive::Course;
-use crate::gate::file::{Gate, Schema};
+use crate::gate::file::{Gate, Schema, Version};
 use crate::gate::ground::Databases;
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
@@ -15,6 +15,7 @@ use crate::gate::mixed::{self, Health};
 use crate::gate::plan::Plan;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
+use crate::gate::source::{self, Source};
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
 use crate::gate::written::{Balancer, Engine, Store};
@@ -49,6 +50,10 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
             note(found(&name, Path::new("/")));
         }
     }
+    let is_git = |version: &Version| matches!(version.source, Source::Git(_));
+    if is_git(&gate.service.base) || is_git(&gate.service.target) {
+        note(found("git", &gate.here));
+    }
     if let Some(name) = gate.procedure.as_ref().and_then(|command| command.program(&gate.here)) {
         note(found(&name, Path::new("/")));
     }
@@ -81,6 +86,7 @@ pub async fn check(
     if let Some(Schema::Migrations(directory)) = &gate.schema {
         tidegate_migrations::MigrationSet::load(directory).context("schema.migrations")?;
     }
+    source::prepare(world, gate, &|what| progress.say(what)).await?;
     let databases = Databases::start(world, gate).await?;
     progress.say("each version alone");
     let health = mixed::alone(world, gate, &databases).await?;

@@ -115,11 +115,29 @@ pub struct Version {
     /// Its number; the target's is above the base's.
     pub number: ServiceVersion,
     /// Program and arguments, with `{port}`, `{address}`, `{node}`, `{node_dir}`, `{disable_file}`, `{database}`,
-    /// `{database_file}`, `{here}` (the directory of this file), `{bin}` (that of grenade) and `{work}` (that of this run).
+    /// `{database_file}`, `{here}` (the directory of this file), `{bin}` (that of grenade), `{work}` (that of this run) and
+    /// `{source}` (that of this version, with `directory` or `git`).
     pub command: Vec<String>,
+    /// The directory that holds this version, from the directory of this file: `{source}` in its command.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// The commit of the git repository of this file that holds this version: a tag, a branch, a commit, or
+    /// `merge-base BRANCH`. It is checked out once, in a cache: `{source}` in its command.
+    #[serde(default)]
+    pub git: Option<String>,
+    /// Commands that build it, run once for each commit, in `{source}`.
+    #[serde(default)]
+    pub build: Vec<Vec<String>>,
     /// Its environment beside the runner's own, with the same places.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+}
+
+impl Version {
+    /// Whether it says where its code is.
+    pub fn has_source(&self) -> bool {
+        self.directory.is_some() || self.git.is_some()
+    }
 }
 
 /// How the version that runs is learned: over HTTP.

@@ -8,9 +8,12 @@ use crate::load::findings::Findings;
 use crate::load::template::{Template, known};
 
 /// The places of a command that runs for the whole service.
-pub const OF_SERVICE: [&str; 6] = ["database", "database_file", "here", "bin", "work", "url"];
+pub const OF_SERVICE: [&str; 7] =
+    ["database", "database_file", "here", "bin", "work", "base_source", "target_source"];
+/// The further place of a command that runs beside a fleet.
+pub const OF_FLEET: &str = "url";
 /// The further places of a version's command.
-pub const OF_NODE: [&str; 5] = ["port", "address", "node", "node_dir", "disable_file"];
+pub const OF_NODE: [&str; 6] = ["port", "address", "node", "node_dir", "disable_file", "source"];
 
 /// Program and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

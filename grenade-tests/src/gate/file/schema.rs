@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use tidegate_proto::spec::Spec;
 
-use crate::gate::file::command::{Command, OF_SERVICE, command, commands};
+use crate::gate::file::command::{Command, OF_FLEET, command, commands};
 use crate::gate::written;
 use crate::load::findings::Findings;
 
@@ -58,6 +58,7 @@ pub fn schema_of(
     steps: &written::SchemaSteps,
     here: &Path,
     has_database: bool,
+    of_service: &[&str],
     findings: &mut Findings,
 ) -> Option<Schema> {
     if !has_database {
@@ -81,18 +82,23 @@ pub fn schema_of(
             None
         }
         None => {
-            let mut before = commands("schema.expand", &steps.expand, &OF_SERVICE[..5], findings);
-            before.extend(commands("schema.migrate", &steps.migrate, &OF_SERVICE[..5], findings));
-            let contract = commands("schema.contract", &steps.contract, &OF_SERVICE[..5], findings);
+            let mut before = commands("schema.expand", &steps.expand, of_service, findings);
+            before.extend(commands("schema.migrate", &steps.migrate, of_service, findings));
+            let contract = commands("schema.contract", &steps.contract, of_service, findings);
             Some(Schema::Commands { before, contract })
         }
     }
 }
 
 /// Checks the commands of the survival check.
-pub fn survival_of(written: &written::Survival, findings: &mut Findings) -> Option<Survival> {
+pub fn survival_of(
+    written: &written::Survival,
+    of_service: &[&str],
+    findings: &mut Findings,
+) -> Option<Survival> {
+    let places: Vec<&str> = of_service.iter().copied().chain([OF_FLEET]).collect();
     let mut one =
-        |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &OF_SERVICE, findings);
+        |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &places, findings);
     let create = one("create", &written.create);
     let verify = one("verify", &written.verify);
     let destroy = written.destroy.as_ref().and_then(|words| one("destroy", words));

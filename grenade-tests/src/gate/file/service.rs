@@ -1,11 +1,13 @@
 //! The service of a gate file.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
-use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command};
+use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, commands};
+use crate::gate::source::{Commit, Source};
 use crate::gate::written::{self, Counter, VersionProbe};
 use crate::load::findings::Findings;
 use crate::load::script;
@@ -20,6 +22,8 @@ pub struct Version {
     pub command: Command,
     /// Its environment.
     pub env: Vec<(String, Template)>,
+    /// Where its code is.
+    pub source: Source,
 }
 
 /// The service.
@@ -48,10 +52,10 @@ pub struct Service {
 }
 
 /// Checks it.
-pub fn service(written: written::Service, findings: &mut Findings) -> Option<Service> {
+pub fn service(written: written::Service, here: &Path, findings: &mut Findings) -> Option<Service> {
     let (base, target) = (
-        version("service.base", written.base, findings),
-        version("service.target", written.target, findings),
+        version("service.base", written.base, here, findings),
+        version("service.target", written.target, here, findings),
     );
     for (field, path) in [
         ("service.ready", Some(&written.ready)),
@@ -104,8 +108,11 @@ pub fn service(written: written::Service, findings: &mut Findings) -> Option<Ser
     })
 }
 
-fn version(field: &str, written: written::Version, findings: &mut Findings) -> Option<Version> {
-    let places: Vec<&str> = OF_NODE.into_iter().chain(OF_SERVICE.into_iter().take(5)).collect();
+fn version(field: &str, written: written::Version, here: &Path, findings: &mut Findings) -> Option<Version> {
+    let source = source(field, &written, here, findings);
+    let of_service = OF_SERVICE.into_iter().filter(|place| !place.ends_with("_source"));
+    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).collect();
+    places.retain(|place| *place != "source" || source.is_some());
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
     if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {
         let field = format!("{field}.command");
@@ -119,5 +126,28 @@ fn version(field: &str, written: written::Version, findings: &mut Findings) -> O
             env.push((name.clone(), value));
         }
     }
-    Some(Version { number: written.number, command: command?, env })
+    Some(Version { number: written.number, command: command?, env, source })
+}
+
+fn source(field: &str, written: &written::Version, here: &Path, findings: &mut Findings) -> Source {
+    let build = commands(&format!("{field}.build"), &written.build, &["source", "here", "bin"], findings);
+    if !build.is_empty() && written.git.is_none() {
+        findings.add(&format!("{field}.build"), "is for a version from `git`");
+    }
+    match (&written.directory, &written.git) {
+        (Some(_), Some(_)) => {
+            findings.add(field, "has both `directory` and `git`");
+            Source::None
+        }
+        (Some(directory), None) => {
+            let directory = here.join(directory);
+            if !directory.is_dir() {
+                findings
+                    .add(&format!("{field}.directory"), format!("{} is no directory", directory.display()));
+            }
+            Source::Directory(directory)
+        }
+        (None, Some(reference)) => Source::Git(Commit::new(reference.clone(), build)),
+        (None, None) => Source::None,
+    }
 }

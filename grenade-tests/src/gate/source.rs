@@ -1,0 +1,176 @@
+//! Where the code of a version is: a directory, or a commit of the gate file's git repository, which is checked out and
+//! built once, in a cache that later runs use again.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use anyhow::{Context, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+use crate::gate::file::{Command, Gate, Version};
+use crate::gate::launcher::{self, found};
+use crate::world::{Spawn, World};
+
+/// Before a branch it stands for the last commit that this one and the branch have in common.
+const MERGE_BASE: &str = "merge-base ";
+/// How long git may take.
+const GIT: std::time::Duration = std::time::Duration::from_secs(120);
+/// How long a build may take.
+const BUILD: std::time::Duration = std::time::Duration::from_secs(3_600);
+/// Says that a checkout was built, and by which commands.
+const BUILT: &str = ".grenade-built";
+
+/// Where the code of a version is.
+#[derive(Debug, Clone, Default)]
+pub enum Source {
+    /// The command knows.
+    #[default]
+    None,
+    /// A directory.
+    Directory(PathBuf),
+    /// A commit.
+    Git(Commit),
+}
+
+/// A commit of the repository that the gate file is in.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// A tag, a branch, a commit, or `merge-base BRANCH`.
+    pub reference: String,
+    /// The commands that build it.
+    pub build: Vec<Command>,
+    /// Its directory, once it was checked out and built.
+    made: OnceLock<PathBuf>,
+}
+
+impl Commit {
+    /// One that is not checked out yet.
+    pub fn new(reference: String, build: Vec<Command>) -> Self {
+        Self { reference, build, made: OnceLock::new() }
+    }
+}
+
+impl Source {
+    /// Its directory; of a commit, once that was prepared.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::None => None,
+            Self::Directory(directory) => Some(directory),
+            Self::Git(commit) => commit.made.get().map(PathBuf::as_path),
+        }
+    }
+
+    /// Whether there is one.
+    pub fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
+/// Checks out and builds what the gate names by commit.
+///
+/// # Errors
+/// When a reference does not exist or a build fails, with its last lines.
+pub async fn prepare(world: &World, gate: &Gate, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
+    for (name, version) in [("base", &gate.service.base), ("target", &gate.service.target)] {
+        if let Source::Git(commit) = &version.source {
+            let made = checked_out(world, gate, name, version, commit, say);
+            let made = made.await.with_context(|| format!("service.{name}.git: {}", commit.reference))?;
+            // Set once: each version is prepared once.
+            let _ = commit.made.set(made);
+        }
+    }
+    Ok(())
+}
+
+async fn checked_out(
+    world: &World,
+    gate: &Gate,
+    name: &str,
+    version: &Version,
+    commit: &Commit,
+    say: &(dyn Fn(&str) + Sync),
+) -> anyhow::Result<PathBuf> {
+    let git = Git { world, here: &gate.here, name };
+    let top = git.asks(&["rev-parse", "--show-toplevel"]).await?;
+    let id = match commit.reference.strip_prefix(MERGE_BASE) {
+        Some(branch) => git.asks(&["merge-base", "HEAD", branch.trim()]).await,
+        None => {
+            let asked = format!("{}^{{commit}}", commit.reference);
+            git.asks(&["rev-parse", "--verify", "--quiet", "--end-of-options", &asked]).await
+        }
+    };
+    let id = id.with_context(|| format!("there is no such commit in {top}"))?;
+    let words = format!("{top}\n{:?}", commit.build);
+    let build = hex::encode(&Sha256::digest(words.as_bytes())[..6]);
+    let cache = cache()?;
+    let directory = cache.join(format!("{}-{build}", &id[..12.min(id.len())]));
+    std::fs::create_dir_all(&cache).with_context(|| format!("could not make {}", cache.display()))?;
+    let lock = directory.with_extension("lock");
+    let lock = File::create(&lock).with_context(|| format!("could not write {}", lock.display()))?;
+    // Another run may be building the same; this one waits for it.
+    let lock =
+        tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockExclusive).map(|()| lock));
+    let _locked = lock.await?.context("could not lock the cache")?;
+    if directory.join(BUILT).is_file() {
+        return Ok(directory);
+    }
+    say(&format!(
+        "checking out {} ({}) to {}",
+        commit.reference,
+        &id[..12.min(id.len())],
+        directory.display()
+    ));
+    if directory.exists() {
+        std::fs::remove_dir_all(&directory).context("could not remove a checkout that was not built")?;
+    }
+    let path = directory.display().to_string();
+    git.asks(&["worktree", "prune"]).await?;
+    git.asks(&["worktree", "add", "--detach", "--force", &path, &id]).await?;
+    for (n, command) in commit.build.iter().enumerate() {
+        let words = command.words(&|place| launcher::place_of_build(gate, &directory, place));
+        let words = words.map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value in a build"))?;
+        say(&format!("building version {}: {}", version.number, words.join(" ")));
+        let program = found(&words[0], &directory)?;
+        let spawn = Spawn::new(&format!("build-{name}-{n}"), &program).args(&words[1..]).dir(&directory);
+        let mut process = world.spawn(spawn)?;
+        let status = process.wait(BUILD).await?;
+        ensure!(
+            status.success(),
+            "`{}` ended with {status}; its last lines:\n{}",
+            words.join(" "),
+            process.tail()
+        );
+    }
+    std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
+    Ok(directory)
+}
+
+/// Where checkouts are kept.
+fn cache() -> anyhow::Result<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")));
+    Ok(home.context("neither XDG_CACHE_HOME nor HOME says where checkouts are to be kept")?.join("grenade"))
+}
+
+struct Git<'a> {
+    world: &'a World,
+    here: &'a Path,
+    name: &'a str,
+}
+
+impl Git<'_> {
+    /// One command of git in the directory of the gate file; its output, without the line's end.
+    async fn asks(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let spawn = Spawn::new(&format!("git-{}-{}", self.name, arguments[0]), &found("git", self.here)?);
+        let mut process = self.world.spawn(spawn.args(arguments).dir(self.here))?;
+        let status = process.wait(GIT).await?;
+        let said = std::fs::read_to_string(process.log()).context("could not read what git said")?;
+        match status.success() {
+            true => Ok(said.trim().to_owned()),
+            false if said.trim().is_empty() => bail!("`git {}` ended with {status}", arguments.join(" ")),
+            false => bail!("`git {}`: {}", arguments.join(" "), said.trim()),
+        }
+    }
+}
