@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A resource that must survive an upgrade of items: survival.py create|verify|destroy URL FILE, which keeps its id."""
+"""A resource that must survive an upgrade of items: survival.py create|verify|destroy URL FILE, which keeps its id;
+survival.py down DATABASE FILE looks at it while the service is down."""
 
 import json
+import sqlite3
 import sys
 from urllib.request import Request, urlopen
 
@@ -21,7 +23,11 @@ if verb == "create":
     sys.exit(0)
 with open(file) as kept:
     key = kept.read()
-if verb == "verify":
+if verb == "down":
+    found = sqlite3.connect(url).execute("SELECT name FROM items WHERE id = ?", [key]).fetchone()
+    if found != (wish["name"],):
+        sys.exit(f"{found} is not {wish}")
+elif verb == "verify":
     found = ask("GET", f"/items/{key}")
     if any(found[name] != wish[name] for name in wish):
         sys.exit(f"{found} is not {wish}")

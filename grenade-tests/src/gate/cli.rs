@@ -17,13 +17,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::gate::file::{self, Gate};
 use crate::gate::plan::Plan;
 use crate::gate::watch::Probe;
-use crate::gate::{compat, matrix, record};
+use crate::gate::{compat, init, matrix, record};
 use crate::world::interrupt::Interrupt;
 use crate::world::place::{Place, PlaceError};
 use crate::world::{World, WorldError};
 
-/// What `grenade init` writes.
-const EXAMPLE: &str = include_str!("example.yaml");
 /// It could not be told.
 const INCONCLUSIVE: u8 = 2;
 /// The gate file or the command line is wrong.
@@ -36,6 +34,7 @@ pub(super) const INTERRUPTED: u8 = 130;
 const AFTER: &str = "\
 Examples:
   grenade init > gate.yaml                          a commented example to begin with
+  grenade init --url http://127.0.0.1:8080          the same, with what a running service answers filled in
   grenade check gate.yaml                           each version alone: what is missing?
   grenade run gate.yaml                             the whole gate, with a verdict for each tag
   grenade run gate.yaml --junit junit.xml --json    for a build
@@ -102,8 +101,12 @@ enum Verb {
     Matrix(matrix::Matrix),
     /// Record what the report of a gate says, for the two artifacts that it tested.
     Record(record::Record),
-    /// Print a commented example of a gate file.
-    Init,
+    /// Print a gate file to begin with: a commented example, or one that fits a service that runs.
+    Init {
+        /// The service, as http://IP:PORT: its usual paths are asked for version, readiness, health and requests in flight
+        #[arg(long, value_name = "URL")]
+        url: Option<http::Uri>,
+    },
     /// Print the JSON Schema of a gate file.
     Schema,
     /// Print a completion script for a shell.
@@ -185,7 +188,14 @@ impl Cli {
             Verb::Compat(compat) => compat.run().await,
             Verb::Matrix(matrix) => matrix.run().await,
             Verb::Record(record) => record.run().await,
-            Verb::Init => print(EXAMPLE),
+            Verb::Init { url: None } => print(init::EXAMPLE),
+            Verb::Init { url: Some(url) } => match address_of(&url) {
+                Ok(address) => match init::of_running(address).await {
+                    Ok(text) => print(&text),
+                    Err(error) => not_run(&error),
+                },
+                Err(code) => code,
+            },
             Verb::Schema => match serde_json::to_string_pretty(&file::schema()) {
                 Ok(schema) => print(&format!("{schema}\n")),
                 Err(error) => not_run(&error.into()),
@@ -258,11 +268,17 @@ async fn in_a_world<T>(
     done
 }
 
-async fn version_of(url: &http::Uri, pointer: Option<String>, means: Vec<(String, u32)>) -> ExitCode {
-    let address: Option<SocketAddr> = url.authority().and_then(|authority| authority.as_str().parse().ok());
-    let Some(address) = address else {
+fn address_of(url: &http::Uri) -> Result<SocketAddr, ExitCode> {
+    url.authority().and_then(|authority| authority.as_str().parse().ok()).ok_or_else(|| {
         eprintln!("grenade: {url} is no http://IP:PORT/PATH");
-        return ExitCode::from(BAD_INPUT);
+        ExitCode::from(BAD_INPUT)
+    })
+}
+
+async fn version_of(url: &http::Uri, pointer: Option<String>, means: Vec<(String, u32)>) -> ExitCode {
+    let address = match address_of(url) {
+        Ok(address) => address,
+        Err(code) => return code,
     };
     let means: BTreeMap<String, u32> = means.into_iter().collect();
     match Probe::new(url.path().to_owned(), pointer, means).ask(address).await {

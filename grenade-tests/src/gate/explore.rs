@@ -118,7 +118,7 @@ impl Explorer<'_> {
         let evidence = Evidence {
             health: &self.health,
             mixed: &[],
-            old_configuration: None,
+            offline: None,
             rollbacks: &[],
             upgraded: &done,
             impact: None,

@@ -23,6 +23,7 @@ pub use service::Version;
 use service::{Service, service};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
+use crate::gate::plan::Plan;
 use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
 use crate::load::findings::Findings;
 use crate::load::script::{Deed, Script, ScriptStep};
@@ -95,6 +96,8 @@ pub struct Gate {
     pub script: Arc<Script>,
     /// The survival check.
     pub survival: Option<Survival>,
+    /// What happens in the upgrade beside it; absent: nothing.
+    pub faults: Option<Plan>,
     /// The frozen mixes.
     pub arrangements: Vec<Arrangement>,
     /// Where further upgrades are rolled back.
@@ -162,8 +165,15 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     if written.name.trim().is_empty() || written.name.chars().any(char::is_control) {
         findings.add("name", "is empty or has control characters");
     }
-    if !(0.0..=100.0).contains(&written.host.cpu_pressure) {
-        findings.add("host.cpu_pressure", "0 to 100 percent is allowed");
+    let host = &written.host;
+    for (field, percent) in [
+        ("cpu_pressure", host.cpu_pressure),
+        ("memory_pressure", host.memory_pressure),
+        ("steal", host.steal),
+    ] {
+        if !(0.0..=100.0).contains(&percent) {
+            findings.add(&format!("host.{field}"), "0 to 100 percent is allowed");
+        }
     }
     spec(&written.upgrade, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
@@ -193,7 +203,8 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     mixes(&arrangements, findings);
     turns(&written.rollback_from, schema.as_ref(), findings);
     asserted(&tags, &arrangements, &pace, script.as_ref(), findings);
-    Some(Gate {
+    let faults = Plan { seed: None, strategy: None, max_unavailable: None, steps: written.faults };
+    let gate = Gate {
         name: written.name,
         here: here.to_owned(),
         instances: written.instances,
@@ -208,12 +219,17 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         pace,
         script: Arc::new(script?),
         survival,
+        faults: (!faults.steps.is_empty()).then_some(faults),
         arrangements,
         rollback_from: written.rollback_from,
         tags: tags.into_iter().collect(),
         impact,
         host: written.host,
-    })
+    };
+    for flaw in gate.faults.iter().flat_map(|faults| faults.flaws(&gate)) {
+        findings.add("faults", flaw.trim_start_matches("steps"));
+    }
+    Some(gate)
 }
 
 /// Another way of upgrading has none of what is Tidegate's.

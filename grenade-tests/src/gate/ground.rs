@@ -323,9 +323,13 @@ fn spec_of(gate: &Gate, target: &Release, course: Course<'_>) -> Value {
     let fields = spec.as_object_mut().expect("an object was made");
     fields.extend(gate.upgrade.clone());
     if let Some(plan) = course.plan() {
-        fields.insert("strategy".to_owned(), json!(plan.strategy));
-        fields.insert("max_unavailable".to_owned(), json!(plan.max_unavailable));
-        fields.insert("min_in_service".to_owned(), json!(gate.instances - plan.max_unavailable));
+        if let Some(strategy) = &plan.strategy {
+            fields.insert("strategy".to_owned(), json!(strategy));
+        }
+        if let Some(out) = plan.max_unavailable {
+            fields.insert("max_unavailable".to_owned(), json!(out));
+            fields.insert("min_in_service".to_owned(), json!(gate.instances - out));
+        }
     }
     fields.insert("service".to_owned(), json!(gate.service.name));
     fields.insert("from".to_owned(), json!(gate.service.base.number));

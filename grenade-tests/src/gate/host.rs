@@ -11,6 +11,8 @@ pub struct Reading {
     at: std::time::Instant,
     /// Microseconds in which some process waited for a core, since the machine's start; absent: the kernel does not say.
     waited_us: Option<u64>,
+    /// The same, for memory.
+    starved_us: Option<u64>,
     /// All ticks and stolen ticks of all cores.
     ticks: Option<(u64, u64)>,
 }
@@ -18,11 +20,12 @@ pub struct Reading {
 impl Reading {
     /// Reads `/proc`.
     pub fn take() -> Self {
-        let pressure = std::fs::read_to_string("/proc/pressure/cpu").ok();
+        let pressure = |what: &str| std::fs::read_to_string(format!("/proc/pressure/{what}")).ok();
         let stat = std::fs::read_to_string("/proc/stat").ok();
         Self {
             at: std::time::Instant::now(),
-            waited_us: pressure.as_deref().and_then(waited),
+            waited_us: pressure("cpu").as_deref().and_then(waited),
+            starved_us: pressure("memory").as_deref().and_then(waited),
             ticks: stat.as_deref().and_then(ticks),
         }
     }
@@ -45,6 +48,8 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
 pub struct HostSeen {
     /// The share of time in which some process waited for a core, in percent; absent: the kernel does not say.
     pub cpu_pressure: Option<f64>,
+    /// The share of time in which some process waited for memory, in percent.
+    pub memory_pressure: Option<f64>,
     /// The share of time that the hypervisor gave to others, in percent.
     pub steal: Option<f64>,
     /// How late requests were sent: 99 % were no later, in milliseconds.
@@ -55,9 +60,12 @@ impl HostSeen {
     /// Between two readings, while these requests were sent.
     pub fn between(before: Reading, after: Reading, entries: &[Entry]) -> Self {
         let span = after.at.duration_since(before.at).as_micros() as f64;
-        let pressure = before.waited_us.zip(after.waited_us);
-        let cpu_pressure =
-            pressure.map(|(before, after)| (after.saturating_sub(before) as f64 / span * 100.0).min(100.0));
+        let share = |before: Option<u64>, after: Option<u64>| {
+            let waited = after?.saturating_sub(before?);
+            Some((waited as f64 / span * 100.0).min(100.0))
+        };
+        let cpu_pressure = share(before.waited_us, after.waited_us);
+        let memory_pressure = share(before.starved_us, after.starved_us);
         let steal = before.ticks.zip(after.ticks).and_then(|((all, stolen), (all_after, stolen_after))| {
             let all = all_after.checked_sub(all).filter(|all| *all > 0)?;
             Some(stolen_after.saturating_sub(stolen) as f64 / all as f64 * 100.0)
@@ -65,7 +73,7 @@ impl HostSeen {
         let mut lags: Vec<f64> = entries.iter().map(Entry::lag_ms).collect();
         lags.sort_by(f64::total_cmp);
         let at = (lags.len() * 99 / 100).min(lags.len().saturating_sub(1));
-        Self { cpu_pressure, steal, lag_p99_ms: lags.get(at).copied().unwrap_or_default() }
+        Self { cpu_pressure, memory_pressure, steal, lag_p99_ms: lags.get(at).copied().unwrap_or_default() }
     }
 
     /// The worse of two stretches of time, figure by figure.
@@ -77,6 +85,7 @@ impl HostSeen {
         };
         Self {
             cpu_pressure: worse(self.cpu_pressure, other.cpu_pressure),
+            memory_pressure: worse(self.memory_pressure, other.memory_pressure),
             steal: worse(self.steal, other.steal),
             lag_p99_ms: self.lag_p99_ms.max(other.lag_p99_ms),
         }
@@ -91,11 +100,13 @@ impl HostSeen {
                 self.lag_p99_ms
             ));
         }
-        let pressure = self.cpu_pressure.filter(|seen| *seen > bounds.cpu_pressure)?;
-        Some(format!(
-            "processes waited for a core {pressure:.0} % of the time, {:.0} % is allowed",
-            bounds.cpu_pressure
-        ))
+        let beyond = |seen: Option<f64>, what: &str, allowed: f64| {
+            let seen = seen.filter(|seen| *seen > allowed)?;
+            Some(format!("{what} {seen:.0} % of the time, {allowed:.0} % is allowed"))
+        };
+        beyond(self.cpu_pressure, "processes waited for a core", bounds.cpu_pressure)
+            .or_else(|| beyond(self.memory_pressure, "processes waited for memory", bounds.memory_pressure))
+            .or_else(|| beyond(self.steal, "the hypervisor gave the cores to others", bounds.steal))
     }
 }
 
@@ -115,9 +126,12 @@ mod tests {
     #[test]
     fn machine_is_overloaded_beyond_its_bounds_only() {
         let bounds = HostBounds::default();
-        let calm = HostSeen { cpu_pressure: Some(40.0), steal: None, lag_p99_ms: 2.0 };
+        let calm = HostSeen { cpu_pressure: Some(40.0), lag_p99_ms: 2.0, ..HostSeen::default() };
         assert_eq!(calm.overloaded(&bounds), None);
         assert!(HostSeen { lag_p99_ms: 900.0, ..calm }.overloaded(&bounds).unwrap().contains("late"));
         assert!(HostSeen { cpu_pressure: Some(99.0), ..calm }.overloaded(&bounds).unwrap().contains("core"));
+        let starved = HostSeen { memory_pressure: Some(60.0), ..calm };
+        assert!(starved.overloaded(&bounds).unwrap().contains("memory"));
+        assert!(HostSeen { steal: Some(80.0), ..calm }.overloaded(&bounds).unwrap().contains("hypervisor"));
     }
 }

@@ -1,6 +1,7 @@
 //! Each version alone, and frozen mixes of both: instances without any upgrade around them, spoken to directly, so that it
 //! is known which of them answered.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,14 +53,14 @@ pub struct Memory {
 }
 
 /// Instances that run, at known versions.
-struct Instances {
+pub(super) struct Instances {
     direct: Vec<Direct>,
     homes: Vec<PathBuf>,
     processes: Vec<Process>,
 }
 
 impl Instances {
-    async fn start(
+    pub(super) async fn start(
         world: &World,
         gate: &Gate,
         name: &str,
@@ -78,6 +79,11 @@ impl Instances {
         Ok(Self { direct, homes, processes })
     }
 
+    /// Where the first one listens.
+    pub(super) fn first(&self) -> Option<SocketAddr> {
+        self.direct.first().map(|direct| direct.address)
+    }
+
     /// The resident memory of each, in KiB.
     fn memory(&self) -> Vec<u64> {
         processes::running(&self.homes).iter().map(|versions| versions.values().sum()).collect()
@@ -92,7 +98,7 @@ impl Instances {
         Ok(Some(Health { version: node.version, wrong: followed.err().map(|error| format!("{error:#}")) }))
     }
 
-    async fn stop(self, gate: &Gate) -> anyhow::Result<()> {
+    pub(super) async fn stop(self, gate: &Gate) -> anyhow::Result<()> {
         let limit = std::time::Duration::from_millis(gate.service.stop_timeout.as_millis());
         // All at once: one that waits for its limit does not make the others wait.
         for process in &self.processes {
@@ -236,22 +242,4 @@ pub async fn mixed(
         .collect();
     instances.stop(gate).await?;
     Ok(Mixed { arrangement, entries, memory, host })
-}
-
-/// Whether the target starts with the base's environment: an operator may not have changed the configuration yet.
-///
-/// # Errors
-/// What went wrong with the databases; that it does not start is a result.
-pub async fn old_configuration(
-    world: &World,
-    gate: &Gate,
-    databases: &Databases,
-) -> anyhow::Result<Result<(), String>> {
-    let data = databases.fresh(world, gate, "old_configuration").await?;
-    ground::expand(world, gate, "old_configuration", &data).await?;
-    let version = Version { env: gate.service.base.env.clone(), ..gate.service.target.clone() };
-    match Instances::start(world, gate, "old_configuration", &data, &[&version]).await {
-        Ok(instances) => instances.stop(gate).await.map(Ok),
-        Err(error) => Ok(Err(format!("{error:#}"))),
-    }
 }

@@ -32,19 +32,15 @@ pub struct Plan {
     /// What it was drawn from; absent: it was written by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// In which groups instances are upgraded.
-    #[serde(default)]
-    pub strategy: Strategy,
-    /// How many may be out of rotation at once.
-    #[serde(default = "one")]
-    pub max_unavailable: u32,
+    /// In which groups instances are upgraded. Default: as the gate file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// How many may be out of rotation at once. Default: as the gate file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<u32>,
     /// What happens, in this order.
     #[serde(default)]
     pub steps: Vec<PlanStep>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// Something that happens.
@@ -108,9 +104,14 @@ impl fmt::Display for PlanStep {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let strategy = serde_json::to_string(&self.strategy).unwrap_or_default();
-        write!(f, "strategy {}, {} out at once", strategy.replace('"', ""), self.max_unavailable)?;
-        self.steps.iter().try_for_each(|step| write!(f, "; {step}"))
+        let mut parts = Vec::new();
+        if let Some(strategy) = &self.strategy {
+            let strategy = serde_json::to_string(strategy).unwrap_or_default();
+            parts.push(format!("strategy {}", strategy.replace('"', "")));
+        }
+        parts.extend(self.max_unavailable.map(|most| format!("{most} out at once")));
+        parts.extend(self.steps.iter().map(PlanStep::to_string));
+        f.write_str(&parts.join("; "))
     }
 }
 
@@ -119,8 +120,8 @@ impl Plan {
     pub fn draw(seed: u64, gate: &Gate) -> Self {
         let mut dice = StdRng::seed_from_u64(seed);
         let strategies = [Strategy::default(), canary(), Strategy::Immediate];
-        let strategy = strategies[dice.random_range(0..strategies.len())].clone();
-        let max_unavailable = dice.random_range(1..=(gate.instances / 2).max(1));
+        let strategy = Some(strategies[dice.random_range(0..strategies.len())].clone());
+        let max_unavailable = Some(dice.random_range(1..=(gate.instances / 2).max(1)));
         let mut steps: Vec<PlanStep> =
             (0..dice.random_range(1..=MOST_STEPS)).map(|_| step(&mut dice, gate)).collect();
         // Counts grow; what depends on time comes where it was drawn.
@@ -158,18 +159,22 @@ impl Plan {
     }
 
     /// Everything that does not fit the gate.
-    fn flaws(&self, gate: &Gate) -> Vec<String> {
+    pub(super) fn flaws(&self, gate: &Gate) -> Vec<String> {
         let mut flaws = Vec::new();
         if gate.procedure.is_some() {
             flaws.push("a plan is for Tidegate; this gate has a `procedure`".to_owned());
         }
-        if !(1..gate.instances).contains(&self.max_unavailable) {
+        if let Some(out) = self.max_unavailable
+            && !(1..gate.instances).contains(&out)
+        {
             let most = gate.instances - 1;
-            flaws.push(format!("max_unavailable: {} is not allowed; 1 to {most} is", self.max_unavailable));
+            flaws.push(format!("max_unavailable: {out} is not allowed; 1 to {most} is"));
         }
-        let strategy = serde_json::to_value(&self.strategy).unwrap_or_default();
         let mut findings = Findings::default();
-        spec(&Map::from_iter([("strategy".to_owned(), strategy)]), &mut findings);
+        if let Some(strategy) = &self.strategy {
+            let strategy = serde_json::to_value(strategy).unwrap_or_default();
+            spec(&Map::from_iter([("strategy".to_owned(), strategy)]), &mut findings);
+        }
         flaws.extend(findings.all().iter().map(|found| found.trim_start_matches("upgrade: ").to_owned()));
         for (n, step) in self.steps.iter().enumerate() {
             if let When::Upgraded(count) = step.when

@@ -12,6 +12,7 @@ use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
 use crate::gate::launcher::found;
 use crate::gate::mixed::{self, Health};
+use crate::gate::offline;
 use crate::gate::plan::Plan;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
@@ -123,10 +124,10 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
             mixes.push(mixed::mixed(world, gate, &databases, *arrangement).await?);
         }
     }
-    let mut old_configuration = None;
+    let mut offline = None;
     if gate.tags.contains(&GateTag::SupportsUpgrade) {
-        progress.say("the target with the base's configuration");
-        old_configuration = Some(mixed::old_configuration(world, gate, &databases).await?);
+        progress.say("an upgrade with the service down; the target has the base's configuration");
+        offline = Some(offline::offline(world, gate, &databases).await?);
     }
     let mut rollbacks = Vec::new();
     for point in &gate.rollback_from {
@@ -136,7 +137,8 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
         let course = Course::BackFrom(*point);
         rollbacks.push((*point, upgrade(&own, gate, &databases, &progress, course).await?));
     }
-    let course = asked.plan.as_ref().map_or(Course::Through, Course::Planned);
+    let plan = asked.plan.as_ref().or(gate.faults.as_ref());
+    let course = plan.map_or(Course::Through, Course::Planned);
     let upgraded = upgrade(world, gate, &databases, &progress, course).await?;
     let mut impact = None;
     if gate.tags.contains(&GateTag::ZeroImpact) {
@@ -145,7 +147,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     let evidence = Evidence {
         health: &health,
         mixed: &mixes,
-        old_configuration: old_configuration.as_ref(),
+        offline: offline.as_ref(),
         rollbacks: &rollbacks,
         upgraded: &upgraded,
         impact: impact.as_ref(),
@@ -154,7 +156,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     let tags = judge(&gate.tags, &evidence);
     let mut report = GateReport::of(gate, &evidence, tags, progress.elapsed().as_secs_f64());
     report.calibration = asked.calibration.clone();
-    report.plan = asked.plan.clone();
+    report.plan = plan.cloned();
     let spec = std::fs::read_to_string(world.path("upgrade.yaml")).unwrap_or_default();
     let write = |name: &Path, text: String| {
         std::fs::write(name, text).with_context(|| format!("could not write {}", name.display()))

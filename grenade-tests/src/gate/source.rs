@@ -93,12 +93,12 @@ async fn checked_out(
     say: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<PathBuf> {
     let git = Git { world, here: &gate.here, name };
-    let top = git.asks(&["rev-parse", "--show-toplevel"]).await?;
+    let top = git.asks("top", &["rev-parse", "--show-toplevel"]).await?;
     let id = match commit.reference.strip_prefix(MERGE_BASE) {
-        Some(branch) => git.asks(&["merge-base", "HEAD", branch.trim()]).await,
+        Some(branch) => git.asks("commit", &["merge-base", "HEAD", branch.trim()]).await,
         None => {
             let asked = format!("{}^{{commit}}", commit.reference);
-            git.asks(&["rev-parse", "--verify", "--quiet", "--end-of-options", &asked]).await
+            git.asks("commit", &["rev-parse", "--verify", "--quiet", "--end-of-options", &asked]).await
         }
     };
     let id = id.with_context(|| format!("there is no such commit in {top}"))?;
@@ -126,8 +126,8 @@ async fn checked_out(
         std::fs::remove_dir_all(&directory).context("could not remove a checkout that was not built")?;
     }
     let path = directory.display().to_string();
-    git.asks(&["worktree", "prune"]).await?;
-    git.asks(&["worktree", "add", "--detach", "--force", &path, &id]).await?;
+    git.asks("prune", &["worktree", "prune"]).await?;
+    git.asks("add", &["worktree", "add", "--detach", "--force", &path, &id]).await?;
     for (n, command) in commit.build.iter().enumerate() {
         let words = command.words(&|place| launcher::place_of_build(gate, &directory, place));
         let words = words.map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value in a build"))?;
@@ -161,9 +161,10 @@ struct Git<'a> {
 }
 
 impl Git<'_> {
-    /// One command of git in the directory of the gate file; its output, without the line's end.
-    async fn asks(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let spawn = Spawn::new(&format!("git-{}-{}", self.name, arguments[0]), &found("git", self.here)?);
+    /// One command of git in the directory of the gate file; its output, without the line's end, which is in a log of that
+    /// name too.
+    async fn asks(&self, what: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        let spawn = Spawn::new(&format!("git-{}-{what}", self.name), &found("git", self.here)?);
         let mut process = self.world.spawn(spawn.args(arguments).dir(self.here))?;
         let status = process.wait(GIT).await?;
         let said = std::fs::read_to_string(process.log()).context("could not read what git said")?;

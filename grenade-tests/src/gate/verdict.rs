@@ -11,6 +11,7 @@ use std::fmt::Write;
 use crate::gate::drive::{Ended, Survived};
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
+use crate::gate::offline::Offline;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
@@ -88,8 +89,8 @@ pub struct Evidence<'a> {
     pub health: &'a [Health],
     /// The frozen mixes.
     pub mixed: &'a [Mixed],
-    /// Whether the target starts with the base's environment; absent: not tried.
-    pub old_configuration: Option<&'a Result<(), String>>,
+    /// The upgrade with the service down; absent: not tried.
+    pub offline: Option<&'a Offline>,
     /// The upgrades that were rolled back.
     pub rollbacks: &'a [(TurningPoint, Upgraded)],
     /// The upgrade.
@@ -122,9 +123,10 @@ pub fn worst(verdicts: impl Iterator<Item = Word>) -> Word {
 fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
     let up = evidence.upgraded;
     let mut checks = vec![Check::of("the upgrade completes, step by step as documented", completed(up))];
-    if let Some(started) = evidence.old_configuration {
+    if let Some(Offline { started, survival }) = evidence.offline {
         let started = started.clone().map(|()| "it became ready".to_owned());
         checks.push(Check::of("the target starts with the base's configuration", started));
+        checks.extend(survival.iter().map(survived));
     }
     if let Some(left_out) = up.ended.left_out.first() {
         let found = format!("{} did not: {left_out}", up.ended.left_out.len());
@@ -135,16 +137,18 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
         checks.push(Check::of("contract ran on a certificate that is true", found));
     }
     checks.push(stored(WHAT_IS_STORED, up));
-    for Survived { stage, wrong } in &up.survival {
-        let tried = wrong.clone().map_or_else(|| Ok("verified".to_owned()), Err);
-        checks.push(Check::of(&format!("the resources of the survival check: {stage}"), tried));
-    }
+    checks.extend(up.survival.iter().map(survived));
     for (point, up) in evidence.rollbacks {
         let point = point.word();
         checks.push(Check::of(&format!("a rollback from {point} ends where it began"), back(up)));
         checks.push(stored(&format!("what was stored is there after a rollback from {point}"), up));
     }
     checks
+}
+
+fn survived(Survived { stage, wrong }: &Survived) -> Check {
+    let tried = wrong.clone().map_or_else(|| Ok("verified".to_owned()), Err);
+    Check::of(&format!("the resources of the survival check: {stage}"), tried)
 }
 
 /// Whether every object of the load is as it was written.

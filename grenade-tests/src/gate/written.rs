@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
+use crate::gate::plan::PlanStep;
 use crate::load::written::Load;
 
 /// The whole file.
@@ -45,6 +46,9 @@ pub struct GateFile {
     /// Resources that must survive the upgrade, by commands of their own.
     #[serde(default)]
     pub survival: Option<Survival>,
+    /// What happens to Tidegate in the upgrade, in this order, as in a plan of `grenade plan`: pauses, rollbacks, kills.
+    #[serde(default)]
+    pub faults: Vec<PlanStep>,
     /// Frozen mixes of the two versions, each tried before the upgrade. Default: one, with one instance at the target.
     #[serde(default)]
     pub arrangements: Option<Vec<Arrangement>>,
@@ -235,6 +239,9 @@ pub struct Survival {
     pub create: Vec<String>,
     /// Verifies them: before, during and after the upgrade.
     pub verify: Vec<String>,
+    /// Verifies them while no instance runs, between the base's stop and the target's start, without `{url}`.
+    #[serde(default)]
+    pub down: Option<Vec<String>>,
     /// Removes them, at the end.
     #[serde(default)]
     pub destroy: Option<Vec<String>>,
@@ -316,6 +323,12 @@ pub struct HostBounds {
     /// The share of time in which some process waited for a core, in percent (`/proc/pressure/cpu`). Default: 90.
     #[serde(default = "ninety")]
     pub cpu_pressure: f64,
+    /// The share of time in which some process waited for memory, in percent (`/proc/pressure/memory`). Default: 20.
+    #[serde(default = "twenty")]
+    pub memory_pressure: f64,
+    /// The share of time that the hypervisor gave to others, in percent (`/proc/stat`). Default: 20.
+    #[serde(default = "twenty")]
+    pub steal: f64,
     /// How late 99 % of the requests were sent at the most. Default: 250ms.
     #[serde(default = "quarter_of_a_second")]
     pub lag: Span,
@@ -325,12 +338,21 @@ fn ninety() -> f64 {
     90.0
 }
 
+fn twenty() -> f64 {
+    20.0
+}
+
 fn quarter_of_a_second() -> Span {
     Span::from_millis(250)
 }
 
 impl Default for HostBounds {
     fn default() -> Self {
-        Self { cpu_pressure: ninety(), lag: quarter_of_a_second() }
+        Self {
+            cpu_pressure: ninety(),
+            memory_pressure: twenty(),
+            steal: twenty(),
+            lag: quarter_of_a_second(),
+        }
     }
 }

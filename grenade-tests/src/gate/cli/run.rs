@@ -16,6 +16,7 @@ use crate::gate::plan::Plan;
 use crate::gate::report::text;
 use crate::gate::run::{self, Asked};
 use crate::gate::verdict::Word;
+use crate::gate::written::Arrangement;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Run {
@@ -33,6 +34,9 @@ pub(super) struct Run {
     /// Run the upgrade by this plan (`grenade plan` prints one)
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+    /// Try every frozen mix: one to all but one of the instances at the target
+    #[arg(long)]
+    every_mix: bool,
     /// Add these figures of `grenade calibrate` to the report
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
@@ -55,10 +59,14 @@ enum OnInconclusive {
 impl Run {
     /// Runs the gate.
     pub(super) async fn run(self) -> ExitCode {
-        let gate = match load(&self.gate) {
+        let mut gate = match load(&self.gate) {
             Ok(gate) => gate,
             Err(code) => return code,
         };
+        if self.every_mix {
+            let mix = |target| Arrangement { base: gate.instances - target, target };
+            gate.arrangements = (1..gate.instances).map(mix).collect();
+        }
         if let Some(path) = &self.junit
             && let Err(source) = std::fs::File::create(path)
         {

@@ -32,6 +32,8 @@ pub struct Survival {
     pub create: Command,
     /// Verifies them.
     pub verify: Command,
+    /// Verifies them while no instance runs.
+    pub down: Option<Command>,
     /// Removes them.
     pub destroy: Option<Command>,
 }
@@ -101,6 +103,10 @@ pub fn survival_of(
         |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &places, findings);
     let create = one("create", &written.create);
     let verify = one("verify", &written.verify);
+    let without: &[&str] = of_service;
+    let down = written.down.as_ref().and_then(|words| command("survival.down", words, without, findings));
+    let mut one =
+        |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &places, findings);
     let destroy = written.destroy.as_ref().and_then(|words| one("destroy", words));
-    Some(Survival { create: create?, verify: verify?, destroy })
+    Some(Survival { create: create?, verify: verify?, down, destroy })
 }

@@ -18,11 +18,11 @@ fn simpler(plan: &Plan) -> Vec<Plan> {
         steps.remove(n);
         simpler.push(Plan { steps, ..plan.clone() });
     }
-    if plan.max_unavailable > 1 {
-        simpler.push(Plan { max_unavailable: 1, ..plan.clone() });
+    if plan.max_unavailable > Some(1) {
+        simpler.push(Plan { max_unavailable: Some(1), ..plan.clone() });
     }
-    if plan.strategy != Strategy::default() {
-        simpler.push(Plan { strategy: Strategy::default(), ..plan.clone() });
+    if plan.strategy.as_ref().is_some_and(|strategy| *strategy != Strategy::default()) {
+        simpler.push(Plan { strategy: Some(Strategy::default()), ..plan.clone() });
     }
     simpler
 }

@@ -75,7 +75,7 @@ async fn plan_shrinks_to_what_makes_it_fail() {
         .await
         .unwrap();
         assert_eq!(smallest.steps.len(), 1, "{smallest}");
-        assert_eq!((smallest.max_unavailable, &smallest.strategy), (1, &Strategy::default()));
+        assert_eq!((smallest.max_unavailable, &smallest.strategy), (Some(1), &Some(Strategy::default())));
         shrunk += 1;
     }
     assert!(shrunk > 20, "{shrunk}");

@@ -1,6 +1,7 @@
 use super::*;
 use crate::gate::host::HostSeen;
 use crate::gate::mixed::Memory;
+use crate::gate::offline::Offline;
 use crate::gate::processes::Overlap;
 use crate::gate::watch::Change;
 use crate::load::LoadReport;
@@ -51,7 +52,7 @@ fn of(tag: GateTag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
         health: &[],
         rollbacks: &[],
         mixed,
-        old_configuration: Some(&Ok(())),
+        offline: Some(&Offline { started: Ok(()), survival: Vec::new() }),
         upgraded: up,
         impact: None,
         bounds,
@@ -92,7 +93,7 @@ fn failure_before_the_upgrade_is_not_the_upgrade_s() {
 #[test]
 fn overloaded_machine_tells_nothing_but_a_wrong_answer_does() {
     let mut up = upgraded(load());
-    up.host = HostSeen { cpu_pressure: Some(99.0), steal: None, lag_p99_ms: 3.0 };
+    up.host = HostSeen { cpu_pressure: Some(99.0), lag_p99_ms: 3.0, ..HostSeen::default() };
     assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Pass, "nothing failed");
     up.entries[300] = failed(Entry { status: None, ..entry(300, 3_000.0) }, "no answer in 10 s: ");
     assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Inconclusive);

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// What a gate of one run looks like: the example's own, on a smaller fleet and for a shorter time.
 const GATE: &str = include_str!("../../../gates/items.yaml");
 
-fn gate() -> String {
+pub(super) fn gate() -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates");
     let gate = GATE.replace("{here}", &here.display().to_string());
     let short = gate.replace("rate: 60", "rate: 60\n  before: 1s\n  after: 1s\n  mixed: 4s");
@@ -33,17 +33,17 @@ fn with_fault(version: u32, fault: &str) -> String {
     gate().replace(&command, &format!("{command}, --fault, {fault}"))
 }
 
-struct Gate {
+pub(super) struct Gate {
     process: Process,
     rig: Rig,
 }
 
 /// What it left.
-struct Done {
-    code: Option<i32>,
-    said: String,
-    artifacts: PathBuf,
-    _rig: Rig,
+pub(super) struct Done {
+    pub(super) code: Option<i32>,
+    pub(super) said: String,
+    pub(super) artifacts: PathBuf,
+    rig: Rig,
 }
 
 impl Gate {
@@ -53,7 +53,7 @@ impl Gate {
         Self::verb(rig, "run", text, &["--junit", &junit])
     }
 
-    fn verb(rig: Rig, verb: &str, text: &str, more: &[&str]) -> Self {
+    pub(super) fn verb(rig: Rig, verb: &str, text: &str, more: &[&str]) -> Self {
         let file = rig.world.path("gate.yaml");
         std::fs::write(&file, text).unwrap();
         let spawn = Spawn::new("grenade", &program::own("grenade").unwrap())
@@ -65,7 +65,16 @@ impl Gate {
         Self { process: rig.world.spawn(spawn).unwrap(), rig }
     }
 
-    async fn ends(self) -> Done {
+    /// The same, with the checkouts of commits in a directory of the test.
+    pub(super) fn with_cache(rig: Rig, text: &str, cache: &Path) -> Self {
+        let file = rig.world.path("gate.yaml");
+        std::fs::write(&file, text).unwrap();
+        let spawn = Spawn::new("grenade", &program::own("grenade").unwrap()).arg("run").arg(&file);
+        let spawn = spawn.arg("--artifacts").arg(rig.world.path("artifacts")).env("XDG_CACHE_HOME", cache);
+        Self { process: rig.world.spawn(spawn).unwrap(), rig }
+    }
+
+    pub(super) async fn ends(self) -> Done {
         self.ends_within(LIMIT).await
     }
 
@@ -76,22 +85,27 @@ impl Gate {
         // Every process of it names its directory.
         let left = Command::new("pgrep").arg("-f").arg(&artifacts).output().unwrap();
         assert!(left.stdout.is_empty(), "left running: {}", String::from_utf8_lossy(&left.stdout));
-        Done { code: status.code(), said, artifacts, _rig: self.rig }
+        Done { code: status.code(), said, artifacts, rig: self.rig }
     }
 }
 
-async fn done(text: &str) -> Done {
+pub(super) async fn done(text: &str) -> Done {
     Gate::start(text).ends().await
 }
 
 impl Done {
-    fn report(&self) -> Value {
+    /// Where it ran, for another run.
+    pub(super) fn rig(self) -> Rig {
+        self.rig
+    }
+
+    pub(super) fn report(&self) -> Value {
         let text = std::fs::read_to_string(self.artifacts.join("report.json"));
         serde_json::from_str(&text.unwrap_or_else(|e| panic!("{e}\n{}", self.said))).unwrap()
     }
 
     /// What was found where a tag failed.
-    fn failed(&self, tag: &str) -> String {
+    pub(super) fn failed(&self, tag: &str) -> String {
         let report = self.report();
         assert_eq!(self.code, Some(1), "{}", self.said);
         let judged = report["tags"].as_array().unwrap().iter().find(|judged| judged["tag"] == tag).unwrap();
@@ -101,7 +115,7 @@ impl Done {
     }
 }
 
-fn contains(found: &str, all: &[&str]) {
+pub(super) fn contains(found: &str, all: &[&str]) {
     for part in all {
         assert!(found.contains(part), "`{part}` is not in\n{found}");
     }
@@ -118,6 +132,7 @@ async fn service_that_never_heard_of_us_is_upgraded_and_passes() {
     let stages: Vec<_> = survived.iter().map(|survived| survived["stage"].as_str().unwrap()).collect();
     let all = ["before the upgrade", "in mid-upgrade", "after the upgrade", "destroyed at the end"];
     assert_eq!(stages, all, "{report:#}");
+    contains(&done.said, &["while no instance runs", "after an upgrade with the service down"]);
     // The ledger is counted again, by hand.
     let ledger = std::fs::read_to_string(done.artifacts.join("requests.csv")).unwrap();
     let lines: Vec<&str> = ledger.lines().skip(1).collect();
@@ -165,8 +180,8 @@ fn is_laid_out(page: &Path) {
 #[tokio::test]
 async fn sample_service_passes_on_postgresql_behind_haproxy() {
     let gate = include_str!("../../../gates/pantry-postgres-haproxy.yaml");
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample/migrations");
-    let gate = gate.replace("../sample/migrations", &sample.display().to_string());
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample");
+    let gate = gate.replace("../sample", &sample.display().to_string());
     let gate = gate.replace("rollback_from: [expand, migrate, roll, remove]", "");
     let done = done(&gate.replace("instances: 3", "instances: 3\nhost: {cpu_pressure: 100, lag: 5s}")).await;
     assert_eq!(done.code, Some(0), "{}", done.said);

@@ -1,0 +1,137 @@
+//! Versions of a gate from commits and from directories, and a gate file from a service that runs.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use grenade_tests::world::wait::wait_for_200;
+use grenade_tests::world::{Spawn, port, program};
+
+use super::gates::{Gate, contains, gate};
+use crate::rig::{LIMIT, Rig};
+
+const ITEMS: &str = include_str!("../../../gates/items/items.py");
+
+/// One command in a directory, which must succeed.
+fn run(directory: &Path, words: &[&str]) {
+    let done = Command::new(words[0]).args(&words[1..]).current_dir(directory).output().unwrap();
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn commit(directory: &Path, what: &str) {
+    run(directory, &["git", "add", "-A"]);
+    let who = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"];
+    run(directory, &[&["git"], &who[..], &["commit", "-q", "-m", what]].concat());
+}
+
+/// The gate of the example, with each version from a commit: the version's number is in the code, and a build writes it.
+fn from_git(base: &str, target: &str) -> String {
+    let old = "command: [python3, \"/";
+    let mut text = gate();
+    for (version, reference) in [("1", base), ("2", target)] {
+        let at = text.find(old).unwrap();
+        let end = at + text[at..].find("--version").unwrap();
+        let new = format!(
+            "git: {reference}\n    build: [[sh, -c, \"cp number built; echo built >> $0\", \"{{here}}/builds\"]]\n    \
+             command: [sh, \"{{source}}/start.sh\", "
+        );
+        text.replace_range(at..end, &new);
+        text = text.replacen(&format!("--version, \"{version}\", "), "", 1);
+    }
+    text
+}
+
+#[tokio::test]
+async fn versions_are_checked_out_and_built_once_for_each_commit() {
+    let rig = Rig::new();
+    let repository = rig.world.dir().to_owned();
+    run(&repository, &["git", "init", "-q", "-b", "main"]);
+    std::fs::write(repository.join("items.py"), ITEMS).unwrap();
+    let start = "exec python3 \"$(dirname \"$0\")/items.py\" --version \"$(cat \"$(dirname \"$0\")/built\")\" \"$@\"\n";
+    std::fs::write(repository.join("start.sh"), start).unwrap();
+    std::fs::write(repository.join(".gitignore"), "*.log\nartifacts\njunit.xml\ngate.yaml\ncache\nbuilds\n")
+        .unwrap();
+    std::fs::write(repository.join("number"), "1").unwrap();
+    commit(&repository, "one");
+    run(&repository, &["git", "checkout", "-q", "-b", "next"]);
+    std::fs::write(repository.join("number"), "2").unwrap();
+    commit(&repository, "two");
+    let cache = repository.join("cache");
+    let text = from_git("merge-base main", "next");
+    let mut rig = rig;
+    for _ in 0..2 {
+        let gate = Gate::with_cache(rig, &text, &cache);
+        let done = gate.ends().await;
+        assert_eq!(done.code, Some(0), "{}", done.said);
+        contains(&done.said, &["PASS"]);
+        let builds = std::fs::read_to_string(repository.join("builds")).unwrap();
+        assert_eq!(builds.lines().count(), 2, "each commit is built once: {}", done.said);
+        rig = done.rig();
+    }
+    let refused = Gate::with_cache(rig, &from_git("no-such-tag", "next"), &cache).ends().await;
+    assert_eq!(refused.code, Some(4), "{}", refused.said);
+    contains(&refused.said, &["service.base.git: no-such-tag", "there is no such commit in"]);
+    let broken = text.replace("cp number built", "echo the compiler says no; exit 3");
+    let refused = Gate::with_cache(refused.rig(), &broken, &cache).ends().await;
+    assert_eq!(refused.code, Some(4), "{}", refused.said);
+    contains(&refused.said, &["the compiler says no", "exit status: 3"]);
+}
+
+/// `grenade check`: its exit code, and what it said.
+fn check(rig: &Rig, text: &str) -> (Option<i32>, String) {
+    let file = rig.world.path("gate.yaml");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(program::own("grenade").unwrap());
+    let done = command.arg("check").arg(&file).stdin(Stdio::null()).output().unwrap();
+    (done.status.code(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned())
+}
+
+/// Beside it: what cannot be is said before anything is started.
+#[tokio::test]
+async fn version_from_a_directory_is_started_there() {
+    let rig = Rig::new();
+    let (one, two) = (rig.world.path("one"), rig.world.path("two"));
+    for directory in [&one, &two] {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("items.py"), ITEMS).unwrap();
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/items.py");
+    let here = format!("command: [python3, \"{}\"", here.display());
+    let source =
+        |directory: &str| format!("directory: {directory}\n    command: [python3, \"{{source}}/items.py\"");
+    let text = gate().replacen(&here, &source("one"), 1).replacen(&here, &source("two"), 1);
+    let (code, said) = check(&rig, &text);
+    assert_eq!(code, Some(0), "{said}");
+    let wrong = text
+        .replace("directory: one", "directory: three")
+        .replace("directory: two", "git: main\n    directory: two");
+    let (code, said) = check(&rig, &wrong);
+    assert_eq!(code, Some(3), "{said}");
+    contains(&said, &["three is no directory", "has both `directory` and `git`"]);
+}
+
+#[tokio::test]
+async fn gate_file_from_a_service_that_runs_is_valid() {
+    let rig = Rig::new();
+    let (database, address) = (rig.world.path("items.db"), port::free().unwrap());
+    let items = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates/items/items.py");
+    run(rig.world.dir(), &["python3", items.to_str().unwrap(), "--init", "--db", database.to_str().unwrap()]);
+    let spawn =
+        Spawn::new("items", Path::new("/usr/bin/python3")).arg(&items).args(["--version", "1", "--port"]);
+    let spawn = spawn.arg(address.port().to_string()).arg("--db").arg(&database);
+    let _items = rig.world.spawn(spawn.args(["--disable-file", "/nonexistent/disable"])).unwrap();
+    wait_for_200("items to be ready", LIMIT, address, "/ready").await.unwrap();
+    let init = |url: &str| {
+        let mut command = Command::new(program::own("grenade").unwrap());
+        let done = command.args(["init", "--url", url]).stdin(Stdio::null()).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned())
+    };
+    let (code, text) = init(&format!("http://{address}"));
+    assert_eq!(code, Some(0), "{text}");
+    contains(&text, &["version: {path: /version, pointer: /version}", "ready: /ready", "health: /health"]);
+    let file = rig.world.path("made.yaml");
+    std::fs::write(&file, &text).unwrap();
+    grenade_tests::gate::file::load(&file).unwrap();
+    let (code, said) = init(&format!("http://{}", port::free().unwrap()));
+    assert_eq!(code, Some(4), "{said}");
+    contains(&said, &["nothing that speaks HTTP answers"]);
+}
