@@ -9,8 +9,8 @@ pub use schema::Workers;
 use crate::seat::Seat;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::reason::StoreGate;
-use tidegate_planner::{Action, PlannedCommit, Reason};
+use tidegate_planner::gate::StoreGate;
+use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_store::{CommitError, StoreError};
 
@@ -21,8 +21,20 @@ pub struct Acted {
     pub any: bool,
 }
 
-/// Carries out the actions of one turn. A person's stop is heeded between two of them.
-pub async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
+/// Carries out the actions of a plan, and adds to its reasons what they met. A person's stop is heeded between two of
+/// them.
+pub async fn act(seat: &Seat, workers: &Workers, plan: &mut Plan) -> Acted {
+    workers.reap().await;
+    workers.add_doubts(plan);
+    workers.rest_but(plan);
+    let acted = carry_out(seat, workers, std::mem::take(&mut plan.actions)).await;
+    for (id, reasons) in &mut plan.waiting {
+        reasons.extend(seat.refused(&Subject::Upgrade(id.clone())));
+    }
+    acted
+}
+
+async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
     let mut acted = Acted::default();
     let (mut held, mut refused) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {

@@ -306,7 +306,9 @@ mod tests {
         let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
         let mirror = mirror_that_saw([listed(90), restored, listed(12), lost, Seen::Regained, listed(13)]);
         assert_eq!((mirror.falls(), mirror.picture().fleet.fall()), (1, Some((Revision(90), Revision(12)))));
-        let reason = mirror.picture().fleet.unreconciled(&BTreeMap::new()).unwrap().to_string();
+        let reason = tidegate_planner::gate::unreconciled(&mirror.picture().fleet, &BTreeMap::new())
+            .unwrap()
+            .to_string();
         assert!(reason.contains("saw the store at revision 90, and found it at 12"), "{reason}");
     }
 

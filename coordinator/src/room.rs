@@ -43,7 +43,7 @@ impl Room {
     /// Who contradicts the store, where anybody does.
     fn unreconciled(&self) -> Option<Reason> {
         let databases = self.led_here().map(|seat| seat.schemas().borrow().clone()).unwrap_or_default();
-        self.mirror.picture().fleet.unreconciled(&databases)
+        tidegate_planner::gate::unreconciled(&self.mirror.picture().fleet, &databases)
     }
 
     /// Why nothing acts, where nothing does.

@@ -95,14 +95,13 @@ impl Workers {
     }
 
     /// Adds, for every certificate that is asked for, why the last attempt at it did not succeed.
-    pub fn with_doubts(&self, mut plan: Plan) -> Plan {
+    pub fn add_doubts(&self, plan: &mut Plan) {
         for action in &plan.actions {
             if let Action::Certify { upgrade } = action {
                 let doubts = held(&self.uncertified).get(upgrade).cloned().unwrap_or_default();
                 plan.waiting.entry(upgrade.clone()).or_default().extend(doubts);
             }
         }
-        plan
     }
 
     /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. What was under way is taken

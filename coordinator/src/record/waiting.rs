@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_planner::Reason;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::waiting::{Waiting, WaitingFor};
 use tidegate_proto::{Commit, Key, UpgradeId};
@@ -40,8 +40,8 @@ impl Scribe {
         Self { reasons, task: tokio::spawn(desk.write(found)) }
     }
 
-    /// Takes in what a turn found.
-    pub fn note(&self, found: Reasons) {
+    /// Records what a turn found.
+    pub fn record(&self, found: Reasons) {
         self.reasons.send_if_modified(|reasons| {
             let found = Some(found);
             let changed = *reasons != found;
@@ -163,7 +163,7 @@ fn since(reason: &WaitingFor, last: &[WaitingFor]) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_planner::reason::{BudgetGate, PersonGate};
+    use tidegate_planner::gate::{BudgetGate, PersonGate};
 
     fn paused(why: &str) -> Reason {
         Reason::Person(PersonGate::Paused { who: "maria".to_owned(), why: why.to_owned(), way_back: true })

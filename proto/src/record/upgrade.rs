@@ -131,6 +131,20 @@ pub enum Retreat {
     Undo,
 }
 
+impl Retreat {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Restage => "restage",
+            Self::Walk => "walk",
+            Self::Lower => "lower",
+            Self::Undo => "undo",
+        }
+    }
+}
+
+/// The part of a certificate that a database may be unable to give, as an approval names it.
+pub const SESSIONS: &str = "sessions";
+
 /// A phase without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -150,6 +164,15 @@ pub enum PhaseName {
 }
 
 impl Phase {
+    /// Its name, with its wave or the step of its rollback.
+    pub fn step(&self) -> String {
+        match self {
+            Self::Roll { wave } => format!("roll wave {}", wave + 1),
+            Self::RollingBack { retreat, .. } => format!("rolling-back {}", retreat.word()),
+            other => other.name().word().to_owned(),
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> PhaseName {
         match self {

@@ -3,11 +3,11 @@
 
 use super::{Asker, Refusal, RefusalKind, refuse};
 use crate::fleet::{Fleet, Stored};
+use crate::gate::Reason;
+use crate::gate::store;
 use crate::metadata::{self, Next, judge};
 use crate::moment::Moment;
 use crate::plan::metadata::{Writer, told, waited};
-use crate::plan::unheard;
-use crate::reason::Reason;
 use crate::wave;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
@@ -451,7 +451,7 @@ pub fn signal(
 pub fn explain(fleet: &Fleet, moment: &Moment, name: &GroupName) -> Result<Vec<Reason>, Refusal> {
     let group = find(fleet, name)?;
     let Some(update) = &group.update else { return Ok(Vec::new()) };
-    if let Some(reason) = unheard(fleet, moment) {
+    if let Some(reason) = store::closed(fleet, moment) {
         return Ok(vec![reason]);
     }
     Ok(match judge(fleet, name, update, waited(moment, name, update)) {

@@ -1,11 +1,12 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
+use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::{PersonGate, Reason};
 use crate::moment::Moment;
-use crate::plan::{Action, Draft, plan};
-use crate::reason::{PersonGate, Reason};
+use crate::plan::{Draft, plan, turn_back};
 use crate::upgrade::way_back;
 use crate::wave;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -119,7 +120,8 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     }
     beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
-    draft.turn_back_for(asker, because);
+    draft.on_behalf_of(&asker.who);
+    turn_back(&mut draft, because);
     let (actions, reasons) = draft.finish();
     match actions.into_iter().next() {
         Some(Action::Commit(planned)) => Ok(planned.commit),

@@ -1,7 +1,7 @@
 //! The instances of an upgrade that failed or were skipped: each has a record of its own. A record of an upgrade that an
 //! earlier version wrote holds them itself; what is written since stands before that.
 
-use super::Stored;
+use super::stored::Stored;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::exception::Exception;

@@ -5,9 +5,9 @@
 //! * Each goes by the names of the nodes, whatever the order in which they came.
 
 use super::group::{Groups, Tally};
-use super::instance::{Exposure, Instance, Known};
+use super::instance::{Exposure, Instance};
 use super::place::Place;
-use crate::spread::Spread;
+use crate::spread::{Known, Spread};
 use std::sync::Arc;
 use tidegate_proto::key::Kind;
 use tidegate_proto::{Release, Revision, UpgradeId, mutant};

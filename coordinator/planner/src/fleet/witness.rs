@@ -8,60 +8,18 @@
 //! node's instances count as silent and out. Where a second node makes the same claim, or a database or a coordinator
 //! contradicts the store as well, nothing acts.
 
-use super::{Fleet, Instance, Known, Stored};
+mod against;
+
+pub use against::Against;
+
+use super::instance::Instance;
+use super::{Fleet, Known, Stored};
 use crate::moment::SchemaFacts;
-use crate::reason::{Reason, StoreGate};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
 use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, UpgradeId, mutant};
-
-/// What a witness says against the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Against {
-    /// It obeyed a term that the store does not know.
-    UnknownTerm(TermId),
-    /// It obeyed a directive of a term that, by the store, had ended before.
-    EndedTerm(TermId),
-    /// It holds a record of a later revision than the store's own.
-    Ahead {
-        /// Which record.
-        record: &'static str,
-        /// The revision that it holds.
-        holds: Revision,
-        /// The one that the store has; 0 = none.
-        found: Revision,
-    },
-    /// A coordinator saw the store at a later revision.
-    Fell {
-        /// Where it was.
-        seen: Revision,
-        /// Where it is now.
-        found: Revision,
-    },
-}
-
-impl fmt::Display for Against {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownTerm(term) => write!(f, "obeyed term {term}, which the store does not know"),
-            Self::EndedTerm(term) => {
-                write!(f, "obeyed term {term} after the store's next one had begun")
-            }
-            Self::Ahead { record, holds, found } if found.exists() => {
-                write!(f, "holds the {record} of revision {holds}, and the store has the one of {found}")
-            }
-            Self::Ahead { record, holds, .. } => {
-                write!(f, "holds the {record} of revision {holds}, and the store has none")
-            }
-            Self::Fell { seen, found } => {
-                write!(f, "saw the store at revision {seen}, and found it at {found}")
-            }
-        }
-    }
-}
 
 /// How far the store is contradicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,13 +228,12 @@ impl Fleet {
         shared || ahead && nodes.len() > 1
     }
 
-    /// Why nothing may act: the database of an upgrade, a coordinator, or the agents of more than one node contradict
-    /// the store.
-    pub fn unreconciled(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
-        if mutant::is("restored-store-is-obeyed") || self.contradiction(databases) != Contradiction::Supported
-        {
-            return None;
-        }
+    /// Who contradicts the store, each in a sentence, and how many do; at most `most` of the agents are named.
+    pub(crate) fn said_against(
+        &self,
+        databases: &BTreeMap<UpgradeId, SchemaFacts>,
+        most: usize,
+    ) -> (Vec<String>, usize) {
         let mut said = Vec::new();
         let fell = self.witnesses.fell.map(|(seen, found)| Against::Fell { seen, found });
         said.extend(fell.map(|against| format!("a coordinator {against}")));
@@ -284,12 +241,11 @@ impl Fleet {
             format!("the database of upgrade {upgrade} {}", Against::UnknownTerm(term.clone()))
         }));
         let others = said.len();
-        let named = self.contradicted_by().take(Reason::WITNESSES);
+        let named = self.contradicted_by().take(most);
         said.extend(named.map(|(service, instance, against)| {
             format!("{} {against}", InstanceId::new(service.clone(), instance.node.clone()))
         }));
-        let count = others + self.witnesses.against.len();
-        Some(Reason::Store(StoreGate::Restored { witnesses: said, count }))
+        (said, others + self.witnesses.against.len())
     }
 
     /// The instances of a service that count as silent because they contradict the store.
@@ -297,18 +253,6 @@ impl Fleet {
         let of_service = self.contradicted_by().filter(|(of, ..)| *of == service);
         let silent = of_service.filter(|(_, instance, _)| instance.known() == Known::Silent);
         silent.map(|(_, instance, _)| instance.node.clone()).collect()
-    }
-
-    /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.
-    pub(crate) fn claims_of_one_node(&self, service: &ServiceName) -> impl Iterator<Item = Reason> {
-        let of_service = self.contradicted_by().filter(move |(of, ..)| *of == service);
-        of_service.take(Reason::WITNESSES).map(|(service, instance, against)| {
-            Reason::Store(StoreGate::Unsupported {
-                service: service.clone(),
-                node: instance.node.clone(),
-                claim: against.to_string(),
-            })
-        })
     }
 }
 

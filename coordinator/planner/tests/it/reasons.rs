@@ -3,8 +3,8 @@
 
 use crate::sim::{node, release, service, upgrade_id};
 use std::fmt::Write as _;
-use tidegate_planner::reason::{
-    BudgetGate, GateGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VersionGate, Waits,
+use tidegate_planner::gate::{
+    BudgetGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate, VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::spec::ApprovalPoint;
@@ -120,7 +120,7 @@ fn gate(found: Option<String>, from: Digest) -> Reason {
     let from = Artifact { sha256: from, ..Artifact::from(&release(1)) };
     let (to, tag) = (Artifact::from(&release(2)), GateTag::ZeroDowntime);
     let hop = Box::new(GateHop { service: service(), tag, from, to });
-    Reason::Gate(GateGate::GateVerdict { hop, found })
+    Reason::Verdict(VerdictGate::GateVerdict { hop, found })
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::seat::{Seat, events_in};
 use crate::telemetry::Chain;
 use tidegate_planner::Reason;
 use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, forget};
-use tidegate_planner::reason::SchemaGate;
+use tidegate_planner::gate::SchemaGate;
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 

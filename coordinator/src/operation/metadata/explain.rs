@@ -5,7 +5,7 @@ use super::parse;
 use crate::room::Room;
 use crate::seat::Seat;
 use tidegate_planner::ask;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::GroupName;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;

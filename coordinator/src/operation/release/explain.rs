@@ -6,7 +6,7 @@ use crate::room::Room;
 use crate::seat::Seat;
 use std::collections::BTreeMap;
 use tidegate_planner::ask;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainReleaseRequest;

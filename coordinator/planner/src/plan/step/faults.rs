@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::failures;
 use crate::fleet::{Instance, Known, ServiceFleet};
-use crate::reason::Sample;
+use crate::gate::Sample;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Step};

@@ -3,10 +3,10 @@
 //! the window admits what runs; where nothing runs any more, once it is drained, because its agent starts only what is
 //! admitted. An upgrade in a phase in which instances are moved does both by itself.
 
-use super::super::action::{Action, PlannedCommit};
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::{BudgetGate, Causes, Reason};
 use crate::moment::Moment;
-use crate::reason::{BudgetGate, Causes, Reason};
 use crate::release::floor::follows_needs;
 use crate::wave::budget::Budget;
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, is_told_anew, releases};
-use crate::reason::{Reason, Sample, StoreGate};
+use crate::gate::{Reason, Sample, StoreGate};
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;

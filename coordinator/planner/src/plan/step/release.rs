@@ -4,16 +4,16 @@
 mod errand;
 mod trial;
 
-use super::super::action::{Action, PlannedCommit};
 use super::super::draft::BATCH;
-use crate::ask::release::roll_back::{again, emergency, while_removed};
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::Fleet;
+use crate::gate::{CanaryCount, Reason, ReleaseGate};
 use crate::moment::Moment;
-use crate::reason::{CanaryCount, Reason, ReleaseGate};
 use crate::release::canary::{Judgement, counted, judge};
 use crate::release::compatibility::may_meet_storage;
 use crate::release::floor;
 use crate::stream::change::{Change, Told};
+use crate::stream::returning::{again, emergency, while_removed};
 use crate::stream::{image, retention, returning, strategy};
 use crate::task::Purpose;
 use errand::Errands;

@@ -1,17 +1,17 @@
 //! Walking back: the old release is staged again where it is missing, instances are walked from the point of failure,
 //! then the ceiling is lowered, expand undone, and the window put back as it was.
 
-use super::super::{Draft, SchemaJob};
+use super::super::Draft;
 use super::failures::{self, Failed, has_failed_returning};
-use super::remove::removed;
 use super::walk::{Walk, walk as walk_to};
-use super::{
-    acknowledged, all_at, all_serving, direct, nobody_joined, schema, set_window, shared, stragglers,
-};
+use super::{schema, shared, stragglers};
+use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Instance, Standing};
+use crate::gate::roll::{all_serving, removed};
+use crate::gate::version::{self, acknowledged, all_at};
+use crate::gate::{PersonGate, Reason, RollGate, Sample};
 use crate::moment::SchemaFacts;
-use crate::reason::{PersonGate, Reason, RollGate, Sample, VersionGate};
 use crate::release::need;
 use crate::upgrade::phase::Move;
 use crate::upgrade::way_back;
@@ -21,7 +21,7 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
-pub(in crate::plan) fn turn_back(draft: &mut Draft<'_>, why: String) {
+pub(crate) fn turn_back(draft: &mut Draft<'_>, why: String) {
     if let Err(refused) = way_back(draft.fleet, draft.upgrade, &why) {
         return draft.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() }));
     }
@@ -56,12 +56,7 @@ fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
     } else if let Some(needed) = needed(draft) {
         draft.wait(needed);
     } else {
-        set_window(
-            draft,
-            then.0,
-            then.1,
-            "it was raised during the rollback, and must admit the old version",
-        );
+        draft.set_window(then.0, then.1, "it was raised during the rollback, and must admit the old version");
     }
     false
 }
@@ -80,8 +75,7 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
     if !has_its_window(draft, false) {
         return;
     }
-    direct(
-        draft,
+    draft.direct(
         &[former.release.clone(), draft.spec().target()],
         "the old code is staged again where it is missing",
     );
@@ -111,7 +105,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         return;
     }
     let releases = vec![former.release.clone(), draft.spec().target()];
-    direct(draft, &releases, "an instance that joined gets the directive of the others");
+    draft.direct(&releases, "an instance that joined gets the directive of the others");
     if draft.has_commits() {
         return;
     }
@@ -133,16 +127,16 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         return;
     }
     if under_way.is_any() {
-        let silent = service.silent().sample();
-        draft.wait_for_any(silent, |nodes| {
-            Reason::Version(VersionGate::Silent { service: service.name().clone(), nodes })
-        });
+        draft.passes(version::silent(service));
     } else {
-        let (serving, back) = (all_serving(draft), all_at(draft, former.release.version));
+        let (serving, back) = (
+            draft.passes(all_serving(&draft.view())),
+            draft.passes(all_at(&draft.view(), former.release.version)),
+        );
         if serving && back {
             let from = draft.spec().from;
             let ceiling = if mutant::is("ceiling-is-not-lowered") { draft.spec().to } else { from };
-            let extra = nobody_joined(draft, draft.window(Commit::new(), from, ceiling));
+            let extra = draft.unless_joined(draft.window(Commit::new(), from, ceiling));
             let because = "every instance was seen back on the old version, in rotation";
             draft.advance(Move::Retreated, extra, |_| (), because);
         }
@@ -163,9 +157,9 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
         return;
     }
     stragglers::walk(draft, &former.release, "the new code is removed");
-    let clean = removed(draft);
-    let known = acknowledged(draft);
-    let back = all_at(draft, former.release.version);
+    let clean = draft.service().is_some_and(|service| draft.passes(removed(service)));
+    let known = draft.passes(acknowledged(&draft.view()));
+    let back = draft.passes(all_at(&draft.view(), former.release.version));
     if clean && known && back && !draft.has_commits() {
         leave(draft, &former, Vec::new(), "the ceiling is lowered and acknowledged");
     }
@@ -180,7 +174,7 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     }
     stragglers::walk(draft, &former.release, "the new code is removed");
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
-    let back = all_at(draft, former.release.version);
+    let back = draft.passes(all_at(&draft.view(), former.release.version));
     if let Some((service, version)) = shared::uses_new_form(draft) {
         if back && !draft.has_commits() {
             let left = format!(
@@ -205,7 +199,7 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &st
     let upgrade = draft.upgrade;
     let next = crate::upgrade::phase::transition(&upgrade.phase, Move::Retreated, upgrade.schema.as_ref());
     let over = next.is_ok_and(|phase| phase.is_over());
-    if over && (!all_serving(draft) || shared::reopen_windows(draft)) {
+    if over && (!draft.passes(all_serving(&draft.view())) || shared::reopen_windows(draft)) {
         return;
     }
     let extra = if over { restored(draft, former) } else { Commit::new() };

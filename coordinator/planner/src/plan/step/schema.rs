@@ -1,11 +1,14 @@
 //! Expand and migrate: the database is asked how far it is, told to go on, and believed only by its own history.
 
-use super::super::{Draft, SchemaJob};
-use super::enter::{approved, roll};
-use super::{all_at, retreat, shared, stragglers};
+use super::super::Draft;
+use super::enter::roll;
+use super::{retreat, shared, stragglers};
+use crate::action::SchemaJob;
+use crate::gate::person::approved;
+use crate::gate::version::all_at;
+use crate::gate::{Reason, SchemaGate, migrate_floors};
 use crate::moment::SchemaFacts;
-use crate::reason::{Reason, SchemaGate};
-use crate::upgrade::{migrate_floors, phase::Move, way_back};
+use crate::upgrade::{phase::Move, way_back};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
@@ -22,9 +25,13 @@ pub(super) fn expand(draft: &mut Draft<'_>) {
     match draft.upgrade.schema.as_ref().map(|s| s.order) {
         Some(MigrateOrder::BeforeRoll) => {
             shared::commit_windows(draft);
-            let approved = approved(draft, ApprovalPoint::Migrate);
-            if let Some(extra) = migrate_floors::reached(draft, None).filter(|_| approved) {
-                draft.advance(Move::Expanded, extra, |_| (), because);
+            let approved = draft.passes(approved(&draft.view(), ApprovalPoint::Migrate));
+            match migrate_floors::reached(&draft.view(), None) {
+                Ok(extra) if approved => draft.advance(Move::Expanded, extra, |_| (), because),
+                Ok(_) => {}
+                Err(missing) => {
+                    draft.passes(missing);
+                }
             }
         }
         _ => roll(draft, Move::Expanded, because),
@@ -47,7 +54,9 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
         // It may have fallen silent since the roll, or another one may have joined.
         _ => {
             let to = draft.spec().to;
-            if all_at(draft, to) && approved(draft, ApprovalPoint::Remove) {
+            if draft.passes(all_at(&draft.view(), to))
+                && draft.passes(approved(&draft.view(), ApprovalPoint::Remove))
+            {
                 draft.advance(Move::Migrated, Commit::new(), |_| (), because)
             }
         }

@@ -2,7 +2,6 @@
 //! hand. The window keeps it from being admitted; it is told what the others know and walked like them.
 
 use super::super::Draft;
-use super::direct;
 use super::walk::{Walk, walk as walk_to};
 use crate::fleet::{Instance, Known, Standing};
 use tidegate_proto::record::report::Step;
@@ -15,7 +14,7 @@ pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
 
 /// The same, while these releases are kept on the nodes.
 pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
-    direct(draft, releases, because);
+    draft.direct(releases, because);
     let Some(service) = draft.service() else { return };
     if draft.has_commits() || mutant::is("stragglers-are-only-named") {
         return;

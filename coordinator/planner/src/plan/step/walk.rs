@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Exposure, Instance, Known, ServiceFleet, Standing};
-use crate::reason::{BudgetGate, Causes, Reason, RollGate, Sample, VersionGate};
+use crate::gate::{BudgetGate, Causes, Reason, RollGate, Sample, VersionGate};
 use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};

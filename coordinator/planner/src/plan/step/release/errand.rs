@@ -1,10 +1,10 @@
 //! Hooks on named nodes: what warms a release up before it goes out, and what removes its image when it is collected.
 //! Ordered as tasks, each under a name that is never used again; claimed and run by the nodes' agents.
 
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::Fleet;
-use crate::plan::action::{Action, PlannedCommit};
+use crate::gate::{Reason, Sample, StoreGate, TaskGate};
 use crate::plan::draft::BATCH;
-use crate::reason::{Reason, Sample, StoreGate, TaskGate};
 use crate::stream::change::Change;
 use crate::stream::image;
 use crate::task::Purpose::{self, Prewarm, Removal};

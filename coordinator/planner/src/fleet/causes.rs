@@ -1,7 +1,8 @@
 //! Instances that are not in service, each with its cause.
 
-use super::Sample;
-use crate::fleet::{Instance, Those};
+use super::instance::Instance;
+use super::sample::Sample;
+use super::service::Those;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tidegate_proto::NodeId;

@@ -3,9 +3,9 @@
 //! # Invariants
 //! What was seen is compared in the transaction that relies on it.
 
-use super::{Finding, blocker, warning};
+use super::finding::{Finding, blocker, warning};
 use crate::fleet::Fleet;
-use crate::reason::{GateGate, Reason, StoreGate};
+use crate::gate::{Reason, StoreGate, VerdictGate};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::spec::Spec;
@@ -29,7 +29,7 @@ pub(crate) fn passed(fleet: &Fleet, spec: &Spec, former: &Release) -> Result<Vec
         }
         match fleet.gate_verdict(&key) {
             Some((Verdict::Pass, at)) => compares.push(Precondition::At(key, at)),
-            found => reasons.push(Reason::Gate(GateGate::GateVerdict {
+            found => reasons.push(Reason::Verdict(VerdictGate::GateVerdict {
                 hop,
                 found: found.map(|(verdict, _)| verdict.to_string()),
             })),

@@ -9,14 +9,14 @@ use tidegate_proto::{Artifact, GateHop};
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
-pub enum GateGate {
+pub enum VerdictGate {
     GateVerdict { hop: Box<GateHop>, found: Option<String> },
 }
 
 /// How many digits of a digest a sentence shows; the command has all of them.
 const SHOWN: usize = 12;
 
-impl GateGate {
+impl VerdictGate {
     pub(super) fn said(&self, waits: Waits<'_>) -> Said {
         match self {
             Self::GateVerdict { hop, found } => {

@@ -1,9 +1,9 @@
 //! A hop that was cut off: the store was lost with the upgrade's record, and reconciling left the window [from, to]. The
 //! same upgrade goes on from there: instances at `to` that run its release are done.
 
-use super::{Finding, blocker, warning};
+use super::finding::{Finding, blocker, warning};
 use crate::fleet::{Instance, Known, ServiceFleet};
-use crate::reason::Sample;
+use crate::gate::Sample;
 use tidegate_proto::spec::Spec;
 
 /// Whether the service is between `from` and `to`, and no record of an upgrade says why. Which upgrade is active is not

@@ -8,8 +8,8 @@
 
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::plan::Draft;
-use crate::reason::{Reason, SchemaGate};
+use crate::gate::{Answer, Reason, SchemaGate};
+use crate::upgrade::View;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::schema::Schema;
@@ -33,43 +33,40 @@ pub(crate) fn committed(fleet: &Fleet, service: &ServiceName) -> Option<ServiceV
     Some(fleet.service(service)?.window()?.floor)
 }
 
-/// What entering migrate compares and writes, or none while a floor is missing: then each is a reason. `own` is the
-/// floor of the upgraded service once the same transaction is done, where that raises it.
-pub(crate) fn reached(draft: &mut Draft<'_>, own: Option<ServiceVersion>) -> Option<Commit> {
-    let binding = draft.upgrade.schema.as_ref()?;
+/// What entering migrate compares and writes, or each floor that is missing. `own` is the floor of the upgraded service
+/// once the same transaction is done, where that raises it.
+pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Commit, Answer> {
+    let Some(binding) = view.upgrade.schema.as_ref() else { return Err(Answer::closed()) };
     let required = match mutant::is("migrate-floors-are-not-asked") {
         true => BTreeMap::new(),
-        false => required(draft.spec(), binding),
+        false => required(view.spec(), binding),
     };
     let mut commit = Commit::new();
-    let mut waits = false;
+    let mut answer = Answer::open();
     for (service, needs) in &required {
-        let raised = own.filter(|_| *service == draft.spec().service);
-        let floor = raised.or_else(|| committed(draft.fleet, service));
+        let raised = own.filter(|_| *service == view.spec().service);
+        let floor = raised.or_else(|| committed(view.fleet, service));
         if floor.is_none_or(|floor| floor < *needs) {
-            draft.wait(Reason::Schema(SchemaGate::MigrateFloor {
-                service: service.clone(),
-                floor,
-                needs: *needs,
-            }));
-            waits = true;
+            let (service, needs) = (service.clone(), *needs);
+            answer.and(Answer::from(Reason::from(SchemaGate::MigrateFloor { service, floor, needs })));
         }
         // The transaction that raises the own floor compares its window itself.
         if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {
-            let at = draft.fleet.service(service).map_or(Revision::ABSENT, |of| of.window_at());
+            let at = view.fleet.service(service).map_or(Revision::ABSENT, |of| of.window_at());
             commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
         }
     }
-    let schema = draft.fleet.schema(&binding.id);
-    let binds = schema.filter(|_| !binding.old_reads_migrated && !required.is_empty());
-    if let Some(schema) = binds {
+    if !answer.is_open {
+        return Err(answer);
+    }
+    let schema = view.fleet.schema(&binding.id);
+    if let Some(schema) = schema.filter(|_| !binding.old_reads_migrated && !required.is_empty()) {
         commit = bound_by(commit, binding, schema, &required);
         // The transaction that raises the own floor writes its window itself.
-        let others =
-            required.iter().filter(|(service, _)| own.is_none() || **service != draft.spec().service);
-        commit = contracted::told_to_agents(draft.fleet, commit, others);
+        let others = required.iter().filter(|(service, _)| own.is_none() || **service != view.spec().service);
+        commit = contracted::told_to_agents(view.fleet, commit, others);
     }
-    (!waits).then_some(commit)
+    Ok(commit)
 }
 
 /// What the migrated rows require of the upgraded service.

@@ -1,8 +1,8 @@
 //! The release that runs before the upgrade: what a rollback returns to.
 
-use super::is_cut_off;
+use super::cut_off::is_cut_off;
 use crate::fleet::{Instance, Known, ServiceFleet};
-use crate::reason::Sample;
+use crate::gate::Sample;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 use tidegate_proto::spec::Spec;

@@ -3,72 +3,37 @@
 //! that, the next step, and the timeout.
 
 mod budget;
-mod causes;
-mod gate;
 mod metadata;
-mod person;
+pub mod migrate_floors;
+pub(crate) mod person;
+pub mod preflight;
 mod release;
-mod roll;
+pub(crate) mod roll;
 mod said;
 mod schema;
-mod store;
+pub mod store;
 mod task;
-mod version;
+mod verdict;
+pub(crate) mod version;
 
+pub use crate::fleet::{Cause, Causes, Sample};
 pub use budget::BudgetGate;
-pub use causes::{Cause, Causes};
-pub use gate::GateGate;
 pub use metadata::MetadataGate;
 pub use person::PersonGate;
 pub use release::ReleaseGate;
 pub use roll::RollGate;
 pub use said::Waits;
 pub use schema::SchemaGate;
-pub use store::StoreGate;
+pub use store::{StoreGate, unreconciled};
 pub use task::TaskGate;
+pub use verdict::VerdictGate;
 pub use version::VersionGate;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tidegate_proto::record::need::Hold;
 use tidegate_proto::record::waiting::WaitingFor;
-use tidegate_proto::{NodeId, ReleaseRevision, ReleaseTag, ServiceVersion, StreamName};
-
-/// A few names out of many, and how many there are.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sample {
-    /// The first of them.
-    pub first: Vec<NodeId>,
-    /// How many in all.
-    pub count: usize,
-}
-
-impl Sample {
-    /// How many are named.
-    pub const NAMED: usize = 5;
-
-    /// A sample of `nodes`, of which there are `count`.
-    pub fn of<'a>(nodes: impl Iterator<Item = &'a NodeId>, count: usize) -> Self {
-        Self { first: nodes.take(Self::NAMED).cloned().collect(), count }
-    }
-
-    /// A sample of nodes that have to be counted.
-    pub fn counted<'a>(nodes: impl Iterator<Item = &'a NodeId>) -> Self {
-        let mut sample = Self::default();
-        for node in nodes {
-            if sample.count < Self::NAMED {
-                sample.first.push(node.clone());
-            }
-            sample.count += 1;
-        }
-        sample
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-}
+use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceVersion, StreamName};
 
 /// What an instance told of its failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,17 +42,6 @@ pub struct Told {
     pub kind: String,
     /// What happened, where that was told.
     pub why: String,
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.first.iter().map(NodeId::as_str).collect();
-        f.write_str(&names.join(", "))?;
-        match self.count - self.first.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
-    }
 }
 
 /// Which compute release needs a service not to fall back.
@@ -109,6 +63,44 @@ pub struct CanaryCount {
     pub needed: Option<u32>,
     pub failures: usize,
     pub tolerated: u32,
+}
+
+/// What a gate answers: whether a step may happen, and why not.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) is_open: bool,
+    pub(crate) reasons: Vec<Reason>,
+}
+
+impl Answer {
+    pub(crate) fn open() -> Self {
+        Self { is_open: true, reasons: Vec::new() }
+    }
+
+    /// Closed, and the reason is given elsewhere.
+    pub(crate) fn closed() -> Self {
+        Self { is_open: false, reasons: Vec::new() }
+    }
+
+    /// Closed where there are any of these.
+    pub(crate) fn of_any<R: Into<Reason>>(nodes: Sample, reason: impl FnOnce(Sample) -> R) -> Self {
+        match nodes.is_empty() {
+            true => Self::open(),
+            false => Self::from(reason(nodes).into()),
+        }
+    }
+
+    /// Open where both are.
+    pub(crate) fn and(&mut self, other: Self) {
+        self.is_open &= other.is_open;
+        self.reasons.extend(other.reasons);
+    }
+}
+
+impl From<Reason> for Answer {
+    fn from(reason: Reason) -> Self {
+        Self { is_open: false, reasons: vec![reason] }
+    }
 }
 
 macro_rules! gates {
@@ -154,13 +146,10 @@ gates! {
     Release(ReleaseGate),
     Task(TaskGate),
     Metadata(MetadataGate),
-    Gate(GateGate),
+    Verdict(VerdictGate),
 }
 
 impl Reason {
-    /// How many witnesses against a restored store are named.
-    pub const WITNESSES: usize = 5;
-
     /// As `explain` shows it, and as the store keeps it; since when, the recorder knows.
     pub fn explained(&self, waits: Waits<'_>) -> WaitingFor {
         self.said(waits).waiting_for(self.kind())

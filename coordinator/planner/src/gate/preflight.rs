@@ -2,16 +2,20 @@
 //! that a deadlock is named before the first node is touched. The same for a dry run and for the phase.
 
 mod cut_off;
+mod finding;
 mod former;
-pub(crate) mod gate;
 mod schema;
+pub(crate) mod verdict;
 
 pub(crate) use cut_off::is_cut_off;
+pub use finding::Finding;
+use finding::{blocker, warning};
 pub(crate) use schema::lowest;
 
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, Known, NO_DOMAIN, ServiceFleet};
-use crate::reason::{Causes, Sample};
+use crate::gate::store::unreconciled;
+use crate::gate::{Causes, Sample};
 use former::former_release;
 use std::collections::BTreeMap;
 use tidegate_proto::record::directive::OnDeadline;
@@ -20,27 +24,10 @@ use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::{Spec, Strategy};
 use tidegate_proto::{NodeId, ServiceName, ServiceVersion, mutant};
 
-/// One thing that preflight found.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Finding {
-    /// Whether the upgrade cannot go on with it.
-    pub blocks: bool,
-    /// What was found, and what is needed.
-    pub what: String,
-}
-
-fn blocker(what: impl Into<String>) -> Finding {
-    Finding { blocks: true, what: what.into() }
-}
-
-fn warning(what: impl Into<String>) -> Finding {
-    Finding { blocks: false, what: what.into() }
-}
-
 /// What a dry run says: first what keeps any upgrade of the service from starting now, then everything that preflight
 /// finds, then the verdicts of gate jobs that it waits for.
 pub fn preview(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Vec<Finding> {
-    let contested = fleet.unreconciled(&BTreeMap::new()).map(|reason| {
+    let contested = unreconciled(fleet, &BTreeMap::new()).map(|reason| {
         blocker(format!(
             "{reason}; what follows rests on records that may be older than what the agents obeyed"
         ))
@@ -51,7 +38,7 @@ pub fn preview(fleet: &Fleet, spec: &Spec, schema: Option<&SchemaBinding>) -> Ve
             spec.service
         ))
     });
-    let found = findings(fleet, spec, schema).into_iter().chain(gate::findings(fleet, spec));
+    let found = findings(fleet, spec, schema).into_iter().chain(verdict::findings(fleet, spec));
     contested.into_iter().chain(active).chain(found).collect()
 }
 

@@ -1,9 +1,9 @@
 //! What preflight finds about the services that share the schema: without a committed window of each, contract could
 //! never be certified; and a floor that migrate requires must be one that can be reached.
 
-use super::{Finding, blocker, warning};
+use super::finding::{Finding, blocker, warning};
 use crate::fleet::{Fleet, Known, ServiceFleet};
-use crate::upgrade::migrate_floors;
+use crate::gate::migrate_floors;
 use tidegate_proto::record::schema::Schema;
 use tidegate_proto::record::upgrade::{PhaseName, SchemaBinding};
 use tidegate_proto::spec::{Spec, SpecSchema};
@@ -79,7 +79,7 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
 fn unheard(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let name = of.name();
     let mut found = Vec::new();
-    let mut any = |sample: crate::reason::Sample, what: &str| {
+    let mut any = |sample: crate::gate::Sample, what: &str| {
         if !sample.is_empty() {
             found.push(Finding { blocks, what: format!("{name} shares the schema, and {what} {sample}") });
         }

@@ -1,8 +1,12 @@
 //! What a person decides.
 
-use super::roll::rollback;
+use super::roll::{open_failures, rollback};
 use super::said::{MANUAL, Said, Waits};
+use super::{Answer, Reason};
+use crate::upgrade::{View, way_back};
 use serde::{Deserialize, Serialize};
+use tidegate_proto::mutant;
+use tidegate_proto::record::upgrade::{Pause, SESSIONS};
 use tidegate_proto::spec::ApprovalPoint;
 
 /// A gate that a person opens.
@@ -50,4 +54,34 @@ impl PersonGate {
             Self::NoRollback { why } => Said::new(format!("cannot roll back: {why}"), "a person"),
         }
     }
+}
+
+/// Whether the phase is approved, or needs no approval.
+pub(crate) fn approved(view: &View<'_>, point: ApprovalPoint) -> Answer {
+    let asked = view.spec().approvals.contains(&point) && !mutant::is("approval-is-not-waited-for");
+    match asked && !view.upgrade.approvals.contains_key(&point) {
+        true => Answer::from(Reason::from(PersonGate::Approval { point })),
+        false => Answer::open(),
+    }
+}
+
+/// Whether an approval accepts, by name, that the database cannot list its sessions, where it cannot.
+pub(crate) fn sessions_accepted(view: &View<'_>) -> Answer {
+    let why = view.facts().and_then(|facts| facts.sessions_unknown.clone());
+    let approval = view.upgrade.approvals.get(&ApprovalPoint::Contract);
+    match why.filter(|_| !approval.is_some_and(|word| word.accepts.contains(SESSIONS))) {
+        Some(why) => Answer::from(Reason::from(PersonGate::Acceptance { why })),
+        None => Answer::open(),
+    }
+}
+
+/// Whether nobody has paused the upgrade.
+pub(crate) fn paused(view: &View<'_>) -> Answer {
+    let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
+    let Some(pause) = view.upgrade.paused.as_ref().filter(heeded) else { return Answer::open() };
+    let (who, why) = (pause.who.clone(), pause.why.clone());
+    let way_back = way_back(view.fleet, view.upgrade, &why).is_ok();
+    let mut answer = Answer::from(Reason::from(PersonGate::Paused { who, why, way_back }));
+    answer.reasons.extend(open_failures(view.exceptions()));
+    answer
 }

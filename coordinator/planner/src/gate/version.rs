@@ -1,9 +1,12 @@
 //! What instances are known to run.
 
-use super::Sample;
+use super::roll::excused;
 use super::said::{Said, Waits, first};
+use super::{Answer, Reason};
+use crate::fleet::{Known, Sample, ServiceFleet};
+use crate::upgrade::View;
 use serde::{Deserialize, Serialize};
-use tidegate_proto::{Revision, ServiceName, ServiceVersion};
+use tidegate_proto::{Revision, ServiceName, ServiceVersion, mutant};
 
 /// A gate on the versions of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
@@ -66,3 +69,57 @@ impl VersionGate {
 }
 
 const MOVES: &str = "the coordinator, which moves the instances to that version; or a person, where one has failed or was skipped";
+
+/// Whether every instance has acknowledged the window.
+pub(crate) fn acknowledged(view: &View<'_>) -> Answer {
+    let Some(service) = view.service() else { return Answer::closed() };
+    let (name, window) = (service.name().clone(), service.window_at());
+    let nodes = service.unacknowledged().sample();
+    Answer::of_any(nodes, |nodes| VersionGate::Unacknowledged { service: name, nodes, window })
+}
+
+/// Whether every instance is known to be at the version.
+pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
+    let Some(service) = view.service() else { return Answer::closed() };
+    let name = || service.name().clone();
+    let mut answer = silent(service);
+    answer.is_open |= mutant::is("silent-instance-is-passed-over");
+    let mut any = |nodes, reason: &dyn Fn(Sample) -> VersionGate| answer.and(Answer::of_any(nodes, reason));
+    any(service.unknown().sample(), &|nodes| VersionGate::VersionUnknown { service: name(), nodes });
+    any(service.below(version).sample(), &|nodes| VersionGate::Behind {
+        service: name(),
+        nodes,
+        needs: version,
+    });
+    any(service.above(version).sample(), &|nodes| VersionGate::Ahead {
+        service: name(),
+        nodes,
+        allowed: version,
+    });
+    if service.is_empty() {
+        answer.and(Answer::from(Reason::from(VersionGate::NoInstances { service: name() })));
+    }
+    let is_elsewhere = |node: &_| {
+        let instance = service.get(node).filter(|instance| instance.counts());
+        instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
+    };
+    answer.reasons.extend(excused(view.exceptions(), is_elsewhere));
+    answer
+}
+
+/// Whether every instance reports.
+pub(crate) fn silent(service: &ServiceFleet) -> Answer {
+    let name = service.name().clone();
+    Answer::of_any(service.silent().sample(), |nodes| VersionGate::Silent { service: name, nodes })
+}
+
+/// Whether the version of every instance is known.
+pub(crate) fn known(service: &ServiceFleet) -> Answer {
+    let name = service.name().clone();
+    let mut answer = silent(service);
+    answer.and(Answer::of_any(service.unknown().sample(), |nodes| VersionGate::VersionUnknown {
+        service: name,
+        nodes,
+    }));
+    answer
+}

@@ -1,6 +1,6 @@
 //! What a turn decides, as data: print it, compare it, carry it out twice and it was carried out once.
 
-use crate::reason::Reason;
+use crate::gate::Reason;
 use std::collections::BTreeMap;
 use tidegate_proto::key::Subject;
 use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, UpgradeId};
