@@ -1,14 +1,12 @@
 //! What machines ask over HTTP: is it alive, can it do its work, what does it count; and every rpc.
 
 mod etag;
+mod given;
 mod openapi;
-mod problem;
 mod rpc;
 pub mod start;
 
-pub use problem::Problem;
-
-use crate::daemon::GRACE;
+use crate::door::listen::GRACE;
 use crate::door::{Listener, Wire};
 use crate::guard::{self, Guard};
 use crate::room::Room;
@@ -91,8 +89,8 @@ pub fn router(room: Room, services: Routes, guard: Guard) -> Router {
         // Only routes that have a handler are guarded: 404 and 405 need no token.
         .route_layer(middleware::from_fn_with_state(guard, guard::http))
         .merge(start)
-        .fallback(problem::no_route)
-        .method_not_allowed_fallback(problem::no_method)
+        .fallback(given::no_route)
+        .method_not_allowed_fallback(given::no_method)
 }
 
 /// Every rpc, and the descriptions, without the guard that says of each call who calls.

@@ -2,24 +2,21 @@
 //! driven; then it runs until it is told to end, finishes the action under way and gives the leadership up.
 
 mod certificates;
-mod listen;
 mod pointers;
-
-pub(crate) use listen::{GRACE, with_grace};
 
 use crate::api;
 use crate::config::{Settings, StoreChoice};
+use crate::door::listen::bind;
 use crate::door::{Certificates, Listener, raise_descriptors};
 use crate::grpc::client::Trust;
 use crate::grpc::{self, Peers};
 use crate::guard::{self, Guard, Token};
-use crate::record::metrics::Metrics;
+use crate::metrics::Metrics;
 use crate::report::Mirror;
 use crate::room::Room;
 use crate::telemetry::Chain;
 use crate::wheel;
 use anyhow::{Context, Result, anyhow};
-use listen::bind;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

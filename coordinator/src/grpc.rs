@@ -9,7 +9,7 @@ mod service;
 
 pub use forward::Peers;
 
-use crate::daemon::with_grace;
+use crate::door::listen::with_grace;
 use crate::door::{Listener, PING};
 use crate::guard::{self, Guard};
 use crate::operation::OperationError;

@@ -63,6 +63,7 @@ pub use versions::fleet_versions;
 pub use watch::watch_upgrade;
 pub use window::{foresee_window, set_window};
 
+use crate::act::schema::Unbound;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::Asker;
 use tidegate_planner::{Fleet, Stored};
@@ -101,6 +102,12 @@ pub enum OperationError {
         #[source]
         source: StoreError,
     },
+}
+
+impl From<Unbound> for OperationError {
+    fn from(unbound: Unbound) -> Self {
+        OperationError::Refused(unbound.told())
+    }
 }
 
 fn store_error(attempt: &str) -> impl FnOnce(StoreError) -> OperationError {

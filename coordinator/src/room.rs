@@ -1,7 +1,7 @@
 //! What every door and every operation stands in: the store, the picture of it, who leads here, the counts. Made
 //! once by the daemon.
 
-use crate::record::metrics::Metrics;
+use crate::metrics::Metrics;
 use crate::report::Mirror;
 use crate::seat::Seat;
 use std::collections::BTreeMap;

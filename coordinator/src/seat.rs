@@ -1,7 +1,7 @@
 //! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
 //! everything that matters from the store.
 
-use crate::record::metrics::{Metrics, Outcome};
+use crate::metrics::{Metrics, Outcome};
 use crate::report::Picture;
 use crate::stopwatch::{GroupWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;

@@ -2,13 +2,13 @@
 //! the socket and the decision. Its route asks the guard itself instead of standing behind the guard's layer, and reads
 //! no body; it answers from memory, what the gRPC method of its name answers.
 
-use super::problem::Problem;
 use super::rpc::json_text;
 use crate::door::Peer;
 use crate::guard::needs::{self, Need};
 use crate::guard::{Caller, Guard};
 use crate::operation::release as operation;
 use crate::operation::release::view;
+use crate::problem::Problem;
 use crate::report::Trouble;
 use crate::room::Room;
 use axum::Router;

@@ -2,8 +2,8 @@
 
 use super::needs::{self, Need};
 use super::{Caller, Denied, Guard};
-use crate::api::Problem;
 use crate::door::Peer;
+use crate::problem::Problem;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;

@@ -1,4 +1,4 @@
-//! The layout of the sources: no file is too long, and no module imports itself in a circle.
+//! The layout of the sources: no file and no function is too long, and no module imports itself in a circle.
 //!
 //! A room is a module directly below the root of a crate, with everything in it. An import is a `use`, or a path in the
 //! code, of an item of the same crate; a re-export is followed to the file that defines the item. Two files of one room
@@ -10,14 +10,19 @@ use std::path::{Path, PathBuf};
 /// The most lines of a file, its tests apart.
 const MOST_LINES: usize = 400;
 
+/// The most lines of a function.
+const MOST_LINES_OF_FUNCTION: usize = 80;
+
 /// The source directory of each crate that is held to this.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 8] = [
     "proto/src",
     "migrations/src",
     "coordinator/src",
     "coordinator/planner/src",
     "coordinator/store/src",
+    "coordinator/embedded-etcd/src",
     "node-agent/src",
+    "grenade-tests/fuzz/src",
 ];
 
 /// A module by its path below the crate.
@@ -31,7 +36,6 @@ struct Import {
 }
 
 struct Source {
-    path: PathBuf,
     imports: Vec<Import>,
     /// Paths in the code.
     paths: Vec<Vec<String>>,
@@ -87,6 +91,7 @@ fn code(text: &str) -> String {
             continue;
         };
         code.push(' ');
+        code.extend(rest[..skipped].chars().filter(|letter| *letter == '\n'));
         rest = &rest[skipped..];
     }
     code
@@ -152,7 +157,7 @@ fn read(path: &Path) -> Source {
             let before = tokens[..at].iter().rev().take_while(|token| ![";", "}", "]"].contains(token));
             let is_reexport = before.into_iter().any(|token| *token == "pub");
             at = tree(&tokens, at + 1, &[], is_reexport, &mut imports);
-        } else if tokens.get(at + 1) == Some(&"::") && (at == 0 || tokens[at - 1] != "::") {
+        } else if tokens.get(at + 1) == Some(&"::") && !tokens[..at].ends_with(&["(", "in"]) {
             let mut words = vec![tokens[at].to_owned()];
             while tokens.get(at + 1) == Some(&"::") && at + 2 < tokens.len() {
                 words.push(tokens[at + 2].to_owned());
@@ -164,7 +169,7 @@ fn read(path: &Path) -> Source {
             at += 1;
         }
     }
-    Source { path: path.to_owned(), imports, paths }
+    Source { imports, paths }
 }
 
 /// The files of a crate by module.
@@ -287,25 +292,57 @@ fn no_module_imports_itself_in_a_circle() {
             .collect();
         found.extend(between);
         found.extend(circles(&inside, 3).into_iter().map(|circle| format!("{name}: {}", shown(&circle))));
-        if std::env::var_os("LAYOUT_EDGES").is_some() {
-            for (module, all) in &imports {
-                for other in all.iter().filter(|other| room(other) != room(module)) {
-                    println!("EDGE {name} {} -> {}", module.join("/"), other.join("/"));
-                }
-            }
-        }
     }
     assert!(found.is_empty(), "{} circles:\n{}", found.len(), found.join("\n"));
 }
 
-#[test]
-fn no_file_is_longer_than_400_lines() {
+/// The files of all crates, and their text without tests.
+fn texts() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for name in CRATES {
         sources(&workspace().join(name), &mut files);
     }
-    let lines = |path: &Path| without_tests(&std::fs::read_to_string(path).unwrap()).lines().count();
-    let long = files.iter().map(|path| (lines(path), path)).filter(|(lines, _)| *lines > MOST_LINES);
+    let text = |path: &Path| without_tests(&std::fs::read_to_string(path).unwrap()).to_owned();
+    files.into_iter().map(|path| (path.clone(), text(&path))).collect()
+}
+
+/// How many lines the function has that begins here; 0 where it has no body.
+fn lines_of_function(code: &str) -> usize {
+    let (mut depth, mut nested) = (0_usize, 0_usize);
+    for (at, letter) in code.char_indices() {
+        match letter {
+            '(' | '[' => nested += 1,
+            ')' | ']' => nested -= 1,
+            ';' if depth == 0 && nested == 0 => return 0,
+            '{' => depth += 1,
+            '}' if depth == 1 => return code[..at].matches('\n').count() + 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    0
+}
+
+#[test]
+fn no_file_is_longer_than_400_lines() {
+    let long = texts().into_iter().map(|(path, text)| (text.lines().count(), path));
+    let long = long.filter(|(lines, _)| *lines > MOST_LINES);
     let long: Vec<String> = long.map(|(lines, path)| format!("{lines} {}", path.display())).collect();
     assert!(long.is_empty(), "longer than {MOST_LINES} lines:\n{}", long.join("\n"));
+}
+
+#[test]
+fn no_function_is_longer_than_80_lines() {
+    let mut long = Vec::new();
+    for (path, text) in texts() {
+        let code = code(&text);
+        for (at, _) in code.match_indices("fn ").filter(|(at, _)| code[..*at].ends_with([' ', '\n', '('])) {
+            let lines = lines_of_function(&code[at..]);
+            if lines > MOST_LINES_OF_FUNCTION {
+                let name = code[at..].split(['(', '<']).next().unwrap_or_default();
+                long.push(format!("{lines} {}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(long.is_empty(), "longer than {MOST_LINES_OF_FUNCTION} lines:\n{}", long.join("\n"));
 }

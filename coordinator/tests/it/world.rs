@@ -3,8 +3,8 @@
 use crate::herd::{Herd, release};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_coordinator::metrics::Metrics;
 use tidegate_coordinator::operation;
-use tidegate_coordinator::record::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
 use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_coordinator::record::metrics::Metrics;
+use tidegate_coordinator::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
 use tidegate_coordinator::room::Room;
 use tidegate_coordinator::seat::Seat;

@@ -1,7 +1,8 @@
 //! What belongs together: a sync and its end, a column and its sync, a fill and its proof.
 
-use super::{Finding, Place, Rule, begins};
+use super::begins;
 use crate::database::Dialect;
+use crate::finding::{Finding, Place, Rule};
 use crate::unit::{Migration, Name, Phase, Statement, Step, Sync, Token};
 use std::collections::{BTreeMap, BTreeSet};
 

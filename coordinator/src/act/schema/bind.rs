@@ -2,7 +2,6 @@
 
 use super::bound::{Bound, Unbound};
 use super::job;
-use crate::operation::OperationError;
 use crate::room::Room;
 use crate::seat::Seat;
 use std::collections::BTreeMap;
@@ -11,12 +10,6 @@ use tidegate_planner::SchemaFacts;
 use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
-
-impl From<Unbound> for OperationError {
-    fn from(unbound: Unbound) -> Self {
-        OperationError::Refused(unbound.told())
-    }
-}
 
 /// What a spec's schema is and what forbids to begin, without changing anything. A database that was never claimed has no id yet: until then
 /// it stands under the name `unclaimed`.

@@ -1,7 +1,7 @@
 //! What HTTP shows of an answer.
 
 use super::super::etag;
-use super::super::problem::Problem;
+use crate::problem::Problem;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -48,8 +48,9 @@ pub(super) fn whole(route: &Route, told: &DynamicMessage, asked: &HeaderMap) -> 
 /// A stream of messages: each is a line. Where it breaks off, the last line is the problem.
 pub(super) fn lines(told: Streaming<DynamicMessage>) -> Response {
     let line = |message: Result<DynamicMessage, Status>| {
-        let text =
-            message.map_err(super::problem).and_then(|message| text(&message).map_err(|e| e.details()));
+        let text = message
+            .map_err(|status| Problem::from(status).details())
+            .and_then(|message| text(&message).map_err(|e| e.details()));
         Ok::<_, Infallible>(format!("{}\n", text.unwrap_or_else(|problem| problem.to_string())))
     };
     let lines = Body::from_stream(told.map(line));

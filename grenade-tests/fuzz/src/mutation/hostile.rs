@@ -1,6 +1,6 @@
 //! Words that readers fall over.
 
-use super::Form;
+use super::form::Form;
 use crate::dice::Dice;
 
 /// Numbers at and beyond the limits of their types.

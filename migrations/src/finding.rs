@@ -109,3 +109,8 @@ impl fmt::Display for Finding {
         write!(f, ": found {}; allowed: {}", self.found, self.allowed)
     }
 }
+
+/// Findings as a text for people, one a line.
+pub(crate) fn listing(findings: &[Finding]) -> String {
+    findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n")
+}

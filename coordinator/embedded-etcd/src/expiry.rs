@@ -1,16 +1,11 @@
 //! Revokes leases when their time is over: one task per store, alive only while there are leases.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use tokio::time::Instant;
 
 use crate::engine::Engine;
-
-/// How often the present is noted while there are leases, so that a stall of this process is told from a long wait.
-pub(crate) const TICK: Duration = Duration::from_millis(500);
+use crate::lease::TICK;
 
 /// Waits for deadlines until the store is closed or dropped. Never holds the store while it sleeps.
 pub(crate) async fn run(store: Weak<Engine>) {

@@ -1,11 +1,11 @@
 //! The form of a migration file, and its way into a [`Migration`].
 
-use super::{
+use crate::database::Dialect;
+use crate::finding::{Finding, Place, Rule};
+use crate::unit::{
     AddColumn, Backfill, DropColumn, DropSync, Index, Migration, NotNull, Phase, Requires, Statement, Step,
     Sync,
 };
-use crate::database::Dialect;
-use crate::lint::{Finding, Place, Rule};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -332,5 +332,5 @@ fn beside(migration: &Path, name: &str) -> Result<String, String> {
     if !real.starts_with(&home) {
         return Err(format!("the path `{name}` leads out of the directory through a link"));
     }
-    super::load::read_bounded(&real).map_err(unreadable)
+    super::read_bounded(&real).map_err(unreadable)
 }

@@ -1,7 +1,9 @@
 //! The JSON Schema of a migration file, for editors.
 
 use super::file::{File, StepFile};
-use super::{AddColumn, Backfill, DropColumn, DropSync, Index, Name, NotNull, Requires, Statement, Sync};
+use crate::unit::{
+    AddColumn, Backfill, DropColumn, DropSync, Index, Name, NotNull, Requires, Statement, Sync,
+};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value as Json, json};

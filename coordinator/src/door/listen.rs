@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
 /// Binds a socket, or says which flag asked for it.
-pub(super) async fn bind(flag: &str, addr: SocketAddr) -> Result<TcpListener> {
+pub(crate) async fn bind(flag: &str, addr: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(addr).await.with_context(|| format!("could not listen on {flag} {addr}"))
 }
 
