@@ -115,7 +115,13 @@ fn tokens(code: &str) -> Vec<&str> {
 }
 
 /// Reads one tree of a `use`, from `at` on; returns where it ends.
-fn tree(tokens: &[&str], mut at: usize, before: &[String], is_reexport: bool, into: &mut Vec<Import>) -> usize {
+fn tree(
+    tokens: &[&str],
+    mut at: usize,
+    before: &[String],
+    is_reexport: bool,
+    into: &mut Vec<Import>,
+) -> usize {
     let mut path = before.to_vec();
     while at < tokens.len() {
         match tokens[at] {
@@ -282,7 +288,8 @@ fn no_module_imports_itself_in_a_circle() {
             let others = all.iter().map(room).filter(|other| *other != room(module));
             rooms.entry(room(module)).or_default().extend(others);
         }
-        let between = circles(&rooms, 2).into_iter().map(|circle| format!("{name}: rooms {}", shown(&circle)));
+        let between =
+            circles(&rooms, 2).into_iter().map(|circle| format!("{name}: rooms {}", shown(&circle)));
         let inside: BTreeMap<Module, BTreeSet<Module>> = imports
             .iter()
             .map(|(module, all)| {
@@ -308,12 +315,13 @@ fn texts() -> Vec<(PathBuf, String)> {
 
 /// How many lines the function has that begins here; 0 where it has no body.
 fn lines_of_function(code: &str) -> usize {
-    let (mut depth, mut nested) = (0_usize, 0_usize);
+    let (mut depth, mut nested) = (0_i32, 0_i32);
     for (at, letter) in code.char_indices() {
         match letter {
             '(' | '[' => nested += 1,
             ')' | ']' => nested -= 1,
-            ';' if depth == 0 && nested == 0 => return 0,
+            ';' if depth == 0 && nested <= 0 => return 0,
+            _ if depth < 0 || nested < 0 => return 0,
             '{' => depth += 1,
             '}' if depth == 1 => return code[..at].matches('\n').count() + 1,
             '}' => depth -= 1,

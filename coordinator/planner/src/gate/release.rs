@@ -38,16 +38,7 @@ fn promote(waits: Waits<'_>) -> Option<String> {
 impl ReleaseGate {
     pub(super) fn said(&self, waits: Waits<'_>) -> Said {
         match self {
-            Self::Needed { service, floor, by } => {
-                let NeededBy { stream, revision, tag, hold, needs } = &**by;
-                Said::new(
-                    format!(
-                        "the floor of {service} cannot fall to {floor}: revision {revision} of {stream} ({tag}) is {hold} and needs {needs}"
-                    ),
-                    "a person, who first rolls the compute release back or unpins it",
-                )
-                .next_step(waits.upgrade(|_| format!("tidegate release rollback … --stream {stream} --why …")))
-            }
+            Self::Needed { service, floor, by } => needed(service, *floor, by, waits),
             Self::Floor { service, floor, needs } => Said::new(
                 format!("the floor of {service} is committed at {floor}, and {needs} is required"),
                 "the upgrade of the service, once its last instance is verified",
@@ -61,25 +52,13 @@ impl ReleaseGate {
                 format!("{compute} requires evidence, and there is no storage instance to test with"),
                 "a person",
             ),
-            Self::Evidence { compute, storage, found } => Said::new(
-                match found {
-                    None => format!("no evidence that {compute} works with {storage}, which is in use"),
-                    Some(verdict) => format!(
-                        "the compatibility run of {compute} with {storage}, which is in use, ended with {verdict}"
-                    ),
-                },
-                "a compatibility run that passes",
-            )
-            .next_step(waits.release(|_, _| {
-                format!("grenade compat --compute-tag {compute} --storage-tag {storage} -- COMMAND")
-            })),
-            Self::ReleaseApproval { stream, revision } => Said::new(
-                format!("revision {revision} of {stream} requires a manual approval"),
-                "a person",
-            )
-            .next_step(waits.release(|stream, revision| {
-                format!("tidegate release approve {revision} --stream {stream}")
-            })),
+            Self::Evidence { compute, storage, found } => evidence(compute, storage, found.as_deref(), waits),
+            Self::ReleaseApproval { stream, revision } => {
+                Said::new(format!("revision {revision} of {stream} requires a manual approval"), "a person")
+                    .next_step(waits.release(|stream, revision| {
+                        format!("tidegate release approve {revision} --stream {stream}")
+                    }))
+            }
             Self::ReleaseFailed { why, overtaken } => Said::new(
                 match overtaken {
                     None => format!("the release failed: {why}"),
@@ -107,7 +86,9 @@ impl ReleaseGate {
                 format!("tidegate release promote {revision} --stream {stream} --deploy")
             })),
             Self::RollsBack { revision, failed: true } => Said::new(
-                format!("revision {revision}, a rollback, failed, and no earlier release goes out automatically"),
+                format!(
+                    "revision {revision}, a rollback, failed, and no earlier release goes out automatically"
+                ),
                 "a person, who retries it or promotes a release",
             )
             .next_step(waits.release(|stream, _| retry(stream, *revision))),
@@ -116,29 +97,9 @@ impl ReleaseGate {
                 "what that rollback is blocked on",
             )
             .next_step(
-                waits
-                    .release(|stream, _| format!("tidegate release explain {revision} --stream {stream}")),
+                waits.release(|stream, _| format!("tidegate release explain {revision} --stream {stream}")),
             ),
-            Self::CanaryOpen { count, deadline } => {
-                let CanaryCount { successes, needed, failures, tolerated } = count;
-                let needed = match needed {
-                    Some(needed) => format!("{needed} are needed"),
-                    None => "a person promotes it".to_owned(),
-                };
-                let said = Said::new(
-                    format!(
-                        "{successes} computes signalled success and {needed}; {failures} signalled failure and {tolerated} are tolerated"
-                    ),
-                    SIGNALS,
-                )
-                .next_step(promote(waits));
-                match deadline {
-                    Some(deadline) => {
-                        said.timeout(format!("after {deadline} in canary without success it is withdrawn"))
-                    }
-                    None => said,
-                }
-            }
+            Self::CanaryOpen { count, deadline } => canary_open(count, *deadline, waits),
             Self::NotAvailable { answered, needed, deadline } => Said::new(
                 format!("it has answered for {answered} without a break, and {needed} are needed"),
                 "the process that reports whether the release answers",
@@ -151,6 +112,53 @@ impl ReleaseGate {
             )
             .next_step(waits.release(|stream, _| format!("tidegate release unpin … --stream {stream}"))),
         }
+    }
+}
+
+fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Waits<'_>) -> Said {
+    let NeededBy { stream, revision, tag, hold, needs } = by;
+    Said::new(
+                    format!(
+                        "the floor of {service} cannot fall to {floor}: revision {revision} of {stream} ({tag}) is {hold} and needs {needs}"
+                    ),
+                    "a person, who first rolls the compute release back or unpins it",
+                )
+                .next_step(waits.upgrade(|_| format!("tidegate release rollback … --stream {stream} --why …")))
+}
+
+fn evidence(compute: &ReleaseTag, storage: &ReleaseTag, found: Option<&str>, waits: Waits<'_>) -> Said {
+    Said::new(
+        match found {
+            None => format!("no evidence that {compute} works with {storage}, which is in use"),
+            Some(verdict) => format!(
+                "the compatibility run of {compute} with {storage}, which is in use, ended with {verdict}"
+            ),
+        },
+        "a compatibility run that passes",
+    )
+    .next_step(
+        waits.release(|_, _| {
+            format!("grenade compat --compute-tag {compute} --storage-tag {storage} -- COMMAND")
+        }),
+    )
+}
+
+fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) -> Said {
+    let CanaryCount { successes, needed, failures, tolerated } = count;
+    let needed = match needed {
+        Some(needed) => format!("{needed} are needed"),
+        None => "a person promotes it".to_owned(),
+    };
+    let said = Said::new(
+                    format!(
+                        "{successes} computes signalled success and {needed}; {failures} signalled failure and {tolerated} are tolerated"
+                    ),
+                    SIGNALS,
+                )
+                .next_step(promote(waits));
+    match deadline {
+        Some(deadline) => said.timeout(format!("after {deadline} in canary without success it is withdrawn")),
+        None => said,
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::gate::{Answer, PersonGate, Reason, RollGate, SchemaGate};
+use crate::gate::{Answer, PersonGate, Reason, SchemaGate};
 use crate::moment::Moment;
 use crate::release::need;
 use crate::upgrade::View;
@@ -84,15 +84,6 @@ impl<'a> Draft<'a> {
             return false;
         }
         self.wait(reason(nodes));
-        true
-    }
-
-    /// Waits for instances that are not in rotation and healthy, with the cause of each; tells whether there are any.
-    pub(crate) fn wait_for_unfit(&mut self, nodes: crate::gate::Causes) -> bool {
-        if nodes.is_empty() {
-            return false;
-        }
-        self.wait(Reason::Roll(RollGate::NotServing { nodes }));
         true
     }
 

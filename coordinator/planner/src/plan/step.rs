@@ -6,6 +6,7 @@ mod enter;
 mod failures;
 mod faults;
 pub(crate) mod metadata;
+mod moving;
 pub(crate) mod outside;
 mod preflight;
 mod reconciled;
@@ -18,7 +19,6 @@ mod schema;
 mod shared;
 mod stage;
 mod stragglers;
-mod walk;
 
 use super::Draft;
 use crate::gate::{person, store};

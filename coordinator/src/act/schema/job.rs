@@ -134,11 +134,24 @@ async fn attempt(
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
     }
+    carry_out(room, seat, id, &bound, job, cancel).await?;
+    looked(seat, &upgrade, &bound).await
+}
+
+/// Carries the job out, and reports its progress.
+async fn carry_out(
+    room: &Room,
+    seat: &Seat,
+    id: &UpgradeId,
+    bound: &Bound,
+    job: SchemaJob,
+    cancel: &CancellationToken,
+) -> Result<(), String> {
     tracing::info!("begins");
     tell(seat, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
     let term = term_of(room, seat).map_err(|e| e.told())?;
-    let doing = verb(room, seat, id, &bound, (job, term), &teller, cancel);
+    let doing = verb(room, seat, id, bound, (job, term), &teller, cancel);
     tokio::pin!(doing);
     let mut timer = tokio::time::interval(TELL);
     let done = loop {
@@ -151,14 +164,16 @@ async fn attempt(
         }
     };
     match done {
-        Ok(Outcome { steps, rows }) => tracing::info!(steps, rows, "done"),
+        Ok(Outcome { steps, rows }) => {
+            tracing::info!(steps, rows, "done");
+            Ok(())
+        }
         Err(error) => {
             let why = Chain(&error).to_string();
             tracing::warn!(why, "not done");
-            return Err(why);
+            Err(why)
         }
     }
-    looked(seat, &upgrade, &bound).await
 }
 
 /// What the database shows now, for the decision before which the upgrade is.

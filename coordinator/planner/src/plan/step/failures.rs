@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use super::faults;
-use super::walk::UnderWay;
+use super::moving::UnderWay;
 use crate::fleet::{Exceptions, Instance, ServiceFleet};
 use crate::gate::Sample;
 use crate::upgrade::way_back;

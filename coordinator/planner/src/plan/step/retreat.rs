@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use super::failures::{self, Failed, has_failed_returning};
-use super::walk::{Walk, walk as walk_to};
+use super::moving::{Moving, move_instances};
 use super::{schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
@@ -113,7 +113,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
     // Where nothing runs and nothing says what to start, only another release ends that, whatever failed before.
     let may_begin = |i: &Instance| i.has_nothing_to_start() || !has_failed_returning(exceptions, i);
     let gives_up = |i: &Instance| has_failed_returning(exceptions, i);
-    let back = Walk {
+    let back = Moving {
         service,
         up_to: u32::MAX,
         target: former.release.clone(),
@@ -122,7 +122,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
         gives_up: &gives_up,
         overdue: is_overdue(draft),
     };
-    let under_way = walk_to(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
+    let under_way = move_instances(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
     if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {
         return;
     }

@@ -5,9 +5,9 @@ use super::super::Draft;
 use super::super::order::Order;
 use super::failures::{self, Failed};
 use super::faults;
+use super::moving::{Moving, UnderWay, begin_with_the_move, move_instances};
 use super::schema::{self, Shown};
 use super::shared;
-use super::walk::{UnderWay, Walk, begin_with_the_move, walk};
 use crate::fleet::{Instance, ServiceFleet, Standing};
 use crate::gate::person::approved;
 use crate::gate::roll::{excused, stage_failures, unfit};
@@ -41,7 +41,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         !in_doubt && shown == Shown::Yes && !exceptions.excuse(&i.node) && i.has_staged(&releases)
     };
     let gives_up = |i: &Instance| exceptions.has_failed(&i.node);
-    let around = Walk {
+    let around = Moving {
         service,
         up_to: wave,
         target,
@@ -50,7 +50,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         gives_up: &gives_up,
         overdue: false,
     };
-    let under_way = walk(draft, &around, service.each_standing(Standing::Ready, wave));
+    let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {
         return;
     }
@@ -122,7 +122,7 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: Holdup) {
 }
 
 /// Whether the exposed waves are through; what follows then.
-fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
+fn settle(draft: &mut Draft<'_>, around: &Moving<'_>, wave: u32, last: u32) {
     let service = around.service;
     let open = Open::of(draft, service, wave, last);
     if open.is_any() {

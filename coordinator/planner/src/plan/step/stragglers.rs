@@ -2,7 +2,7 @@
 //! hand. The window keeps it from being admitted; it is told what the others know and walked like them.
 
 use super::super::Draft;
-use super::walk::{Walk, walk as walk_to};
+use super::moving::{Moving, move_instances};
 use crate::fleet::{Instance, Known, Standing};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
@@ -21,7 +21,7 @@ pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[
     }
     let may_begin =
         |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(std::slice::from_ref(release));
-    let around = Walk {
+    let around = Moving {
         service,
         up_to: u32::MAX,
         target: release.clone(),
@@ -30,7 +30,7 @@ pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[
         gives_up: &|_| false,
         overdue: false,
     };
-    walk_to(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
+    move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
 /// Whether it runs another version, was refused as one, has never run anything that its agent knows of, or was not healthy

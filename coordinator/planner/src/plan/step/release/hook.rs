@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::stream::{Errand, Head, Stream};
+use tidegate_proto::record::stream::{Head, NodeHook, Stream};
 use tidegate_proto::record::task::{Task, TaskRelease};
 use tidegate_proto::{Digest, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
 
 /// How far the hooks of a release are.
-pub(super) enum Errands {
+pub(super) enum Hooks {
     /// Every node has succeeded.
     Done,
     /// Some have not ended.
@@ -36,7 +36,7 @@ fn id(name: &StreamName, purpose: Purpose, head: &Head) -> TaskId {
 }
 
 /// How far the hooks of a release are.
-pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: &Head) -> Errands {
+pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &NodeHook, head: &Head) -> Hooks {
     let (fleet, id) = (change.fleet, id(change.name, purpose, head));
     let hook = &asked.hook;
     let (mut untaken, mut running, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: 
         match state(fleet, node, &id) {
             TaskState::Succeeded => {}
             TaskState::Failed(why) => {
-                return Errands::Failed(Reason::Task(TaskGate::TaskFailed {
+                return Hooks::Failed(Reason::Task(TaskGate::TaskFailed {
                     hook: hook.clone(),
                     node: node.clone(),
                     why,
@@ -79,7 +79,7 @@ pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &Errand, head: 
         let nodes = Sample::counted(running.into_iter());
         reasons.push(Reason::Task(TaskGate::TaskRunning { hook: hook.clone(), nodes }));
     }
-    if reasons.is_empty() { Errands::Done } else { Errands::Waits(reasons) }
+    if reasons.is_empty() { Hooks::Done } else { Hooks::Waits(reasons) }
 }
 
 /// A record of the task that cannot be read: neither is it ordered anew, nor does it count as anything.
@@ -93,7 +93,7 @@ fn unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
 }
 
 /// Every release of which hooks are wanted now, with the hooks.
-fn wanted(stream: &Stream) -> impl Iterator<Item = (Purpose, &Errand, &Head)> {
+fn wanted(stream: &Stream) -> impl Iterator<Item = (Purpose, &NodeHook, &Head)> {
     let prewarm = stream.settings.prewarm.as_ref();
     let removal = stream.settings.removal.as_ref();
     let warmed = stream.pending.iter().filter_map(move |head| Some((Prewarm, prewarm?, head)));
@@ -185,7 +185,7 @@ pub(super) fn forget(fleet: &Fleet, name: &StreamName) -> Option<Action> {
     (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
 }
 
-impl Errands {
+impl Hooks {
     /// What it waits for, or what failed.
     fn reasons(self) -> Option<Vec<Reason>> {
         match self {
