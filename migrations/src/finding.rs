@@ -49,8 +49,8 @@ pub struct Place {
 pub struct Finding {
     /// The file.
     pub file: PathBuf,
-    /// The line, where the form itself is wrong.
-    pub line: Option<usize>,
+    /// Line and column, where the form itself is wrong.
+    pub at: Option<(usize, usize)>,
     /// The step, where a step is wrong.
     pub place: Option<Place>,
     /// Which rule.
@@ -64,19 +64,12 @@ pub struct Finding {
 impl Finding {
     pub(crate) fn of_file(
         file: &Path,
-        line: Option<usize>,
+        at: Option<(usize, usize)>,
         rule: Rule,
         found: impl Into<String>,
         allowed: impl Into<String>,
     ) -> Self {
-        Finding {
-            file: file.to_owned(),
-            line,
-            place: None,
-            rule,
-            found: found.into(),
-            allowed: allowed.into(),
-        }
+        Finding { file: file.to_owned(), at, place: None, rule, found: found.into(), allowed: allowed.into() }
     }
 
     pub(crate) fn of_step(
@@ -87,21 +80,21 @@ impl Finding {
         allowed: impl Into<String>,
     ) -> Self {
         let (file, place) = (file.to_owned(), Some(place));
-        Finding { file, line: None, place, rule, found: found.into(), allowed: allowed.into() }
+        Finding { file, at: None, place, rule, found: found.into(), allowed: allowed.into() }
     }
 
     /// Everything but the engine: equal for findings that are one.
     pub(crate) fn but_engine(&self) -> impl Eq + Hash + '_ {
         let spot = self.place.map(|place| (place.phase, place.step));
-        (spot, &self.file, self.line, self.rule, &self.found, &self.allowed)
+        (spot, &self.file, self.at, self.rule, &self.found, &self.allowed)
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
-        if let Some(line) = self.line {
-            write!(f, ", line {line}")?;
+        if let Some((line, column)) = self.at {
+            write!(f, ":{line}:{column}")?;
         }
         if let Some(Place { phase, step, dialect }) = self.place {
             write!(f, ", {phase} step {} ({dialect})", step + 1)?;

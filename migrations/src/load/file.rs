@@ -167,13 +167,16 @@ impl<'de> Visitor<'de> for StepVisitor {
 }
 
 impl File {
-    /// Parses one file's text. A finding names the line.
+    /// Parses one file's text. A finding names line and column.
     pub(super) fn parse(path: &Path, text: &str) -> Result<File, Box<Finding>> {
         toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
+            let at = error.span().and_then(|span| text.get(..span.start)).map(|before| {
+                let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+                (1 + before.matches('\n').count(), 1 + column)
+            });
             Box::new(Finding::of_file(
                 path,
-                line,
+                at,
                 Rule::Form,
                 error.message().trim().replace('\n', "; "),
                 "the fields of a migration: id, version, old_reads_migrated, expand, migrate, contract, undo, \

@@ -175,7 +175,7 @@ fn with_a_liar(window_revision: i64) -> World {
 #[test]
 fn claim_of_one_node_stops_nothing_else_and_is_not_applied() {
     let mut world = with_a_liar(i64::MAX);
-    let reason = tidegate_planner::gate::unreconciled(&world.store.fleet(), &world.moment().schemas);
+    let reason = tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas);
     assert_eq!(reason, None, "one node's word does not stop the fleet");
     let liar = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
     assert_eq!((liar.known(), liar.is_in_service()), (Known::Silent, false), "it counts as silent and out");
@@ -206,7 +206,7 @@ fn different_claims_of_two_nodes_stop_nothing_else() {
         let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
         report.witness.term = Some(term.parse().unwrap());
         world.publish(&node(2));
-        tidegate_planner::gate::unreconciled(&world.store.fleet(), &world.moment().schemas)
+        tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas)
     };
     assert_eq!(claim(&mut world, "of-another-store"), None, "each is alone with its claim");
     assert_eq!(world.store.fleet().contradicted_by().count(), 2, "and both are closed");
@@ -224,7 +224,7 @@ fn claim_of_one_node_beside_a_restored_store_is_not_applied() {
     apply(&mut world, &Choices::default()).unwrap();
     assert_eq!(window(&world), Some((1, 2)));
     let fleet = world.store.fleet();
-    assert_eq!(tidegate_planner::gate::unreconciled(&fleet, &Default::default()), None);
+    assert_eq!(tidegate_planner::gate::unreconciled(fleet, &Default::default()), None);
     let left: Vec<_> = fleet.contradicted_by().map(|(_, instance, _)| instance.node.clone()).collect();
     assert_eq!(left, [node(0)], "its claim is neither applied nor dropped");
     assert!(fleet.reconciliation().unwrap().revision < Revision(1_000));

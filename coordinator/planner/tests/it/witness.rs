@@ -75,7 +75,7 @@ fn apply(world: &mut World, choices: &Choices) -> Result<(), Refusal> {
 }
 
 fn said(world: &World) -> String {
-    let reason = tidegate_planner::gate::unreconciled(&world.store.fleet(), &world.moment().schemas);
+    let reason = tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas);
     reason.map(|reason| reason.to_string()).unwrap_or_default()
 }
 
@@ -305,7 +305,7 @@ fn the_database_of_a_refused_start_is_heard_by_a_reconciliation_alone() {
     let mut moment = world.moment();
     moment.schemas.insert(upgrade_id(), world.facts.clone().unwrap());
     assert_eq!(
-        tidegate_planner::gate::unreconciled(&world.store.fleet(), &moment.schemas),
+        tidegate_planner::gate::unreconciled(world.store.fleet(), &moment.schemas),
         None,
         "its URL may be wrong"
     );
