@@ -5,9 +5,9 @@ mod order;
 mod step;
 
 pub(crate) use draft::Draft;
+pub(crate) use step::begin_rollback;
 pub(crate) use step::metadata;
 pub use step::outside::reason as outside;
-pub(crate) use step::turn_back;
 
 use crate::action::{Action, Plan};
 use crate::fleet::{Contradiction, Fleet, Stored};
@@ -16,7 +16,7 @@ use crate::moment::Moment;
 use crate::release::floor;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
-use tidegate_proto::record::upgrade::{Phase, Retreat, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{Key, UpgradeId};
 
 /// What happens next. The same fleet and moment give the same plan.
@@ -50,8 +50,10 @@ impl<'a> Turn<'a> {
     fn hold(&mut self, reason: &Reason) {
         for (id, upgrade) in self.fleet.active_upgrades() {
             self.plan.waiting.insert(id.clone(), vec![reason.clone()]);
-            let walks =
-                matches!(upgrade.phase, Phase::RollingBack { retreat: Retreat::Restage | Retreat::Walk, .. });
+            let walks = matches!(
+                upgrade.phase,
+                Phase::RollingBack { step: RollbackStep::Restage | RollbackStep::Move, .. }
+            );
             if walks && self.fleet.contradiction(&self.moment.schemas) == Contradiction::Supported {
                 let (actions, reasons) = self.step(id, upgrade);
                 let commits = actions.into_iter().filter(|action| matches!(action, Action::Commit(_)));

@@ -1,9 +1,9 @@
 //! Machine 1: the phases of an upgrade, and whether it may turn back.
 
 pub mod phase;
+mod rollback_path;
 pub mod schema_lock;
 mod view;
-mod way_back;
 
+pub use rollback_path::rollback_path;
 pub(crate) use view::View;
-pub use way_back::way_back;

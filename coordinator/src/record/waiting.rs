@@ -166,7 +166,11 @@ mod tests {
     use tidegate_planner::gate::{BudgetGate, PersonGate};
 
     fn paused(why: &str) -> Reason {
-        Reason::Person(PersonGate::Paused { who: "maria".to_owned(), why: why.to_owned(), way_back: true })
+        Reason::Person(PersonGate::Paused {
+            who: "maria".to_owned(),
+            why: why.to_owned(),
+            rollback_path: true,
+        })
     }
 
     /// What was told a second after 1970.

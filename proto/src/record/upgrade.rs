@@ -101,7 +101,8 @@ pub enum Phase {
         /// Where it stood when it turned.
         from: PhaseName,
         /// How far back it is.
-        retreat: Retreat,
+        #[serde(rename = "retreat")]
+        step: RollbackStep,
         /// Why it turned.
         because: String,
     },
@@ -120,22 +121,23 @@ pub enum Phase {
 /// The steps of a rollback, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Retreat {
+pub enum RollbackStep {
     /// The old release is staged again where it was removed, the floor is withdrawn, and both are acknowledged.
     Restage,
-    /// Instances are walked back.
-    Walk,
+    /// Instances are moved back.
+    #[serde(rename = "walk")]
+    Move,
     /// The ceiling is lowered to the old version and acknowledged.
     Lower,
     /// Expand is undone.
     Undo,
 }
 
-impl Retreat {
+impl RollbackStep {
     fn word(self) -> &'static str {
         match self {
             Self::Restage => "restage",
-            Self::Walk => "walk",
+            Self::Move => "walk",
             Self::Lower => "lower",
             Self::Undo => "undo",
         }
@@ -168,7 +170,7 @@ impl Phase {
     pub fn step(&self) -> String {
         match self {
             Self::Roll { wave } => format!("roll wave {}", wave + 1),
-            Self::RollingBack { retreat, .. } => format!("rolling-back {}", retreat.word()),
+            Self::RollingBack { step, .. } => format!("rolling-back {}", step.word()),
             other => other.name().word().to_owned(),
         }
     }

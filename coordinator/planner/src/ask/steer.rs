@@ -6,8 +6,8 @@ use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::{PersonGate, Reason};
 use crate::moment::Moment;
-use crate::plan::{Draft, plan, turn_back};
-use crate::upgrade::way_back;
+use crate::plan::{Draft, begin_rollback, plan};
+use crate::upgrade::rollback_path;
 use crate::wave;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
@@ -115,13 +115,13 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     let stored = find_active(fleet, id, "roll back")?;
     demand_why(asker, "rolling back")?;
     let because = format!("{} asked: {}", asker.who, asker.why);
-    if let Err(refused) = way_back(fleet, stored, &because) {
+    if let Err(refused) = rollback_path(fleet, stored, &because) {
         return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
     }
     beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
     draft.on_behalf_of(&asker.who);
-    turn_back(&mut draft, because);
+    begin_rollback(&mut draft, because);
     let (actions, reasons) = draft.finish();
     match actions.into_iter().next() {
         Some(Action::Commit(planned)) => Ok(planned.commit),

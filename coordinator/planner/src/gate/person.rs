@@ -3,7 +3,7 @@
 use super::roll::{open_failures, rollback};
 use super::said::{MANUAL, Said, Waits};
 use super::{Answer, Reason};
-use crate::upgrade::{View, way_back};
+use crate::upgrade::{View, rollback_path};
 use serde::{Deserialize, Serialize};
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{Pause, SESSIONS};
@@ -15,11 +15,24 @@ use tidegate_proto::spec::ApprovalPoint;
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum PersonGate {
-    Preflight { finding: String },
-    Approval { point: ApprovalPoint },
-    Acceptance { why: String },
-    Paused { who: String, why: String, way_back: bool },
-    NoRollback { why: String },
+    Preflight {
+        finding: String,
+    },
+    Approval {
+        point: ApprovalPoint,
+    },
+    Acceptance {
+        why: String,
+    },
+    Paused {
+        who: String,
+        why: String,
+        #[serde(rename = "way_back")]
+        rollback_path: bool,
+    },
+    NoRollback {
+        why: String,
+    },
 }
 
 impl PersonGate {
@@ -43,9 +56,9 @@ impl PersonGate {
                 waits.upgrade(|id| format!("tidegate upgrade approve {id} contract --accept sessions")),
             )
             .timeout("none (manual approval)"),
-            Self::Paused { who, why, way_back } => {
+            Self::Paused { who, why, rollback_path } => {
                 Said::new(format!("paused by {who}: {why}"), "a person, who resumes or rolls back")
-                    .next_step(waits.upgrade(|id| match way_back {
+                    .next_step(waits.upgrade(|id| match rollback_path {
                         true => format!("tidegate upgrade resume {id}, or {}", rollback(id)),
                         false => format!("tidegate upgrade resume {id}"),
                     }))
@@ -80,8 +93,8 @@ pub(crate) fn paused(view: &View<'_>) -> Answer {
     let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
     let Some(pause) = view.upgrade.paused.as_ref().filter(heeded) else { return Answer::open() };
     let (who, why) = (pause.who.clone(), pause.why.clone());
-    let way_back = way_back(view.fleet, view.upgrade, &why).is_ok();
-    let mut answer = Answer::from(Reason::from(PersonGate::Paused { who, why, way_back }));
+    let rollback_path = rollback_path(view.fleet, view.upgrade, &why).is_ok();
+    let mut answer = Answer::from(Reason::from(PersonGate::Paused { who, why, rollback_path }));
     answer.reasons.extend(open_failures(view.exceptions()));
     answer
 }

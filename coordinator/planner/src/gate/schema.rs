@@ -11,11 +11,29 @@ use tidegate_proto::{ServiceName, ServiceVersion};
 #[strum(serialize_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is described by its sentence, below")]
 pub enum SchemaGate {
-    Schema { job: String, progress: String },
-    SchemaTrouble { job: String, why: String },
-    SchemaLost { job: String, from: ServiceVersion, to: ServiceVersion, way_back: bool },
-    MigrateFloor { service: ServiceName, floor: Option<ServiceVersion>, needs: ServiceVersion },
-    Certificate { why: String },
+    Schema {
+        job: String,
+        progress: String,
+    },
+    SchemaTrouble {
+        job: String,
+        why: String,
+    },
+    SchemaLost {
+        job: String,
+        from: ServiceVersion,
+        to: ServiceVersion,
+        #[serde(rename = "way_back")]
+        rollback_path: bool,
+    },
+    MigrateFloor {
+        service: ServiceName,
+        floor: Option<ServiceVersion>,
+        needs: ServiceVersion,
+    },
+    Certificate {
+        why: String,
+    },
 }
 
 const REPEATED: &str = "none: it is repeated, at least every 15 s";
@@ -31,13 +49,13 @@ impl SchemaGate {
                 "the database, or a person who administers it",
             )
             .timeout(REPEATED),
-            Self::SchemaLost { job, from, to, way_back } => Said::new(
+            Self::SchemaLost { job, from, to, rollback_path } => Said::new(
                 format!(
                     "the database no longer shows that {job} is done: it was replaced by an older copy, or changed by hand; no instance is drained until the database shows it again"
                 ),
                 "a person, who restores the database that was migrated; or, where it is lost, runs its migrations again",
             )
-            .next_step(waits.upgrade(|id| match way_back {
+            .next_step(waits.upgrade(|id| match rollback_path {
                 true => rollback(id),
                 false => {
                     let run =

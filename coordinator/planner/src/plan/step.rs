@@ -12,9 +12,9 @@ mod preflight;
 mod reconciled;
 pub(super) mod release;
 mod remove;
-mod retreat;
 pub(super) mod returned;
 mod roll;
+mod rollback;
 mod schema;
 mod shared;
 mod stage;
@@ -22,8 +22,8 @@ mod stragglers;
 
 use super::Draft;
 use crate::gate::{person, store};
-pub(crate) use retreat::turn_back;
-use tidegate_proto::record::upgrade::{Phase, Retreat};
+pub(crate) use rollback::begin_rollback;
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 
 /// Decides the next step.
 pub(super) fn step(draft: &mut Draft<'_>) {
@@ -49,10 +49,10 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Phase::Roll { wave } => roll::roll(draft, wave),
         Phase::Remove => remove::remove(draft),
         Phase::Contract { certificate } => contract::contract(draft, certificate),
-        Phase::RollingBack { retreat: Retreat::Restage, .. } => retreat::restage(draft),
-        Phase::RollingBack { retreat: Retreat::Walk, .. } => retreat::walk(draft),
-        Phase::RollingBack { retreat: Retreat::Lower, .. } => retreat::lower(draft),
-        Phase::RollingBack { retreat: Retreat::Undo, .. } => retreat::undo(draft),
+        Phase::RollingBack { step: RollbackStep::Restage, .. } => rollback::restage(draft),
+        Phase::RollingBack { step: RollbackStep::Move, .. } => rollback::roll(draft),
+        Phase::RollingBack { step: RollbackStep::Lower, .. } => rollback::lower(draft),
+        Phase::RollingBack { step: RollbackStep::Undo, .. } => rollback::undo(draft),
         Phase::Completed | Phase::RolledBack { .. } | Phase::Failed { .. } => return,
     }
     let keeps_no_count = matches!(
@@ -60,7 +60,7 @@ pub(super) fn step(draft: &mut Draft<'_>) {
         Phase::Preflight
             | Phase::Stage
             | Phase::Remove
-            | Phase::RollingBack { retreat: Retreat::Restage | Retreat::Lower, .. }
+            | Phase::RollingBack { step: RollbackStep::Restage | RollbackStep::Lower, .. }
     );
     if keeps_no_count {
         // The next leader goes on from here; nothing of it is a stall.

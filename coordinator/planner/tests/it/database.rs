@@ -47,7 +47,7 @@ fn drains(plan: &Plan) -> bool {
 
 fn lost(job: &str) -> Reason {
     let (from, to) = (release(1).version, release(2).version);
-    Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, way_back: true })
+    Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, rollback_path: true })
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Term;
 use tidegate_proto::record::report::Witness;
-use tidegate_proto::record::upgrade::{Phase, Retreat};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, Value};
 
@@ -335,7 +335,7 @@ fn disregarded_instance_is_named_until_it_is_included() {
 /// An agent that reports late may have obeyed the floor of a roll that the restored store does not know.
 #[test]
 fn floor_raised_in_a_rollback_is_withdrawn_again() {
-    for stands_at in [Retreat::Restage, Retreat::Walk, Retreat::Lower] {
+    for stands_at in [RollbackStep::Restage, RollbackStep::Move, RollbackStep::Lower] {
         let mut world = World::at_version_1(3);
         elect(&mut world, 1);
         world.start(spec(json!({"min_in_service": 2}))).unwrap();
@@ -344,7 +344,7 @@ fn floor_raised_in_a_rollback_is_withdrawn_again() {
         assert!(world.store.commit(&commit));
         world.events += 1;
         let is_there =
-            |phase: Phase| matches!(phase, Phase::RollingBack { retreat, .. } if retreat == stands_at);
+            |phase: Phase| matches!(phase, Phase::RollingBack { step, .. } if step == stands_at);
         world.until("it is there", |world| is_there(world.phase()));
         let by = "reconciliation".parse().unwrap();
         world.store.put(

@@ -6,7 +6,7 @@ use super::faults;
 use super::moving::UnderWay;
 use crate::fleet::{Exceptions, Instance, ServiceFleet};
 use crate::gate::Sample;
-use crate::upgrade::way_back;
+use crate::upgrade::rollback_path;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::upgrade::{Failure, Pause, Upgrade};
@@ -139,8 +139,8 @@ pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option
 
 /// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
 pub(super) fn give_up(draft: &mut Draft<'_>, why: String) {
-    match (draft.spec().failures.then, way_back(draft.fleet, draft.upgrade, &why)) {
-        (Then::Rollback, Ok(_)) => super::retreat::turn_back(draft, why),
+    match (draft.spec().failures.then, rollback_path(draft.fleet, draft.upgrade, &why)) {
+        (Then::Rollback, Ok(_)) => super::rollback::begin_rollback(draft, why),
         (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),
         (Then::Pause, _) => pause(draft, why),
     }

@@ -2,13 +2,13 @@
 
 use super::super::Draft;
 use super::enter::roll;
-use super::{retreat, shared, stragglers};
+use super::{rollback, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::gate::person::approved;
 use crate::gate::version::all_at;
 use crate::gate::{Reason, SchemaGate, migrate_floors};
 use crate::moment::SchemaFacts;
-use crate::upgrade::{phase::Move, way_back};
+use crate::upgrade::{phase::Move, rollback_path};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
@@ -126,8 +126,14 @@ fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
     let Some(job) = lost(draft, facts) else { return false };
     draft.schema(SchemaJob::Look);
     let (from, to) = (draft.spec().from, draft.spec().to);
-    let way_back = way_back(draft.fleet, draft.upgrade, "").is_ok() && retreat::needed(draft).is_none();
-    draft.wait(Reason::Schema(SchemaGate::SchemaLost { job: job.word().to_owned(), from, to, way_back }));
+    let rollback_path =
+        rollback_path(draft.fleet, draft.upgrade, "").is_ok() && rollback::needed(draft).is_none();
+    draft.wait(Reason::Schema(SchemaGate::SchemaLost {
+        job: job.word().to_owned(),
+        from,
+        to,
+        rollback_path,
+    }));
     true
 }
 

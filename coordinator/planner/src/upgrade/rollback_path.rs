@@ -7,8 +7,8 @@ use crate::fleet::Fleet;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 
 /// Where turning back leads, or why it does not exist.
-pub fn way_back(fleet: &Fleet, upgrade: &Upgrade, because: &str) -> Result<Phase, Refused> {
-    let next = transition(&upgrade.phase, Move::TurnBack(because.to_owned()), upgrade.schema.as_ref())?;
+pub fn rollback_path(fleet: &Fleet, upgrade: &Upgrade, because: &str) -> Result<Phase, Refused> {
+    let next = transition(&upgrade.phase, Move::RollBack(because.to_owned()), upgrade.schema.as_ref())?;
     // As long as the floor is the former version's, nobody can have certified that it is gone.
     let window = fleet.service(&upgrade.spec.service).and_then(|service| service.window());
     let raised = window.is_some_and(|window| window.floor > upgrade.spec.from);

@@ -14,15 +14,15 @@ use crate::gate::{PersonGate, Reason, RollGate, Sample};
 use crate::moment::SchemaFacts;
 use crate::release::need;
 use crate::upgrade::phase::Move;
-use crate::upgrade::way_back;
+use crate::upgrade::rollback_path;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::{Former, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, mutant};
 
 /// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
-pub(crate) fn turn_back(draft: &mut Draft<'_>, why: String) {
-    if let Err(refused) = way_back(draft.fleet, draft.upgrade, &why) {
+pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
+    if let Err(refused) = rollback_path(draft.fleet, draft.upgrade, &why) {
         return draft.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() }));
     }
     if let Some(needed) = needed(draft) {
@@ -35,7 +35,7 @@ pub(crate) fn turn_back(draft: &mut Draft<'_>, why: String) {
         (Some(_), Some((_, ceiling))) => draft.window(Commit::new(), from, ceiling),
         _ => Commit::new(),
     };
-    draft.advance(Move::TurnBack(why.clone()), extra, |body| body.paused = None, &why);
+    draft.advance(Move::RollBack(why.clone()), extra, |body| body.paused = None, &why);
 }
 
 /// Whether the window is that of a rollback: the floor is the old version, and after the walk the ceiling too. A
@@ -94,12 +94,12 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
     let waits = draft.wait_for_any(at_work, |nodes| Reason::Roll(RollGate::Staging { release, nodes }))
         || !failed.is_empty();
     if !waits && !draft.has_commits() {
-        draft.advance(Move::Retreated, Commit::new(), |_| (), "the old code is present");
+        draft.advance(Move::RollbackStepDone, Commit::new(), |_| (), "the old code is present");
     }
 }
 
 /// Instances go back, last exposed first, broken ones before all: they cost no budget and are not waited for.
-pub(super) fn walk(draft: &mut Draft<'_>) {
+pub(super) fn roll(draft: &mut Draft<'_>) {
     let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
     if !has_its_window(draft, false) {
         return;
@@ -138,7 +138,7 @@ pub(super) fn walk(draft: &mut Draft<'_>) {
             let ceiling = if mutant::is("ceiling-is-not-lowered") { draft.spec().to } else { from };
             let extra = draft.unless_joined(draft.window(Commit::new(), from, ceiling));
             let because = "every instance was seen back on the old version, in rotation";
-            draft.advance(Move::Retreated, extra, |_| (), because);
+            draft.advance(Move::RollbackStepDone, extra, |_| (), because);
         }
     }
     draft.checkpoint(service.done(), !under_way.is_any());
@@ -197,7 +197,8 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
 /// One step back; where it is the last, the window is put back as it was.
 fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &str) {
     let upgrade = draft.upgrade;
-    let next = crate::upgrade::phase::transition(&upgrade.phase, Move::Retreated, upgrade.schema.as_ref());
+    let next =
+        crate::upgrade::phase::transition(&upgrade.phase, Move::RollbackStepDone, upgrade.schema.as_ref());
     let over = next.is_ok_and(|phase| phase.is_over());
     if over && (!draft.passes(all_serving(&draft.view())) || shared::reopen_windows(draft)) {
         return;
@@ -208,7 +209,7 @@ fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &st
             schema.left = left;
         }
     };
-    draft.advance(Move::Retreated, extra, record, because);
+    draft.advance(Move::RollbackStepDone, extra, record, because);
 }
 
 /// The window as it was; where there was none, one that admits every version that releases leave. It stays at the old
