@@ -6,7 +6,7 @@ pub mod schema;
 
 pub use schema::Workers;
 
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_planner::gate::StoreGate;
@@ -23,22 +23,22 @@ pub struct Acted {
 
 /// Carries out the actions of a plan, and adds to its reasons what they met. A person's stop is heeded between two of
 /// them.
-pub async fn act(seat: &Seat, workers: &Workers, plan: &mut Plan) -> Acted {
+pub async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) -> Acted {
     workers.reap().await;
     workers.add_doubts(plan);
     workers.rest_but(plan);
-    let acted = carry_out(seat, workers, std::mem::take(&mut plan.actions)).await;
+    let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions)).await;
     for (id, reasons) in &mut plan.waiting {
-        reasons.extend(seat.refused(&Subject::Upgrade(id.clone())));
+        reasons.extend(leadership.refused(&Subject::Upgrade(id.clone())));
     }
     acted
 }
 
-async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
+async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Action>) -> Acted {
     let mut acted = Acted::default();
     let (mut held, mut refused) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
-        if !seat.is_held() {
+        if !leadership.is_held() {
             break;
         }
         let subject = action.subject();
@@ -46,7 +46,7 @@ async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acte
             continue;
         }
         match action {
-            Action::Commit(planned) => match commit(seat, planned).await {
+            Action::Commit(planned) => match commit(leadership, planned).await {
                 Outcome::Done => acted.any = true,
                 Outcome::Overtaken => drop(held.insert(subject)),
                 Outcome::Refused(reason) => {
@@ -59,7 +59,7 @@ async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acte
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }
-    seat.keep_refused(refused);
+    leadership.keep_refused(refused);
     acted
 }
 
@@ -77,9 +77,9 @@ enum Outcome {
 }
 
 /// Carries out one commit.
-async fn commit(seat: &Seat, planned: PlannedCommit) -> Outcome {
+async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
     let PlannedCommit { subject, what, commit } = planned;
-    match seat.commit(&commit).await {
+    match leadership.commit(&commit).await {
         Ok(committed) => {
             tracing::info!(%subject, revision = %committed.revision, what, "done");
             Outcome::Done

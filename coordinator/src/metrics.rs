@@ -1,10 +1,10 @@
-//! What is counted, in OpenMetrics text. What a picture can tell (spread, phases) is read from it when asked, so
+//! What is counted, in OpenMetrics text. What a view can tell (spread, phases) is read from it when asked, so
 //! that a turn pays nothing for it.
 
 mod groups;
 mod streams;
 
-use crate::report::Picture;
+use crate::report::View;
 use groups::Groups;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -151,18 +151,18 @@ impl Metrics {
     }
 
     /// Everything, as OpenMetrics text.
-    pub fn text(&self, picture: &Picture) -> Result<String, std::fmt::Error> {
-        self.read(picture);
+    pub fn text(&self, view: &View) -> Result<String, std::fmt::Error> {
+        self.read(view);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
     }
 
-    fn read(&self, picture: &Picture) {
-        self.revision.set(picture.fleet.revision().0);
-        self.unreadable.set(count(picture.fleet.unreadable().count()));
+    fn read(&self, view: &View) {
+        self.revision.set(view.fleet.revision().0);
+        self.unreadable.set(count(view.fleet.unreadable().count()));
         self.spread.clear();
-        for service in picture.fleet.services() {
+        for service in view.fleet.services() {
             let of = OfService { service: service.name().to_string() };
             for (version, instances) in &service.spread().by_version {
                 let at = AtVersion { service: of.service.clone(), version: version.get() };
@@ -173,7 +173,7 @@ impl Metrics {
             self.in_service.get_or_create(&of).set(count(service.in_service()));
         }
         self.phase.clear();
-        for (id, upgrade) in picture.fleet.active_upgrades() {
+        for (id, upgrade) in view.fleet.active_upgrades() {
             let phase = if upgrade.paused.is_some() { "paused" } else { upgrade.phase.name().word() };
             let label = InPhase {
                 upgrade: id.to_string(),
@@ -182,8 +182,8 @@ impl Metrics {
             };
             self.phase.get_or_create(&label).set(1);
         }
-        self.groups.read(&picture.fleet);
-        self.streams.read(&picture.fleet);
+        self.groups.read(&view.fleet);
+        self.streams.read(&view.fleet);
     }
 }
 

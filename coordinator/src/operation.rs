@@ -1,5 +1,5 @@
 //! What operators may ask for: one file per verb, called by every door alike. Questions are answered from what this
-//! coordinator sees; wishes are asked of the planner, which either makes a commit of them or says why not.
+//! coordinator sees; of a command the planner makes a commit, or says why not.
 //!
 //! Doors only translate: whatever is checked is checked here or in the planner.
 
@@ -17,6 +17,7 @@ mod instances;
 mod leader;
 mod list;
 pub mod metadata;
+mod mutation;
 mod near;
 mod pause;
 mod reconcile;
@@ -34,7 +35,6 @@ mod token;
 mod versions;
 mod watch;
 mod window;
-mod wish;
 
 pub use approve::approve_upgrade;
 pub use certificate::upgrade_certificate;

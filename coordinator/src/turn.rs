@@ -2,23 +2,28 @@
 //! sleep, no retry: the next turn is the retry.
 
 use crate::act::{self, Acted};
-use crate::record::waiting::Scribe;
-use crate::room::Room;
-use crate::seat::{Seat, events_in};
+use crate::context::Context;
+use crate::leadership::{Leadership, events_in};
+use crate::record::waiting::Recorder;
 use tidegate_planner::{Action, Plan, plan};
 use tracing::Instrument;
 
-/// Takes one turn of this leader. The caller has waited for the report to show the leader's own last commit.
-pub async fn turn(room: &Room, seat: &Seat, scribe: &Scribe, workers: &act::Workers) -> Acted {
+/// Takes one turn of this leader. The caller has waited for the view to show the leader's own last commit.
+pub async fn turn(
+    context: &Context,
+    leadership: &Leadership,
+    recorder: &Recorder,
+    workers: &act::Workers,
+) -> Acted {
     let mut plan = {
         // Report and spread: all records at one revision, indexed by version as they came.
-        let report = room.mirror.picture();
+        let view = context.mirror.view();
         // Gate and plan: pure.
-        seat.plan(&report, |moment| plan(&report.fleet, moment), events_of)
+        leadership.plan(&view, |moment| plan(&view.fleet, moment), events_of)
     };
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
-    let acted = act::act(seat, workers, &mut plan).instrument(span).await;
-    scribe.record(plan.waiting);
+    let acted = act::act(leadership, workers, &mut plan).instrument(span).await;
+    recorder.record(plan.waiting);
     acted
 }
 

@@ -30,7 +30,7 @@ pub use sample::Sample;
 pub use service::{ServiceFleet, Those};
 pub use stored::Stored;
 pub(crate) use upgrade::releases;
-pub(crate) use witness::is_told_anew;
+pub(crate) use witness::awaits_new_directive;
 pub use witness::{Against, Contradiction};
 
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ impl Fleet {
         fleet.unreadable.retain(|key, _| !compute.is_stray(key));
         (fleet.unreadable.len()..before).for_each(|_| fleet.compute.saw_stray());
         fleet.services.values_mut().for_each(ServiceFleet::loaded);
-        fleet.hear_everybody();
+        fleet.recheck_all();
         fleet
     }
 
@@ -116,7 +116,7 @@ impl Fleet {
                 self.put_readable(key, value, at);
                 // While it could not be read, no instance contradicted it.
                 if let Some(service) = window.filter(|_| was_unreadable) {
-                    self.hear_all_of(&service);
+                    self.recheck_service(&service);
                 }
             }
             Err(malformed) => {
@@ -128,7 +128,7 @@ impl Fleet {
                 let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
                 self.unreadable.insert(key, (malformed, at));
                 if let Some(service) = window {
-                    self.hear_all_of(&service);
+                    self.recheck_service(&service);
                 }
             }
         }
@@ -155,7 +155,7 @@ impl Fleet {
                 let fell = at < of.window_at();
                 of.set_window(Some(Stored { record, at }));
                 // A window that rises adds no contradiction.
-                if fell { self.hear_all_of(&s) } else { self.hear_doubters() }
+                if fell { self.recheck_service(&s) } else { self.recheck_contradicting() }
             }
             (Key::Term(term), Value::Term(_)) => self.knows_term(term, at),
             (Key::Reconciliation, Value::Reconciliation(record)) => {
@@ -214,7 +214,7 @@ impl Fleet {
             Key::Directive(s, n) => self.instance(s, n, Some(Kind::Directive), |i| i.directive = None),
             Key::Window(s) => {
                 self.of(s.clone()).set_window(None);
-                self.hear_all_of(&s);
+                self.recheck_service(&s);
             }
             Key::Term(term) => self.forgets_term(&term),
             Key::Reconciliation => self.was_reconciled(None),
@@ -274,7 +274,8 @@ impl Fleet {
             change(instance);
         });
         if hears {
-            let (node, contradicts) = (instance.node.clone(), self.witnesses.hear(&name, instance, window));
+            let (node, contradicts) =
+                (instance.node.clone(), self.witnesses.recheck(&name, instance, window));
             if contradicts != instance.contradicts {
                 of.change(node, None, |instance| instance.contradicts = contradicts);
             }

@@ -1,6 +1,6 @@
 //! Sockets: bound before anything runs, closed with a limit.
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpListener;

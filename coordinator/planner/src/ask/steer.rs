@@ -195,7 +195,7 @@ pub fn retry(
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
-    let excused = fleet.exceptions(id, stored).excuse(node);
+    let excused = fleet.exceptions(id, stored).is_exempt(node);
     if directive.is_none() && !excused {
         return refuse(
             RefusalKind::State,
@@ -215,7 +215,7 @@ pub fn retry(
     };
     Ok(match directive {
         Some(directive) => {
-            let mut body = told_anew(moment, directive, false);
+            let mut body = ordered_again(moment, directive, false);
             // What the budget bears may be taken out.
             body.presumes_out &= serving.is_none();
             commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
@@ -261,7 +261,7 @@ pub fn retry_stopped(
     let key = Key::Directive(service.clone(), node.clone());
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
-    let mut body = told_anew(moment, directive, true);
+    let mut body = ordered_again(moment, directive, true);
     let commit = match body.disposition.takes_out() {
         true => commit,
         // Its drain has failed, and it was let back since: what answers nobody is drained again.
@@ -311,7 +311,7 @@ fn under_budget(
 
 /// The same directive, of the leader who writes it: one of a former term that is newer than the next term's first word
 /// would contradict this store.
-fn told_anew(moment: &Moment, directive: &Stored<Directive>, declared_stopped: bool) -> Directive {
+fn ordered_again(moment: &Moment, directive: &Stored<Directive>, declared_stopped: bool) -> Directive {
     Directive { term: moment.leader.term.clone(), declared_stopped, ..directive.record.body.clone() }
 }
 

@@ -45,7 +45,7 @@ impl<'a> Exceptions<'a> {
     }
 
     /// Whether it is not expected in its wave.
-    pub fn excuse(&self, node: &NodeId) -> bool {
+    pub fn is_exempt(&self, node: &NodeId) -> bool {
         self.has_failed(node) || self.is_skipped(node)
     }
 
@@ -73,7 +73,7 @@ impl<'a> Exceptions<'a> {
     }
 
     /// Everybody who failed or was skipped, some perhaps twice.
-    pub fn excused(&self) -> impl Iterator<Item = &'a NodeId> + use<'a> {
+    pub fn exempt(&self) -> impl Iterator<Item = &'a NodeId> + use<'a> {
         self.failures().map(|(node, _)| node).chain(self.skipped())
     }
 

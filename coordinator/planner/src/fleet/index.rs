@@ -231,7 +231,7 @@ fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
         // A report that cannot be read says nothing either: it may serve.
         () if known == Known::Silent || instance.report.is_none() => Standing::Silent,
         () if instance.maintained => Standing::Kept,
-        () if instance.is_kept_out() => Standing::Held,
+        () if instance.is_in_maintenance() => Standing::Held,
         () if may_get_requests(instance) => Standing::Unhealthy,
         () => Standing::Adrift,
     }

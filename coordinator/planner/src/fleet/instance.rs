@@ -262,7 +262,7 @@ impl Instance {
 
     /// What goes wrong with it since it was verified, where no person keeps it out.
     pub fn fault(&self) -> Option<&Fault> {
-        let report = self.report.as_ref().filter(|_| !self.is_kept_out() && !self.contradicts)?;
+        let report = self.report.as_ref().filter(|_| !self.is_in_maintenance() && !self.contradicts)?;
         report.fault.as_deref()
     }
 
@@ -289,7 +289,7 @@ impl Instance {
     }
 
     /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.
-    pub fn is_kept_out(&self) -> bool {
+    pub fn is_in_maintenance(&self) -> bool {
         self.maintained || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)
     }
 

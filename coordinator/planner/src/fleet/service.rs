@@ -162,17 +162,17 @@ impl ServiceFleet {
             }
         }
         self.view = view;
-        self.count_anew();
+        self.recount();
     }
 
     /// Everything that was to be loaded is: from now on places and index follow each change.
     pub(super) fn loaded(&mut self) {
         self.loading = false;
         self.places = Places::of_all(self.members.iter().map(|member| member.instance.node.clone()));
-        self.count_anew();
+        self.recount();
     }
 
-    fn count_anew(&mut self) {
+    fn recount(&mut self) {
         if self.loading {
             return;
         }

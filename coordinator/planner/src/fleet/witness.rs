@@ -33,7 +33,7 @@ pub enum Contradiction {
 }
 
 /// What the report of an instance says of the store.
-enum Says {
+enum Stance {
     /// Nothing that the store does not know.
     Nothing,
     /// That it is another one.
@@ -61,14 +61,14 @@ impl Fleet {
     pub(super) fn knows_term(&mut self, term: TermId, at: Revision) {
         self.witnesses.begun.insert(at);
         self.witnesses.terms.insert(term, at);
-        self.hear_everybody();
+        self.recheck_all();
     }
 
     pub(super) fn forgets_term(&mut self, term: &TermId) {
         if let Some(at) = self.witnesses.terms.remove(term) {
             self.witnesses.begun.remove(&at);
         }
-        self.hear_everybody();
+        self.recheck_all();
     }
 
     pub(super) fn was_reconciled(&mut self, by: Option<Stored<Reconciliation>>) {
@@ -76,7 +76,7 @@ impl Fleet {
             self.witnesses.fell = None;
         }
         self.witnesses.reconciled = by;
-        self.hear_everybody();
+        self.recheck_all();
     }
 
     /// The store was seen at a revision, and found behind it.
@@ -96,13 +96,13 @@ impl Fleet {
     }
 
     /// What the store has learnt since may only have reconciled it with those who contradict it.
-    pub(super) fn hear_doubters(&mut self) {
+    pub(super) fn recheck_contradicting(&mut self) {
         let doubters: Vec<_> = self.witnesses.against.keys().cloned().collect();
         for (service, node) in &doubters {
             let window = self.window_is_readable(service);
             let Some(of) = self.services.get_mut(service) else { continue };
             let Some(instance) = of.get(node) else { continue };
-            let contradicts = self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            let contradicts = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
             if contradicts != instance.contradicts {
                 of.change(node.clone(), None, |instance| instance.contradicts = contradicts);
             }
@@ -110,21 +110,21 @@ impl Fleet {
     }
 
     /// Hears everybody: the terms have changed, or a person has spoken, or all was loaded.
-    pub(super) fn hear_everybody(&mut self) {
+    pub(super) fn recheck_all(&mut self) {
         if self.loading {
             return;
         }
         let services: Vec<_> = self.services.keys().cloned().collect();
-        services.iter().for_each(|service| self.hear_all_of(service));
+        services.iter().for_each(|service| self.recheck_service(service));
     }
 
     /// Hears every instance of a service.
-    pub(super) fn hear_all_of(&mut self, service: &ServiceName) {
+    pub(super) fn recheck_service(&mut self, service: &ServiceName) {
         let window = self.window_is_readable(service);
         let Some(of) = self.services.get_mut(service).filter(|_| !self.loading) else { return };
         let mut changed = Vec::new();
         for instance in of.every_instance() {
-            let contradicts = self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            let contradicts = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
             if contradicts != instance.contradicts {
                 changed.push((instance.node.clone(), contradicts));
             }
@@ -259,54 +259,54 @@ impl Fleet {
 impl Witnesses {
     /// Hears what an instance's report says; asked whenever a record that this depends on has changed. `window` is the
     /// mod_revision of the service's window; none = it cannot be read. Whether it contradicts the store.
-    pub(super) fn hear(
+    pub(super) fn recheck(
         &mut self,
         service: &ServiceName,
         instance: &Instance,
         window: Option<Revision>,
     ) -> bool {
-        let says = instance
+        let stance = instance
             .report
             .as_ref()
             .filter(|_| !instance.is_decommissioned())
-            .map_or(Says::Nothing, |report| self.says(service, instance, report, window));
+            .map_or(Stance::Nothing, |report| self.stance(service, instance, report, window));
         let node = &instance.node;
-        if !matches!(says, Says::Former)
+        if !matches!(stance, Stance::Former)
             && let Some(former) = self.former.get_mut(service)
             && former.remove(node)
             && former.is_empty()
         {
             self.former.remove(service);
         }
-        if !matches!(says, Says::Against(_)) && !self.against.is_empty() {
+        if !matches!(stance, Stance::Against(_)) && !self.against.is_empty() {
             self.against.remove(&(service.clone(), node.clone()));
         }
         if !self.disregarded.is_empty() {
             self.disregarded.remove(&(service.clone(), node.clone()));
         }
-        let contradicts = matches!(says, Says::Against(_));
-        match says {
-            Says::Nothing => {}
-            Says::Against(against) => {
+        let contradicts = matches!(stance, Stance::Against(_));
+        match stance {
+            Stance::Nothing => {}
+            Stance::Against(against) => {
                 self.against.insert((service.clone(), node.clone()), against);
             }
-            Says::Disregarded(against) => {
+            Stance::Disregarded(against) => {
                 self.disregarded.insert((service.clone(), node.clone()), against);
             }
-            Says::Former => {
+            Stance::Former => {
                 self.former.entry(service.clone()).or_default().insert(node.clone());
             }
         }
         contradicts
     }
 
-    fn says(
+    fn stance(
         &self,
         service: &ServiceName,
         instance: &Instance,
         report: &Stored<Report>,
         window: Option<Revision>,
-    ) -> Says {
+    ) -> Stance {
         let taken_in = report.witness.reconciled;
         // Until the agent has taken the word in, it says what it said to the person who gave it.
         let covered = |by: &Stored<Reconciliation>| {
@@ -317,11 +317,13 @@ impl Witnesses {
                 .is_some_and(|claim| *claim == Claim::from(report.obeyed()))
         };
         match self.against(instance, report, window) {
-            Some(_) if self.reconciled.as_ref().is_some_and(covered) => Says::Former,
-            Some(against) if self.reconciled.as_ref().is_some_and(disregarded) => Says::Disregarded(against),
-            Some(against) => Says::Against(against),
-            None if is_told_anew(instance) => Says::Former,
-            None => Says::Nothing,
+            Some(_) if self.reconciled.as_ref().is_some_and(covered) => Stance::Former,
+            Some(against) if self.reconciled.as_ref().is_some_and(disregarded) => {
+                Stance::Disregarded(against)
+            }
+            Some(against) => Stance::Against(against),
+            None if awaits_new_directive(instance) => Stance::Former,
+            None => Stance::Nothing,
         }
     }
 
@@ -355,7 +357,7 @@ impl Witnesses {
 
 /// Whether its agent has taken a reconciliation in, and the store has an order for it only from before: it stands by
 /// the last one that it obeyed, whichever that was, until it is told anew.
-pub(crate) fn is_told_anew(instance: &Instance) -> bool {
+pub(crate) fn awaits_new_directive(instance: &Instance) -> bool {
     let Some(report) = &instance.report else { return false };
     report.witness.reconciled.exists()
         && report.generation == report.witness.reconciled

@@ -123,10 +123,11 @@ pub(super) fn rollback(id: &UpgradeId) -> String {
 pub(crate) fn all_serving(view: &View<'_>) -> Answer {
     let Some(service) = view.service() else { return Answer::closed() };
     let all = |standing| service.standing(standing, u32::MAX);
-    let (kept_out, moved): (Vec<_>, Vec<_>) = service.ordered().each.partition(|i| i.is_kept_out());
-    let kept_out = Sample::counted(kept_out.into_iter().map(|instance| &instance.node));
+    let (in_maintenance, moved): (Vec<_>, Vec<_>) =
+        service.ordered().each.partition(|i| i.is_in_maintenance());
+    let in_maintenance = Sample::counted(in_maintenance.into_iter().map(|instance| &instance.node));
     let mut answer = Answer { is_open: all(Standing::Ready).count == 0, reasons: Vec::new() };
-    for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), kept_out] {
+    for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), in_maintenance] {
         answer.and(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
     }
     for standing in [Standing::Silent, Standing::Unhealthy, Standing::Adrift] {

@@ -343,8 +343,7 @@ fn floor_raised_in_a_rollback_is_withdrawn_again() {
         let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
         assert!(world.store.commit(&commit));
         world.events += 1;
-        let is_there =
-            |phase: Phase| matches!(phase, Phase::RollingBack { step, .. } if step == stands_at);
+        let is_there = |phase: Phase| matches!(phase, Phase::RollingBack { step, .. } if step == stands_at);
         world.until("it is there", |world| is_there(world.phase()));
         let by = "reconciliation".parse().unwrap();
         world.store.put(

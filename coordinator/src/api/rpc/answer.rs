@@ -24,7 +24,11 @@ pub(super) fn whole(route: &Route, told: &DynamicMessage, asked: &HeaderMap) -> 
             let text = text(told)?;
             let etag = etag::of(&text);
             let answer = json_text(StatusCode::OK, text);
-            Ok(if route.has_body() { answer } else { etag::conditional(asked, &etag, answer) })
+            Ok(match route.has_body() {
+                // It may hold the secret of a new token.
+                true => ([(header::CACHE_CONTROL, "no-store")], answer).into_response(),
+                false => etag::conditional(asked, &etag, answer),
+            })
         }
         Shows::Created => {
             let reply = reply()?;

@@ -35,7 +35,7 @@ fn one(fleet: &Fleet, asked: &SpecSchema, name: &ServiceName, needs: ServiceVers
             (true, _) => Vec::new(),
         };
     };
-    let mut found = unheard(of, floor.is_none());
+    let mut found = unknown_versions(of, floor.is_none());
     if let Some(window) = window.filter(|window| window.floor < needs)
         && lowest(of).is_some_and(|lowest| lowest >= needs)
     {
@@ -76,7 +76,7 @@ pub(super) fn rolled_back(fleet: &Fleet, spec: &Spec) -> Vec<Finding> {
 }
 
 /// Instances of which the version is not known: a window cannot be committed below them.
-fn unheard(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
+fn unknown_versions(of: &ServiceFleet, blocks: bool) -> Vec<Finding> {
     let name = of.name();
     let mut found = Vec::new();
     let mut any = |sample: crate::gate::Sample, what: &str| {

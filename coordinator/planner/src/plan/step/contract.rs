@@ -12,7 +12,7 @@ use tidegate_proto::commit::Commit;
 
 pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     let target = draft.spec().target();
-    stragglers::walk(draft, &target, "the old code is removed");
+    stragglers::move_to(draft, &target, "the old code is removed");
     if draft.has_commits() {
         // The job goes on meanwhile: who is walked was refused by the floor, and is no user of the schema.
         if !draft.facts().is_some_and(|facts| facts.contracted) {

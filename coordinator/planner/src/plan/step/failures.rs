@@ -138,7 +138,7 @@ pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option
 }
 
 /// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
-pub(super) fn give_up(draft: &mut Draft<'_>, why: String) {
+pub(super) fn exceed_budget(draft: &mut Draft<'_>, why: String) {
     match (draft.spec().failures.then, rollback_path(draft.fleet, draft.upgrade, &why)) {
         (Then::Rollback, Ok(_)) => super::rollback::begin_rollback(draft, why),
         (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),

@@ -24,7 +24,7 @@ pub(super) struct Moving<'a> {
     /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
     pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
     /// Whether an instance that could not be drained is let back into service.
-    pub(super) gives_up: &'a dyn Fn(&Instance) -> bool,
+    pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
     /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
     pub(super) overdue: bool,
 }

@@ -143,7 +143,7 @@ impl<'a> Place<'a> {
     fn returning(&self) -> Option<&'a Instance> {
         let admitted = |i: &Instance| i.runs_admitted(Some(self.window));
         let mut out = self.service.out().each;
-        out.find(|i| has_ended_draining(i) && (admitted(i) || runs_nothing(i)) && !i.is_kept_out())
+        out.find(|i| has_ended_draining(i) && (admitted(i) || runs_nothing(i)) && !i.is_in_maintenance())
     }
 
     /// The first that is in rotation, and may be taken out.

@@ -5,7 +5,7 @@
 
 use super::super::Draft;
 use super::super::order::Order;
-use crate::fleet::{Instance, is_told_anew, releases};
+use crate::fleet::{Instance, awaits_new_directive, releases};
 use crate::gate::{Reason, Sample, StoreGate};
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
@@ -28,7 +28,7 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     draft.wait_for_any(nodes, |nodes| {
         Reason::Store(StoreGate::Disregarded { service: service.clone(), nodes })
     });
-    let told = standing.into_iter().filter(|instance| is_told_anew(instance));
+    let told = standing.into_iter().filter(|instance| awaits_new_directive(instance));
     let orders: Vec<Order<'_>> = told
         .map(|instance| Order {
             disposition: Disposition::Serve { returning: true },

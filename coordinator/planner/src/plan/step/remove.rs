@@ -13,7 +13,7 @@ use tidegate_proto::spec::ApprovalPoint;
 
 pub(super) fn remove(draft: &mut Draft<'_>) {
     let target = draft.spec().target();
-    stragglers::walk(draft, &target, "the old code is removed");
+    stragglers::move_to(draft, &target, "the old code is removed");
     let gone = draft.service().is_some_and(|service| draft.passes(removed(service)));
     let acknowledged = draft.passes(acknowledged(&draft.view()));
     let at_new = draft.passes(all_at(&draft.view(), target.version));

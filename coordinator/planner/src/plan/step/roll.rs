@@ -38,16 +38,16 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         return;
     }
     let may_begin = |i: &Instance| {
-        !in_doubt && shown == Shown::Yes && !exceptions.excuse(&i.node) && i.has_staged(&releases)
+        !in_doubt && shown == Shown::Yes && !exceptions.is_exempt(&i.node) && i.has_staged(&releases)
     };
-    let gives_up = |i: &Instance| exceptions.has_failed(&i.node);
+    let has_failed = |i: &Instance| exceptions.has_failed(&i.node);
     let around = Moving {
         service,
         up_to: wave,
         target,
         releases: releases.clone(),
         may_begin: &may_begin,
-        gives_up: &gives_up,
+        has_failed: &has_failed,
         overdue: false,
     };
     let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, wave));
@@ -118,7 +118,7 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: Holdup) {
     if ignored && !holdup.others {
         return draft.wait(reason);
     }
-    failures::give_up(draft, reason.to_string());
+    failures::exceed_budget(draft, reason.to_string());
 }
 
 /// Whether the exposed waves are through; what follows then.
@@ -158,14 +158,14 @@ fn settle(draft: &mut Draft<'_>, around: &Moving<'_>, wave: u32, last: u32) {
 /// Those of the exposed waves that were not seen serving the target and are not excused.
 struct Open<'a> {
     silent: Sample,
-    kept_out: [Sample; 2],
+    in_maintenance: [Sample; 2],
     /// The first of the others.
     idle: Vec<&'a Instance>,
 }
 
 impl<'a> Open<'a> {
     fn of(draft: &Draft<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
-        let excused: BTreeSet<&NodeId> = draft.exceptions().excused().collect();
+        let excused: BTreeSet<&NodeId> = draft.exceptions().exempt().collect();
         let open = |standing| {
             let among = |node: &&&NodeId| {
                 service
@@ -183,13 +183,13 @@ impl<'a> Open<'a> {
             .filter(|instance| !excused.contains(&instance.node));
         Self {
             silent: open(Standing::Silent),
-            kept_out: [open(Standing::Kept), open(Standing::Held)],
+            in_maintenance: [open(Standing::Kept), open(Standing::Held)],
             idle: idle.take(Sample::NAMED + 1).collect(),
         }
     }
 
     fn is_any(&self) -> bool {
-        !(self.silent.is_empty() && self.kept_out.iter().all(Sample::is_empty) && self.idle.is_empty())
+        !(self.silent.is_empty() && self.in_maintenance.iter().all(Sample::is_empty) && self.idle.is_empty())
     }
 }
 
@@ -204,7 +204,7 @@ fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
     let release = draft.spec().release.tag.clone();
     draft.passes(Answer::of_any(names(unstaged), |nodes| RollGate::Staging { release, nodes }));
     draft.passes(Answer::of_any(open.silent, |nodes| VersionGate::Silent { service: name, nodes }));
-    for nodes in open.kept_out {
+    for nodes in open.in_maintenance {
         draft.passes(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
     }
     draft.passes(unfit(Causes::counted(idle.into_iter())));

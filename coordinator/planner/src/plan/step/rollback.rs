@@ -112,14 +112,14 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
     let exceptions = draft.exceptions();
     // Where nothing runs and nothing says what to start, only another release ends that, whatever failed before.
     let may_begin = |i: &Instance| i.has_nothing_to_start() || !has_failed_returning(exceptions, i);
-    let gives_up = |i: &Instance| has_failed_returning(exceptions, i);
+    let has_failed = |i: &Instance| has_failed_returning(exceptions, i);
     let back = Moving {
         service,
         up_to: u32::MAX,
         target: former.release.clone(),
         releases,
         may_begin: &may_begin,
-        gives_up: &gives_up,
+        has_failed: &has_failed,
         overdue: is_overdue(draft),
     };
     let under_way = move_instances(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
@@ -156,7 +156,7 @@ pub(super) fn lower(draft: &mut Draft<'_>) {
     if !has_its_window(draft, true) {
         return;
     }
-    stragglers::walk(draft, &former.release, "the new code is removed");
+    stragglers::move_to(draft, &former.release, "the new code is removed");
     let clean = draft.service().is_some_and(|service| draft.passes(removed(service)));
     let known = draft.passes(acknowledged(&draft.view()));
     let back = draft.passes(all_at(&draft.view(), former.release.version));
@@ -172,7 +172,7 @@ pub(super) fn undo(draft: &mut Draft<'_>) {
     if !has_its_window(draft, true) {
         return;
     }
-    stragglers::walk(draft, &former.release, "the new code is removed");
+    stragglers::move_to(draft, &former.release, "the new code is removed");
     let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
     let back = draft.passes(all_at(&draft.view(), former.release.version));
     if let Some((service, version)) = shared::uses_new_form(draft) {

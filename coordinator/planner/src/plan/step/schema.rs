@@ -43,7 +43,7 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
     if let Some(former) = former.filter(|_| draft.upgrade.waves.is_some()) {
         let target = draft.spec().target();
         let because = "an instance that joined gets the directive of the others";
-        stragglers::walk_beside(draft, &target, &[former, target.clone()], because);
+        stragglers::move_keeping(draft, &target, &[former, target.clone()], because);
     }
     if !run(draft, SchemaJob::Migrate, |facts| facts.migrated) || draft.has_commits() {
         return;

@@ -8,12 +8,12 @@ use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
 /// Sees to it that everybody runs the one release that is wanted now, and has no other.
-pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
-    walk_beside(draft, release, std::slice::from_ref(release), because);
+pub(super) fn move_to(draft: &mut Draft<'_>, release: &Release, because: &str) {
+    move_keeping(draft, release, std::slice::from_ref(release), because);
 }
 
 /// The same, while these releases are kept on the nodes.
-pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
+pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
     draft.direct(releases, because);
     let Some(service) = draft.service() else { return };
     if draft.has_commits() || mutant::is("stragglers-are-only-named") {
@@ -27,7 +27,7 @@ pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[
         target: release.clone(),
         releases: releases.to_vec(),
         may_begin: &may_begin,
-        gives_up: &|_| false,
+        has_failed: &|_| false,
         overdue: false,
     };
     move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));

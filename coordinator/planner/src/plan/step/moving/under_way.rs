@@ -20,7 +20,7 @@ pub(in crate::plan) struct UnderWay<'a> {
     broken: Vec<&'a Instance>,
     pub(super) silent: Vec<&'a NodeId>,
     /// A person keeps them out, or holds them where they are.
-    kept_out: Vec<&'a NodeId>,
+    in_maintenance: Vec<&'a NodeId>,
     /// Drained, and not to be stopped now.
     pub(super) held: Vec<&'a Instance>,
     /// Drained before their wave, because their version was changed in rotation.
@@ -131,24 +131,24 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
             Disposition::Replace { release } if *release == moving.target => match failed {
                 // Its version was changed in rotation: drained first, like the others.
                 _ if instance.has_changed_in_rotation()
-                    && !instance.is_kept_out()
+                    && !instance.is_in_maintenance()
                     && is_elsewhere(instance, moving) =>
                 {
                     found.unhealthy.push(instance)
                 }
                 Some(_) => {}
-                None if instance.is_kept_out() => found.kept_out.push(node),
+                None if instance.is_in_maintenance() => found.in_maintenance.push(node),
                 None if is_former(instance, moving) => found.withdrawable.push((instance, Course::Replacing)),
                 None if instance.claims_to_serve() => found.broken.push(instance),
                 None => found.replacing.push(node),
             },
-            Disposition::Drain if failed.is_some() && (moving.gives_up)(instance) => {
+            Disposition::Drain if failed.is_some() && (moving.has_failed)(instance) => {
                 found.recall.push(Order::serve(instance))
             }
             Disposition::Drain if failed.is_some() => {}
             Disposition::Drain => drained(&mut found, moving, budget, instance),
             Disposition::Replace { .. } | Disposition::Stop if instance.maintained => {
-                found.kept_out.push(node)
+                found.in_maintenance.push(node)
             }
             Disposition::Replace { .. } if instance.exposure() != Exposure::Away => {
                 found.unhealthy.push(instance)
@@ -230,7 +230,7 @@ pub(super) fn tell(draft: &mut Draft<'_>, found: &UnderWay<'_>) {
         let nodes = Causes::counted(found.outside.iter().copied());
         draft.wait(Reason::Budget(BudgetGate::Outside { service, window, nodes }));
     }
-    draft.passes(Answer::of_any(sample(&found.kept_out), |nodes| RollGate::Maintenance { nodes }));
+    draft.passes(Answer::of_any(sample(&found.in_maintenance), |nodes| RollGate::Maintenance { nodes }));
     for (instance, why) in found.failed.iter().take(Sample::NAMED) {
         draft.wait(Reason::Roll(RollGate::Failed { node: instance.node.clone(), why: why.clone() }));
     }

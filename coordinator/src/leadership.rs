@@ -1,8 +1,8 @@
-//! The leader's seat: what a leadership keeps between turns, in memory only. A new leader has a new one and knows
+//! A leadership: what it keeps between turns, in memory only. A new leader has a new one and knows
 //! everything that matters from the store.
 
 use crate::metrics::{Metrics, Outcome};
-use crate::report::Picture;
+use crate::report::View;
 use crate::stopwatch::{GroupWatches, Stopwatches, StreamWatches};
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
@@ -13,18 +13,18 @@ use tidegate_planner::{Leading, Moment, Reason, SchemaFacts};
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Commit, Key, Revision, UpgradeId, Write, mutant};
-use tidegate_store::{CommitError, Committed, Fenced, Leadership};
+use tidegate_store::{CommitError, Committed, Fenced};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// One leadership.
-pub struct Seat {
+pub struct Leadership {
     /// Under which term.
     pub leading: Leading,
     /// Cancelled when the leadership is lost or given up: nothing acts any more.
     pub lost: CancellationToken,
-    leadership: Mutex<Option<Leadership>>,
+    store: Mutex<Option<tidegate_store::Leadership>>,
     writes: Fenced,
     metrics: Arc<Metrics>,
     next_event: Mutex<u64>,
@@ -37,16 +37,16 @@ pub struct Seat {
     refused: Mutex<BTreeMap<Subject, Reason>>,
 }
 
-impl Seat {
-    /// A seat that was just taken.
-    pub fn new(leadership: Leadership, metrics: Arc<Metrics>) -> Self {
+impl Leadership {
+    /// A leadership that was just taken.
+    pub fn new(leadership: tidegate_store::Leadership, metrics: Arc<Metrics>) -> Self {
         let committed = AtomicI64::new(leadership.create_revision.0);
         Self {
             leading: Leading { term: leadership.term.clone(), revision: leadership.create_revision },
             lost: leadership.lost.clone(),
             writes: leadership.writes().clone(),
             metrics,
-            leadership: Mutex::new(Some(leadership)),
+            store: Mutex::new(Some(leadership)),
             next_event: Mutex::new(0),
             watches: Mutex::default(),
             streams: Mutex::default(),
@@ -76,14 +76,14 @@ impl Seat {
     /// Whether this coordinator still leads, by the clock too: asked before each act, so that a process that was
     /// stopped for longer than its TTL does nothing more.
     pub fn is_held(&self) -> bool {
-        held(&self.leadership).as_ref().is_some_and(Leadership::stands)
+        held(&self.store).as_ref().is_some_and(tidegate_store::Leadership::stands)
     }
 
     /// Gives the leadership up, so that another need not wait for the TTL. Doing it again does nothing.
-    pub async fn give_up(&self) {
-        let leadership = held(&self.leadership).take();
+    pub async fn resign(&self) {
+        let leadership = held(&self.store).take();
         if let Some(Err(error)) =
-            futures::future::OptionFuture::from(leadership.map(Leadership::resign)).await
+            futures::future::OptionFuture::from(leadership.map(tidegate_store::Leadership::resign)).await
         {
             tracing::warn!(error = %Chain(&error), "could not give the leadership up; it lapses by itself");
         }
@@ -91,23 +91,18 @@ impl Seat {
 
     /// Plans under this moment. The numbers of the events that the plan holds are taken before another may plan, so
     /// that no two plans ever share one; a plan that fails leaves a gap.
-    pub fn plan<T>(
-        &self,
-        picture: &Picture,
-        plan: impl FnOnce(&Moment) -> T,
-        events: impl FnOnce(&T) -> u64,
-    ) -> T {
+    pub fn plan<T>(&self, view: &View, plan: impl FnOnce(&Moment) -> T, events: impl FnOnce(&T) -> u64) -> T {
         let mut next_event = held(&self.next_event);
         let moment = Moment {
             leader: self.leading.clone(),
             wall: now(),
-            elapsed: held(&self.watches).read(&picture.fleet),
-            uncounted: held(&self.streams).read(&picture.fleet),
-            group_uncounted: held(&self.groups).read(&picture.fleet),
+            elapsed: held(&self.watches).read(&view.fleet),
+            uncounted: held(&self.streams).read(&view.fleet),
+            group_uncounted: held(&self.groups).read(&view.fleet),
             next_event: *next_event,
             schemas: self.schemas.borrow().clone(),
             leading_ms: self.leading_ms(),
-            unheard_ms: picture.unheard_ms(),
+            unheard_ms: view.unheard_ms(),
         };
         let planned = plan(&moment);
         if !mutant::is("event-numbers-are-not-counted") {

@@ -1,4 +1,4 @@
-//! An upgrade as a picture for a terminal: a pure function of what is known and of the terminal's size.
+//! An upgrade as a frame for a terminal: a pure function of what is known and of the terminal's size.
 
 use crate::cli::paint::{Line, Tone, bar, wrap};
 use crate::cli::show;
@@ -38,16 +38,16 @@ const SENTENCE: usize = 3;
 /// Lines that belong together: shown whole, or counted as one more.
 type Item = Vec<Line>;
 
-/// Rows below which the picture leaves out what explains least.
+/// Rows below which the frame leaves out what explains least.
 const LOW: usize = 16;
 
-/// The picture, in at most `height` lines. Lines that are wider than `width` are for the caller to cut.
-pub(super) fn lines(picture: &Picture, width: usize, height: usize) -> Vec<Line> {
+/// The frame, in at most `height` lines. Lines that are wider than `width` are for the caller to cut.
+pub(super) fn lines(frame: &Picture, width: usize, height: usize) -> Vec<Line> {
     let low = height < LOW;
-    let mut lines = head(picture, width, low);
-    let event = picture.event.filter(|_| picture.over.is_none() && !low);
+    let mut lines = head(frame, width, low);
+    let event = frame.event.filter(|_| frame.over.is_none() && !low);
     let rest = height.saturating_sub(lines.len() + if event.is_some() { 2 } else { 0 });
-    let sections = [waits(picture, width), moving(picture), waves(picture, width)];
+    let sections = [waits(frame, width), moving(frame), waves(frame, width)];
     let shares = share(rest, sections.each_ref().map(Section::rows));
     for (section, rows) in sections.into_iter().zip(shares) {
         lines.extend(section.lines(rows));
@@ -75,18 +75,18 @@ fn sentence(label: &str, tone: Tone, text: &str, width: usize, most: usize) -> V
     labels.zip(rows).map(|(label, row)| labelled(label).with(tone, row)).collect()
 }
 
-fn head(picture: &Picture, width: usize, low: bool) -> Vec<Line> {
-    let (upgrade, status) = (picture.upgrade, picture.status);
-    let mut lines = vec![title(picture), phases(picture, width)];
+fn head(frame: &Picture, width: usize, low: bool) -> Vec<Line> {
+    let (upgrade, status) = (frame.upgrade, frame.status);
+    let mut lines = vec![title(frame), phases(frame, width)];
     // What an upgrade that did not complete has done was undone, or is not counted any more.
-    if picture.over.is_none_or(|over| over.phase == "completed") {
+    if frame.over.is_none_or(|over| over.phase == "completed") {
         lines.push(done(upgrade, width));
     }
     let most = if low { 1 } else { SENTENCE };
     if let Some(spread) = status.spread.as_ref().filter(|_| !low) {
         lines.push(labelled("versions").with(Tone::Plain, show::spread(spread)));
     }
-    if let Some(because) = picture.over.and_then(|over| over.because.as_ref()).or(status.because.as_ref()) {
+    if let Some(because) = frame.over.and_then(|over| over.because.as_ref()).or(status.because.as_ref()) {
         lines.extend(sentence("because", Tone::Warn, because, width, most));
     }
     if let Some(failure) = status.failed.first().filter(|_| !low) {
@@ -95,22 +95,22 @@ fn head(picture: &Picture, width: usize, low: bool) -> Vec<Line> {
         let text = format!("{} in wave {}{more}: {}", failure.node, failure.wave, failure.reason);
         lines.extend(sentence("failed", Tone::Bad, &text, width, most));
     }
-    if let Some(in_phase) = picture.in_phase {
-        let left = picture.left.map(|left| format!(", about {} left", about(left))).unwrap_or_default();
+    if let Some(in_phase) = frame.in_phase {
+        let left = frame.left.map(|left| format!(", about {} left", about(left))).unwrap_or_default();
         let time = format!("{} for {}{left}", upgrade.phase, span(in_phase));
         lines.push(labelled("time").with(Tone::Plain, time));
     }
-    if let Some(away) = picture.away {
+    if let Some(away) = frame.away {
         let text = format!("no coordinator has answered for {}; trying again", span(away));
         lines.push(labelled("connection").with(Tone::Bad, text));
     }
     lines
 }
 
-fn title(picture: &Picture) -> Line {
-    let upgrade = picture.upgrade;
+fn title(frame: &Picture) -> Line {
+    let upgrade = frame.upgrade;
     let (service, from, to, release) = (&upgrade.service, upgrade.from, upgrade.to, &upgrade.release);
-    let phase = picture.over.map_or_else(|| show::stands(upgrade), |over| over.phase.clone());
+    let phase = frame.over.map_or_else(|| show::stands(upgrade), |over| over.phase.clone());
     let tone = if upgrade.paused && !upgrade.over { Tone::Warn } else { Tone::of_phase(&phase) };
     Line::new()
         .with(Tone::Strong, &upgrade.id)
@@ -127,9 +127,9 @@ fn done(upgrade: &UpgradeSummary, width: usize) -> Line {
 }
 
 /// The phases in their order, the one under way in brackets; on a narrow terminal only those around it.
-fn phases(picture: &Picture, width: usize) -> Line {
-    let phases = order(picture);
-    let now = picture.over.map_or(picture.upgrade.phase.as_str(), |over| over.phase.as_str());
+fn phases(frame: &Picture, width: usize) -> Line {
+    let phases = order(frame);
+    let now = frame.over.map_or(frame.upgrade.phase.as_str(), |over| over.phase.as_str());
     let at = phases.iter().position(|phase| *phase == now).unwrap_or(0);
     let (mut first, mut end) = (0, phases.len());
     let line = |first: usize, end: usize| {
@@ -158,8 +158,8 @@ fn phases(picture: &Picture, width: usize) -> Line {
 }
 
 /// The phases of this upgrade: those that were left, the one under way, those to come.
-fn order<'a>(picture: &Picture<'a>) -> Vec<&'a str> {
-    let (upgrade, status) = (picture.upgrade, picture.status);
+fn order<'a>(frame: &Picture<'a>) -> Vec<&'a str> {
+    let (upgrade, status) = (frame.upgrade, frame.status);
     let now = upgrade.phase.as_str();
     let left = || status.timetable.iter().map(|time| time.phase.as_str());
     let been = |phase| now == phase || left().any(|left| left == phase);
@@ -186,10 +186,10 @@ fn migrated_last(status: &UpgradeStatusReply) -> bool {
     at("roll").zip(at("migrate")).is_some_and(|(roll, migrate)| roll < migrate)
 }
 
-fn waits(picture: &Picture, width: usize) -> Section {
-    let reasons = picture.reasons.reasons.iter().filter(|_| picture.over.is_none());
+fn waits(frame: &Picture, width: usize) -> Section {
+    let reasons = frame.reasons.reasons.iter().filter(|_| frame.over.is_none());
     let items = reasons.map(|reason| wait(reason, width)).collect();
-    Section { label: "waiting on".to_owned(), items, first: 0, more: picture.reasons.more }
+    Section { label: "waiting on".to_owned(), items, first: 0, more: frame.reasons.more }
 }
 
 fn wait(reason: &Reason, width: usize) -> Item {
@@ -210,8 +210,8 @@ fn wait(reason: &Reason, width: usize) -> Item {
     item
 }
 
-fn moving(picture: &Picture) -> Section {
-    let moving = picture.status.instances.iter().filter(|instance| moves(instance));
+fn moving(frame: &Picture) -> Section {
+    let moving = frame.status.instances.iter().filter(|instance| moves(instance));
     let item = |instance: &Instance| {
         let (node, rotation) = (&instance.node, &instance.rotation);
         let step = show::step(instance);
@@ -222,8 +222,8 @@ fn moving(picture: &Picture) -> Section {
         vec![line]
     };
     let items = moving.map(item).collect();
-    let told = picture.status.instances.len();
-    let label = match picture.status.more_instances {
+    let told = frame.status.instances.len();
+    let label = match frame.status.more_instances {
         0 => "moving".to_owned(),
         _ => format!("moving, of the first {told} instances"),
     };
@@ -237,8 +237,8 @@ fn moves(instance: &Instance) -> bool {
 }
 
 /// A bar for each wave. None where the wave of an instance may be unknown.
-fn waves(picture: &Picture, width: usize) -> Section {
-    let (upgrade, status) = (picture.upgrade, picture.status);
+fn waves(frame: &Picture, width: usize) -> Section {
+    let (upgrade, status) = (frame.upgrade, frame.status);
     let shown = status.more_instances == 0 && upgrade.phase == "roll";
     let columns = BAR.min(width.saturating_sub(LABEL + 10)).max(4);
     let one = |wave: u32| {
@@ -278,7 +278,7 @@ fn share(rows: usize, needs: [usize; 3]) -> [usize; 3] {
 /// Rows of an empty line and a heading.
 const HEADING: usize = 2;
 
-/// A part of the picture that is cut to the rows that there are.
+/// A part of the frame that is cut to the rows that there are.
 struct Section {
     label: String,
     items: Vec<Item>,
@@ -333,5 +333,5 @@ fn about(time: Duration) -> String {
 }
 
 #[cfg(test)]
-#[path = "picture/tests.rs"]
+#[path = "frame/tests.rs"]
 mod tests;

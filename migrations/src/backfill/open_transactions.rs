@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_millis(250);
-/// So many transactions of others between two looks are company.
+/// So many transactions of others between two looks show that others write.
 const SOME: i64 = 2;
-/// How long company is expected to come again.
+/// How long others are expected to come again.
 const LINGERS: Duration = Duration::from_secs(2);
 
 /// The others who write.
 #[derive(Default)]
-pub(super) struct Company {
+pub(super) struct OpenTransactions {
     looked: Option<(Instant, i64)>,
     /// The fill's own transactions since that look.
     own: i64,
@@ -28,7 +28,7 @@ pub(super) struct Company {
     shared: bool,
 }
 
-impl Company {
+impl OpenTransactions {
     /// Counts a batch of the fill; looks around where it is time to. Whether others write now, where that has changed.
     pub(super) async fn after_batch(&mut self, session: &mut Session) -> Result<Option<bool>, Error> {
         self.own += 1;
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_transactions_are_no_company_and_others_are_for_a_while() {
-        let (mut company, now) = (Company::default(), Instant::now());
-        company.take_in(now, 1_000);
-        company.own = 7;
-        company.take_in(now, 1_008);
-        assert!(company.seen.is_none(), "one may be a maintenance job");
-        company.own = 7;
-        company.take_in(now, 1_017);
-        assert_eq!((company.seen, company.own), (Some(now), 0));
+    fn own_transactions_do_not_count_and_others_do_for_a_while() {
+        let (mut others, now) = (OpenTransactions::default(), Instant::now());
+        others.take_in(now, 1_000);
+        others.own = 7;
+        others.take_in(now, 1_008);
+        assert!(others.seen.is_none(), "one may be a maintenance job");
+        others.own = 7;
+        others.take_in(now, 1_017);
+        assert_eq!((others.seen, others.own), (Some(now), 0));
     }
 }

@@ -1,9 +1,9 @@
-//! What every door and every operation stands in: the store, the picture of it, who leads here, the counts. Made
+//! What every door and every operation needs: the store, the view of it, who leads here, the counts. Made
 //! once by the daemon.
 
+use crate::leadership::Leadership;
 use crate::metrics::Metrics;
 use crate::report::Mirror;
-use crate::seat::Seat;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tidegate_planner::Reason;
 use tidegate_store::Reader;
 use tokio::sync::watch;
 
-/// The room.
+/// What doors and operations need.
 #[derive(Clone)]
-pub struct Room {
-    /// The one connection to the store. It writes nothing: what the leader writes, its seat does.
+pub struct Context {
+    /// The one connection to the store. It writes nothing: what the leader writes, its leadership does.
     pub store: Reader,
     /// What the store shows.
     pub mirror: Arc<Mirror>,
-    /// The leader's seat, while this coordinator leads.
-    pub seat: watch::Receiver<Option<Arc<Seat>>>,
+    /// The leadership, while this coordinator leads.
+    pub leadership: watch::Receiver<Option<Arc<Leadership>>>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Directory below which migrations lie.
@@ -30,20 +30,21 @@ pub struct Room {
     pub address: Arc<str>,
     /// Settings of every compute, below all others: from this coordinator's configuration.
     pub static_settings: Arc<BTreeMap<String, String>>,
-    /// Held over each wish that concerns a release stream.
+    /// Held over each command that concerns a release stream.
     pub releases: Arc<tokio::sync::Mutex<()>>,
 }
 
-impl Room {
-    /// The seat, if this coordinator leads now.
-    pub fn led_here(&self) -> Option<Arc<Seat>> {
-        self.seat.borrow().clone().filter(|seat| seat.is_held())
+impl Context {
+    /// The leadership, if this coordinator leads now.
+    pub fn led_here(&self) -> Option<Arc<Leadership>> {
+        self.leadership.borrow().clone().filter(|leadership| leadership.is_held())
     }
 
     /// Who contradicts the store, where anybody does.
     fn unreconciled(&self) -> Option<Reason> {
-        let databases = self.led_here().map(|seat| seat.schemas().borrow().clone()).unwrap_or_default();
-        tidegate_planner::gate::unreconciled(&self.mirror.picture().fleet, &databases)
+        let databases =
+            self.led_here().map(|leadership| leadership.schemas().borrow().clone()).unwrap_or_default();
+        tidegate_planner::gate::unreconciled(&self.mirror.view().fleet, &databases)
     }
 
     /// Why nothing acts, where nothing does.
@@ -54,7 +55,7 @@ impl Room {
         if let Some(reason) = self.unreconciled() {
             return Some(format!("{reason} (`tidegate fleet reconcile`)"));
         }
-        let leader = self.mirror.picture().leader.as_ref().map(|leader| leader.address.clone());
+        let leader = self.mirror.view().leader.as_ref().map(|leader| leader.address.clone());
         if let Some(leader) = leader {
             let lapsed = *leader == *self.address && self.led_here().is_none();
             return lapsed.then(|| {

@@ -68,15 +68,15 @@ fn roll() -> (UpgradeSummary, UpgradeStatusReply, Reasons) {
     (upgrade, status, Reasons { reasons: vec![failed, draining], more: 1 })
 }
 
-fn rendered(picture: &Picture, (width, height): (usize, usize), colour: bool) -> String {
-    let lines = lines(picture, width, height);
+fn rendered(frame: &Picture, (width, height): (usize, usize), colour: bool) -> String {
+    let lines = lines(frame, width, height);
     assert!(lines.len() <= height, "{} lines", lines.len());
     let text: Vec<String> = lines.iter().map(|line| line.text(width, colour)).collect();
     // An escape character is shown as it is read in a diff.
     text.join("\n").replace('\x1b', "^")
 }
 
-fn picture<'a>((upgrade, status, reasons): &'a (UpgradeSummary, UpgradeStatusReply, Reasons)) -> Picture<'a> {
+fn frame<'a>((upgrade, status, reasons): &'a (UpgradeSummary, UpgradeStatusReply, Reasons)) -> Picture<'a> {
     Picture {
         upgrade,
         status,
@@ -91,22 +91,22 @@ fn picture<'a>((upgrade, status, reasons): &'a (UpgradeSummary, UpgradeStatusRep
 
 #[test]
 fn roll_at_80_columns() {
-    insta::assert_snapshot!(rendered(&picture(&roll()), (80, 24), false));
+    insta::assert_snapshot!(rendered(&frame(&roll()), (80, 24), false));
 }
 
 #[test]
 fn roll_at_80_columns_in_colour() {
-    insta::assert_snapshot!(rendered(&picture(&roll()), (80, 24), true));
+    insta::assert_snapshot!(rendered(&frame(&roll()), (80, 24), true));
 }
 
 #[test]
 fn roll_at_40_columns() {
-    insta::assert_snapshot!(rendered(&picture(&roll()), (40, 12), false));
+    insta::assert_snapshot!(rendered(&frame(&roll()), (40, 12), false));
 }
 
 #[test]
 fn roll_at_40_columns_in_colour() {
-    insta::assert_snapshot!(rendered(&picture(&roll()), (40, 12), true));
+    insta::assert_snapshot!(rendered(&frame(&roll()), (40, 12), true));
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn completed_upgrade_shows_no_reasons_and_no_time_left() {
     let over = Over { phase: "completed".to_owned(), because: None };
     let known =
         (upgrade, UpgradeStatusReply { failed: Vec::new(), instances: Vec::new(), ..status }, reasons);
-    let picture = Picture { over: Some(&over), in_phase: None, left: None, ..picture(&known) };
-    insta::assert_snapshot!(rendered(&picture, (80, 24), false));
+    let frame = Picture { over: Some(&over), in_phase: None, left: None, ..frame(&known) };
+    insta::assert_snapshot!(rendered(&frame, (80, 24), false));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn paused_rollback_shows_phases_left_and_lost_connection() {
     let because = Some("paused by ann: p99 doubled".to_owned());
     let known = (upgrade, UpgradeStatusReply { because, ..status }, reasons);
     let away = Some(Duration::from_secs(12));
-    insta::assert_snapshot!(rendered(&Picture { away, left: None, ..picture(&known) }, (80, 24), false));
+    insta::assert_snapshot!(rendered(&Picture { away, left: None, ..frame(&known) }, (80, 24), false));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn migrate_after_the_roll_is_shown_after_it() {
         let upgrade = UpgradeSummary { phase: now.to_owned(), ..upgrade.clone() };
         let known =
             (upgrade, UpgradeStatusReply { timetable: timetable(left), ..status.clone() }, reasons.clone());
-        assert_eq!(order(&picture(&known)) == last, after, "{now} after {left:?}");
+        assert_eq!(order(&frame(&known)) == last, after, "{now} after {left:?}");
     }
 }
 
@@ -157,7 +157,7 @@ fn picture_fits_every_size() {
     let known = roll();
     for width in 1..100 {
         for height in 1..30 {
-            let lines = lines(&picture(&known), width, height);
+            let lines = lines(&frame(&known), width, height);
             assert!(lines.len() <= height, "{width}x{height}");
         }
     }
@@ -172,6 +172,6 @@ fn rolled_back_upgrade_shows_why_in_three_lines_and_no_count() {
     let over = Over { phase, because: Some(because) };
     let known =
         (upgrade, UpgradeStatusReply { failed: Vec::new(), instances: Vec::new(), ..status }, reasons);
-    let picture = Picture { over: Some(&over), in_phase: None, left: None, ..picture(&known) };
-    insta::assert_snapshot!(rendered(&picture, (80, 24), false));
+    let frame = Picture { over: Some(&over), in_phase: None, left: None, ..frame(&known) };
+    insta::assert_snapshot!(rendered(&frame, (80, 24), false));
 }
