@@ -1,5 +1,4 @@
-//! What every door and every operation needs: the store, the view of it, who leads here, the counts. Made
-//! once by the daemon.
+//! What servers and operations need: the store, the view of it, the leadership, the metrics. Made once by the daemon.
 
 use crate::leadership::Leadership;
 use crate::metrics::Metrics;

@@ -1,5 +1,5 @@
-//! Who may: each call is let in with a role, or told what is missing. Every door stands behind this; what a call needs
-//! is in one table, `needs`, and whoever acts is known by name in what is recorded.
+//! Authorization: each call gets the principal of its caller, or an error that says what is missing. Every server is behind
+//! it; the role that a call needs is in one table, `needs`, and each record names the principal that acted.
 //!
 //! # Invariants
 //! * What is shown must be good: a token that is not is refused, also from this machine, where none is needed to read.

@@ -1,4 +1,4 @@
-//! What starting an upgrade would do: asked of any coordinator by whoever may look, and nothing is changed.
+//! Preview of an upgrade (`--dry-run`): any coordinator answers, and nothing is changed.
 
 use super::{OperationError, answer, spec, start};
 use crate::act::schema::{self, Unbound};

@@ -1,4 +1,4 @@
-//! Give somebody a way to prove who calls, and take it back.
+//! Create an API token, and revoke it.
 
 use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
 use crate::fleet::Fleet;

@@ -1,4 +1,4 @@
-//! What an upgrade, where it stands, wants of every instance of its service.
+//! What an upgrade in its phase wants of every instance of its service.
 
 use tidegate_proto::Release;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};

@@ -1,4 +1,4 @@
-//! What a stream wants to go out by itself: the latest, or a tag that a person named. Manual wins over latest.
+//! What a stream deploys automatically: the latest release, or a tag that a person named. Manual has precedence over latest.
 
 use crate::gate::{Reason, ReleaseGate};
 use tidegate_proto::record::stream::{Head, StreamStrategy};

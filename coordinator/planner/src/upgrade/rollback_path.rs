@@ -1,4 +1,4 @@
-//! Whether there is a way back: an edge of the upgrade's own, and no contracted schema that would not bear the version
+//! Whether an upgrade can be rolled back: its phase has an edge for that, and every contracted schema bears the version
 //! to which it leads.
 
 use super::phase::{Move, Refused, transition};

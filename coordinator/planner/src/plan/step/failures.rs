@@ -1,5 +1,5 @@
-//! Failures are written down before anything follows from them: who failed is left alone until a person retries it, so
-//! that nobody is taken out and let back in without an end.
+//! Failures are recorded before anything follows from them: an instance that failed is left alone until a person retries
+//! it, so that no instance is taken out and returned again and again.
 
 use super::super::Draft;
 use super::faults;

@@ -1,7 +1,7 @@
-//! After a store was reconciled, an agent that had obeyed more than the store knows stands by what it obeyed last, and
-//! rightly refuses the older directive that the store has. It is told anew to serve; what is wanted of it beyond that is
-//! then decided from what is observed, within the budget. One whose claim a person disregarded does not take that word in:
-//! it obeys no directive and acknowledges no window of this store until a plan includes it.
+//! After a store was reconciled: an agent that had obeyed more than the store knows refuses the older directive of the
+//! store. It gets a new directive to serve; what else is wanted of it is then decided from what is observed, within the
+//! budget. An agent whose claim a person disregarded does not accept the reconciliation: it obeys no directive and
+//! acknowledges no window of this store until a plan includes it.
 
 use super::super::Draft;
 use super::super::order::Order;

@@ -1,5 +1,5 @@
-//! Roll: the exposed waves are walked to the new release; failures are recorded and weighed; a wave that has passed
-//! exposes the next; the last one raises the floor.
+//! Roll: instances of the exposed waves are moved to the new release; failures are recorded and compared with the budget; a
+//! wave that has passed exposes the next; the last one raises the floor.
 
 use super::super::Draft;
 use super::super::order::Order;

@@ -1,5 +1,5 @@
-//! Walking back: the old release is staged again where it is missing, instances are walked from the point of failure,
-//! then the ceiling is lowered, expand undone, and the window put back as it was.
+//! Rollback: the old release is staged again where it is missing, instances are moved back from the point of failure, then
+//! the ceiling is lowered, expand is undone, and the window is put back as it was.
 
 use super::super::Draft;
 use super::failures::{self, Failed, has_failed_returning};

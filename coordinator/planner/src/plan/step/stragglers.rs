@@ -1,5 +1,6 @@
-//! Who turns up at another version after the last wave, or after the walk back: it was away, or its code was changed by
-//! hand. The window keeps it from being admitted; it is told what the others know and walked like them.
+//! Instances that report another version after the last wave, or after a rollback has moved the others: they were away, or
+//! their code was changed by hand. The window refuses their admission; they get the directive of the others and are
+//! moved like them.
 
 use super::super::Draft;
 use super::moving::{Moving, move_instances};
