@@ -240,7 +240,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
         ),
         (with("release stream compute --set", "stream.yaml", "approval: [\n"), 2, &["stream.yaml", "line"]),
         (with("metadata set edge", "document.yaml", "a:\n\t- b\n"), 2, &["document.yaml", "line 2"]),
-        (started("spec.yaml", "service: [\n"), 2, &["spec.yaml", "line"]),
+        (started("spec.yaml", "service: [\n"), 2, &["spec.yaml:1:", "bracket"]),
         // One key, two values.
         (
             create("twice.yaml", "pg_settings: {}\nx: 1\nx: 2\n"),

@@ -51,13 +51,13 @@ fn read(path: &Path) -> Result<String, Failure> {
     };
     let shown = path.display();
     read.map_err(|error| Failure::usage(format!("could not read the spec {shown}: {error}")))?;
-    // The coordinator refuses what is too large.
-    if text.len() <= spec::MOST_BYTES {
-        spec::check(&text).map_err(|findings| {
-            let findings: Vec<String> = findings.iter().map(|found| format!("{shown}:{found}")).collect();
-            Failure::usage(findings.join("\n"))
-        })?;
+    if text.len() > spec::MOST_BYTES {
+        spec::parse(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
     }
+    spec::check(&text).map_err(|findings| {
+        let findings: Vec<String> = findings.iter().map(|found| format!("{shown}:{found}")).collect();
+        Failure::usage(findings.join("\n"))
+    })?;
     Ok(text)
 }
 
