@@ -27,7 +27,7 @@ fn held_up_by(trouble: impl Fn(&mut World, &NodeId)) -> (World, NodeId, Plan) {
     (world, n, at_rest)
 }
 
-fn stance(plan: &Plan, text: &str) -> bool {
+fn says(plan: &Plan, text: &str) -> bool {
     plan.waiting[&upgrade_id()].iter().any(|reason| reason.to_string().contains(text))
 }
 
