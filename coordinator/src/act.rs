@@ -6,11 +6,11 @@ pub mod schema;
 
 pub use schema::Workers;
 
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
-use tidegate_planner::reason::StoreGate;
-use tidegate_planner::{Action, PlannedCommit, Reason};
+use tidegate_planner::gate::StoreGate;
+use tidegate_planner::{Action, Plan, PlannedCommit, Reason};
 use tidegate_proto::key::Subject;
 use tidegate_store::{CommitError, StoreError};
 
@@ -21,12 +21,24 @@ pub struct Acted {
     pub any: bool,
 }
 
-/// Carries out the actions of one turn. A person's stop is heeded between two of them.
-pub async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> Acted {
+/// Carries out the actions of a plan, and adds to its reasons what they met. A person's stop is heeded between two of
+/// them.
+pub async fn act(leadership: &Leadership, workers: &Workers, plan: &mut Plan) -> Acted {
+    workers.reap().await;
+    workers.add_doubts(plan);
+    workers.rest_but(plan);
+    let acted = carry_out(leadership, workers, std::mem::take(&mut plan.actions)).await;
+    for (id, reasons) in &mut plan.waiting {
+        reasons.extend(leadership.refused(&Subject::Upgrade(id.clone())));
+    }
+    acted
+}
+
+async fn carry_out(leadership: &Leadership, workers: &Workers, actions: Vec<Action>) -> Acted {
     let mut acted = Acted::default();
     let (mut held, mut refused) = (BTreeSet::<Subject>::new(), BTreeMap::new());
     for action in actions {
-        if !seat.is_held() {
+        if !leadership.is_held() {
             break;
         }
         let subject = action.subject();
@@ -34,7 +46,7 @@ pub async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> 
             continue;
         }
         match action {
-            Action::Commit(planned) => match commit(seat, planned).await {
+            Action::Commit(planned) => match commit(leadership, planned).await {
                 Outcome::Done => acted.any = true,
                 Outcome::Overtaken => drop(held.insert(subject)),
                 Outcome::Refused(reason) => {
@@ -47,7 +59,7 @@ pub async fn carry_out(seat: &Seat, workers: &Workers, actions: Vec<Action>) -> 
             Action::Certify { upgrade } => workers.certifies(upgrade),
         }
     }
-    seat.keep_refused(refused);
+    leadership.keep_refused(refused);
     acted
 }
 
@@ -65,9 +77,9 @@ enum Outcome {
 }
 
 /// Carries out one commit.
-async fn commit(seat: &Seat, planned: PlannedCommit) -> Outcome {
+async fn commit(leadership: &Leadership, planned: PlannedCommit) -> Outcome {
     let PlannedCommit { subject, what, commit } = planned;
-    match seat.commit(&commit).await {
+    match leadership.commit(&commit).await {
         Ok(committed) => {
             tracing::info!(%subject, revision = %committed.revision, what, "done");
             Outcome::Done

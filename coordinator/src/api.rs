@@ -1,17 +1,15 @@
 //! What machines ask over HTTP: is it alive, can it do its work, what does it count; and every rpc.
 
 mod etag;
+mod given;
 mod openapi;
-mod problem;
 mod rpc;
 pub mod start;
 
-pub use problem::Problem;
-
-use crate::daemon::GRACE;
+use crate::context::Context;
+use crate::door::listen::GRACE;
 use crate::door::{Listener, Wire};
 use crate::guard::{self, Guard};
-use crate::room::Room;
 use anyhow::Result;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{StatusCode, header};
@@ -79,20 +77,20 @@ async fn connection(wire: Wire, router: Router, shutdown: CancellationToken) {
     }
 }
 
-/// The routes in a room, behind the guard: each is in its table, or needs everything. One asks the guard itself.
-pub fn router(room: Room, services: Routes, guard: Guard) -> Router {
-    let start = start::route(room.clone(), guard.clone());
+/// The routes, behind the guard: each is in its table, or needs everything. One asks the guard itself.
+pub fn router(context: Context, services: Routes, guard: Guard) -> Router {
+    let start = start::route(context.clone(), guard.clone());
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(room)
+        .with_state(context)
         .merge(rpcs(services))
         // Only routes that have a handler are guarded: 404 and 405 need no token.
         .route_layer(middleware::from_fn_with_state(guard, guard::http))
         .merge(start)
-        .fallback(problem::no_route)
-        .method_not_allowed_fallback(problem::no_method)
+        .fallback(given::no_route)
+        .method_not_allowed_fallback(given::no_method)
 }
 
 /// Every rpc, and the descriptions, without the guard that says of each call who calls.
@@ -106,23 +104,23 @@ async fn healthz() -> &'static str {
 }
 
 /// Whether it sees the store and somebody leads; if not, why.
-async fn readyz(State(room): State<Room>) -> Response {
-    let trouble = room.trouble();
+async fn readyz(State(context): State<Context>) -> Response {
+    let trouble = context.trouble();
     let status = if trouble.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let leader = room.mirror.picture().leader.as_ref().map(|leader| leader.address.clone());
+    let leader = context.mirror.view().leader.as_ref().map(|leader| leader.address.clone());
     let body = json!({
         "ready": trouble.is_none(),
         "trouble": trouble,
-        "leads": room.led_here().is_some(),
+        "leads": context.led_here().is_some(),
         "leader": leader,
-        "revision": room.mirror.picture().fleet.revision().0,
+        "revision": context.mirror.view().fleet.revision().0,
     });
     (status, Json(body)).into_response()
 }
 
-async fn metrics(State(room): State<Room>) -> Response {
+async fn metrics(State(context): State<Context>) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    match room.metrics.text(&room.mirror.picture()) {
+    match context.metrics.text(&context.mirror.view()) {
         Ok(text) => (kind, text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("could not write the counts: {error}\n"))
             .into_response(),

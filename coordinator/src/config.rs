@@ -1,5 +1,5 @@
-//! What a coordinator is told when it starts: flags, each with an environment variable, checked here once. Nothing
-//! else reads the environment, except for the database URLs that specs name.
+//! The configuration of a coordinator: flags, each with an environment variable, validated here once. Nothing else reads
+//! the environment, except for the database URLs that specs name.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

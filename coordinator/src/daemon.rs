@@ -2,24 +2,21 @@
 //! driven; then it runs until it is told to end, finishes the action under way and gives the leadership up.
 
 mod certificates;
-mod listen;
 mod pointers;
-
-pub(crate) use listen::{GRACE, with_grace};
 
 use crate::api;
 use crate::config::{Settings, StoreChoice};
+use crate::context::Context;
+use crate::door::listen::bind;
 use crate::door::{Certificates, Listener, raise_descriptors};
 use crate::grpc::client::Trust;
 use crate::grpc::{self, Peers};
 use crate::guard::{self, Guard, Token};
-use crate::record::metrics::Metrics;
+use crate::leader_loop;
+use crate::metrics::Metrics;
 use crate::report::Mirror;
-use crate::room::Room;
 use crate::telemetry::Chain;
-use crate::wheel;
-use anyhow::{Context, Result, anyhow};
-use listen::bind;
+use anyhow::{Context as _, Result, anyhow};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -133,11 +130,11 @@ impl Built {
 
     async fn run(self, settings: Settings, cancel: CancellationToken) -> Result<()> {
         let mirror = Mirror::that_hears_for(settings.hearing);
-        let (seats, seat) = watch::channel(None);
-        let room = Room {
+        let (leaderships, leadership) = watch::channel(None);
+        let context = Context {
             store: self.store.clone(),
             mirror: Arc::clone(&mirror),
-            seat,
+            leadership,
             metrics: Arc::new(Metrics::new()),
             migrations: settings.migrations.clone(),
             hindrance: watch::Sender::default(),
@@ -145,15 +142,15 @@ impl Built {
             static_settings: Arc::new(self.static_settings),
             releases: Arc::default(),
         };
-        // Doors end first, so that no wish comes after the leadership is given up; the store last.
-        let (doors, sight) = (cancel.clone(), CancellationToken::new());
+        // Doors end first, so that no command comes after the leadership is given up; the store last.
+        let (doors, sync_status) = (cancel.clone(), CancellationToken::new());
         let tasks = TaskTracker::new();
-        tasks.spawn(Arc::clone(&mirror).follow(self.store, sight.clone()));
+        tasks.spawn(Arc::clone(&mirror).follow(self.store, sync_status.clone()));
         if let Some(dir) = settings.traffic_dir {
-            tasks.spawn(pointers::keep(dir, Arc::clone(&mirror), sight.clone()));
+            tasks.spawn(pointers::keep(dir, Arc::clone(&mirror), sync_status.clone()));
         }
         if let (Some(embedded), Some(listener)) = (self.embedded.clone(), self.store_listener) {
-            let (shutdown, address) = (sight.clone(), listener.local_addr()?);
+            let (shutdown, address) = (sync_status.clone(), listener.local_addr()?);
             tasks.spawn(async move {
                 let agents = Listener::new(listener, None).agents();
                 if let Err(error) = embedded.serve_each(address, agents, shutdown).await {
@@ -162,7 +159,7 @@ impl Built {
             });
         }
         let own = self.token.map(|(token, _)| token);
-        let guard = Guard::new(Arc::clone(&room.mirror), own.as_ref());
+        let guard = Guard::new(Arc::clone(&context.mirror), own.as_ref());
         let tls = self.certificates.as_ref().map(|certificates| (certificates.grpc(), certificates.http()));
         let (grpc_tls, http_tls) = tls.unzip();
         if let Some(certificates) = self.certificates {
@@ -175,17 +172,18 @@ impl Built {
         }
         let identity = settings.tls_cert.clone().zip(settings.tls_key.clone());
         let peers = Peers { own, trust: Trust { ca: settings.peer_ca.clone(), identity } };
-        let services = grpc::services(&room, &peers);
-        let router = api::router(room.clone(), services.clone(), guard.clone());
+        let services = grpc::services(&context, &peers);
+        let router = api::router(context.clone(), services.clone(), guard.clone());
         let grpc = Listener::new(self.grpc, grpc_tls);
         let grpc = grpc::serve(grpc, services, guard, doors.clone());
         let http = api::serve(Listener::new(self.http, http_tls), router, doors);
-        let wheel = tokio::spawn(wheel::run(room, seats, settings.leader_ttl, cancel.clone()));
+        let leader_loop =
+            tokio::spawn(leader_loop::run(context, leaderships, settings.leader_ttl, cancel.clone()));
         let served = tokio::try_join!(grpc, http, stands(self.embedded.clone(), cancel.clone()));
         // A door that ended by an error ends the coordinator: another takes over.
         cancel.cancel();
-        wheel.await.context("the wheel broke")?;
-        sight.cancel();
+        leader_loop.await.context("the leader_loop broke")?;
+        sync_status.cancel();
         tasks.close();
         tasks.wait().await;
         if let Some(embedded) = self.embedded {

@@ -1,6 +1,7 @@
-//! What both doors, gRPC and HTTP, stand in: sockets, TLS where there is a certificate, and who is at the other end.
+//! What both servers, gRPC and HTTP, have in common: sockets, TLS where there is a certificate, and the peer of a connection.
 
 mod crowd;
+pub(crate) mod listen;
 mod listener;
 mod tls;
 

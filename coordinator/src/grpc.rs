@@ -9,13 +9,13 @@ mod service;
 
 pub use forward::Peers;
 
-use crate::daemon::with_grace;
+use crate::context::Context;
+use crate::door::listen::with_grace;
 use crate::door::{Listener, PING};
 use crate::guard::{self, Guard};
 use crate::operation::OperationError;
-use crate::room::Room;
 use crate::telemetry::Chain;
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use axum::middleware;
 use service::Service;
 use tidegate_proto::wire::v1::metadata_server::MetadataServer;
@@ -27,8 +27,8 @@ use tonic::transport::Server;
 use tonic::{Code, Status};
 
 /// All services of one coordinator, without the guard that says of each call who calls.
-pub fn services(room: &Room, peers: &Peers) -> Routes {
-    let service = Service { room: room.clone(), peers: peers.clone() };
+pub fn services(context: &Context, peers: &Peers) -> Routes {
+    let service = Service { context: context.clone(), peers: peers.clone() };
     Routes::new(OperatorServer::new(service.clone()))
         .add_service(ReleasesServer::new(service.clone()))
         .add_service(MetadataServer::new(service))

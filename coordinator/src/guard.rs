@@ -1,5 +1,5 @@
-//! Who may: each call is let in with a role, or told what is missing. Every door stands behind this; what a call needs
-//! is in one table, `needs`, and whoever acts is known by name in what is recorded.
+//! Authorization: each call gets the principal of its caller, or an error that says what is missing. Every server is behind
+//! it; the role that a call needs is in one table, `needs`, and each record names the principal that acted.
 //!
 //! # Invariants
 //! * What is shown must be good: a token that is not is refused, also from this machine, where none is needed to read.
@@ -15,8 +15,8 @@ pub use caller::{Borne, Caller, VOUCHED, vouch};
 pub use layer::{grpc, http};
 pub use token::Token;
 
+use crate::leadership::now;
 use crate::report::{Mirror, Trouble};
-use crate::seat::now;
 use std::sync::Arc;
 use tidegate_proto::Digest;
 use tidegate_proto::record::token::{CommonName, Credential, Role, Token as Known};
@@ -127,8 +127,8 @@ impl Guard {
 
     fn by_token(&self, token: &Token) -> Result<Principal, Denied> {
         self.has_read()?;
-        let picture = self.mirror.picture();
-        let known = token.id().and_then(|id| picture.fleet.token(&id));
+        let view = self.mirror.view();
+        let known = token.id().and_then(|id| view.fleet.token(&id));
         match known {
             Some(known) if matches!(&known.credential, Credential::Digest(digest) if token.is(digest)) => {
                 good(known, known.record.is_newer())?;
@@ -143,8 +143,8 @@ impl Guard {
 
     fn by_certificate(&self, subject: &CommonName) -> Result<Principal, Denied> {
         self.has_read()?;
-        let picture = self.mirror.picture();
-        match picture.fleet.token_of_certificate(subject, now()) {
+        let view = self.mirror.view();
+        match view.fleet.token_of_certificate(subject, now()) {
             Some((_, known)) => {
                 good(known, known.record.is_newer())?;
                 Ok(principal(known.name.as_str(), known.role, By::Certificate(subject.clone())))

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            ┌────────┬────────┬──────┬───────┬──────┬────────┐
-//!   watch ──►│ report │ spread │ gate │ plan  │ act  │ record │──► store        (turn, driven by wheel)
+//!   watch ──►│ report │ spread │ gate │ plan  │ act  │ record │──► store        (turn, driven by `leader_loop`)
 //!            └────────┴────────┴──────┴───────┴──────┴────────┘
 //!   cli ──► grpc ──► operation ──► the planner's `ask` ──► store
 //! ```
@@ -16,17 +16,19 @@ pub mod act;
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod context;
 pub mod daemon;
 pub mod door;
 pub mod grpc;
 pub mod guard;
+pub mod leader_loop;
+pub mod leadership;
+pub mod metrics;
 pub mod operation;
+pub mod problem;
 pub mod record;
 pub mod report;
-pub mod room;
-pub mod seat;
 pub mod standing;
 pub mod stopwatch;
 pub mod telemetry;
 pub mod turn;
-pub mod wheel;

@@ -1,5 +1,5 @@
 //! What operators may ask for: one file per verb, called by every door alike. Questions are answered from what this
-//! coordinator sees; wishes are asked of the planner, which either makes a commit of them or says why not.
+//! coordinator sees; of a command the planner makes a commit, or says why not.
 //!
 //! Doors only translate: whatever is checked is checked here or in the planner.
 
@@ -17,6 +17,7 @@ mod instances;
 mod leader;
 mod list;
 pub mod metadata;
+mod mutation;
 mod near;
 mod pause;
 mod reconcile;
@@ -34,7 +35,6 @@ mod token;
 mod versions;
 mod watch;
 mod window;
-mod wish;
 
 pub use approve::approve_upgrade;
 pub use certificate::upgrade_certificate;
@@ -63,6 +63,7 @@ pub use versions::fleet_versions;
 pub use watch::watch_upgrade;
 pub use window::{foresee_window, set_window};
 
+use crate::act::schema::Unbound;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::Asker;
 use tidegate_planner::{Fleet, Stored};
@@ -101,6 +102,12 @@ pub enum OperationError {
         #[source]
         source: StoreError,
     },
+}
+
+impl From<Unbound> for OperationError {
+    fn from(unbound: Unbound) -> Self {
+        OperationError::Refused(unbound.told())
+    }
 }
 
 fn store_error(attempt: &str) -> impl FnOnce(StoreError) -> OperationError {

@@ -34,7 +34,7 @@ pub const HEARING: Duration = Duration::from_secs(3);
 
 /// What is seen, besides the fleet itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sight {
+pub struct SyncStatus {
     /// Up to where.
     pub revision: Revision,
     /// Why nothing may be decided from it; none = all is well.
@@ -56,7 +56,7 @@ pub enum Trouble {
 
 /// All that is kept.
 #[derive(Debug, Default)]
-pub struct Picture {
+pub struct View {
     /// The fleet.
     pub fleet: Fleet,
     /// What each upgrade was last said to wait for.
@@ -71,8 +71,8 @@ pub struct Picture {
 /// The store's state as this coordinator sees it.
 #[derive(Debug)]
 pub struct Mirror {
-    picture: RwLock<Picture>,
-    sight: watch::Sender<Sight>,
+    view: RwLock<View>,
+    sync_status: watch::Sender<SyncStatus>,
     hearing: Duration,
 }
 
@@ -84,42 +84,42 @@ impl Mirror {
 
     /// The same, where agents of a store on which something is under way are heard for so long at first.
     pub fn that_hears_for(hearing: Duration) -> Arc<Self> {
-        let sight = Sight { trouble: Some(Trouble::Unread), ..Sight::default() };
-        Arc::new(Self { picture: RwLock::default(), sight: watch::Sender::new(sight), hearing })
+        let sync_status = SyncStatus { trouble: Some(Trouble::Unread), ..SyncStatus::default() };
+        Arc::new(Self { view: RwLock::default(), sync_status: watch::Sender::new(sync_status), hearing })
     }
 
     /// What it shows. Held for a computation only, never over an await.
-    pub fn picture(&self) -> RwLockReadGuard<'_, Picture> {
-        self.picture.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn view(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How far it sees, and whether it may be trusted; changes whenever anything does.
-    pub fn sight(&self) -> watch::Receiver<Sight> {
-        self.sight.subscribe()
+    pub fn sync_status(&self) -> watch::Receiver<SyncStatus> {
+        self.sync_status.subscribe()
     }
 
     /// Why nothing may be decided now.
     pub fn trouble(&self) -> Option<Trouble> {
-        self.sight.borrow().trouble.clone()
+        self.sync_status.borrow().trouble.clone()
     }
 
     /// How often the store was found behind what was seen of it.
     pub fn falls(&self) -> u64 {
-        self.sight.borrow().falls
+        self.sync_status.borrow().falls
     }
 
     /// Waits until the store is found behind what was seen of it once more than so often.
     pub async fn falls_beyond(&self, falls: u64) {
-        let mut sight = self.sight();
+        let mut sync_status = self.sync_status();
         // The sender lives as long as this mirror, so the wait has no other end.
-        let _ = sight.wait_for(|now| now.falls > falls).await;
+        let _ = sync_status.wait_for(|now| now.falls > falls).await;
     }
 
     /// Waits until it shows `revision` or a later one and is well.
     pub async fn reaches(&self, revision: Revision) {
-        let mut sight = self.sight();
+        let mut sync_status = self.sync_status();
         // The sender lives as long as this mirror, so the wait has no other end.
-        let _ = sight.wait_for(|now| now.revision >= revision && now.trouble.is_none()).await;
+        let _ = sync_status.wait_for(|now| now.revision >= revision && now.trouble.is_none()).await;
     }
 
     /// The same, for at most `limit`; whether it did.
@@ -139,78 +139,79 @@ impl Mirror {
         match seen {
             Seen::Listed(snapshot) => {
                 let revision = snapshot.revision;
-                let fresh = self.sight.borrow().trouble == Some(Trouble::Unread);
-                let picture = Picture::of(snapshot);
+                let fresh = self.sync_status.borrow().trouble == Some(Trouble::Unread);
+                let view = View::of(snapshot);
                 let hearing = if fresh { self.hearing } else { Duration::ZERO };
-                self.change(|kept| *kept = picture.after(kept, hearing));
+                self.change(|kept| *kept = view.after(kept, hearing));
                 self.sees(revision);
             }
             Seen::Changed { revision, changes } => {
-                self.change(|picture| {
+                self.change(|view| {
                     for change in changes {
                         match change {
-                            Change::Put(entry) => picture.put(entry),
-                            Change::Gone { key, .. } => picture.gone(&key),
-                            Change::Foreign { key, why, .. } => picture.complaints.tell(&key, &why, STRANGER),
+                            Change::Put(entry) => view.put(entry),
+                            Change::Gone { key, .. } => view.gone(&key),
+                            Change::Foreign { key, why, .. } => view.complaints.tell(&key, &why, STRANGER),
                         }
                     }
-                    picture.fleet.set_revision(revision);
+                    view.fleet.set_revision(revision);
                 });
                 self.sees(revision);
             }
             Seen::Progress { revision } => {
-                self.change(|picture| picture.fleet.set_revision(revision));
+                self.change(|view| view.fleet.set_revision(revision));
                 self.sees(revision);
             }
             Seen::Lost { why, .. } => self.in_trouble(Trouble::Away(why)),
             Seen::Restored { seen, found } => {
                 tracing::error!(%seen, %found, "the store fell back behind what was seen of it: nothing is decided");
                 if !mutant::is("fall-of-the-store-is-forgotten") {
-                    self.change(|picture| picture.fleet.fell_back(seen, found));
+                    self.change(|view| view.fleet.fell_back(seen, found));
                 }
-                self.sight.send_modify(|sight| sight.falls += 1);
+                self.sync_status.send_modify(|sync_status| sync_status.falls += 1);
             }
-            Seen::Regained => self.sight.send_modify(|sight| {
-                if matches!(sight.trouble, Some(Trouble::Away(_))) {
-                    sight.trouble = None;
+            Seen::Regained => self.sync_status.send_modify(|sync_status| {
+                if matches!(sync_status.trouble, Some(Trouble::Away(_))) {
+                    sync_status.trouble = None;
                 }
             }),
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Picture)) {
-        change(&mut self.picture.write().unwrap_or_else(PoisonError::into_inner));
+    fn change(&self, change: impl FnOnce(&mut View)) {
+        change(&mut self.view.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     fn sees(&self, revision: Revision) {
-        self.sight.send_modify(|sight| (sight.revision, sight.trouble) = (revision, None));
+        self.sync_status
+            .send_modify(|sync_status| (sync_status.revision, sync_status.trouble) = (revision, None));
     }
 
     fn in_trouble(&self, trouble: Trouble) {
         tracing::warn!(%trouble, "nothing is decided");
-        self.sight.send_modify(|sight| sight.trouble = Some(trouble));
+        self.sync_status.send_modify(|sync_status| sync_status.trouble = Some(trouble));
     }
 }
 
 /// A key with its record, or why it is none, and its mod_revision.
 type OfTheFleet = (Key, Result<Value, Malformed>, Revision);
 
-impl Picture {
+impl View {
     /// What a snapshot shows.
     pub fn of(snapshot: Snapshot) -> Self {
-        let mut picture = Self::default();
+        let mut view = Self::default();
         for (key, why) in &snapshot.foreign {
-            picture.complaints.tell(key, why, STRANGER);
+            view.complaints.tell(key, why, STRANGER);
         }
         for (node, count) in snapshot.results.iter().filter(|(_, count)| **count > MAX_RESULTS_OF_NODE) {
             tracing::warn!(%node, count, "more results than the {MAX_RESULTS_OF_NODE} of one node that are read");
         }
-        let of_the_fleet = snapshot.entries.into_iter().filter_map(|entry| picture.take_in(entry));
+        let of_the_fleet = snapshot.entries.into_iter().filter_map(|entry| view.take_in(entry));
         let fleet = Fleet::load(of_the_fleet, snapshot.revision);
-        Self { fleet, ..picture }
+        Self { fleet, ..view }
     }
 
-    /// This picture, where `former` was seen before; agents are heard for `hearing` where nothing was.
+    /// This view, where `former` was seen before; agents are heard for `hearing` where nothing was.
     fn after(mut self, former: &Self, hearing: Duration) -> Self {
         let reconciled = self.fleet.reconciliation().map_or(Revision::ABSENT, |by| by.at);
         if let Some((seen, found)) = former.fleet.fall().filter(|(_, found)| reconciled <= *found) {
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(mirror_that_saw([listed(7), lost()]).trouble(), Some(Trouble::Away("refused".to_owned())));
         let back =
             mirror_that_saw([listed(7), lost(), Seen::Regained, Seen::Progress { revision: Revision(9) }]);
-        assert_eq!((back.trouble(), back.sight().borrow().revision), (None, Revision(9)));
+        assert_eq!((back.trouble(), back.sync_status().borrow().revision), (None, Revision(9)));
     }
 
     #[test]
@@ -305,8 +306,9 @@ mod tests {
         let restored = Seen::Restored { seen: Revision(90), found: Revision(12) };
         let lost = Seen::Lost { since: tokio::time::Instant::now(), why: "away".to_owned() };
         let mirror = mirror_that_saw([listed(90), restored, listed(12), lost, Seen::Regained, listed(13)]);
-        assert_eq!((mirror.falls(), mirror.picture().fleet.fall()), (1, Some((Revision(90), Revision(12)))));
-        let reason = mirror.picture().fleet.unreconciled(&BTreeMap::new()).unwrap().to_string();
+        assert_eq!((mirror.falls(), mirror.view().fleet.fall()), (1, Some((Revision(90), Revision(12)))));
+        let reason =
+            tidegate_planner::gate::unreconciled(&mirror.view().fleet, &BTreeMap::new()).unwrap().to_string();
         assert!(reason.contains("saw the store at revision 90, and found it at 12"), "{reason}");
     }
 

@@ -1,36 +1,30 @@
-//! One turn, read aloud: report, spread, gate, plan, act, record. Always from the whole state, never from the event
-//! that woke it. No sleep, no retry: the next turn is the retry.
+//! One turn: report, spread, gate, plan, act, record. Always from the whole state, never from the event that woke it. No
+//! sleep, no retry: the next turn is the retry.
 
 use crate::act::{self, Acted};
-use crate::record::waiting::Scribe;
-use crate::room::Room;
-use crate::seat::{Seat, events_in};
+use crate::context::Context;
+use crate::leadership::{Leadership, events_in};
+use crate::record::waiting::Recorder;
 use tidegate_planner::{Action, Plan, plan};
-use tidegate_proto::key::Subject;
 use tracing::Instrument;
 
-/// Takes one turn of this leader. The caller has waited for the picture to show the leader's own last commit.
-pub async fn turn(room: &Room, seat: &Seat, scribe: &Scribe, workers: &act::Workers) -> Acted {
-    workers.reap().await;
-    let mut plan = workers.with_doubts(decide(room, seat));
-    workers.rest_but(&plan);
+/// Takes one turn of this leader. The caller has waited for the view to show the leader's own last commit.
+pub async fn turn(
+    context: &Context,
+    leadership: &Leadership,
+    recorder: &Recorder,
+    workers: &act::Workers,
+) -> Acted {
+    let mut plan = {
+        // Report and spread: all records at one revision, indexed by version as they came.
+        let view = context.mirror.view();
+        // Gate and plan: pure.
+        leadership.plan(&view, |moment| plan(&view.fleet, moment), events_of)
+    };
     let span = tracing::debug_span!("turn", actions = plan.actions.len());
-    async {
-        let acted = act::carry_out(seat, workers, plan.actions).await;
-        for (id, reasons) in &mut plan.waiting {
-            reasons.extend(seat.refused(&Subject::Upgrade(id.clone())));
-        }
-        scribe.note(plan.waiting);
-        acted
-    }
-    .instrument(span)
-    .await
-}
-
-/// Report, spread, gates and plan: pure, over what is seen now.
-fn decide(room: &Room, seat: &Seat) -> Plan {
-    let picture = room.mirror.picture();
-    seat.plan(&picture, |moment| plan(&picture.fleet, moment), events_of)
+    let acted = act::act(leadership, workers, &mut plan).instrument(span).await;
+    recorder.record(plan.waiting);
+    acted
 }
 
 fn events_of(plan: &Plan) -> u64 {

@@ -6,10 +6,10 @@
 //! written by programs that know the column, or filled by the sync, so that inserts cannot make it
 //! endless.
 
-mod company;
 mod cursor;
 mod durability;
 mod key;
+mod open_transactions;
 mod pace;
 mod pages;
 mod rate;
@@ -23,9 +23,9 @@ use crate::mutant;
 use crate::progress::Teller;
 use crate::sync::FILL_SETTING;
 use crate::unit::Backfill;
-use company::Company;
 use cursor::{Cursor, Key};
 use key::{Kept, KeyColumn};
+use open_transactions::OpenTransactions;
 use pace::Pace;
 use pages::{PageCursor, Pages};
 use rate::Rate;
@@ -76,7 +76,7 @@ async fn walk_all(
 ) -> Result<u64, Error> {
     let cancel = leader.cancel.clone();
     let mut pace = Pace::new(leader.session.dialect(), step.batch_ms);
-    let mut company = Company::default();
+    let mut others = OpenTransactions::default();
     let mut rate = Rate::default();
     let mut ladder = Ladder::new(&cancel);
     let mut walked = 0;
@@ -93,7 +93,7 @@ async fn walk_all(
                 if ended {
                     return Ok(walked);
                 }
-                if let Some(shared) = company.after_batch(&mut leader.session).await? {
+                if let Some(shared) = others.after_batch(&mut leader.session).await? {
                     durability::share(&mut leader.session, shared).await?;
                     pace.share(shared);
                 }

@@ -20,6 +20,7 @@ pub use status::{MigrationStatus, PhaseState, Status};
 use crate::database::{DatabaseUrl, Session};
 use crate::error::Error;
 use crate::history;
+use crate::identity::{SchemaId, SchemaIdentity};
 use crate::leader::{self, Leader};
 use crate::progress::{PhaseProgress, Teller};
 use crate::sessions::{self, Sessions};
@@ -31,25 +32,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// The random id that a schema keeps in its own database.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SchemaId(pub String);
-
-impl std::fmt::Display for SchemaId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Who a schema is and whom it obeyed last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SchemaIdentity {
-    /// None until the first claim.
-    pub id: Option<SchemaId>,
-    /// The last term it obeyed; none until the first claim.
-    pub term: Option<Term>,
-}
 
 /// The proof on which contract runs. Kept in the history; made and judged by the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,7 +128,8 @@ impl Engine {
     /// [`Error::LowerTerm`], [`Error::RestoredStore`], [`Error::LockBusy`], [`Error::OtherSchema`].
     pub async fn claim(&self, term: &Term) -> Result<SchemaId, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
-        let (leader, stored) = Leader::take(self, term, &Teller(&watch), &CancellationToken::new()).await?;
+        let (leader, stored) =
+            Leader::take(&self.url, self.schema(), term, &Teller(&watch), &CancellationToken::new()).await?;
         leader.session.close().await;
         Ok(SchemaId(stored.schema_id))
     }
@@ -213,7 +196,7 @@ impl Engine {
         cancel: &CancellationToken,
     ) -> Result<Vec<Adopted>, Error> {
         let (watch, _) = watch::channel(PhaseProgress::default());
-        let (mut leader, _) = Leader::take(self, term, &Teller(&watch), cancel).await?;
+        let (mut leader, _) = Leader::take(&self.url, self.schema(), term, &Teller(&watch), cancel).await?;
         let answer = adopt::mark(&mut leader, set, adoption).await;
         if answer.is_err() {
             leader.session.rollback().await;
@@ -300,7 +283,7 @@ impl Engine {
         cancel: &CancellationToken,
         contract: Option<(&ContractProof, &Recheck<'_>)>,
     ) -> Result<Outcome, Error> {
-        let (mut leader, _) = Leader::take(self, term, &Teller(watch), cancel).await?;
+        let (mut leader, _) = Leader::take(&self.url, self.schema(), term, &Teller(watch), cancel).await?;
         let mut run = phase::Run {
             leader: &mut leader,
             teller: Teller(watch),

@@ -1,9 +1,10 @@
 //! What can go wrong, told apart by what the caller should do next.
 
 use crate::database::{Failure, Kind};
-use crate::engine::SchemaId;
+use crate::identity::SchemaId;
+use crate::load::LoadError;
 use crate::term::Term;
-use crate::unit::{LoadError, Phase};
+use crate::unit::Phase;
 use std::fmt;
 
 /// Who holds the schema's lock.

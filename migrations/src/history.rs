@@ -4,9 +4,11 @@
 //! `tidegate_history` has a row for every step that began and, as step -1, for every phase. Rows of
 //! a migration that was undone stay, in state `undone`, and count no more.
 
+mod owner;
 mod record;
 mod term;
 
+pub(crate) use owner::{owner_argument, owner_of};
 pub(crate) use record::{
     Entry, State, begin_entry, entries, finish_entry, reopen_entry, save_cursor, undo_entries,
 };

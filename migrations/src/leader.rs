@@ -4,9 +4,9 @@
 use crate::blocker::{self, Lookout};
 use crate::crash;
 use crate::database::{DatabaseUrl, Dialect, Kind, Session, Value};
-use crate::engine::{Engine, SchemaId};
 use crate::error::{Error, Holder};
 use crate::history::{self, Stored};
+use crate::identity::SchemaId;
 use crate::ladder::{LOCK_LIMIT, Ladder};
 use crate::mutant;
 use crate::progress::{PhaseProgress, Teller};
@@ -46,12 +46,12 @@ pub(crate) struct Leader {
 impl Leader {
     /// Connects, takes the lock, makes the tables when they are missing, and raises the term.
     pub(crate) async fn take(
-        engine: &Engine,
+        url: &DatabaseUrl,
+        schema: Option<&SchemaId>,
         term: &Term,
         teller: &Teller<'_>,
         cancel: &CancellationToken,
     ) -> Result<(Leader, Stored), Error> {
-        let url = engine.url();
         let session =
             Session::connect(url, &term.session_name(), cancel).await.map_err(|f| Error::of(f, "connect"))?;
         let mut leader = Leader {
@@ -67,7 +67,7 @@ impl Leader {
         }
         let mut ladder = Ladder::new(cancel);
         loop {
-            let tried = leader.raise(engine.schema()).await;
+            let tried = leader.raise(schema).await;
             match tried {
                 Ok(stored) => {
                     teller.waiting(None);

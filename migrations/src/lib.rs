@@ -24,11 +24,14 @@ mod crash;
 mod database;
 mod engine;
 mod error;
+mod finding;
 pub mod held;
 mod history;
+mod identity;
 mod ladder;
 mod leader;
 mod lint;
+mod load;
 mod mutant;
 mod object;
 mod owner;
@@ -42,17 +45,18 @@ mod unit;
 
 pub use database::{DatabaseUrl, Dialect, InvalidUrl};
 pub use engine::{
-    Adopted, Adoption, ContractProof, Engine, MigrationStatus, Outcome, PhaseState, Recheck, SchemaId,
-    SchemaIdentity, Status,
+    Adopted, Adoption, ContractProof, Engine, MigrationStatus, Outcome, PhaseState, Recheck, Status,
 };
 pub use error::{Error, Holder};
+pub use finding::{Finding, Place, Rule};
+pub use identity::{SchemaId, SchemaIdentity};
 pub use ladder::LOCK_LIMIT;
-pub use lint::{Finding, Place, Rule};
+pub use load::{LoadError, json_schema};
 pub use owner::{Owner, UNRECORDED};
 pub use progress::PhaseProgress;
 pub use sessions::{SessionFact, SessionKind, SessionTag, Sessions};
 pub use term::Term;
 pub use unit::{
-    AddColumn, Backfill, Digest, DropColumn, DropSync, Index, InvalidName, LoadError, Migration,
-    MigrationSet, Name, NotNull, Phase, Refresh, Requires, Statement, Step, Sync, json_schema,
+    AddColumn, Backfill, Digest, DropColumn, DropSync, Index, InvalidName, Migration, MigrationSet, Name,
+    NotNull, Phase, Refresh, Requires, Statement, Step, Sync,
 };

@@ -5,15 +5,13 @@
 //! misspelt statement closes instead of passing. Never talks to a database.
 
 mod additive;
-mod finding;
 mod removing;
 mod shape;
 mod strict;
 
-pub use finding::{Finding, Place, Rule};
-
 use crate::database::Dialect;
-use crate::unit::{Migration, Phase, Statement, Step, Token};
+use crate::finding::{Finding, Place, Rule};
+use crate::unit::{Migration, Phase, Statement, Step, Token, split_top};
 use std::collections::{BTreeSet, HashSet};
 
 /// Every finding of one migration, on both engines.
@@ -52,11 +50,6 @@ pub(crate) fn once(findings: Vec<Finding>) -> Vec<Finding> {
         findings.iter().map(|finding| seen.insert(finding.but_engine())).collect()
     };
     findings.into_iter().zip(first).filter_map(|(finding, first)| first.then_some(finding)).collect()
-}
-
-/// Findings as a text for people, one a line.
-pub(crate) fn listing(findings: &[Finding]) -> String {
-    findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// A broken rule, what was found, what is allowed.
@@ -121,22 +114,4 @@ fn alter_actions(tokens: &[Token]) -> Option<Vec<&[Token]>> {
         at += 2;
     }
     Some(split_top(tokens.get(at..)?))
-}
-
-/// Splits at commas that stand in no parentheses.
-pub(crate) fn split_top(tokens: &[Token]) -> Vec<&[Token]> {
-    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_i32);
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            Token::Mark('(') => depth += 1,
-            Token::Mark(')') => depth -= 1,
-            Token::Mark(',') if depth == 0 => {
-                parts.push(&tokens[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&tokens[start..]);
-    parts
 }

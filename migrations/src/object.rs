@@ -280,7 +280,7 @@ impl<'a> Words<'a> {
         self.skip_if_exists();
         self.takes(&["ONLY"]);
         let table = self.name()?;
-        let actions = crate::lint::split_top(self.tokens).into_iter().map(|tokens| Words { tokens });
+        let actions = crate::unit::split_top(self.tokens).into_iter().map(|tokens| Words { tokens });
         Some((table, actions.collect()))
     }
 }

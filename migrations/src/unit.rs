@@ -4,22 +4,17 @@
 //! each phase has its steps for each engine. Never talks to a database.
 
 mod digest;
-mod file;
-mod load;
 mod name;
 mod phase;
-mod schema;
 mod statement;
 mod step;
 
 pub use digest::Digest;
-pub use load::LoadError;
 pub(crate) use name::quoted;
 pub use name::{InvalidName, Name};
 pub use phase::{Phase, Requires};
-pub use schema::json_schema;
 pub use statement::Statement;
-pub(crate) use statement::Token;
+pub(crate) use statement::{Token, split_top};
 pub use step::{AddColumn, Backfill, DropColumn, DropSync, Index, NotNull, Refresh, Step, Sync};
 
 use crate::database::Dialect;
@@ -40,12 +35,12 @@ pub struct Migration {
     /// What migrate asks of the fleet.
     pub requires: Requires,
     #[serde(skip)]
-    file: std::path::PathBuf,
-    steps: BTreeMap<Phase, BTreeMap<String, Vec<Step>>>,
-    verify: BTreeMap<String, Statement>,
+    pub(crate) file: std::path::PathBuf,
+    pub(crate) steps: BTreeMap<Phase, BTreeMap<String, Vec<Step>>>,
+    pub(crate) verify: BTreeMap<String, Statement>,
     /// Steps of expand that no undo takes back, by engine. Absent from the digest where there are none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    irreversible: BTreeMap<String, BTreeSet<usize>>,
+    pub(crate) irreversible: BTreeMap<String, BTreeSet<usize>>,
 }
 
 impl Migration {
@@ -100,14 +95,6 @@ pub struct MigrationSet {
 }
 
 impl MigrationSet {
-    /// Reads, parses and lints every `NNNN_name.toml` of a directory.
-    ///
-    /// # Errors
-    /// Every finding at once, each with its file and step; or the path that cannot be read.
-    pub fn load(directory: &Path) -> Result<Self, LoadError> {
-        load::load(directory)
-    }
-
     /// All that it knows, in the order in which they run.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Migration> {
         self.migrations.iter()
@@ -174,7 +161,7 @@ impl MigrationSet {
         Digest::of(&self.migrations)
     }
 
-    fn new(migrations: Vec<Migration>) -> MigrationSet {
+    pub(crate) fn new(migrations: Vec<Migration>) -> MigrationSet {
         let own = migrations.iter().map(|m| m.id.clone()).collect();
         MigrationSet { migrations, own, owner: Owner::by_hand() }
     }

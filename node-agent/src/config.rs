@@ -24,7 +24,7 @@ pub enum NotAConfig {
         source: std::io::Error,
     },
     /// Not TOML, an unknown field, or a value of the wrong kind: the text names line and column.
-    #[error("{}: {found}", path.display())]
+    #[error("{}:{found}", path.display())]
     Form {
         /// The file.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum NotAConfig {
         found: String,
     },
     /// Each field is well formed, together they are not.
-    #[error("{}: {}", path.display(), findings.join("; "))]
+    #[error("{}", findings.iter().map(|found| format!("{}: {found}", path.display())).collect::<Vec<_>>().join("\n"))]
     Sense {
         /// The file.
         path: PathBuf,
@@ -57,9 +57,12 @@ pub fn load(path: &Path) -> Result<Node, NotAConfig> {
 
 /// Checks the text of a configuration; `path` is for messages.
 pub fn parse(text: &str, path: &Path) -> Result<Node, NotAConfig> {
-    let written: fragment::Node = toml::from_str(text).map_err(|e| NotAConfig::Form {
-        path: path.to_owned(),
-        found: e.to_string().trim_end().to_owned(),
+    let written: fragment::Node = toml::from_str(text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let column = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
+        let line = 1 + before.matches('\n').count();
+        let found = format!("{line}:{column}: {}", error.message().trim().replace('\n', "; "));
+        NotAConfig::Form { path: path.to_owned(), found }
     })?;
     settings::settle(written).map_err(|findings| NotAConfig::Sense { path: path.to_owned(), findings })
 }
@@ -84,7 +87,8 @@ mod tests {
         let text = example::text("node-1").replace("health_url", "helth_url");
         let refused = refusal(&text);
         assert!(refused.contains("agent.toml") && refused.contains("helth_url"), "{refused}");
-        assert!(refused.contains("line "), "{refused}");
+        let line = 1 + text.lines().position(|line| line.contains("helth_url")).unwrap();
+        assert!(refused.starts_with(&format!("agent.toml:{line}:1: ")), "{refused}");
     }
 
     #[test]

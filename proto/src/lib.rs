@@ -20,6 +20,7 @@ pub mod release;
 pub mod revision;
 pub mod spec;
 mod text;
+pub mod timing;
 pub mod value;
 pub mod version;
 

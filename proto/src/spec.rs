@@ -1,8 +1,8 @@
 //! The spec of an upgrade: a YAML file that an operator keeps in version control. Here are its fields, their
 //! defaults, and the checks that need nothing but the spec itself. Unknown fields are refused.
 
-use crate::record::directive::{Drain, HealthTimes};
 use crate::release::Release;
+use crate::timing::{Drain, HealthTimes};
 use crate::{Amount, Digest, ReleaseTag, ServiceName, ServiceVersion};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -9,6 +9,9 @@
 
 mod full;
 pub(crate) mod layout;
+mod record;
+
+pub(crate) use record::{LeaseChange, Record};
 
 use std::{
     path::{Path, PathBuf},
@@ -22,45 +25,10 @@ use redb::Database;
 use tokio::sync::oneshot;
 
 use self::layout::Loaded;
-use crate::{
-    OpenError,
-    durable::Durable,
-    kv::{Revision, Settled},
-    lock::DirLock,
-    refusal::Refusal,
-};
+use crate::{durable::Durable, error::OpenError, lock::DirLock, refusal::Refusal};
 
 /// Most changes that one fsync covers: bounds the memory of one redb transaction.
 const MAX_BATCH: usize = 4096;
-
-/// A change to the set of leases.
-#[derive(Debug)]
-pub(crate) enum LeaseChange {
-    Grant { id: i64, ttl: i64 },
-    Revoke { id: i64 },
-}
-
-/// One numbered change, written whole or not at all.
-#[derive(Debug, Default)]
-pub(crate) struct Record {
-    pub(crate) revision: Option<Arc<Revision>>,
-    pub(crate) lease: Option<LeaseChange>,
-    pub(crate) compaction: Option<(i64, Vec<Settled>)>,
-}
-
-impl Record {
-    pub(crate) fn of_revision(revision: Arc<Revision>) -> Self {
-        Self { revision: Some(revision), ..Self::default() }
-    }
-
-    pub(crate) fn of_lease(lease: LeaseChange, revision: Option<Arc<Revision>>) -> Self {
-        Self { revision, lease: Some(lease), ..Self::default() }
-    }
-
-    pub(crate) fn of_compaction(revision: i64, settled: Vec<Settled>) -> Self {
-        Self { compaction: Some((revision, settled)), ..Self::default() }
-    }
-}
 
 enum Message {
     Write(u64, Record),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::{kv::Revision, refusal::Refusal, watch::Hub};
+use crate::{hub::Hub, kv::Revision, refusal::Refusal};
 
 #[derive(Debug, Clone, Default)]
 struct Progress {

@@ -1,6 +1,6 @@
 //! The handle on an embedded store: open it, talk to it in process, serve it, close it.
 
-use std::{convert::Infallible, net::SocketAddr, path::Path, path::PathBuf, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use etcd_client::{Channel, Client};
 use futures::Stream;
@@ -20,10 +20,12 @@ use tower::{ServiceExt, util::BoxCloneSyncService};
 use crate::{
     disk::Disk,
     durable::Durable,
-    engine::{Engine, Identity},
+    engine::Engine,
+    error::OpenError,
+    expiry,
+    identity::Identity,
     kv::{FIRST_REVISION, Kv},
-    lease::{Leases, expiry},
-    lock::LockError,
+    lease::Leases,
     retention, server,
 };
 
@@ -44,62 +46,6 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub struct Embedded {
     engine: Arc<Engine>,
-}
-
-/// Why a store could not be opened. Nothing was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The directory is locked by someone else, or cannot be locked.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// The directory cannot be made or made durable.
-    #[error("could not make the store's directory {dir}")]
-    Directory {
-        /// The directory.
-        dir: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// redb could not open or read its file.
-    #[error("could not open the store's file {file}")]
-    Database {
-        /// The file.
-        file: PathBuf,
-        /// What redb said.
-        #[source]
-        source: Box<redb::Error>,
-    },
-    /// The file was written by another version of this program.
-    #[error(
-        "the store's file {file} has layout {found}, this version knows only {known}: open it with the version that wrote it"
-    )]
-    Layout {
-        /// The file.
-        file: PathBuf,
-        /// The layout number in the file.
-        found: u64,
-        /// The one that this version knows.
-        known: u64,
-    },
-    /// A row of the file is not what this program wrote.
-    #[error("could not read {what} in the store's file {file}: restore the file from a copy")]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// Which row.
-        what: String,
-    },
-    /// The thread that writes the file could not be started.
-    #[error("could not start the thread that writes the store's file")]
-    Thread {
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The thread that writes the file ended before it had opened it.
-    #[error("the thread that writes the store's file ended before the file was open")]
-    Interrupted,
 }
 
 /// Why a store could not be served over TCP any more.

@@ -15,21 +15,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     disk::{Disk, LeaseChange, Record},
     durable::Durable,
+    identity::Identity,
     kv::{Kv, Revision},
-    lease::{Leases, expiry},
+    lease::{Leases, TICK},
     mutant,
     refusal::Refusal,
     txn::Writer,
 };
-
-/// Who this store is, as the headers of its answers say it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) cluster: u64,
-    pub(crate) member: u64,
-    /// How often the store was opened; stands for etcd's raft term.
-    pub(crate) term: u64,
-}
 
 /// Keys and leases, and the number of the last change to either.
 #[derive(Debug)]
@@ -234,7 +226,7 @@ impl Engine {
         if self.durable.fault().is_some() {
             // No holder can renew its lease now.
             state.leases.stand_still();
-            return Some(now + expiry::TICK);
+            return Some(now + TICK);
         }
         if state.leases.look(now) {
             tracing::warn!("the store did not run for a while; every lease gets its whole TTL again");

@@ -3,8 +3,6 @@
 //! Deadlines live in memory only. After a restart, and after a stall of this process, every lease gets its whole TTL
 //! anew: its holder could not have renewed it meanwhile, so its silence says nothing.
 
-pub(crate) mod expiry;
-
 use std::{
     collections::{BTreeSet, HashMap},
     time::Duration,
@@ -13,6 +11,9 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{mutant, refusal::Refusal};
+
+/// How often the present is noted while there are leases, so that a stall of this process is told from a long wait.
+pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 /// Shortest TTL that is granted, in seconds: what etcd grants at its default election timeout.
 pub(crate) const MIN_TTL: i64 = 2;

@@ -10,7 +10,7 @@
 //! an hour.
 //!
 //! # The rooms
-//! `kv` the keys and their history · `txn`, `compare` what a transaction does · `lease` who is alive · `watch` who is
+//! `kv` the keys and their history · `txn`, `compare` what a transaction does · `lease` who is alive · `hub`, `watch` who is
 //! told · `disk` the file · `durable` how far it has come · `retention` how long history is kept · `engine` all of these under one lock · `server` the doors.
 
 mod compare;
@@ -18,6 +18,10 @@ mod disk;
 mod durable;
 mod embedded;
 mod engine;
+mod error;
+mod expiry;
+mod hub;
+mod identity;
 mod kv;
 mod lease;
 mod lock;
@@ -29,7 +33,8 @@ mod txn;
 mod watch;
 
 pub use crate::{
-    embedded::{Embedded, OpenError, ServeError},
+    embedded::{Embedded, ServeError},
+    error::OpenError,
     lock::LockError,
 };
 

@@ -1,4 +1,4 @@
-//! What persons ask for: each verb is a pure function from the fleet to the commit that grants it, or a refusal that
+//! Commands of operators: each verb is a pure function from the fleet to the commit that applies it, or a refusal that
 //! says what was asked, what was found, and what to do instead.
 
 mod decommission;

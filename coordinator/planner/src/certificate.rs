@@ -13,6 +13,7 @@ mod make;
 pub use allowed::{SESSION, accepted, allowed_sessions};
 pub use conditions::{False, check, joined, new_form, sessions_flaws, standing_flaws, undo_flaws};
 pub use make::{DatabaseEvidence, Made, certify, forget};
+pub use tidegate_proto::record::upgrade::SESSIONS;
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +22,6 @@ use tidegate_proto::{Digest, NodeId, Revision, SchemaName, ServiceName, ServiceV
 
 /// The certificate's form; a reader refuses one that it does not know.
 pub const FORMAT: u32 = 1;
-
-/// The part of a certificate that a database may be unable to give, as an approval names it.
-pub const SESSIONS: &str = "sessions";
 
 /// A certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,4 @@
-//! What contracted schemas require of a service: below that no version may run again, whoever asks, and whichever
-//! upgrade has contracted.
+//! What contracted schemas require of a service: no lower version may run again, whichever upgrade has contracted.
 //!
 //! # Invariants
 //! * Unknown closes: a schema record that cannot be read may require anything of anybody.

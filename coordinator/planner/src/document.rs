@@ -1,5 +1,9 @@
 //! YAML as people write it, read within limits: aliases make a short text mean a long one.
 
+mod findings;
+
+pub use findings::{Finding, Located, found};
+
 use serde::de::DeserializeOwned;
 
 /// The most aliases of one text. Specs and manifests that share settings between sections have a few.
@@ -17,6 +21,13 @@ const MAX_ALIAS_DEPTH: usize = 8;
 /// # Errors
 /// serde_saphyr's own, with line and column; also where aliases go beyond their limits.
 pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+    yaml_with(text, |deserializer| T::deserialize(deserializer))
+}
+
+fn yaml_with<'de, T>(
+    text: &'de str,
+    read: impl FnOnce(serde_saphyr::Deserializer<'de, '_>) -> Result<T, serde_saphyr::Error>,
+) -> Result<T, serde_saphyr::Error> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_aliases: MAX_ALIASES },
         alias_limits: serde_saphyr::alias_limits! {
@@ -24,7 +35,7 @@ pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
             max_replay_stack_depth: MAX_ALIAS_DEPTH,
         },
     };
-    serde_saphyr::from_str_with_options(text, options)
+    serde_saphyr::with_deserializer_from_str_with_options(text, options, read)
 }
 
 #[cfg(test)]

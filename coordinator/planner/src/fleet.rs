@@ -2,6 +2,7 @@
 //! cheap. Pure data; it is told of keys and asks for nothing.
 
 mod cause;
+mod causes;
 mod compute;
 mod exceptions;
 mod gate;
@@ -11,45 +12,37 @@ mod instance;
 mod marks;
 mod metadata;
 mod place;
+mod read;
+mod sample;
 mod service;
+pub(crate) mod share;
+mod stored;
 mod upgrade;
 mod witness;
 
+pub use crate::spread::Known;
+pub use causes::{Cause, Causes};
 pub use compute::{SignalCount, StoredSignal};
 pub use exceptions::Exceptions;
 pub use index::{NO_DOMAIN, Standing};
-pub use instance::{Exposure, Instance, Known};
+pub use instance::{Exposure, Instance};
+pub use sample::Sample;
 pub use service::{ServiceFleet, Those};
+pub use stored::Stored;
 pub(crate) use upgrade::releases;
-pub(crate) use witness::is_told_anew;
+pub(crate) use witness::awaits_new_directive;
 pub use witness::{Against, Contradiction};
 
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
+use tidegate_proto::record::Malformed;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::maintenance::Maintenance;
 use tidegate_proto::record::schema::Schema;
-use tidegate_proto::record::token::{CommonName, Credential, Token};
+use tidegate_proto::record::token::Token;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::waves::WavePage;
-use tidegate_proto::record::{Malformed, Record, Timestamp};
 use tidegate_proto::{Key, NodeId, Revision, SchemaName, ServiceName, TokenId, UpgradeId, Value, mutant};
-
-/// A record with the mod_revision that it was read at.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored<T> {
-    /// The record.
-    pub record: Record<T>,
-    /// Its mod_revision.
-    pub at: Revision,
-}
-
-impl<T> std::ops::Deref for Stored<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.record.body
-    }
-}
 
 /// The fleet.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +86,7 @@ impl Fleet {
         fleet.unreadable.retain(|key, _| !compute.is_stray(key));
         (fleet.unreadable.len()..before).for_each(|_| fleet.compute.saw_stray());
         fleet.services.values_mut().for_each(ServiceFleet::loaded);
-        fleet.hear_everybody();
+        fleet.recheck_all();
         fleet
     }
 
@@ -123,7 +116,7 @@ impl Fleet {
                 self.put_readable(key, value, at);
                 // While it could not be read, no instance contradicted it.
                 if let Some(service) = window.filter(|_| was_unreadable) {
-                    self.hear_all_of(&service);
+                    self.recheck_service(&service);
                 }
             }
             Err(malformed) => {
@@ -135,7 +128,7 @@ impl Fleet {
                 let window = if let Key::Window(service) = &key { Some(service.clone()) } else { None };
                 self.unreadable.insert(key, (malformed, at));
                 if let Some(service) = window {
-                    self.hear_all_of(&service);
+                    self.recheck_service(&service);
                 }
             }
         }
@@ -162,7 +155,7 @@ impl Fleet {
                 let fell = at < of.window_at();
                 of.set_window(Some(Stored { record, at }));
                 // A window that rises adds no contradiction.
-                if fell { self.hear_all_of(&s) } else { self.hear_doubters() }
+                if fell { self.recheck_service(&s) } else { self.recheck_contradicting() }
             }
             (Key::Term(term), Value::Term(_)) => self.knows_term(term, at),
             (Key::Reconciliation, Value::Reconciliation(record)) => {
@@ -221,7 +214,7 @@ impl Fleet {
             Key::Directive(s, n) => self.instance(s, n, Some(Kind::Directive), |i| i.directive = None),
             Key::Window(s) => {
                 self.of(s.clone()).set_window(None);
-                self.hear_all_of(&s);
+                self.recheck_service(&s);
             }
             Key::Term(term) => self.forgets_term(&term),
             Key::Reconciliation => self.was_reconciled(None),
@@ -281,7 +274,8 @@ impl Fleet {
             change(instance);
         });
         if hears {
-            let (node, contradicts) = (instance.node.clone(), self.witnesses.hear(&name, instance, window));
+            let (node, contradicts) =
+                (instance.node.clone(), self.witnesses.recheck(&name, instance, window));
             if contradicts != instance.contradicts {
                 of.change(node, None, |instance| instance.contradicts = contradicts);
             }
@@ -358,102 +352,5 @@ impl Fleet {
                 .flat_map(|page| page.members.iter().cloned())
                 .collect()
         });
-    }
-
-    /// A service that has left any trace.
-    pub fn service(&self, name: &ServiceName) -> Option<&ServiceFleet> {
-        self.services.get(name)
-    }
-
-    /// Every service, by name.
-    pub fn services(&self) -> impl Iterator<Item = &ServiceFleet> {
-        self.services.values()
-    }
-
-    /// An upgrade, over or not.
-    pub fn upgrade(&self, id: &UpgradeId) -> Option<&Stored<Upgrade>> {
-        self.upgrades.get(id)
-    }
-
-    /// Every upgrade, by id.
-    pub fn upgrades(&self) -> impl Iterator<Item = (&UpgradeId, &Stored<Upgrade>)> {
-        self.upgrades.iter()
-    }
-
-    /// The upgrade that holds the lock of a service.
-    pub fn active_upgrade(&self, service: &ServiceName) -> Option<(&UpgradeId, &Stored<Upgrade>)> {
-        let id = &self.active.get(service)?.upgrade;
-        self.upgrades.get_key_value(id).filter(|(_, upgrade)| !upgrade.phase.is_over())
-    }
-
-    /// Every upgrade that holds a lock, with its service's.
-    pub fn active_upgrades(&self) -> impl Iterator<Item = (&UpgradeId, &Stored<Upgrade>)> {
-        self.active.keys().filter_map(|service| self.active_upgrade(service))
-    }
-
-    /// The lock of a service: which upgrade, and the lock's mod_revision.
-    pub fn lock(&self, service: &ServiceName) -> Option<(&UpgradeId, Revision)> {
-        self.active.get(service).map(|active| (&active.upgrade, active.at))
-    }
-
-    /// The lock of a schema.
-    pub fn schema_lock(&self, schema: &SchemaName) -> Option<(&UpgradeId, Revision)> {
-        self.active_schemas.get(schema).map(|(id, at)| (id, *at))
-    }
-
-    /// What is known of a schema.
-    pub fn schema(&self, id: &SchemaName) -> Option<&Stored<Schema>> {
-        self.schemas.get(id)
-    }
-
-    /// Every schema, by id.
-    pub fn schemas(&self) -> impl Iterator<Item = (&SchemaName, &Stored<Schema>)> {
-        self.schemas.iter()
-    }
-
-    /// A node that a person keeps out.
-    pub fn maintenance(&self, node: &NodeId) -> Option<&Stored<Maintenance>> {
-        self.maintenance.get(node)
-    }
-
-    /// A token, good or not.
-    pub fn token(&self, id: &TokenId) -> Option<&Stored<Token>> {
-        self.tokens.get(id)
-    }
-
-    /// Every token, by id, also those that were revoked or have expired.
-    pub fn tokens(&self) -> impl Iterator<Item = (&TokenId, &Stored<Token>)> {
-        self.tokens.iter()
-    }
-
-    /// The token by which whoever shows a certificate of this subject is known now.
-    pub fn token_of_certificate(
-        &self,
-        subject: &CommonName,
-        now: Timestamp,
-    ) -> Option<(&TokenId, &Stored<Token>)> {
-        let known =
-            |token: &Token| matches!(&token.credential, Credential::Certificate(name) if name == subject);
-        self.tokens().find(|(_, token)| known(token) && token.revoked.is_none() && !token.has_expired(now))
-    }
-
-    /// The instances of an upgrade that failed or were skipped.
-    pub fn exceptions<'a>(&'a self, id: &UpgradeId, upgrade: &'a Upgrade) -> Exceptions<'a> {
-        Exceptions::of(id, upgrade, &self.exceptions)
-    }
-
-    /// The stored pages of who is in which wave.
-    pub fn wave_pages(&self, id: &UpgradeId) -> impl Iterator<Item = (u32, &Stored<WavePage>)> {
-        self.waves.get(id).into_iter().flatten().map(|(page, stored)| (*page, stored))
-    }
-
-    /// A record that could not be read: why not.
-    pub fn unreadable_at(&self, key: &Key) -> Option<&Malformed> {
-        self.unreadable.get(key).map(|(why, _)| why)
-    }
-
-    /// Every record that could not be read, with why, and its mod_revision.
-    pub fn unreadable(&self) -> impl Iterator<Item = (&Key, &Malformed, Revision)> {
-        self.unreadable.iter().map(|(key, (why, at))| (key, why, *at))
     }
 }

@@ -12,16 +12,16 @@
 //! * What does not move has a reason. Unknown closes a gate; nothing is ever assumed.
 //! * Every planned commit carries the leader's fence and the mod_revision of each record that authorises it.
 
+pub mod action;
 pub mod ask;
 pub mod certificate;
 pub mod contracted;
 pub mod document;
 pub mod fleet;
+pub mod gate;
 pub mod metadata;
 pub mod moment;
 pub mod plan;
-pub mod preflight;
-pub mod reason;
 pub mod release;
 pub mod spread;
 pub mod stream;
@@ -29,8 +29,9 @@ pub mod task;
 pub mod upgrade;
 pub mod wave;
 
+pub use action::{Action, Plan, PlannedCommit, SchemaJob};
 pub use fleet::{Exposure, Fleet, Instance, Known, ServiceFleet, Standing, Stored, Those};
+pub use gate::{Cause, Causes, Reason, Sample};
 pub use moment::{Elapsed, Leading, LookedFor, Moment, SchemaFacts};
-pub use plan::{Action, Plan, PlannedCommit, SchemaJob, plan};
-pub use reason::{Cause, Causes, Reason, Sample};
+pub use plan::plan;
 pub use spread::Spread;

@@ -12,7 +12,7 @@
 //! exposed. So a leader that takes over goes on where the one before was.
 
 use crate::fleet::{Fleet, Instance};
-use crate::reason::{MetadataGate, Reason, Sample, StoreGate, Told};
+use crate::gate::{MetadataGate, Reason, Sample, StoreGate, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
 use tidegate_proto::record::group::{DocumentVersion, ExposureUnknown, Group, GroupUpdate, Members, served};

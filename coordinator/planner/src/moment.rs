@@ -1,7 +1,6 @@
 //! What a turn knows besides the fleet: who leads, how long things have been waiting, what databases show. Time is
 //! an argument; nothing below this asks a clock.
 
-use crate::plan::step_word;
 use std::collections::BTreeMap;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::upgrade::{SchemaBinding, Upgrade};
@@ -37,7 +36,7 @@ pub struct LookedFor {
 impl LookedFor {
     /// The decision before which an upgrade is now.
     pub fn of(upgrade: &Upgrade) -> Self {
-        Self { step: step_word(&upgrade.phase), approvals: upgrade.approvals.len(), resumed: upgrade.resumed }
+        Self { step: upgrade.phase.step(), approvals: upgrade.approvals.len(), resumed: upgrade.resumed }
     }
 }
 

@@ -1,113 +1,152 @@
 //! One turn, decided: for every active upgrade either what is done next, or every reason for which nothing is.
 
-mod action;
 mod draft;
 mod order;
 mod step;
 
-pub use action::{Action, Plan, PlannedCommit, SchemaJob};
-pub(crate) use draft::{Draft, step_word};
+pub(crate) use draft::Draft;
+pub(crate) use step::begin_rollback;
 pub(crate) use step::metadata;
 pub use step::outside::reason as outside;
 
-use crate::fleet::{Contradiction, Fleet};
+use crate::action::{Action, Plan};
+use crate::fleet::{Contradiction, Fleet, Stored};
+use crate::gate::{Reason, store};
 use crate::moment::Moment;
-use crate::reason::{Reason, StoreGate};
 use crate::release::floor;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
-use tidegate_proto::record::upgrade::{Phase, Retreat};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{Key, UpgradeId};
 
 /// What happens next. The same fleet and moment give the same plan.
 pub fn plan(fleet: &Fleet, moment: &Moment) -> Plan {
-    let mut plan = Plan::default();
-    let mut next_event = moment.next_event;
-    if let Some(reason) = unheard(fleet, moment) {
-        plan.waiting = fleet.active_upgrades().map(|(id, _)| (id.clone(), vec![reason.clone()])).collect();
-        walk_back(fleet, moment, &mut plan);
-        for (name, stream) in fleet.streams() {
-            let held = step::release::held(stream, &reason);
-            let held = held.map(|(revision, reasons)| ((name.clone(), revision), reasons));
-            plan.releases.extend(held);
-        }
-        let updated = fleet.groups().filter(|(_, group)| group.update.is_some());
-        plan.groups = updated.map(|(name, _)| (name.clone(), vec![reason.clone()])).collect();
-        return plan;
-    }
-    for (id, upgrade) in fleet.active_upgrades() {
-        let mut draft = Draft::new(fleet, moment, id, upgrade, next_event);
-        step::step(&mut draft);
-        next_event = draft.next_event();
-        let (actions, reasons) = draft.finish();
-        plan.actions.extend(actions);
-        plan.waiting.insert(id.clone(), reasons);
-    }
-    for (id, upgrade) in fleet.active_upgrades() {
-        let shared = upgrade.spec.schema.iter().flat_map(|schema| schema.shared_with.keys());
-        let services = std::iter::once(&upgrade.spec.service).chain(shared);
-        let claims = services.flat_map(|service| fleet.claims_of_one_node(service));
-        plan.waiting.entry(id.clone()).or_default().extend(claims);
-    }
-    for service in fleet.services() {
-        let Some(turn) = step::outside::turn(fleet, moment, service, next_event) else { continue };
-        next_event += turn.events;
-        plan.actions.extend(turn.action);
-        if let Some(id) = turn.told_at {
-            plan.waiting.entry(id).or_default().push(turn.reason);
+    let mut turn = Turn { fleet, moment, next_event: moment.next_event, plan: Plan::default() };
+    match store::closed(fleet, moment) {
+        Some(reason) => turn.hold(&reason),
+        None => {
+            turn.upgrades();
+            turn.outside();
+            turn.floors();
+            turn.streams();
+            turn.groups();
+            turn.unreadable();
         }
     }
-    let returned: Vec<Action> = step::returned::turn(fleet, moment, next_event).collect();
-    next_event += returned.len() as u64;
-    plan.actions.extend(returned);
-    let floors = floor::catch_up(fleet);
-    let floors: Vec<Action> =
-        floors.filter(|action| !compares_any(action, &written(&plan.actions))).collect();
-    plan.actions.extend(floors);
-    for (name, _) in fleet.streams() {
-        let turn = step::release::turn(fleet, moment, name, next_event);
-        // What compares a record that this turn writes already would fail by that: it is for the next turn.
-        let overtaken = turn.actions.iter().any(|action| compares_any(action, &written(&plan.actions)));
-        if !overtaken {
-            next_event += turn.events;
-            plan.actions.extend(turn.actions);
-        }
-        plan.releases
-            .extend(turn.waiting.into_iter().map(|(revision, reasons)| ((name.clone(), revision), reasons)));
-    }
-    for (name, _) in fleet.groups() {
-        let turn = step::metadata::turn(fleet, moment, name, next_event);
-        next_event += turn.events;
-        plan.actions.extend(turn.actions);
-        if !turn.waiting.is_empty() {
-            plan.groups.insert(name.clone(), turn.waiting);
-        }
-    }
-    for (key, why, _) in fleet.unreadable() {
-        let reason = || Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: why.to_string() });
-        for id in hidden(fleet, key) {
-            plan.waiting.entry(id).or_default().push(reason());
-        }
-    }
-    plan
+    turn.plan
 }
 
-/// On a store that is contradicted, instances are still walked back where a person has asked for that: it only makes
-/// things safer. Instances that contradict the store are left as they are, and the schema waits.
-fn walk_back(fleet: &Fleet, moment: &Moment, plan: &mut Plan) {
-    let mut next_event = moment.next_event;
-    for (id, upgrade) in fleet.active_upgrades() {
-        let walks =
-            matches!(upgrade.phase, Phase::RollingBack { retreat: Retreat::Restage | Retreat::Walk, .. });
-        if !walks || fleet.contradiction(&moment.schemas) != Contradiction::Supported {
-            continue;
+/// A plan in the making: each event has the next number.
+struct Turn<'a> {
+    fleet: &'a Fleet,
+    moment: &'a Moment,
+    next_event: u64,
+    plan: Plan,
+}
+
+impl<'a> Turn<'a> {
+    /// Nothing may act: each wait has this reason. Instances are still walked back where a person has asked for that,
+    /// which only makes things safer; those that contradict the store are left as they are, and the schema waits.
+    fn hold(&mut self, reason: &Reason) {
+        for (id, upgrade) in self.fleet.active_upgrades() {
+            self.plan.waiting.insert(id.clone(), vec![reason.clone()]);
+            let walks = matches!(
+                upgrade.phase,
+                Phase::RollingBack { step: RollbackStep::Restage | RollbackStep::Move, .. }
+            );
+            if walks && self.fleet.contradiction(&self.moment.schemas) == Contradiction::Supported {
+                let (actions, reasons) = self.step(id, upgrade);
+                let commits = actions.into_iter().filter(|action| matches!(action, Action::Commit(_)));
+                self.plan.actions.extend(commits);
+                self.plan.waiting.entry(id.clone()).or_default().extend(reasons);
+            }
         }
-        let mut draft = Draft::new(fleet, moment, id, upgrade, next_event);
+        for (name, stream) in self.fleet.streams() {
+            let held = step::release::held(stream, reason);
+            self.plan.releases.extend(held.map(|(revision, reasons)| ((name.clone(), revision), reasons)));
+        }
+        let updated = self.fleet.groups().filter(|(_, group)| group.update.is_some());
+        self.plan.groups = updated.map(|(name, _)| (name.clone(), vec![reason.clone()])).collect();
+    }
+
+    fn step(&mut self, id: &'a UpgradeId, upgrade: &'a Stored<Upgrade>) -> (Vec<Action>, Vec<Reason>) {
+        let mut draft = Draft::new(self.fleet, self.moment, id, upgrade, self.next_event);
         step::step(&mut draft);
-        next_event = draft.next_event();
-        let (actions, reasons) = draft.finish();
-        plan.actions.extend(actions.into_iter().filter(|action| matches!(action, Action::Commit(_))));
-        plan.waiting.entry(id.clone()).or_default().extend(reasons);
+        self.next_event = draft.next_event();
+        draft.finish()
+    }
+
+    /// The next step of each active upgrade.
+    fn upgrades(&mut self) {
+        for (id, upgrade) in self.fleet.active_upgrades() {
+            let (actions, mut reasons) = self.step(id, upgrade);
+            let shared = upgrade.spec.schema.iter().flat_map(|schema| schema.shared_with.keys());
+            let services = std::iter::once(&upgrade.spec.service).chain(shared);
+            reasons.extend(services.flat_map(|service| store::claims_of_one_node(self.fleet, service)));
+            self.plan.actions.extend(actions);
+            self.plan.waiting.insert(id.clone(), reasons);
+        }
+    }
+
+    /// Instances that no upgrade moves.
+    fn outside(&mut self) {
+        for service in self.fleet.services() {
+            let Some(turn) = step::outside::turn(self.fleet, self.moment, service, self.next_event) else {
+                continue;
+            };
+            self.next_event += turn.events;
+            self.plan.actions.extend(turn.action);
+            if let Some(id) = turn.told_at {
+                self.plan.waiting.entry(id).or_default().push(turn.reason);
+            }
+        }
+        let before = self.plan.actions.len();
+        self.plan.actions.extend(step::returned::turn(self.fleet, self.moment, self.next_event));
+        self.next_event += (self.plan.actions.len() - before) as u64;
+    }
+
+    /// Floors of services that are only watched.
+    fn floors(&mut self) {
+        let written = written(&self.plan.actions);
+        let floors = floor::catch_up(self.fleet).filter(|action| !compares_any(action, &written));
+        let floors: Vec<Action> = floors.collect();
+        self.plan.actions.extend(floors);
+    }
+
+    /// What compute releases do next.
+    fn streams(&mut self) {
+        for (name, _) in self.fleet.streams() {
+            let turn = step::release::turn(self.fleet, self.moment, name, self.next_event);
+            // What compares a record that this turn writes already would fail by that: it is for the next turn.
+            let written = written(&self.plan.actions);
+            if !turn.actions.iter().any(|action| compares_any(action, &written)) {
+                self.next_event += turn.events;
+                self.plan.actions.extend(turn.actions);
+            }
+            let waiting = turn.waiting.into_iter();
+            self.plan.releases.extend(waiting.map(|(revision, reasons)| ((name.clone(), revision), reasons)));
+        }
+    }
+
+    /// What updates of metadata do next.
+    fn groups(&mut self) {
+        for (name, _) in self.fleet.groups() {
+            let turn = step::metadata::turn(self.fleet, self.moment, name, self.next_event);
+            self.next_event += turn.events;
+            self.plan.actions.extend(turn.actions);
+            if !turn.waiting.is_empty() {
+                self.plan.groups.insert(name.clone(), turn.waiting);
+            }
+        }
+    }
+
+    /// Upgrades of which nothing is planned because a record cannot be read.
+    fn unreadable(&mut self) {
+        for (key, why, _) in self.fleet.unreadable() {
+            for id in hidden(self.fleet, key) {
+                self.plan.waiting.entry(id).or_default().push(store::unreadable(key, why));
+            }
+        }
     }
 }
 
@@ -141,7 +180,7 @@ pub(crate) fn stream_turn(
     moment: &Moment,
     name: &tidegate_proto::StreamName,
 ) -> step::release::Turn {
-    match (unheard(fleet, moment), fleet.stream(name)) {
+    match (store::closed(fleet, moment), fleet.stream(name)) {
         (Some(reason), Some(stream)) => {
             let waiting = step::release::held(stream, &reason).collect();
             step::release::Turn { waiting, ..step::release::Turn::default() }
@@ -161,13 +200,4 @@ fn hidden(fleet: &Fleet, key: &Key) -> Vec<UpgradeId> {
             .collect(),
         _ => Vec::new(),
     }
-}
-
-/// Why nothing is decided from this store: somebody contradicts it, or may still do so.
-pub(crate) fn unheard(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
-    let unheard = || {
-        (moment.unheard_ms > 0)
-            .then_some(Reason::Store(StoreGate::AwaitingReports { for_ms: moment.unheard_ms }))
-    };
-    fleet.unreconciled(&moment.schemas).or_else(unheard)
 }

@@ -1,10 +1,21 @@
 //! How many instances of a service are at each version, and how many are silent: kept as a count, so that reading
 //! it costs what there are versions, not what there are nodes.
 
-use crate::fleet::Known;
 use std::collections::BTreeMap;
 use std::fmt;
 use tidegate_proto::ServiceVersion;
+
+/// What is known of the version that an instance runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Known {
+    /// In the inventory, not decommissioned, no report: unknown, not gone.
+    Silent,
+    /// It reports, but what it runs is not known: the probe failed, the record cannot be read, or the report
+    /// belongs to an older admission.
+    Unknown,
+    /// The lower of its report and its last admission.
+    At(ServiceVersion),
+}
 
 /// The spread of a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! Machine 1: the phases of an upgrade, and whether it may turn back.
 
-pub mod migrate_floors;
 pub mod phase;
+mod rollback_path;
 pub mod schema_lock;
-mod way_back;
+mod view;
 
-pub use way_back::way_back;
+pub use rollback_path::rollback_path;
+pub(crate) use view::View;

@@ -1,5 +1,5 @@
 //! The schema worker: one job at a time on the schema of each upgrade, in its own task, on the leader only. What it
-//! sees in the database goes to the planner as facts and wakes the wheel; nothing is believed but the database's own
+//! sees in the database goes to the planner as facts and wakes the leader loop; nothing is believed but the database's own
 //! history. Deposed or told to stop, it cancels: what was under way is taken back or stands in that history.
 
 mod bind;
@@ -13,8 +13,8 @@ pub use bound::{BY_HAND, Unbound};
 pub use job::lacks;
 pub use sessions::{recorded, warnings};
 
-use crate::room::Room;
-use crate::seat::{Seat, held};
+use crate::context::Context;
+use crate::leadership::{Leadership, held};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,8 +65,8 @@ struct Attempts {
 
 /// The jobs of one leadership.
 pub struct Workers {
-    room: Room,
-    seat: Arc<Seat>,
+    context: Context,
+    leadership: Arc<Leadership>,
     running: Mutex<BTreeMap<UpgradeId, Running>>,
     attempts: Mutex<BTreeMap<UpgradeId, Attempts>>,
     uncertified: Arc<Mutex<BTreeMap<UpgradeId, Vec<Reason>>>>,
@@ -74,10 +74,10 @@ pub struct Workers {
 
 impl Workers {
     /// No jobs yet.
-    pub fn new(room: Room, seat: Arc<Seat>) -> Self {
+    pub fn new(context: Context, leadership: Arc<Leadership>) -> Self {
         Self {
-            room,
-            seat,
+            context,
+            leadership,
             running: Mutex::default(),
             attempts: Mutex::default(),
             uncertified: Arc::default(),
@@ -95,14 +95,13 @@ impl Workers {
     }
 
     /// Adds, for every certificate that is asked for, why the last attempt at it did not succeed.
-    pub fn with_doubts(&self, mut plan: Plan) -> Plan {
+    pub fn add_doubts(&self, plan: &mut Plan) {
         for action in &plan.actions {
             if let Action::Certify { upgrade } = action {
                 let doubts = held(&self.uncertified).get(upgrade).cloned().unwrap_or_default();
                 plan.waiting.entry(upgrade.clone()).or_default().extend(doubts);
             }
         }
-        plan
     }
 
     /// Ends the jobs that a turn no longer asks for: the upgrade is paused, or nothing acts. What was under way is taken
@@ -139,7 +138,7 @@ impl Workers {
         if let Some(current) = running.get(&upgrade) {
             if !current.has_ended() {
                 if current.task != task {
-                    // Its end wakes the wheel, and the next turn asks for the other one again.
+                    // Its end wakes the leader loop, and the next turn asks for the other one again.
                     current.cancel.cancel();
                 }
                 return;
@@ -151,7 +150,7 @@ impl Workers {
         }
         // Counted as a failure until it is known to be none: a task that breaks must not spin.
         held(&self.attempts).entry(upgrade.clone()).or_default().failed();
-        let cancel = self.seat.lost.child_token();
+        let cancel = self.leadership.lost.child_token();
         let ended = Arc::new(AtomicBool::new(false));
         let handle = tokio::spawn(self.attempt(upgrade.clone(), task, cancel.clone(), Arc::clone(&ended)));
         running.insert(upgrade, Running { task, cancel, ended, handle });
@@ -165,24 +164,24 @@ impl Workers {
         cancel: CancellationToken,
         ended: Arc<AtomicBool>,
     ) -> impl Future<Output = bool> + use<> {
-        let (room, seat) = (self.room.clone(), Arc::clone(&self.seat));
+        let (context, leadership) = (self.context.clone(), Arc::clone(&self.leadership));
         let uncertified = Arc::clone(&self.uncertified);
         async move {
             match task {
                 Task::Job(job) => {
-                    let known = job::known(&seat, &upgrade);
-                    let done = job::run(&room, &seat, &upgrade, job, &cancel).await;
+                    let known = job::known(&leadership, &upgrade);
+                    let done = job::run(&context, &leadership, &upgrade, job, &cancel).await;
                     let succeeded = done.is_ok();
                     ended.store(true, Ordering::Release);
                     match done {
                         // Nobody asked for its end to be told: it is looked at anew when it is asked for again.
-                        Err(_) if cancel.is_cancelled() => job::forget(&seat, &upgrade),
-                        done => job::tell_end(&seat, &upgrade, done),
+                        Err(_) if cancel.is_cancelled() => job::forget(&leadership, &upgrade),
+                        done => job::tell_end(&leadership, &upgrade, done),
                     }
                     // A job after which the database shows what was known before it rests as one that failed.
-                    succeeded && job::known(&seat, &upgrade) != known
+                    succeeded && job::known(&leadership, &upgrade) != known
                 }
-                Task::Certify => match certify::certify(&room, &seat, &upgrade).await {
+                Task::Certify => match certify::certify(&context, &leadership, &upgrade).await {
                     Ok(()) => {
                         held(&uncertified).remove(&upgrade);
                         true

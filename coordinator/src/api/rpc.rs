@@ -8,9 +8,10 @@ mod message;
 pub(super) use answer::json_text;
 pub(super) use message::free;
 
-use super::problem::{Given, Problem};
+use super::given::{Given, MAX_BODY};
 use super::start::START;
 use crate::guard::Principal;
+use crate::problem::Problem;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Extension, RawPathParams, State};
 use axum::http::HeaderMap;
@@ -19,12 +20,9 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use codec::Json;
 use tidegate_proto::verb::{Route, VERBS, Verb};
+use tonic::Request;
 use tonic::client::Grpc;
 use tonic::service::Routes;
-use tonic::{Request, Status};
-
-/// The largest body, in bytes: a manifest has at most half of that in its canonical form.
-pub(super) const MAX_BODY: usize = 1024 * 1024;
 
 /// The routes of all services. `services` is asked as if over gRPC; the guard stands before these routes.
 pub(super) fn routes(services: Routes) -> Router {
@@ -72,9 +70,4 @@ async fn ask(
     }
     let told = service.unary(asked, path, codec).await?.into_inner();
     answer::whole(route, &told, headers)
-}
-
-/// A status of gRPC in the form of HTTP, for the last line of an answer that broke off.
-fn problem(status: Status) -> serde_json::Value {
-    Problem::from(status).details()
 }

@@ -2,15 +2,15 @@
 //! the socket and the decision. Its route asks the guard itself instead of standing behind the guard's layer, and reads
 //! no body; it answers from memory, what the gRPC method of its name answers.
 
-use super::problem::Problem;
 use super::rpc::json_text;
+use crate::context::Context;
 use crate::door::Peer;
 use crate::guard::needs::{self, Need};
 use crate::guard::{Caller, Guard};
 use crate::operation::release as operation;
 use crate::operation::release::view;
+use crate::problem::Problem;
 use crate::report::Trouble;
-use crate::room::Room;
 use axum::Router;
 use axum::extract::{ConnectInfo, Query, Request, State};
 use axum::http::StatusCode;
@@ -26,7 +26,7 @@ pub(super) const START: &str = "/management/api/v2/compute_releases/start";
 
 /// What the route has at hand: behind one pointer, so that no call copies any of it.
 struct Desk {
-    room: Room,
+    context: Context,
     guard: Guard,
     need: Need,
 }
@@ -40,8 +40,8 @@ struct Asked {
 }
 
 /// The route.
-pub fn route(room: Room, guard: Guard) -> Router {
-    let desk = Desk { room, guard, need: needs::of_route("GET", START) };
+pub fn route(context: Context, guard: Guard) -> Router {
+    let desk = Desk { context, guard, need: needs::of_route("GET", START) };
     Router::new().route(START, get(start)).with_state(Arc::new(desk))
 }
 
@@ -52,18 +52,18 @@ async fn start(State(desk): State<Arc<Desk>>, request: Request) -> Response {
             return denied.into_response();
         }
     }
-    match answer(&desk.room, &request) {
+    match answer(&desk.context, &request) {
         Ok(start) => json_text(StatusCode::OK, view::text(&start)),
         Err(problem) => problem.into_response(),
     }
 }
 
-fn answer(room: &Room, request: &Request) -> Result<view::Start, Problem> {
+fn answer(context: &Context, request: &Request) -> Result<view::Start, Problem> {
     let Query(Asked { stream, compute_id }) =
         Query::try_from_uri(request.uri()).map_err(Problem::no_query)?;
-    if let Some(trouble @ Trouble::Unread) = room.mirror.trouble() {
+    if let Some(trouble @ Trouble::Unread) = context.mirror.trouble() {
         return Err(Status::unavailable(trouble.to_string()).into());
     }
     let asked = StartComputeRequest { stream, compute_id };
-    operation::started(room, &asked).map_err(|error| Status::from(error).into())
+    operation::started(context, &asked).map_err(|error| Status::from(error).into())
 }

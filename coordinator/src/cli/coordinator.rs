@@ -15,7 +15,7 @@ Examples:
   tidegate coordinator --store etcd:http://etcd-1:2379,http://etcd-2:2379 --advertise http://control-1:7400
 
 Several coordinators side by side on one etcd cluster are fine: one leads, the others answer questions, forward
-wishes, and take over within --leader-ttl. SIGINT and SIGTERM finish the action under way and give the leadership up.
+commands, and take over within --leader-ttl. SIGINT and SIGTERM finish the action under way and give the leadership up.
 RUST_LOG chooses what is logged (default: info).";
 
 /// Flags of the daemon.
@@ -37,7 +37,7 @@ impl Args {
         }
         let ran =
             tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(anyhow::Error::from);
-        match ran.and_then(|runtime| runtime.block_on(until_told(settings))) {
+        match ran.and_then(|runtime| runtime.block_on(until_signalled(settings))) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 show::note(format!("tidegate: {}", Chain(error.as_ref())));
@@ -47,7 +47,7 @@ impl Args {
     }
 }
 
-async fn until_told(settings: Settings) -> anyhow::Result<()> {
+async fn until_signalled(settings: Settings) -> anyhow::Result<()> {
     let cancel = CancellationToken::new();
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // The write that exceeds a file size limit returns an error; the signal alone would end the process.

@@ -160,7 +160,7 @@ impl Args {
     }
 }
 
-/// Shows that a wish was granted.
+/// Shows that a command was accepted.
 pub(super) fn told(reach: &Reach, done: &Done) -> Result<Outcome, Failure> {
     if reach.json {
         show::json(done)?

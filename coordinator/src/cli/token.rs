@@ -1,4 +1,4 @@
-//! `tidegate token …`: who may call.
+//! `tidegate token …`: API tokens.
 
 use super::exit::{Failure, Outcome};
 use super::fleet::told;

@@ -1,10 +1,10 @@
 //! `tidegate upgrade …`.
 
 mod follow;
+mod frame;
 mod gates;
 mod live;
 mod look;
-mod picture;
 mod start;
 mod steer;
 mod wait;
@@ -58,7 +58,7 @@ enum Verb {
     },
     /// Watch an upgrade until it ends. Exits 0 only when it completed.
     ///
-    /// On a terminal it draws a picture, which stays when the upgrade ends. In a pipe, with --json, and where TERM is
+    /// On a terminal it draws a frame, which stays when the upgrade ends. In a pipe, with --json, and where TERM is
     /// "dumb" it prints a line for each change.
     Watch {
         /// Upgrade ID, as `tidegate upgrade list` shows it.
@@ -168,7 +168,7 @@ impl Args {
     /// Asks and shows.
     pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
         match self.verb {
-            Verb::Start { spec, dry_run: true, id, .. } => start::foresee(reach, &spec, id).await,
+            Verb::Start { spec, dry_run: true, id, .. } => start::preview(reach, &spec, id).await,
             Verb::Start { spec, wait, id, .. } => start::start(reach, &spec, id, wait).await,
             Verb::List { service, active } => look::list(reach, service.unwrap_or_default(), active).await,
             Verb::Status { id, instances } => look::status(reach, id, instances).await,

@@ -3,7 +3,7 @@
 use crate::config::Settings;
 use crate::door::{Certificates, Files};
 use crate::telemetry::Chain;
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;

@@ -17,7 +17,7 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// Keeps the files in `dir` as the store has it, until `end`. What cannot be trusted now changes no file.
 pub(super) async fn keep(dir: PathBuf, mirror: Arc<Mirror>, end: CancellationToken) {
-    let mut sight = mirror.sight();
+    let mut sync_status = mirror.sync_status();
     let mut written = BTreeMap::new();
     let following = async {
         loop {
@@ -26,7 +26,7 @@ pub(super) async fn keep(dir: PathBuf, mirror: Arc<Mirror>, end: CancellationTok
             }
             tokio::time::sleep(REST).await;
             // Sleeping too long is no error, and a mirror that is gone is the end.
-            if let Ok(Err(_)) = tokio::time::timeout(RETRY, sight.changed()).await {
+            if let Ok(Err(_)) = tokio::time::timeout(RETRY, sync_status.changed()).await {
                 return;
             }
         }
@@ -35,8 +35,8 @@ pub(super) async fn keep(dir: PathBuf, mirror: Arc<Mirror>, end: CancellationTok
 }
 
 fn deployed(mirror: &Mirror) -> Vec<Pointer> {
-    let picture = mirror.picture();
-    let streams = picture.fleet.streams();
+    let view = mirror.view();
+    let streams = view.fleet.streams();
     streams.filter_map(|(name, stream)| Some(Pointer::to(name, stream.deployed.as_deref()?))).collect()
 }
 

@@ -149,8 +149,8 @@ fn without_delay(stream: &TcpStream) {
 }
 
 async fn shake_hands(tcp: TcpListener, config: Config, crowd: Crowd, shaken: mpsc::Sender<Shaken>) {
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+    let context = Arc::new(Semaphore::new(AT_ONCE));
+    while let Ok(permit) = Arc::clone(&context).acquire_owned().await {
         let place = crowd.enter().await;
         let accepted = tokio::select! {
             () = shaken.closed() => return,

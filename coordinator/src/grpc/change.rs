@@ -35,18 +35,18 @@ written!(
 macro_rules! change {
     ($self:ident, $request:ident, $operation:path, $client:ident.$method:ident) => {{
         let principal = principal(&$request)?;
-        match $self.peers.route(&$self.room, &$request, &principal).await? {
-            Route::Here(seat) => {
+        match $self.peers.route(&$self.context, &$request, &principal).await? {
+            Route::Here(leadership) => {
                 let mut asked = $request.into_inner();
                 asked.who = principal.who(&asked.who);
                 let named = asked.clone();
-                let done = $operation(&$self.room, &seat, asked).await;
-                Ok(Response::new(done.map_err(|error| hinted(&$self.room, &named, error))?))
+                let done = $operation(&$self.context, &leadership, asked).await;
+                Ok(Response::new(done.map_err(|error| hinted(&$self.context, &named, error))?))
             }
             Route::There(leader) => {
                 let answer = leader.$client().$method(forwarded($request, &principal)).await;
                 let answer = answer.map_err(unanswered)?;
-                seen(&$self.room, answer.get_ref().written()).await;
+                seen(&$self.context, answer.get_ref().written()).await;
                 Ok(answer)
             }
         }

@@ -3,9 +3,9 @@
 //! forwarding coordinator vouches for with the token that the coordinators share.
 
 use super::client::{self, Connection, Trust};
+use crate::context::Context;
 use crate::guard::{By, Principal, Token, VOUCHED, vouch};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::sync::Arc;
 use tidegate_proto::Revision;
@@ -33,7 +33,7 @@ pub struct Peers {
 /// Where a call goes.
 pub enum Route {
     /// This coordinator leads.
-    Here(Arc<Seat>),
+    Here(Arc<Leadership>),
     /// That one does.
     There(Connection),
 }
@@ -42,20 +42,20 @@ impl Peers {
     /// Where a call goes that only the leader may do.
     pub async fn route<T>(
         &self,
-        room: &Room,
+        context: &Context,
         request: &Request<T>,
         principal: &Principal,
     ) -> Result<Route, Status> {
-        if let Some(seat) = room.led_here() {
-            return Ok(Route::Here(seat));
+        if let Some(leadership) = context.led_here() {
+            return Ok(Route::Here(leadership));
         }
-        let leader = room.mirror.picture().leader.as_ref().map(|leader| leader.address.clone());
+        let leader = context.mirror.view().leader.as_ref().map(|leader| leader.address.clone());
         let Some(leader) = leader else {
             return Err(Status::unavailable(
                 "no coordinator leads at the moment; one takes over within the leader's TTL: ask again",
             ));
         };
-        if request.metadata().contains_key(FORWARDED) || leader == *room.address {
+        if request.metadata().contains_key(FORWARDED) || leader == *context.address {
             return Err(Status::unavailable("the leadership is changing hands: ask again"));
         }
         let token = self.in_the_name_of(principal, &leader)?;
@@ -117,8 +117,8 @@ fn is_of_the_leader(status: &Status) -> bool {
 
 /// Waits a moment until this coordinator too sees what the leader wrote, so that whoever asks here next finds it; if it
 /// is late, the request is carried out all the same.
-pub(super) async fn seen(room: &Room, revision: i64) {
-    room.mirror.reaches_within(Revision(revision), SIGHT).await;
+pub(super) async fn seen(context: &Context, revision: i64) {
+    context.mirror.reaches_within(Revision(revision), SIGHT).await;
 }
 
 #[cfg(test)]

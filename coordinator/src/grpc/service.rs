@@ -3,11 +3,11 @@
 use super::change::{Written, change};
 use super::forward::{Peers, Route, forwarded, seen, unanswered, unread};
 use super::lines::{Lines, Streamed};
+use crate::context::Context;
 use crate::guard::Principal;
 use crate::operation::release::view;
 use crate::operation::{OperationError, hinted};
 use crate::report::Trouble;
-use crate::room::Room;
 use futures::stream::{BoxStream, StreamExt};
 use tidegate_proto::wire::v1::{self, JsonReply};
 use tidegate_proto::{metadata_rpcs, operator_rpcs, releases_rpcs};
@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status};
 /// Every service of one coordinator. It is served behind the guard, which says of each call who calls.
 #[derive(Clone)]
 pub(super) struct Service {
-    pub(super) room: Room,
+    pub(super) context: Context,
     pub(super) peers: Peers,
 }
 
@@ -37,27 +37,27 @@ macro_rules! serve {
             })*
 
             $(async fn $look(&self, r: Request<v1::$look_in>) -> Result<Response<v1::$look_out>, Status> {
-                look(&self.room, &r)?;
-                Ok(Response::new(hint(&self.room, &r, operation::$look(&self.room, r.get_ref()).await)?))
+                look(&self.context, &r)?;
+                Ok(Response::new(hint(&self.context, &r, operation::$look(&self.context, r.get_ref()).await)?))
             })*
 
             $(async fn $always(&self, r: Request<v1::$always_in>) -> Result<Response<v1::$always_out>, Status> {
                 principal(&r)?;
-                Ok(Response::new(operation::$always(&self.room)))
+                Ok(Response::new(operation::$always(&self.context)))
             })*
 
             $(async fn $view(&self, r: Request<v1::$view_in>) -> Result<Response<v1::$view_out>, Status> {
-                look(&self.room, &r)?;
-                Ok(json(&hint(&self.room, &r, operation::$view(&self.room, r.get_ref()).await)?))
+                look(&self.context, &r)?;
+                Ok(json(&hint(&self.context, &r, operation::$view(&self.context, r.get_ref()).await)?))
             })*
 
             $(async fn $led(&self, r: Request<v1::$led_in>) -> Result<Response<v1::$led_out>, Status> {
-                look(&self.room, &r)?;
+                look(&self.context, &r)?;
                 let principal = principal(&r)?;
-                match self.peers.route(&self.room, &r, &principal).await? {
-                    Route::Here(seat) => {
-                        let seen = operation::$led(&self.room, &seat, r.get_ref()).await;
-                        Ok(json(&hint(&self.room, &r, seen)?))
+                match self.peers.route(&self.context, &r, &principal).await? {
+                    Route::Here(leadership) => {
+                        let seen = operation::$led(&self.context, &leadership, r.get_ref()).await;
+                        Ok(json(&hint(&self.context, &r, seen)?))
                     }
                     Route::There(leader) => {
                         leader.$client().$led(forwarded(r, &principal)).await.map_err(unread)
@@ -69,8 +69,8 @@ macro_rules! serve {
                 type $stream = BoxStream<'static, Result<v1::$lines_out, Status>>;
 
                 async fn $lines(&self, r: Request<v1::$lines_in>) -> Streamed<v1::$lines_out> {
-                    look(&self.room, &r)?;
-                    let told = hint(&self.room, &r, operation::$lines(&self.room, r.get_ref()).await)?;
+                    look(&self.context, &r)?;
+                    let told = hint(&self.context, &r, operation::$lines(&self.context, r.get_ref()).await)?;
                     Ok(Response::new(told.lines().map(Ok).boxed()))
                 }
             )*
@@ -97,9 +97,9 @@ mod metadata {
 }
 
 /// Lets a question in, once there is anything to answer it from.
-fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
+fn look<T>(context: &Context, request: &Request<T>) -> Result<(), Status> {
     principal(request)?;
-    match room.mirror.trouble() {
+    match context.mirror.trouble() {
         Some(trouble @ Trouble::Unread) => Err(Status::unavailable(trouble.to_string())),
         _ => Ok(()),
     }
@@ -107,11 +107,11 @@ fn look<T>(room: &Room, request: &Request<T>) -> Result<(), Status> {
 
 /// An answer, or an error that names what was perhaps meant.
 fn hint<A: serde::Serialize, T>(
-    room: &Room,
+    context: &Context,
     request: &Request<A>,
     answer: Result<T, OperationError>,
 ) -> Result<T, Status> {
-    Ok(answer.map_err(|error| hinted(room, request.get_ref(), error))?)
+    Ok(answer.map_err(|error| hinted(context, request.get_ref(), error))?)
 }
 
 /// A view, as JSON.

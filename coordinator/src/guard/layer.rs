@@ -1,9 +1,10 @@
-//! The guard before each door: what is let in carries its principal, what is not is told in the door's own way.
+//! The guard as a layer of each server: an accepted call carries its principal, another one gets an error in the form of
+//! its protocol.
 
 use super::needs::{self, Need};
 use super::{Caller, Denied, Guard};
-use crate::api::Problem;
 use crate::door::Peer;
+use crate::problem::Problem;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;

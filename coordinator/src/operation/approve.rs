@@ -1,16 +1,16 @@
 //! A person lets a phase begin.
 
-use super::{OperationError, remarking, said, upgrade_id, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, mutation, remarking, said, upgrade_id};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::spec::{ApprovalPoint, NotAnApprovalPoint};
 use tidegate_proto::wire::v1::{ApproveUpgradeRequest, Done};
 
 /// Approves a phase that waits for a person.
 pub async fn approve_upgrade(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: ApproveUpgradeRequest,
 ) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
@@ -19,6 +19,7 @@ pub async fn approve_upgrade(
     let accepts = asked.accepts.iter().map(|part| said("accept", part)).collect::<Result<_, _>>()?;
     let asker = Asker { accepts, ..remarking(&asked.who, "note", &asked.note)? };
     let revision =
-        wish::grant(room, seat, |fleet, moment| ask::approve(fleet, moment, &id, point, &asker)).await?;
+        mutation::apply(context, leadership, |fleet, moment| ask::approve(fleet, moment, &id, point, &asker))
+            .await?;
     Ok(Done { what: format!("upgrade {id}: {point} is approved by {}", asker.who), revision: revision.0 })
 }

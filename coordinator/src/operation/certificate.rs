@@ -1,7 +1,7 @@
 //! The proof on which a contract ran, as it was stored.
 
 use super::{OperationError, find, store_error, upgrade_id};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::Value;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
@@ -10,15 +10,15 @@ use tidegate_store::Scope;
 
 /// The certificate of an upgrade, in its parts.
 pub async fn upgrade_certificate(
-    room: &Room,
+    context: &Context,
     asked: &UpgradeCertificateRequest,
 ) -> Result<Vec<CertificatePart>, OperationError> {
     let id = upgrade_id(&asked.id)?;
-    if let Some(why) = has_none(find(&room.mirror.picture().fleet, &id)?) {
+    if let Some(why) = has_none(find(&context.mirror.view().fleet, &id)?) {
         return Err(OperationError::NotFound(format!("upgrade {id} has no certificate: {why}")));
     }
     let scope = Scope::Within(Kind::Certificate, id.to_string());
-    let found = room.store.list(&scope).await.map_err(store_error("read the certificate"))?;
+    let found = context.store.list(&scope).await.map_err(store_error("read the certificate"))?;
     if found.entries.is_empty() {
         let lost = format!("the certificate of upgrade {id} was removed from the store");
         return Err(OperationError::NotFound(lost));

@@ -1,8 +1,8 @@
 //! A person states that an instance is gone.
 
-use super::{OperationError, explaining, maybe_said, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, explaining, maybe_said, mutation};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::InstanceId;
 use tidegate_proto::name::NotAnInstance;
@@ -10,8 +10,8 @@ use tidegate_proto::wire::v1::{DecommissionInstanceRequest, Done};
 
 /// Decommissions an instance that no longer reports.
 pub async fn decommission_instance(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: DecommissionInstanceRequest,
 ) -> Result<Done, OperationError> {
     let instance: InstanceId =
@@ -22,7 +22,7 @@ pub async fn decommission_instance(
         stopped_how: told(maybe_said("stopped-how", &asked.stopped_how)?),
         revoked_how: told(maybe_said("how", &asked.revoked_how)?),
     };
-    let revision = wish::grant_on_any_store(room, seat, |fleet, moment| {
+    let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         ask::decommission(fleet, moment, &instance, how.clone(), &asker)
     })
     .await?;

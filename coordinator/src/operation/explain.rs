@@ -1,35 +1,35 @@
 //! Why an upgrade does not move: what it waits for, who can end the wait, which command helps.
 
 use super::{OperationError, answer, find, upgrade_id};
-use crate::report::Picture;
-use crate::room::Room;
+use crate::context::Context;
+use crate::report::View;
 use tidegate_proto::wire::v1::{ExplainUpgradeReply, ExplainUpgradeRequest};
 use tidegate_proto::{Key, UpgradeId};
 
 /// Explains what an upgrade waits for.
 pub async fn explain_upgrade(
-    room: &Room,
+    context: &Context,
     asked: &ExplainUpgradeRequest,
 ) -> Result<ExplainUpgradeReply, OperationError> {
     let id = upgrade_id(&asked.id)?;
-    let trouble = room.trouble();
-    let picture = room.mirror.picture();
-    if let Some(why) = unreadable(&picture, &Key::Upgrade(id.clone())) {
+    let trouble = context.trouble();
+    let view = context.mirror.view();
+    if let Some(why) = unreadable(&view, &Key::Upgrade(id.clone())) {
         let why = in_order(trouble, Some(why)).unwrap_or_default();
         return Err(OperationError::Refused(format!("upgrade {id} does not move: {why}")));
     }
-    let upgrade = find(&picture.fleet, &id)?;
+    let upgrade = find(&view.fleet, &id)?;
     let lock = Key::Active(upgrade.spec.service.clone());
-    let lock = unreadable(&picture, &lock).or_else(|| lost(&picture, &id, &lock));
-    let waiting = picture.waiting.get(&id).map(|stored| stored.record.body.clone());
+    let lock = unreadable(&view, &lock).or_else(|| lost(&view, &id, &lock));
+    let waiting = view.waiting.get(&id).map(|stored| stored.record.body.clone());
     Ok(ExplainUpgradeReply {
-        upgrade: Some(answer::summary(&picture.fleet, &id, upgrade)),
+        upgrade: Some(answer::summary(&view.fleet, &id, upgrade)),
         at: waiting.as_ref().map(|waiting| waiting.at.0),
         more: waiting.as_ref().map_or(0, |waiting| waiting.more),
         reasons: waiting
             .map(|waiting| waiting.reasons.into_iter().map(Into::into).collect())
             .unwrap_or_default(),
-        leaving: picture.fleet.service(&upgrade.spec.service).map(answer::leaving).unwrap_or_default(),
+        leaving: view.fleet.service(&upgrade.spec.service).map(answer::leaving).unwrap_or_default(),
         trouble: in_order(trouble, lock).filter(|_| !upgrade.phase.is_over()),
     })
 }
@@ -44,8 +44,8 @@ fn in_order(trouble: Option<String>, record: Option<String>) -> Option<String> {
 }
 
 /// What is wrong with a record that the upgrade cannot move without, and what to do.
-fn unreadable(picture: &Picture, key: &Key) -> Option<String> {
-    let (key, why, at) = picture.fleet.unreadable().find(|(bad, ..)| *bad == key)?;
+fn unreadable(view: &View, key: &Key) -> Option<String> {
+    let (key, why, at) = view.fleet.unreadable().find(|(bad, ..)| *bad == key)?;
     Some(format!(
         "the record {key} {why} (revision {at}): find out who wrote it, and put back what it was before, from a backup of that key \
          (`etcdctl put`)"
@@ -53,9 +53,9 @@ fn unreadable(picture: &Picture, key: &Key) -> Option<String> {
 }
 
 /// An upgrade that is not over and holds no lock is moved by nobody.
-fn lost(picture: &Picture, id: &UpgradeId, lock: &Key) -> Option<String> {
-    let service = &picture.fleet.upgrade(id)?.spec.service;
-    let holder = picture.fleet.lock(service).map(|(holder, _)| holder);
+fn lost(view: &View, id: &UpgradeId, lock: &Key) -> Option<String> {
+    let service = &view.fleet.upgrade(id)?.spec.service;
+    let holder = view.fleet.lock(service).map(|(holder, _)| holder);
     (holder != Some(id)).then(|| {
         let found = holder.map_or_else(|| "is gone".to_owned(), |holder| format!("names upgrade {holder}"));
         format!(

@@ -1,10 +1,11 @@
-//! What starting an upgrade would do: asked of any coordinator by whoever may look, and nothing is changed.
+//! Preview of an upgrade (`--dry-run`): any coordinator answers, and nothing is changed.
 
 use super::{OperationError, answer, spec, start};
 use crate::act::schema::{self, Unbound};
-use crate::room::Room;
-use crate::seat::Seat;
-use tidegate_planner::{Fleet, ServiceFleet, preflight, wave};
+use crate::context::Context;
+use crate::leadership::Leadership;
+use tidegate_planner::gate::preflight;
+use tidegate_planner::{Fleet, ServiceFleet, wave};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::Spec;
@@ -18,12 +19,12 @@ const WARNED: usize = 20;
 
 /// Tells what preflight finds now, and the waves as they would be drawn.
 pub async fn foresee_upgrade(
-    room: &Room,
+    context: &Context,
     asked: &ForeseeUpgradeRequest,
 ) -> Result<ForeseeUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
     let id = start::name(&asked.id, &spec)?;
-    look(room, None, &id, &spec).await.map(|looked| looked.reply)
+    look(context, None, &id, &spec).await.map(|looked| looked.reply)
 }
 
 /// What starting an upgrade would do, with what its database shows.
@@ -36,16 +37,16 @@ pub(super) struct Looked {
 
 /// The same, with the schema that the database shows.
 pub(super) async fn look(
-    room: &Room,
-    seat: Option<&Seat>,
+    context: &Context,
+    leadership: Option<&Leadership>,
     id: &UpgradeId,
     spec: &Spec,
 ) -> Result<Looked, OperationError> {
-    let (seen, away) = unless_away(schema::look_only(room, seat, id, spec).await)?;
+    let (seen, away) = unless_away(schema::look_only(context, leadership, id, spec).await)?;
     let (schema, obstacles) = seen.map_or((None, Vec::new()), |(schema, found)| (Some(schema), found));
-    let (mut findings, waves) = foreseen(&room.mirror.picture().fleet, id, spec, schema.as_ref());
+    let (mut findings, waves) = previewed(&context.mirror.view().fleet, id, spec, schema.as_ref());
     if away.is_none() {
-        let warned = schema::warnings(room, id, spec).await.unwrap_or_else(|unread| vec![unread]);
+        let warned = schema::warnings(context, id, spec).await.unwrap_or_else(|unread| vec![unread]);
         let warning = |what| Finding { blocking: false, what: format!("contract will wait: {what}") };
         findings.extend(warned.into_iter().take(WARNED).map(warning));
     }
@@ -68,7 +69,7 @@ pub(super) fn unless_away<T>(
 }
 
 /// What stands in the way, and the waves as they would be drawn now.
-fn foreseen(
+fn previewed(
     fleet: &Fleet,
     id: &UpgradeId,
     spec: &Spec,

@@ -1,8 +1,8 @@
 //! Verdicts of gate jobs: recorded for two artifacts, and listed.
 
-use super::{OperationError, remarking, store_error, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, mutation, remarking, store_error};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::fmt::Display;
 use std::str::FromStr;
 use tidegate_planner::ask;
@@ -13,7 +13,11 @@ use tidegate_proto::{Artifact, Digest, GateHop, Key, ServiceName, ServiceVersion
 use tidegate_store::{Entry, Scope};
 
 /// Records a verdict.
-pub async fn tell_gate(room: &Room, seat: &Seat, asked: TellGateRequest) -> Result<Done, OperationError> {
+pub async fn tell_gate(
+    context: &Context,
+    leadership: &Leadership,
+    asked: TellGateRequest,
+) -> Result<Done, OperationError> {
     let hop = GateHop {
         service: read("service", &asked.service)?,
         tag: read("tag", &asked.tag)?,
@@ -32,7 +36,7 @@ pub async fn tell_gate(room: &Room, seat: &Seat, asked: TellGateRequest) -> Resu
     }
     let verdict: Verdict = read("verdict", &asked.verdict)?;
     let asker = remarking(&asked.who, "note", &asked.note)?;
-    let revision = wish::grant(room, seat, |fleet, moment| {
+    let revision = mutation::apply(context, leadership, |fleet, moment| {
         Ok(ask::gate_verdict(fleet, moment, &hop, verdict, report, &asker))
     })
     .await?;
@@ -42,12 +46,15 @@ pub async fn tell_gate(room: &Room, seat: &Seat, asked: TellGateRequest) -> Resu
 }
 
 /// Every verdict, those that cannot be read among them.
-pub async fn list_gates(room: &Room, asked: &ListGatesRequest) -> Result<Vec<GateVerdict>, OperationError> {
+pub async fn list_gates(
+    context: &Context,
+    asked: &ListGatesRequest,
+) -> Result<Vec<GateVerdict>, OperationError> {
     let scope = match asked.service.as_str() {
         "" => Scope::Kind(Kind::GateVerdict),
         service => Scope::Within(Kind::GateVerdict, read::<ServiceName>("service", service)?.to_string()),
     };
-    let found = room.store.list(&scope).await.map_err(store_error("list the verdicts of gate jobs"))?;
+    let found = context.store.list(&scope).await.map_err(store_error("list the verdicts of gate jobs"))?;
     Ok(found.entries.into_iter().filter_map(told).collect())
 }
 

@@ -1,7 +1,7 @@
 //! Everything that happened to an upgrade, or was said of the fleet, in order.
 
 use super::{OperationError, store_error, upgrade_id};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::Value;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::wire::v1::{Event, FleetHistoryRequest, UpgradeHistoryRequest};
@@ -9,22 +9,26 @@ use tidegate_store::{Entry, Scope};
 
 /// Lists the events of an upgrade, those that cannot be read among them.
 pub async fn upgrade_history(
-    room: &Room,
+    context: &Context,
     asked: &UpgradeHistoryRequest,
 ) -> Result<Vec<Event>, OperationError> {
     let id = upgrade_id(&asked.id)?;
-    super::find(&room.mirror.picture().fleet, &id)?;
-    of(room, Subject::Upgrade(id), "list the events of the upgrade").await
+    super::find(&context.mirror.view().fleet, &id)?;
+    of(context, Subject::Upgrade(id), "list the events of the upgrade").await
 }
 
 /// Lists what persons said of the fleet: decommissions, maintenance, tokens, evidence, a store that was reconciled.
-pub async fn fleet_history(room: &Room, _: &FleetHistoryRequest) -> Result<Vec<Event>, OperationError> {
-    of(room, Subject::Fleet, "list the events of the fleet").await
+pub async fn fleet_history(context: &Context, _: &FleetHistoryRequest) -> Result<Vec<Event>, OperationError> {
+    of(context, Subject::Fleet, "list the events of the fleet").await
 }
 
-async fn of(room: &Room, subject: Subject, attempt: &'static str) -> Result<Vec<Event>, OperationError> {
+async fn of(
+    context: &Context,
+    subject: Subject,
+    attempt: &'static str,
+) -> Result<Vec<Event>, OperationError> {
     let scope = Scope::Within(Kind::Event, subject.to_string());
-    let found = room.store.list(&scope).await.map_err(store_error(attempt))?;
+    let found = context.store.list(&scope).await.map_err(store_error(attempt))?;
     Ok(found.entries.into_iter().map(read).collect())
 }
 

@@ -1,7 +1,7 @@
 //! Which upgrades there are.
 
 use super::{OperationError, answer};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{ListUpgradesReply, ListUpgradesRequest};
 use tidegate_proto::{ServiceName, UpgradeId};
@@ -11,7 +11,7 @@ const MOST: usize = 1000;
 
 /// Lists upgrades by id, a page at a time.
 pub async fn list_upgrades(
-    room: &Room,
+    context: &Context,
     asked: &ListUpgradesRequest,
 ) -> Result<ListUpgradesReply, OperationError> {
     let bad = |e: NotAName| OperationError::BadInput(e.to_string());
@@ -22,14 +22,14 @@ pub async fn list_upgrades(
         0 => 100,
         limit => (limit as usize).min(MOST),
     };
-    let picture = room.mirror.picture();
-    let wanted = picture.fleet.upgrades().filter(|(id, upgrade)| {
+    let view = context.mirror.view();
+    let wanted = view.fleet.upgrades().filter(|(id, upgrade)| {
         after.as_ref().is_none_or(|after| *id > after)
             && service.as_ref().is_none_or(|service| upgrade.spec.service == *service)
             && !(asked.active && upgrade.phase.is_over())
     });
     let mut upgrades: Vec<_> =
-        wanted.take(limit + 1).map(|(id, upgrade)| answer::summary(&picture.fleet, id, upgrade)).collect();
+        wanted.take(limit + 1).map(|(id, upgrade)| answer::summary(&view.fleet, id, upgrade)).collect();
     let more = upgrades.len() > limit;
     upgrades.truncate(limit);
     Ok(ListUpgradesReply { upgrades, more })

@@ -18,7 +18,7 @@ pub use set::set_metadata;
 pub use tell::tell_metadata;
 
 use super::OperationError;
-use super::wish::Wished;
+use super::mutation::Mutation;
 use std::fmt::Display;
 use std::str::FromStr;
 use tidegate_planner::ask::metadata::Asked;
@@ -27,7 +27,7 @@ use tidegate_proto::record::group::Group;
 use tidegate_proto::wire::v1::MetadataReply;
 use tidegate_proto::{Commit, GroupName, Key, Revision};
 
-impl Wished for Asked {
+impl Mutation for Asked {
     fn commit(&self) -> Option<&Commit> {
         self.commit.as_ref()
     }

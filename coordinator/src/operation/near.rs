@@ -1,19 +1,19 @@
 //! "Did you mean": a name in a request that is not there, and the existing name nearest to it.
 
 use super::OperationError;
-use crate::room::Room;
+use crate::context::Context;
 use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_planner::{Fleet, ServiceFleet};
 use tidegate_proto::wire::v1::RevokeTokenRequest;
 
 /// The error of an operation. Where it names something that is not there, the nearest name of its kind is added.
-pub fn hinted<A: Serialize>(room: &Room, asked: &A, error: OperationError) -> OperationError {
+pub fn hinted<A: Serialize>(context: &Context, asked: &A, error: OperationError) -> OperationError {
     let OperationError::NotFound(message) = error else { return error };
     let asked_for_token = std::any::type_name::<A>() == std::any::type_name::<RevokeTokenRequest>();
     let asked = serde_json::to_value(asked).unwrap_or_default();
-    let picture = room.mirror.picture();
-    let near = meant(&picture.fleet, &asked, asked_for_token, &message);
+    let view = context.mirror.view();
+    let near = meant(&view.fleet, &asked, asked_for_token, &message);
     OperationError::NotFound(match near {
         Some(near) => format!("{message}; did you mean {near}?"),
         None => message,

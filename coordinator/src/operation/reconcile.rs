@@ -1,8 +1,8 @@
 //! A store that was restored from a backup, or is blank, is reconciled: first the plan, then a person applies it.
 
-use super::{OperationError, explaining, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, explaining, mutation};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::reconcile::{self, Choices, Proposal};
 use tidegate_proto::name::NotAnInstance;
@@ -17,12 +17,12 @@ const NAMED: usize = 10_000;
 
 /// What reconciling would do now.
 pub async fn plan_reconciliation(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: PlanReconciliationRequest,
 ) -> Result<PlanReconciliationReply, OperationError> {
     let choices = choices(&asked.disregard, &asked.include)?;
-    let (proposal, revision) = wish::look(room, seat, |fleet, moment| {
+    let (proposal, revision) = mutation::look(context, leadership, |fleet, moment| {
         Ok((reconcile::propose(fleet, moment, &choices)?, fleet.revision()))
     })
     .await?;
@@ -31,8 +31,8 @@ pub async fn plan_reconciliation(
 
 /// Applies a plan.
 pub async fn reconcile_store(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: ReconcileStoreRequest,
 ) -> Result<Done, OperationError> {
     let asker = explaining(&asked.who, &asked.why)?;
@@ -45,7 +45,7 @@ pub async fn reconcile_store(
     }
     let hash: Digest =
         asked.hash.parse().map_err(|e| OperationError::BadInput(format!("{}: {e}", asked.hash)))?;
-    let revision = wish::grant_on_any_store(room, seat, |fleet, moment| {
+    let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         reconcile::reconcile(fleet, moment, &choices, hash, &asker)
     })
     .await?;

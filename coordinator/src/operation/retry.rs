@@ -1,8 +1,8 @@
 //! A person has an instance that failed tried again.
 
-use super::{OperationError, remarking, upgrade_id, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, mutation, remarking, upgrade_id};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::NodeId;
 use tidegate_proto::name::NotAName;
@@ -10,15 +10,16 @@ use tidegate_proto::wire::v1::{Done, RetryInstanceRequest};
 
 /// Has an instance that failed tried once more, under a new directive.
 pub async fn retry_instance(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: RetryInstanceRequest,
 ) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let ask = if asked.declare_stopped { ask::retry_stopped } else { ask::retry };
-    let revision = wish::grant(room, seat, |fleet, moment| ask(fleet, moment, &id, &node, &asker)).await?;
+    let revision =
+        mutation::apply(context, leadership, |fleet, moment| ask(fleet, moment, &id, &node, &asker)).await?;
     let declared = if asked.declare_stopped { ", declared stopped" } else { "" };
     let what = format!("upgrade {id}: {node} is retried{declared}");
     Ok(Done { what, revision: revision.0 })

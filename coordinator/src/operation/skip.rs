@@ -1,8 +1,8 @@
 //! A person excuses an instance from its wave.
 
-use super::{OperationError, explaining, upgrade_id, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, explaining, mutation, upgrade_id};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::NodeId;
 use tidegate_proto::name::NotAName;
@@ -10,15 +10,16 @@ use tidegate_proto::wire::v1::{Done, SkipInstanceRequest};
 
 /// Excuses an instance from its wave; never from remove or contract.
 pub async fn skip_instance(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: SkipInstanceRequest,
 ) -> Result<Done, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let node: NodeId = asked.node.parse().map_err(|e: NotAName| OperationError::BadInput(e.to_string()))?;
     let asker = explaining(&asked.who, &asked.why)?;
     let revision =
-        wish::grant(room, seat, |fleet, moment| ask::skip(fleet, moment, &id, &node, &asker)).await?;
+        mutation::apply(context, leadership, |fleet, moment| ask::skip(fleet, moment, &id, &node, &asker))
+            .await?;
     let what = format!("upgrade {id}: {node} is excused from its wave, not from remove or contract");
     Ok(Done { what, revision: revision.0 })
 }

@@ -1,11 +1,11 @@
 //! The spec of an upgrade as an operator writes it: YAML to a valid [`Spec`], or every flaw with its place.
 
-use super::{OperationError, body};
-use tidegate_planner::document;
+use super::OperationError;
+use tidegate_planner::document::{self, Finding, Located};
 use tidegate_proto::spec::Spec;
 
 /// The largest spec (the longest real ones have some fifty lines).
-const MOST_BYTES: usize = 64 * 1024;
+pub const MOST_BYTES: usize = 64 * 1024;
 
 /// A commented example that is itself a valid spec.
 pub const EXAMPLE: &str = include_str!("spec/example.yaml");
@@ -18,7 +18,7 @@ pub fn schema() -> serde_json::Value {
 /// Reads a spec.
 ///
 /// # Errors
-/// `BadInput` with line and column for what cannot be read, or with every flaw of what can; `TooLarge`.
+/// `BadInput` with everything that is wrong with it, each with line and column; `TooLarge`.
 pub fn parse(text: &str) -> Result<Spec, OperationError> {
     if text.len() > MOST_BYTES {
         return Err(OperationError::TooLarge(format!(
@@ -26,23 +26,28 @@ pub fn parse(text: &str) -> Result<Spec, OperationError> {
             text.len()
         )));
     }
-    let spec: Spec = document::yaml(text)
-        .map_err(|e| OperationError::BadInput(format!("the spec cannot be read: {}", readable(&e))))?;
-    let flaws: Vec<String> = spec.flaws().iter().map(|flaw| format!("  {flaw}")).collect();
+    check(text).map_err(|findings| {
+        let findings: Vec<String> = findings.iter().map(|finding| format!("  {finding}")).collect();
+        OperationError::BadInput(format!("the spec is not valid:\n{}", findings.join("\n")))
+    })
+}
+
+/// Reads a spec that is not too large.
+///
+/// # Errors
+/// Everything that is wrong with it. What its fields mean together is looked at once each of them is well formed.
+pub fn check(text: &str) -> Result<Spec, Vec<Finding>> {
+    let located = Located::of(text).map_err(|finding| vec![finding])?;
+    let spec: Spec = document::yaml(text).map_err(|error| {
+        let example = document::yaml(EXAMPLE).unwrap_or_default();
+        let findings = located.flaws_of_form::<Spec>(&example);
+        if findings.is_empty() { vec![document::found(&error)] } else { findings }
+    })?;
+    let flaws = spec.flaws();
     if flaws.is_empty() {
         return Ok(spec);
     }
-    Err(OperationError::BadInput(format!("the spec is not valid:\n{}", flaws.join("\n"))))
-}
-
-/// What went wrong, with line and column also where the library's own words leave them out.
-fn readable(error: &serde_saphyr::Error) -> String {
-    let text = body::of_yaml(error);
-    let text = text.trim();
-    match error.location() {
-        Some(at) if !text.contains("line") => format!("{text} (line {}, column {})", at.line(), at.column()),
-        _ => text.to_owned(),
-    }
+    Err(flaws.into_iter().map(|flaw| located.finding(flaw.field, flaw.what)).collect())
 }
 
 #[cfg(test)]
@@ -59,5 +64,27 @@ mod tests {
     fn what_cannot_be_read_is_named_with_its_place() {
         let unknown = parse("service: a\nfrom: 1\nto: 2\nrelase: {tag: x}\n").unwrap_err().to_string();
         assert!(unknown.contains("relase") && unknown.contains("4:1"), "{unknown}");
+    }
+
+    #[test]
+    fn every_finding_is_listed_with_its_place() {
+        let text = "service: no name\nfrom: 1\nto: [2]\nrelase: {tag: x}\nhealth:\n  healthy_deadline: soon\n  min: 1s\n\
+                    approvals: [expand, never]\n";
+        let said = parse(text).unwrap_err().to_string();
+        for place in [
+            "  1:1: service: ",
+            "  3:1: to: ",
+            "  4:1: relase: ",
+            "  6:3: health.healthy_deadline: ",
+            "  7:3: health.min: ",
+            "  8:1: approvals.1: ",
+            "  1:1: release: ",
+        ] {
+            assert!(said.contains(place), "{place}: {said}");
+        }
+        let said =
+            parse(&EXAMPLE.replace("to: 2", "to: 4").replace("max_unavailable: 1", "max_unavailable: 0"));
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains(": to: from 1 to 4") && said.contains(": max_unavailable: is 0"), "{said}");
     }
 }

@@ -1,18 +1,18 @@
 //! How many instances of a service are at each version.
 
 use super::{OperationError, answer};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::ServiceName;
 use tidegate_proto::name::NotAName;
 use tidegate_proto::wire::v1::{FleetSpreadReply, FleetSpreadRequest};
 
 /// The spread of one service, or of all.
 pub async fn fleet_spread(
-    room: &Room,
+    context: &Context,
     asked: &FleetSpreadRequest,
 ) -> Result<FleetSpreadReply, OperationError> {
-    let picture = room.mirror.picture();
-    let fleet = &picture.fleet;
+    let view = context.mirror.view();
+    let fleet = &view.fleet;
     let services = if asked.service.is_empty() {
         fleet.services().map(|service| answer::spread(fleet, service)).collect()
     } else {

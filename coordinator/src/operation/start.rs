@@ -1,9 +1,9 @@
 //! A person starts an upgrade.
 
-use super::{OperationError, foresee, remarking, spec, wish};
+use super::{OperationError, foresee, mutation, remarking, spec};
 use crate::act::schema;
-use crate::room::Room;
-use crate::seat::{Seat, now};
+use crate::context::Context;
+use crate::leadership::{Leadership, now};
 use tidegate_planner::ask::{self, StartRequest};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::name::NotAName;
@@ -12,35 +12,39 @@ use tidegate_proto::wire::v1::{ForeseeUpgradeReply, StartUpgradeReply, StartUpgr
 
 /// Starts an upgrade. The door answers as soon as the record is there; the next turn sees it.
 pub async fn start_upgrade(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: StartUpgradeRequest,
 ) -> Result<StartUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
     let asker = remarking(&asked.who, "why", "")?;
     let id = name(&asked.id, &spec)?;
-    let foresee::Looked { schema, obstacles, reply } = foresee::look(room, Some(seat), &id, &spec).await?;
+    let foresee::Looked { schema, obstacles, reply } =
+        foresee::look(context, Some(leadership), &id, &spec).await?;
     let ForeseeUpgradeReply { mut findings, waves } = reply;
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
     let request = StartRequest { id: id.clone(), spec, schema, asker };
     // The database is claimed only for an upgrade that nothing else stands in the way of.
-    wish::ponder(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
+    mutation::validate(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
+        .await?;
     if !obstacles.is_empty() {
         let found = obstacles.join("; ");
         return Err(OperationError::Refused(format!("preflight found what would stop the upgrade: {found}")));
     }
     let request = match &request.schema {
         Some(_) => {
-            let (schema, away) = foresee::unless_away(schema::bind(room, seat, &id, &request.spec).await)?;
+            let (schema, away) =
+                foresee::unless_away(schema::bind(context, leadership, &id, &request.spec).await)?;
             findings.extend(away);
             StartRequest { schema, ..request }
         }
         None => request,
     };
     let revision =
-        wish::grant(room, seat, |fleet, moment| ask::start(fleet, moment, request.clone())).await?;
+        mutation::apply(context, leadership, |fleet, moment| ask::start(fleet, moment, request.clone()))
+            .await?;
     Ok(StartUpgradeReply { id: id.to_string(), revision: revision.0, findings, waves })
 }
 

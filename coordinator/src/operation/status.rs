@@ -1,7 +1,7 @@
-//! Where an upgrade stands, with what a live picture of it needs.
+//! Where an upgrade stands, with what a live view of it needs.
 
 use super::{OperationError, answer, find, upgrade_certificate, upgrade_id};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::Digest;
 use tidegate_proto::record::upgrade::{Phase, PhaseName};
 use tidegate_proto::wire::v1::{
@@ -13,42 +13,42 @@ const INSTANCES: usize = 1000;
 
 /// Tells where an upgrade stands.
 pub async fn upgrade_status(
-    room: &Room,
+    context: &Context,
     asked: &UpgradeStatusRequest,
 ) -> Result<UpgradeStatusReply, OperationError> {
-    let mut reply = seen(room, asked)?;
+    let mut reply = seen(context, asked)?;
     let completed =
         reply.upgrade.as_ref().is_some_and(|upgrade| upgrade.phase == PhaseName::Completed.word());
     if completed && reply.schema.is_some() {
         // The record names it while contract runs; after that only the certificate itself does.
         let asked = UpgradeCertificateRequest { id: asked.id.clone() };
         let text: String =
-            upgrade_certificate(room, &asked).await?.into_iter().map(|page| page.text).collect();
+            upgrade_certificate(context, &asked).await?.into_iter().map(|page| page.text).collect();
         reply.certificate = Some(Digest::of(text.as_bytes()).to_string());
     }
     Ok(reply)
 }
 
-fn seen(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
+fn seen(context: &Context, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply, OperationError> {
     let id = upgrade_id(&asked.id)?;
     let most = match asked.max_instances {
         0 => INSTANCES,
         most => most as usize,
     };
-    let picture = room.mirror.picture();
-    let upgrade = find(&picture.fleet, &id)?;
-    let service = picture.fleet.service(&upgrade.spec.service);
-    let exceptions = picture.fleet.exceptions(&id, upgrade);
+    let view = context.mirror.view();
+    let upgrade = find(&view.fleet, &id)?;
+    let service = view.fleet.service(&upgrade.spec.service);
+    let exceptions = view.fleet.exceptions(&id, upgrade);
     let instances: Vec<_> = service
         .map(|service| {
             service.instances().take(most).map(|instance| answer::instance(service, instance)).collect()
         })
         .unwrap_or_default();
-    let waiting = picture.waiting.get(&id).map(|stored| stored.record.body.clone()).unwrap_or_default();
+    let waiting = view.waiting.get(&id).map(|stored| stored.record.body.clone()).unwrap_or_default();
     Ok(UpgradeStatusReply {
-        upgrade: Some(answer::summary(&picture.fleet, &id, upgrade)),
+        upgrade: Some(answer::summary(&view.fleet, &id, upgrade)),
         because: answer::because(upgrade),
-        spread: service.map(|service| answer::spread(&picture.fleet, service)),
+        spread: service.map(|service| answer::spread(&view.fleet, service)),
         more_instances: answer::short(service.map_or(0, |service| service.len()) - instances.len()),
         instances,
         waiting: waiting.reasons.into_iter().map(Into::into).collect(),
@@ -77,6 +77,6 @@ fn seen(room: &Room, asked: &UpgradeStatusRequest) -> Result<UpgradeStatusReply,
             Phase::Contract { certificate } => Some(certificate.to_string()),
             _ => None,
         },
-        revision: picture.fleet.revision().0,
+        revision: view.fleet.revision().0,
     })
 }

@@ -1,8 +1,8 @@
 //! Hooks that were ordered on nodes: what came of them, and a person's word where their agents cannot tell.
 
-use super::{OperationError, explaining, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, explaining, mutation};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::fmt::Display;
 use std::str::FromStr;
 use tidegate_planner::ask;
@@ -13,11 +13,14 @@ use tidegate_proto::wire::v1::{self, Done, ListTasksRequest, SettleTaskRequest};
 use tidegate_proto::{NodeId, TaskId};
 
 /// Every task that is kept, by node: those that wait, run, or whose outcome is still asked for.
-pub async fn list_tasks(room: &Room, asked: &ListTasksRequest) -> Result<Vec<v1::Task>, OperationError> {
+pub async fn list_tasks(
+    context: &Context,
+    asked: &ListTasksRequest,
+) -> Result<Vec<v1::Task>, OperationError> {
     let node: Option<NodeId> = maybe(&asked.node)?;
     let id: Option<TaskId> = maybe(&asked.task)?;
-    let picture = room.mirror.picture();
-    let fleet = &picture.fleet;
+    let view = context.mirror.view();
+    let fleet = &view.fleet;
     let meant = |of: &NodeId, task: &TaskId| {
         node.as_ref().is_none_or(|node| node == of) && id.as_ref().is_none_or(|id| id == task)
     };
@@ -32,13 +35,18 @@ pub async fn list_tasks(room: &Room, asked: &ListTasksRequest) -> Result<Vec<v1:
 }
 
 /// States how a task ended of which its agent cannot tell.
-pub async fn settle_task(room: &Room, seat: &Seat, asked: SettleTaskRequest) -> Result<Done, OperationError> {
+pub async fn settle_task(
+    context: &Context,
+    leadership: &Leadership,
+    asked: SettleTaskRequest,
+) -> Result<Done, OperationError> {
     let (node, id): (NodeId, TaskId) = (read(&asked.node)?, read(&asked.task)?);
     let ended: Ended = read(&asked.outcome)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let revision =
-        wish::grant(room, seat, |fleet, moment| ask::settle_task(fleet, moment, (&node, &id), ended, &asker))
-            .await?;
+    let revision = mutation::apply(context, leadership, |fleet, moment| {
+        ask::settle_task(fleet, moment, (&node, &id), ended, &asker)
+    })
+    .await?;
     Ok(Done { what: format!("task {id} on {node} counts as {ended}"), revision: revision.0 })
 }
 

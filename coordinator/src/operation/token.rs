@@ -1,9 +1,9 @@
 //! Who may call: a person lets a principal in, looks who is let in, and takes it back.
 
-use super::{OperationError, explaining, remarking, wish};
+use super::{OperationError, explaining, mutation, remarking};
+use crate::context::Context;
 use crate::guard::{Token, token};
-use crate::room::Room;
-use crate::seat::{Seat, now};
+use crate::leadership::{Leadership, now};
 use std::fmt::Display;
 use std::str::FromStr;
 use tidegate_planner::Stored;
@@ -20,8 +20,8 @@ const SHOWN: usize = 8;
 
 /// Lets a principal in: makes a token, or makes a certificate known. The token is in this answer and nowhere else.
 pub async fn create_token(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: CreateTokenRequest,
 ) -> Result<CreateTokenReply, OperationError> {
     let asker = remarking(&asked.who, "why", &asked.why)?;
@@ -36,11 +36,11 @@ pub async fn create_token(
         (Credential::Certificate(read(&asked.certificate)?), None)
     };
     let request = TokenRequest { id: id.clone(), name, role, credential, lasts };
-    let revision = wish::grant_on_any_store(room, seat, |fleet, moment| {
+    let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
         ask::create_token(fleet, moment, request.clone(), &asker)
     })
     .await?;
-    let expires = room.mirror.picture().fleet.token(&id).and_then(|token| token.expires);
+    let expires = context.mirror.view().fleet.token(&id).and_then(|token| token.expires);
     Ok(CreateTokenReply {
         id: id.to_string(),
         token: token.map(Token::reveal).unwrap_or_default(),
@@ -50,10 +50,13 @@ pub async fn create_token(
 }
 
 /// Everybody who may call, by the id of the token; no whole digest is told.
-pub async fn list_tokens(room: &Room, asked: &ListTokensRequest) -> Result<Vec<v1::Token>, OperationError> {
+pub async fn list_tokens(
+    context: &Context,
+    asked: &ListTokensRequest,
+) -> Result<Vec<v1::Token>, OperationError> {
     let now = now();
-    let picture = room.mirror.picture();
-    let told = picture.fleet.tokens().map(|(id, token)| seen(id, token, now));
+    let view = context.mirror.view();
+    let told = view.fleet.tokens().map(|(id, token)| seen(id, token, now));
     Ok(told.filter(|token| asked.all || (!token.expired && token.revoked.is_none())).collect())
 }
 
@@ -80,15 +83,16 @@ fn seen(id: &TokenId, token: &Stored<Known>, now: Timestamp) -> v1::Token {
 
 /// Takes a token back.
 pub async fn revoke_token(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: RevokeTokenRequest,
 ) -> Result<Done, OperationError> {
     let id: TokenId = read(&asked.id)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let revision =
-        wish::grant_on_any_store(room, seat, |fleet, moment| ask::revoke_token(fleet, moment, &id, &asker))
-            .await?;
+    let revision = mutation::apply_on_any_store(context, leadership, |fleet, moment| {
+        ask::revoke_token(fleet, moment, &id, &asker)
+    })
+    .await?;
     Ok(Done { what: format!("token {id} is revoked"), revision: revision.0 })
 }
 

@@ -2,17 +2,17 @@
 
 use super::answer::short;
 use super::{OperationError, spread};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{FleetVersionsReply, FleetVersionsRequest};
 
 /// The versions of one service.
 pub async fn fleet_versions(
-    room: &Room,
+    context: &Context,
     asked: &FleetVersionsRequest,
 ) -> Result<FleetVersionsReply, OperationError> {
-    let picture = room.mirror.picture();
-    let service = spread::known(&picture.fleet, &asked.service)?;
+    let view = context.mirror.view();
+    let service = spread::known(&view.fleet, &asked.service)?;
     let spread = service.spread();
     let distinct: Vec<u32> = spread.by_version.keys().copied().map(ServiceVersion::get).collect();
     Ok(FleetVersionsReply {
@@ -22,6 +22,6 @@ pub async fn fleet_versions(
         distinct,
         silent: short(spread.silent),
         unknown: short(spread.unknown),
-        revision: picture.fleet.revision().0,
+        revision: view.fleet.revision().0,
     })
 }

@@ -2,7 +2,7 @@
 //! stands; and, last, how it ended.
 
 use super::{OperationError, answer, find, upgrade_id};
-use crate::room::Room;
+use crate::context::Context;
 use std::time::Duration;
 use tidegate_proto::key::{EventSeq, Kind, Subject};
 use tidegate_proto::record::event::Event;
@@ -23,20 +23,26 @@ const BUFFERED: usize = 64;
 
 /// Watches an upgrade until it is over, or the receiver is dropped.
 pub async fn watch_upgrade(
-    room: &Room,
+    context: &Context,
     asked: &WatchUpgradeRequest,
 ) -> Result<mpsc::Receiver<UpgradeSeen>, OperationError> {
     let id = upgrade_id(&asked.id)?;
-    find(&room.mirror.picture().fleet, &id)?;
+    find(&context.mirror.view().fleet, &id)?;
     let (tell, told) = mpsc::channel(BUFFERED);
-    let watcher =
-        Watcher { room: room.clone(), id, tell, last_event: None, last_progress: None, last_reasons: None };
+    let watcher = Watcher {
+        context: context.clone(),
+        id,
+        tell,
+        last_event: None,
+        last_progress: None,
+        last_reasons: None,
+    };
     tokio::spawn(watcher.run());
     Ok(told)
 }
 
 struct Watcher {
-    room: Room,
+    context: Context,
     id: UpgradeId,
     tell: mpsc::Sender<UpgradeSeen>,
     last_event: Option<EventSeq>,
@@ -57,8 +63,8 @@ impl Watcher {
             Scope::Key(Key::Upgrade(self.id.clone())),
             Scope::Key(Key::Waiting(self.id.clone())),
         ];
-        let mut seen = self.room.store.watch(scopes, cancel);
-        let mut sight = self.room.mirror.sight();
+        let mut seen = self.context.store.watch(scopes, cancel);
+        let mut sync_status = self.context.mirror.sync_status();
         let mut due = None;
         loop {
             let later = due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
@@ -68,7 +74,7 @@ impl Watcher {
                     Some(next) => self.take_in(next).await,
                     None => break,
                 },
-                Ok(()) = sight.changed(), if due.is_none() => {
+                Ok(()) = sync_status.changed(), if due.is_none() => {
                     due = Some(Instant::now() + SPACING);
                     Ok(())
                 }
@@ -141,8 +147,8 @@ impl Watcher {
 
     async fn progress(&mut self) -> Result<(), Ended> {
         let summary = {
-            let picture = self.room.mirror.picture();
-            picture.fleet.upgrade(&self.id).map(|upgrade| answer::summary(&picture.fleet, &self.id, upgrade))
+            let view = self.context.mirror.view();
+            view.fleet.upgrade(&self.id).map(|upgrade| answer::summary(&view.fleet, &self.id, upgrade))
         };
         if summary.is_none() || summary == self.last_progress {
             return Ok(());
@@ -157,7 +163,7 @@ impl Watcher {
     /// The end: the last events first, because each scope of the watch may be a little ahead of another.
     async fn over(&mut self, upgrade: &Upgrade) -> Result<(), Ended> {
         let events = Scope::Within(Kind::Event, Subject::Upgrade(self.id.clone()).to_string());
-        let listed = self.room.store.list(&events).await.map_err(|_| Ended)?;
+        let listed = self.context.store.list(&events).await.map_err(|_| Ended)?;
         for entry in listed.entries {
             if let (Key::Event(_, seq), Ok(Value::Event(record))) = (entry.key, entry.value) {
                 self.event(seq, record.body).await?;

@@ -1,8 +1,8 @@
 //! A person sets the window of a service.
 
-use super::{OperationError, explaining, wish};
-use crate::room::Room;
-use crate::seat::Seat;
+use super::{OperationError, explaining, mutation};
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::time::Duration;
 use tidegate_planner::Sample;
 use tidegate_planner::ask::{self, WindowRequest};
@@ -14,13 +14,19 @@ use tokio::time::timeout;
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
 
 /// Sets it; the answer says which agents have acknowledged it.
-pub async fn set_window(room: &Room, seat: &Seat, asked: SetWindowRequest) -> Result<Done, OperationError> {
+pub async fn set_window(
+    context: &Context,
+    leadership: &Leadership,
+    asked: SetWindowRequest,
+) -> Result<Done, OperationError> {
     let asker = explaining(&asked.who, &asked.why)?;
     let request = read(&asked)?;
-    let revision =
-        wish::grant(room, seat, |fleet, moment| ask::set_window(fleet, moment, &request, &asker)).await?;
+    let revision = mutation::apply(context, leadership, |fleet, moment| {
+        ask::set_window(fleet, moment, &request, &asker)
+    })
+    .await?;
     let WindowRequest { service, floor, ceiling } = &request;
-    let missing = unacknowledged(room, service, revision).await;
+    let missing = unacknowledged(context, service, revision).await;
     let acknowledged = match missing.is_empty() {
         true => "every instance has acknowledged it".to_owned(),
         false => format!(
@@ -33,36 +39,37 @@ pub async fn set_window(room: &Room, seat: &Seat, asked: SetWindowRequest) -> Re
 
 /// Says whether it would be set; nothing is changed.
 pub async fn foresee_window(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: SetWindowRequest,
 ) -> Result<Done, OperationError> {
     let why = if asked.why.trim().is_empty() { "dry run" } else { &asked.why };
     let asker = explaining(&asked.who, why)?;
     let request = read(&asked)?;
-    wish::ponder(room, seat, |fleet, moment| ask::set_window(fleet, moment, &request, &asker)).await?;
+    mutation::validate(context, leadership, |fleet, moment| ask::set_window(fleet, moment, &request, &asker))
+        .await?;
     let WindowRequest { service, floor, ceiling } = &request;
-    let picture = room.mirror.picture();
-    let now = picture.fleet.service(service).and_then(|service| service.window());
+    let view = context.mirror.view();
+    let now = view.fleet.service(service).and_then(|service| service.window());
     let now =
         now.map_or_else(|| "any version is admitted".to_owned(), |now| format!("it is {}", now.record.body));
     Ok(Done {
         what: format!(
             "the window of {service} would be [{floor}, {ceiling}]; now {now}. Nothing was changed"
         ),
-        revision: picture.fleet.revision().0,
+        revision: view.fleet.revision().0,
     })
 }
 
 /// The instances that have not acknowledged the window of this revision, once they had time to.
-async fn unacknowledged(room: &Room, service: &ServiceName, set: Revision) -> Sample {
+async fn unacknowledged(context: &Context, service: &ServiceName, set: Revision) -> Sample {
     let missing = || {
-        let picture = room.mirror.picture();
-        let of = picture.fleet.service(service).filter(|of| of.window_at() == set);
+        let view = context.mirror.view();
+        let of = view.fleet.service(service).filter(|of| of.window_at() == set);
         of.map(|of| of.unacknowledged().sample()).unwrap_or_default()
     };
-    let mut sight = room.mirror.sight();
-    let all = async { while !missing().is_empty() && sight.changed().await.is_ok() {} };
+    let mut sync_status = context.mirror.sync_status();
+    let all = async { while !missing().is_empty() && sync_status.changed().await.is_ok() {} };
     // Silent instances acknowledge nothing: they are named.
     let _ = timeout(ACKNOWLEDGE, all).await;
     missing()

@@ -1,7 +1,7 @@
 //! How long events are kept: the newest of each subject, counted. The leader removes older ones now and then, by a task
 //! of its own, so that no turn waits for it. No decision reads events.
 
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ pub enum NotTrimmed {
 }
 
 /// Looks after the events for a leader, until it is dropped.
-pub async fn look_after(store: Reader, seat: Arc<Seat>) {
+pub async fn look_after(store: Reader, leadership: Arc<Leadership>) {
     let mut wait = AT_FIRST;
     loop {
         tokio::time::sleep(wait).await;
         wait = EVERY;
-        match trim(&store, &seat, KEPT).await {
+        match trim(&store, &leadership, KEPT).await {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, kept = KEPT, "old events are removed"),
             Err(error) => {
@@ -53,11 +53,11 @@ pub async fn look_after(store: Reader, seat: Arc<Seat>) {
 ///
 /// # Errors
 /// [`NotTrimmed`]; what was removed until then stays removed.
-pub async fn trim(store: &Reader, seat: &Seat, kept: usize) -> Result<usize, NotTrimmed> {
+pub async fn trim(store: &Reader, leadership: &Leadership, kept: usize) -> Result<usize, NotTrimmed> {
     let old = beyond(store.keys(&Scope::Kind(Kind::Event)).await?, kept);
     for some in old.chunks(AT_ONCE) {
         let commit = some.iter().cloned().fold(Commit::new(), Commit::delete);
-        seat.commit(&commit).await?;
+        leadership.commit(&commit).await?;
     }
     Ok(old.len())
 }

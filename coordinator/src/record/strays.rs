@@ -1,8 +1,8 @@
 //! Results that belong to no task: a node's user may write any number of them below `results/<node>/`. No fleet keeps
 //! them; the leader removes them from the store, by a task of its own, and names their nodes.
 
+use crate::leadership::Leadership;
 use crate::report::Mirror;
-use crate::seat::Seat;
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ pub enum NotSwept {
 }
 
 /// Looks after them for a leader, until it is dropped: once at first, then whenever another one was seen.
-pub async fn look_after(store: Reader, mirror: Arc<Mirror>, seat: Arc<Seat>) {
-    let (mut sight, mut swept) = (mirror.sight(), None);
+pub async fn look_after(store: Reader, mirror: Arc<Mirror>, leadership: Arc<Leadership>) {
+    let (mut sync_status, mut swept) = (mirror.sync_status(), None);
     loop {
-        let seen = mirror.picture().fleet.strays();
+        let seen = mirror.view().fleet.strays();
         if swept != Some(seen) {
-            match sweep(&store, &seat).await {
+            match sweep(&store, &leadership).await {
                 Ok(removed) => {
                     swept = Some(seen);
                     for (node, count) in removed {
@@ -48,7 +48,7 @@ pub async fn look_after(store: Reader, mirror: Arc<Mirror>, seat: Arc<Seat>) {
             }
         }
         tokio::time::sleep(EVERY).await;
-        if sight.changed().await.is_err() {
+        if sync_status.changed().await.is_err() {
             return;
         }
     }
@@ -58,7 +58,7 @@ pub async fn look_after(store: Reader, mirror: Arc<Mirror>, seat: Arc<Seat>) {
 ///
 /// # Errors
 /// [`NotSwept`]; what was removed until then stays removed.
-pub async fn sweep(store: &Reader, seat: &Seat) -> Result<BTreeMap<NodeId, usize>, NotSwept> {
+pub async fn sweep(store: &Reader, leadership: &Leadership) -> Result<BTreeMap<NodeId, usize>, NotSwept> {
     let results = store.keys(&Scope::Kind(Kind::TaskResult)).await?;
     let tasks: BTreeSet<Key> = store.keys(&Scope::Kind(Kind::Task)).await?.into_iter().collect();
     let mut removed = BTreeMap::new();
@@ -78,7 +78,7 @@ pub async fn sweep(store: &Reader, seat: &Seat) -> Result<BTreeMap<NodeId, usize
                 .when(Precondition::At(task, Revision::ABSENT))
                 .delete(Key::TaskResult(node.clone(), id.clone()))
         });
-        seat.commit(&commit).await?;
+        leadership.commit(&commit).await?;
         some.iter().for_each(|(node, _)| *removed.entry(node.clone()).or_default() += 1);
     }
     Ok(removed)

@@ -1,14 +1,14 @@
 //! Why each upgrade waits, kept in the store for people: written when the reasons change, at most once a second, by
 //! a task of its own, so that no turn waits for it. No decision reads them.
 
-use crate::room::Room;
-use crate::seat::{Seat, now};
+use crate::context::Context;
+use crate::leadership::{Leadership, now};
 use crate::telemetry::Chain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tidegate_planner::Reason;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::waiting::{Waiting, WaitingFor};
 use tidegate_proto::{Commit, Key, UpgradeId};
@@ -26,22 +26,23 @@ const SPACING: Duration = Duration::from_secs(1);
 pub type Reasons = BTreeMap<UpgradeId, Vec<Reason>>;
 
 /// The task that writes them, for one leadership.
-pub struct Scribe {
+pub struct Recorder {
     /// None until the first turn: what a former leader left stands until then.
     reasons: watch::Sender<Option<Reasons>>,
     task: JoinHandle<()>,
 }
 
-impl Scribe {
+impl Recorder {
     /// Begins to write.
-    pub fn begin(room: &Room, seat: &Arc<Seat>) -> Self {
+    pub fn begin(context: &Context, leadership: &Arc<Leadership>) -> Self {
         let (reasons, found) = watch::channel(None);
-        let desk = Desk { room: room.clone(), seat: Arc::clone(seat), told: BTreeMap::new() };
+        let desk =
+            Desk { context: context.clone(), leadership: Arc::clone(leadership), told: BTreeMap::new() };
         Self { reasons, task: tokio::spawn(desk.write(found)) }
     }
 
-    /// Takes in what a turn found.
-    pub fn note(&self, found: Reasons) {
+    /// Records what a turn found.
+    pub fn record(&self, found: Reasons) {
         self.reasons.send_if_modified(|reasons| {
             let found = Some(found);
             let changed = *reasons != found;
@@ -54,14 +55,14 @@ impl Scribe {
     pub async fn stop(self) {
         drop(self.reasons);
         if let Err(error) = self.task.await {
-            tracing::error!(%error, "the scribe broke");
+            tracing::error!(%error, "the recorder broke");
         }
     }
 }
 
 struct Desk {
-    room: Room,
-    seat: Arc<Seat>,
+    context: Context,
+    leadership: Arc<Leadership>,
     /// What was last written, and when.
     told: BTreeMap<UpgradeId, (Waiting, Instant)>,
 }
@@ -76,7 +77,7 @@ impl Desk {
                 () = tokio::time::sleep_until(wait) => {}
             }
             let Some(reasons) = found.borrow_and_update().clone() else { continue };
-            self.room.metrics.waits_for(&reasons);
+            self.context.metrics.waits_for(&reasons);
             later = self.write_due(&reasons).await;
         }
     }
@@ -108,7 +109,7 @@ impl Desk {
             true => Commit::new().delete(key),
             false => Commit::new().put(key, wanted.clone()),
         };
-        let written = self.seat.commit(&commit).await;
+        let written = self.leadership.commit(&commit).await;
         if let Err(error) = &written {
             // Nothing depends on it; a lost leadership ends by itself.
             tracing::debug!(upgrade = %id, error = %Chain(error), "reasons not written");
@@ -118,16 +119,16 @@ impl Desk {
 
     /// What differs from what people were last told.
     fn changed(&self, reasons: &Reasons) -> Vec<(UpgradeId, Waiting)> {
-        let picture = self.room.mirror.picture();
+        let view = self.context.mirror.view();
         let ids: BTreeSet<&UpgradeId> =
-            reasons.keys().chain(picture.waiting.keys()).chain(self.told.keys()).collect();
+            reasons.keys().chain(view.waiting.keys()).chain(self.told.keys()).collect();
         let mut changed = Vec::new();
         for id in ids {
             let last = self
                 .told
                 .get(id)
                 .map(|(told, _)| told)
-                .or(picture.waiting.get(id).map(|stored| &stored.record.body));
+                .or(view.waiting.get(id).map(|stored| &stored.record.body));
             let wanted = told(id, reasons.get(id).map_or(&[], Vec::as_slice), last);
             let same = match last {
                 Some(last) => last.reasons == wanted.reasons && last.more == wanted.more,
@@ -163,10 +164,14 @@ fn since(reason: &WaitingFor, last: &[WaitingFor]) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_planner::reason::{BudgetGate, PersonGate};
+    use tidegate_planner::gate::{BudgetGate, PersonGate};
 
     fn paused(why: &str) -> Reason {
-        Reason::Person(PersonGate::Paused { who: "maria".to_owned(), why: why.to_owned(), way_back: true })
+        Reason::Person(PersonGate::Paused {
+            who: "maria".to_owned(),
+            why: why.to_owned(),
+            rollback_path: true,
+        })
     }
 
     /// What was told a second after 1970.

@@ -7,10 +7,11 @@ mod transaction;
 
 pub use check::{InvalidCommit, MAX_COMMIT_BYTES};
 
+use crate::dial;
 use crate::error::{self, Meaning, StoreError};
 use crate::lease::Lease;
 use crate::retry::Retry;
-use crate::store::{self, PATIENCE, Store};
+use crate::store::{PATIENCE, Store};
 use etcd_client::{Error as ClientError, TxnResponse};
 use outcome::Outcome;
 use tidegate_proto::{Commit, Precondition, Revision, mutant};
@@ -113,7 +114,7 @@ impl Store {
         let mut retry = Retry::within(PATIENCE);
         loop {
             let mut kv = self.kv();
-            match store::limited(kv.txn(sent.txn())).await {
+            match dial::limited(kv.txn(sent.txn())).await {
                 Err(error) if error::meaning(&error) == Meaning::NeverSent && retry.wait().await => {}
                 answer => return answer,
             }

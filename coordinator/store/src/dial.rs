@@ -4,10 +4,10 @@
 
 use crate::endpoints::Endpoints;
 use crate::error::{self, Cause, StoreError};
-use crate::store::{MAX_ANSWER_BYTES, limited};
 use etcd_client::{Client, ConnectOptions, Error as ClientError};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use std::time::Duration;
 
 /// A connection to every member, and the version of the one that answered first.
 ///
@@ -61,4 +61,19 @@ fn explain(endpoints: &Endpoints, error: &ClientError) -> StoreError {
         ClientError::TransportError(_) => StoreError::Configuration(Cause::of(error).to_string()),
         _ => error::explain("connect", &endpoints.to_string(), MAX_ANSWER_BYTES, error),
     }
+}
+
+/// How long one call may take. A healthy store answers in milliseconds; an election of a new leader takes 1–2 s.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest answer to a read, in bytes. A page that exceeds it is asked for again in smaller ones.
+pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// A call with the time limit that every call has.
+pub(crate) async fn limited<T>(call: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    let late = || {
+        let text = format!("no answer within {} s", CALL_TIMEOUT.as_secs());
+        ClientError::GRpcStatus(tonic::Status::deadline_exceeded(text))
+    };
+    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
 }

@@ -1,7 +1,7 @@
 //! One connection to the store, and how calls are made over it: each with a time limit, reads again where that is
 //! worth it, errors in our words. Never repeats what writes.
 
-use crate::dial::dial;
+use crate::dial::{MAX_ANSWER_BYTES, dial, limited};
 use crate::endpoints::Endpoints;
 use crate::error::{self, Meaning, StoreError};
 use crate::retry::Retry;
@@ -12,14 +12,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tidegate_proto::{Prefix, Revision};
 
-/// How long one call may take. A healthy store answers in milliseconds; an election of a new leader takes 1–2 s.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// How long a read is tried again before its caller is told.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The largest answer to a read, in bytes. A page that exceeds it is asked for again in smaller ones.
-pub(crate) const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// The largest message of a watch: whole revisions, up to 1,000 of them at once when it catches up. What exceeds it
 /// is listed anew instead.
@@ -191,15 +185,6 @@ impl Reader {
             tracing::debug!(%error, "could not renew the token of the store");
         }
     }
-}
-
-/// A call with the time limit that every call has.
-pub(crate) async fn limited<T>(call: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-    let late = || {
-        let text = format!("no answer within {} s", CALL_TIMEOUT.as_secs());
-        ClientError::GRpcStatus(tonic::Status::deadline_exceeded(text))
-    };
-    tokio::time::timeout(CALL_TIMEOUT, call).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Upstream recommends against these: killed under load they may corrupt their data.

@@ -240,7 +240,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
         ),
         (with("release stream compute --set", "stream.yaml", "approval: [\n"), 2, &["stream.yaml", "line"]),
         (with("metadata set edge", "document.yaml", "a:\n\t- b\n"), 2, &["document.yaml", "line 2"]),
-        (started("spec.yaml", "service: [\n"), 2, &["spec.yaml", "line"]),
+        (started("spec.yaml", "service: [\n"), 2, &["spec.yaml:1:", "bracket"]),
         // One key, two values.
         (
             create("twice.yaml", "pg_settings: {}\nx: 1\nx: 2\n"),
@@ -257,7 +257,7 @@ fn typed(dir: &Path) -> Vec<(Vec<String>, i32, &'static [&'static str])> {
             2,
             &["twice-document.yaml", "line 4"],
         ),
-        (started("twice-spec.yaml", &format!("{spec}from: 1\n")), 2, &["twice-spec.yaml", "from", "line 5"]),
+        (started("twice-spec.yaml", &format!("{spec}from: 1\n")), 2, &["twice-spec.yaml:5:", "from"]),
         // What is mixed in: not YAML, and under a key that is taken.
         (mixed("mixed.json", "{\"a\" 1}"), 2, &["mixed.json", "line 1"]),
         (mixed("taken.json", "{}"), 2, &["taken.json", "\"extensions\" already"]),
@@ -285,8 +285,8 @@ async fn a_spec_that_no_command_has_read_before_is_refused_with_its_place() {
     let revision = async || store.list(&Scope::Key(Key::Leader)).await.unwrap().revision;
     let before = revision().await;
     for (spec, code, says) in [
-        ("service: a\nfrom: [\n", Code::InvalidArgument, "line"),
-        ("service: a\nfrom: 1\nfrom: 1\n", Code::InvalidArgument, "line 3"),
+        ("service: a\nfrom: [\n", Code::InvalidArgument, "the spec is not valid:\n  "),
+        ("service: a\nfrom: 1\nfrom: 1\n", Code::InvalidArgument, "3:1: "),
         (&"#".repeat(100_000), Code::ResourceExhausted, "at most 65536"),
     ] {
         let asked = StartUpgradeRequest { spec: spec.to_owned(), ..StartUpgradeRequest::default() };

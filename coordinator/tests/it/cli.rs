@@ -42,9 +42,9 @@ fn with_json_an_error_is_one_line_of_json_on_stderr() {
 fn a_spec_that_is_wrong_is_refused_with_the_place_and_what_is_allowed() {
     let daemon = Daemon::embedded(|_, _| {});
     let cases = [
-        ("relase: {}", &["unknown field", "relase", "line 5"][..]),
-        ("min_in_service: many", &["min_in_service", "percentage", "line 5"]),
-        ("min_in_service: \"0%\"", &["\"1%\" to \"100%\"", "line 5"]),
+        ("relase: {}", &["unknown field", "relase", ":5:"][..]),
+        ("min_in_service: many", &["min_in_service", "percentage", ":5:"]),
+        ("min_in_service: \"0%\"", &["\"1%\" to \"100%\"", ":5:"]),
         ("max_unavailable: \"101%\"", &["\"1%\" to \"100%\""]),
         ("max_unavailable: -1", &["-1", "whole number"]),
         ("max_unavailable: 0", &["max_unavailable: is 0", "1 or more"]),
@@ -58,9 +58,9 @@ fn a_spec_that_is_wrong_is_refused_with_the_place_and_what_is_allowed() {
     }
     refused(&daemon, &spec("").replace("to: 2", "to: 1"), &["to: 1 is not above `from` (1)"]);
     refused(&daemon, &spec("").replace("to: 2", "to: 3"), &["more than one hop", "upgrade to 2 first"]);
-    refused(&daemon, &spec("").replace("from: 1", "from: 0"), &["service version", "line 2"]);
-    refused(&daemon, &spec("").replace("from: 1", "from: \"1\""), &["line 2"]);
-    refused(&daemon, "service: [", &["line"]);
+    refused(&daemon, &spec("").replace("from: 1", "from: 0"), &["service version", ":2:"]);
+    refused(&daemon, &spec("").replace("from: 1", "from: \"1\""), &[":2:"]);
+    refused(&daemon, "service: [", &["wrong.yaml:"]);
     let all = spec("max_unavailable: 0\nfailure_domain: \"\"").replace("to: 2", "to: 1");
     refused(&daemon, &all, &["max_unavailable", "failure_domain", "not above"]);
 }

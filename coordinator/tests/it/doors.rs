@@ -161,3 +161,13 @@ fn over_tls_with_a_token_any_address_may_be_served() {
     let plain = run(tidegate().args(["--coordinator", &url.replace("https", "http"), "upgrade", "list"]));
     assert_eq!(plain.code, 4, "nothing is served without TLS: {plain:?}");
 }
+
+#[test]
+fn answer_that_holds_a_secret_is_not_stored_by_caches() {
+    let daemon = Daemon::embedded(|_, _| {});
+    let token = std::fs::read_to_string(daemon.address("token_file")).unwrap().trim().to_owned();
+    let body = r#"{"name": "ann", "role": "read"}"#;
+    let answer = daemon.request("POST", "/v1/tokens", Some(&token), body);
+    let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.to_lowercase().contains("cache-control: no-store"), "{head}");
+}

@@ -123,10 +123,10 @@ fn grpc_request(call: &[u8]) -> Option<Request<tonic::body::Body>> {
 async fn opened() -> Open {
     let (embedded, coordinator, herd) = world(3).await;
     coordinator.start_upgrade(&world_spec(""), "u1").await.unwrap();
-    let room = coordinator.room.clone();
-    let guard = Guard::new(room.mirror.clone(), Some(&token()));
-    let services = grpc::services(&room, &Peers::default());
-    let http = api::router(room, services.clone(), guard.clone());
+    let context = coordinator.context.clone();
+    let guard = Guard::new(context.mirror.clone(), Some(&token()));
+    let services = grpc::services(&context, &Peers::default());
+    let http = api::router(context, services.clone(), guard.clone());
     let grpc = grpc::guarded(services, guard);
     let corpus = std::path::Path::new(ROOT).join("tests/corpus/grpc");
     for method in ["Releases.CreateRelease", "Metadata.SetMetadata"] {
@@ -153,7 +153,7 @@ impl House {
         self.calls.set(self.calls.get() + 1);
         self.runtime.block_on(async {
             call(&open).await;
-            assert!(open.coordinator.room.led_here().is_some(), "it leads no more");
+            assert!(open.coordinator.context.led_here().is_some(), "it leads no more");
         });
         self.open.replace(Some(open));
     }

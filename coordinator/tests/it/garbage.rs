@@ -8,7 +8,7 @@ use tidegate_store::Scope;
 
 async fn spread(coordinator: &crate::world::Coordinator) -> Spread {
     let asked = FleetSpreadRequest { service: "pantry-api".to_owned() };
-    operation::fleet_spread(&coordinator.room, &asked).await.unwrap().services.remove(0)
+    operation::fleet_spread(&coordinator.context, &asked).await.unwrap().services.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
     for (why, bytes) in cases {
         let put = kv.put("/tidegate/reports/pantry-api/n00002", bytes, None).await.unwrap();
         let at = tidegate_proto::Revision(put.header().unwrap().revision());
-        assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+        assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
         let seen = spread(&coordinator).await;
         assert_eq!((seen.unknown, seen.in_service), (1, 3), "{why}: {seen:?}");
         assert_eq!(seen.unreadable.len(), 1, "{seen:?}");
@@ -42,10 +42,10 @@ async fn a_record_that_cannot_be_read_closes_its_gates_and_nothing_else() {
     }
     let put = kv.delete("/tidegate/reports/pantry-api/n00002", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
-    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
     let seen = spread(&coordinator).await;
     assert_eq!((seen.unknown, seen.silent, seen.unreadable.len()), (0, 1, 0), "{seen:?}");
-    assert!(coordinator.room.led_here().is_some());
+    assert!(coordinator.context.led_here().is_some());
     coordinator.stop().await;
     drop(store(&embedded).await);
 }
@@ -58,11 +58,11 @@ async fn report_without_a_lease_is_ignored_and_named() {
         "identity":{"nonce":"n","boot":"b"},"witness":{"term":"made-up","floor":2147483647}}"#;
     let put = kv.put("/tidegate/reports/pantry-api/n00002", forged.to_vec(), None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
-    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
     let seen = spread(&coordinator).await;
     assert_eq!((seen.unknown, seen.in_service), (1, 3), "{seen:?}");
     assert!(seen.unreadable[0].contains("reports/pantry-api/n00002 has no lease"), "{seen:?}");
-    let contradicted = coordinator.room.mirror.picture().fleet.contradicted_by().count();
+    let contradicted = coordinator.context.mirror.view().fleet.contradicted_by().count();
     assert_eq!(contradicted, 0, "what it claims is not heard");
     coordinator.stop().await;
     drop(store(&embedded).await);
@@ -78,17 +78,17 @@ async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     let mut kv = embedded.client().await.unwrap().kv_client();
     let explain = async || {
         let asked = tidegate_proto::wire::v1::ExplainUpgradeRequest { id: "u1".to_owned() };
-        operation::explain_upgrade(&coordinator.room, &asked).await
+        operation::explain_upgrade(&coordinator.context, &asked).await
     };
     let put = kv.put("/tidegate/active/pantry-api", "nonsense", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
-    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
     let trouble = explain().await.unwrap().trouble.unwrap();
     assert!(trouble.contains("the record active/pantry-api is malformed"), "{trouble}");
     assert!(trouble.contains("put back what it was before"), "{trouble}");
     let put = kv.put("/tidegate/upgrades/u1", "nonsense", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
-    assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+    assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
     let told = explain().await.unwrap_err().to_string();
     assert!(told.contains("upgrade u1 does not move: the record upgrades/u1 is malformed"), "{told}");
     end.cancel();
@@ -116,12 +116,12 @@ async fn unreconciled_store_is_named_before_an_unreadable_record() {
     }
     let explain = async || {
         let asked = tidegate_proto::wire::v1::ExplainUpgradeRequest { id: "u1".to_owned() };
-        operation::explain_upgrade(&coordinator.room, &asked).await
+        operation::explain_upgrade(&coordinator.context, &asked).await
     };
     for key in ["active/pantry-api", "upgrades/u1"] {
         let put = kv.put(format!("/tidegate/{key}"), "nonsense", None).await.unwrap();
         let at = tidegate_proto::Revision(put.header().unwrap().revision());
-        assert!(coordinator.room.mirror.reaches_within(at, crate::world::LIMIT).await);
+        assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
         let told = match explain().await {
             Ok(reply) => reply.trouble.unwrap(),
             Err(refused) => refused.to_string(),
@@ -163,7 +163,7 @@ async fn results_without_a_task_are_dropped_and_removed() {
         }
     };
     tokio::time::timeout(crate::world::LIMIT, gone).await.expect("the leader removes them");
-    let unreadable = coordinator.room.mirror.picture().fleet.unreadable().count();
+    let unreadable = coordinator.context.mirror.view().fleet.unreadable().count();
     assert_eq!(unreadable, 0, "none is kept");
     coordinator.stop().await;
 }

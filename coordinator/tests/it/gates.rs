@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 const GATES: &str = "/v1/gates/pantry-api/zero-downtime";
 
 async fn door(coordinator: &Coordinator) -> Door {
-    Door::of(&coordinator.room, "/v1", |path| path.starts_with("/gates")).await
+    Door::of(&coordinator.context, "/v1", |path| path.starts_with("/gates")).await
 }
 
 /// The verdict on the two artifacts of the upgrade, with changes.
@@ -34,12 +34,12 @@ async fn tell(door: &Door, path: &str, body: &Json) -> Answer {
 /// The one reason for which it waits, once a turn has recorded it.
 async fn waits_for(coordinator: &Coordinator) -> Reason {
     let asked = ExplainUpgradeRequest { id: "u1".to_owned() };
-    let mut sight = coordinator.room.mirror.sight();
+    let mut sync_status = coordinator.context.mirror.sync_status();
     let told = async {
         loop {
-            let reasons = operation::explain_upgrade(&coordinator.room, &asked).await.unwrap().reasons;
+            let reasons = operation::explain_upgrade(&coordinator.context, &asked).await.unwrap().reasons;
             match reasons.as_slice() {
-                [] => sight.changed().await.unwrap(),
+                [] => sync_status.changed().await.unwrap(),
                 [reason] => return reason.clone(),
                 more => panic!("{more:#?}"),
             }
@@ -137,12 +137,14 @@ async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
     assert_eq!((&pairs[0]["verdict"], &pairs[0]["who"]), (&json!("fail"), &json!("ci")));
     assert_eq!(list("?storage_tag=other").await, Vec::<Json>::new());
 
-    let seat = coordinator.room.led_here().unwrap();
+    let leadership = coordinator.context.led_here().unwrap();
     let (compute_tag, storage_tag, verdict) = ("c-11".into(), "pantry-1.0.1".into(), "pass".into());
     let (note, who, log_sha256) = (String::new(), "ci".into(), String::new());
     let misspelt = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
-    let warnings =
-        operation::release::tell_evidence(&coordinator.room, &seat, misspelt).await.unwrap().warnings;
+    let warnings = operation::release::tell_evidence(&coordinator.context, &leadership, misspelt)
+        .await
+        .unwrap()
+        .warnings;
     assert!(warnings[0].contains("c-11") && warnings[1].contains("pantry-1.0.1"), "{warnings:?}");
     for (path, body) in [
         ("/evidence/c-1/a%20b", json!({"verdict": "pass"})),

@@ -47,13 +47,13 @@ impl House {
         let scheme = if pki.is_some() { "https" } else { "http" };
         let coordinator = Coordinator::at(store, &format!("{scheme}://{grpc_at}"));
         let own = token("tgt_operator_shared-by-the-coordinators");
-        let guard = Guard::new(coordinator.room.mirror.clone(), Some(&own));
+        let guard = Guard::new(coordinator.context.mirror.clone(), Some(&own));
         let certificates = pki.map(|(pki, required)| Certificates::new(pki.files(required)).unwrap());
         let tls = certificates.as_ref().map(|certificates| (certificates.grpc(), certificates.http()));
         let (grpc_tls, http_tls) = tls.unzip();
         let trust = pki.map_or_else(Trust::default, |(pki, _)| pki.trust(Some("server")));
         let peers = Peers { own: Some(own.clone()), trust };
-        let services = grpc::services(&coordinator.room, &peers);
+        let services = grpc::services(&coordinator.context, &peers);
         let open = CancellationToken::new();
         tokio::spawn(grpc::serve(
             Listener::new(tcp, grpc_tls),
@@ -61,7 +61,7 @@ impl House {
             guard.clone(),
             open.clone(),
         ));
-        let router = api::router(coordinator.room.clone(), services, guard.clone()).merge(
+        let router = api::router(coordinator.context.clone(), services, guard.clone()).merge(
             // A route that nobody has put into the table.
             axum::Router::new()
                 .route("/unlisted", axum::routing::get(|| async { "changed everything" }))
@@ -172,8 +172,8 @@ async fn every_method_is_let_in_with_its_role_and_with_nothing_less() {
         tokens.push((None, token(&wrong)));
     }
     tokens.push((Some(Role::Operate), house.own.clone()));
-    let shown = house.coordinator.room.mirror.sight().borrow().revision;
-    house.coordinator.room.mirror.reaches(shown).await;
+    let shown = house.coordinator.context.mirror.sync_status().borrow().revision;
+    house.coordinator.context.mirror.reaches(shown).await;
 
     let before = events(&store(&embedded).await).await;
     for verb in VERBS.iter() {
@@ -233,7 +233,7 @@ async fn from_elsewhere_nothing_is_answered_without_a_token() {
     let embedded = Embedded::in_memory();
     let coordinator = Coordinator::start(&embedded, "one").await;
     let own = token("tgt_operator_0123456789abcdef");
-    let guard = Guard::new(coordinator.room.mirror.clone(), Some(&own));
+    let guard = Guard::new(coordinator.context.mirror.clone(), Some(&own));
     let from = |address: &str, borne: Borne| {
         let peer = Peer { address: address.parse().unwrap(), shown: Shown::Nothing };
         Caller { borne, ..Caller::of(Some(&peer), &axum::http::HeaderMap::new()) }
@@ -368,8 +368,8 @@ async fn who_asks_a_follower_is_known_to_the_leader_by_name() {
     let leader = House::open(store(&embedded).await, Some((&pki, false))).await;
     leader.coordinator.leads().await;
     let follower = House::open(store(&embedded).await, Some((&pki, false))).await;
-    let leads = leader.coordinator.room.mirror.sight().borrow().revision;
-    follower.coordinator.room.mirror.reaches(leads).await;
+    let leads = leader.coordinator.context.mirror.sync_status().borrow().revision;
+    follower.coordinator.context.mirror.reaches(leads).await;
     let plain = pki.trust(None);
     // All of it is asked of the follower, which sees at once what the leader wrote.
     let ann = token(&follower.create("ann", "operate", "", &plain).await.token);
@@ -456,7 +456,7 @@ async fn a_token_record_that_cannot_be_read_or_is_of_a_newer_form_lets_nobody_in
     raw.put("/tidegate/tokens/newer", record(2, "operate", &newer), None).await.unwrap();
     let put = raw.put("/tidegate/tokens/broken", record(1, "emperor", &broken), None).await.unwrap();
     let revision = Revision(put.header().unwrap().revision());
-    house.coordinator.room.mirror.reaches(revision).await;
+    house.coordinator.context.mirror.reaches(revision).await;
     for token in [&newer, &broken] {
         assert_eq!(call(&house, Some(token), &none, "Leader").await, Code::Unauthenticated);
     }

@@ -14,6 +14,7 @@ mod garbage;
 mod gates;
 mod guard;
 mod herd;
+mod layout;
 mod metadata;
 mod old_looks;
 mod openapi;

@@ -6,9 +6,9 @@ use crate::world::{Coordinator, LIMIT, store, world};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
+use tidegate_coordinator::context::Context;
 use tidegate_coordinator::operation;
 use tidegate_coordinator::report::Mirror;
-use tidegate_coordinator::room::Room;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::Key;
 use tidegate_proto::key::Kind;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 impl Door {
     async fn of_metadata(coordinator: &Coordinator) -> Self {
-        Self::of(&coordinator.room, "/v1", |path| path.starts_with("/groups")).await
+        Self::of(&coordinator.context, "/v1", |path| path.starts_with("/groups")).await
     }
 
     async fn look(&self, path: &str) -> Answer {
@@ -67,14 +67,14 @@ async fn with_a_document(coordinator: &Coordinator) -> Door {
 
 /// Waits until the group stands so.
 async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> bool) -> Json {
-    let mut sight = coordinator.room.mirror.sight();
+    let mut sync_status = coordinator.context.mirror.sync_status();
     let there = async {
         loop {
             let group = door.look("/edge").await.body;
             if holds(&group) {
                 return group;
             }
-            sight.changed().await.unwrap();
+            sync_status.changed().await.unwrap();
         }
     };
     match tokio::time::timeout(LIMIT, there).await {
@@ -85,7 +85,7 @@ async fn until(coordinator: &Coordinator, door: &Door, holds: impl Fn(&Json) -> 
 
 /// Whether the metrics tell so of the group, and count nobody else.
 fn counts(coordinator: &Coordinator, instances: &[(&str, u32)], update: &str) {
-    let text = coordinator.room.metrics.text(&coordinator.room.mirror.picture()).unwrap();
+    let text = coordinator.context.metrics.text(&coordinator.context.mirror.view()).unwrap();
     let said: Vec<&str> = text.lines().filter(|line| line.starts_with("tidegate_group_")).collect();
     let states = ["settled", "unexposed", "open", "succeeded", "excused", "failed"].map(|state| {
         let n = instances.iter().find(|(of, _)| *of == state).map_or(0, |(_, n)| *n);
@@ -149,7 +149,7 @@ async fn a_rolling_update_is_served_told_of_and_finished_and_every_operation_is_
     door.was_asked_everything();
 
     let asked = GroupHistoryRequest { group: "edge".to_owned() };
-    let events = operation::metadata::group_history(&coordinator.room, &asked).await.unwrap();
+    let events = operation::metadata::group_history(&coordinator.context, &asked).await.unwrap();
     let told: Vec<_> = events.iter().map(|event| (event.who.as_str(), event.to.as_str())).collect();
     assert_eq!(told.len(), 4, "{told:#?}");
     assert!(told[1].0 == "ci" && told[1].1.contains("batch 1/2"), "{told:#?}");
@@ -163,7 +163,7 @@ async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
     let coordinator = Coordinator::start(&embedded, "one").await;
     coordinator.leads().await;
     let door = with_a_document(&coordinator).await;
-    let before = coordinator.room.store.list(&Scope::Kind(Kind::Group)).await.unwrap();
+    let before = coordinator.context.store.list(&Scope::Kind(Kind::Group)).await.unwrap();
     let large = json!({"document": {"x": "y".repeat(MAX_DOCUMENT_BYTES)}}).to_string();
     let cases: [(&str, String, u16, &str); 13] = [
         ("edge", "{\"document\": {},\n \"pattern\" \"x\"}".to_owned(), 400, "line 2 column 12"),
@@ -202,7 +202,7 @@ async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
     assert_eq!(door.signal("i-1", &both).await.status, StatusCode::BAD_REQUEST);
     let unexplained = door.send("POST", "/v1/groups/edge/cancel", Some("{}".to_owned())).await;
     assert_eq!(unexplained.status, StatusCode::BAD_REQUEST);
-    let after = coordinator.room.store.list(&Scope::Kind(Kind::Group)).await.unwrap();
+    let after = coordinator.context.store.list(&Scope::Kind(Kind::Group)).await.unwrap();
     assert_eq!(before.entries[0].mod_revision, after.entries[0].mod_revision, "nothing was changed");
     coordinator.stop().await;
 }
@@ -224,7 +224,7 @@ async fn a_leader_killed_after_any_word_leaves_an_update_that_the_next_one_finis
         let fresh = exposed.into_iter().find(|name| !told.contains(name)).unwrap();
         assert_eq!(door.signal(&fresh, &json!({"success": true})).await.status, StatusCode::OK);
         told.push(fresh);
-        // Whoever still knows its seat would keep its leadership alive.
+        // Whoever still holds it would keep its leadership alive.
         drop(door);
         coordinator.kill();
         coordinator = Coordinator::start(&embedded, &format!("c{n}")).await;
@@ -252,13 +252,13 @@ async fn too_late_is_a_failure_and_all_of_a_service_are_back_at_the_former_docum
     assert!(group["last"]["because"].as_str().unwrap().contains("timeout"), "{group:#}");
     // A follower answers too.
     let follower = Coordinator::over(store(&embedded).await, "two");
-    let shown = coordinator.room.mirror.sight().borrow().revision;
-    follower.room.mirror.reaches(shown).await;
+    let shown = coordinator.context.mirror.sync_status().borrow().revision;
+    follower.context.mirror.reaches(shown).await;
     let theirs = Door::of_metadata(&follower).await;
     let instance = coordinator
-        .room
+        .context
         .mirror
-        .picture()
+        .view()
         .fleet
         .service(&service)
         .unwrap()
@@ -280,22 +280,23 @@ async fn instance_that_asks_a_late_follower_gets_no_former_document() {
     coordinator.leads().await;
     let door = with_a_document(&coordinator).await;
     let store = Reader::clone(&*store(&embedded).await);
-    let room = Room { mirror: Mirror::new(), store, ..coordinator.room.clone() };
-    let shown = coordinator.room.mirror.sight().borrow().revision;
+    let context = Context { mirror: Mirror::new(), store, ..coordinator.context.clone() };
+    let shown = coordinator.context.mirror.sync_status().borrow().revision;
     let end = CancellationToken::new();
-    let following = tokio::spawn(Arc::clone(&room.mirror).follow(room.store.clone(), end.clone()));
-    room.mirror.reaches(shown).await;
+    let following = tokio::spawn(Arc::clone(&context.mirror).follow(context.store.clone(), end.clone()));
+    context.mirror.reaches(shown).await;
     end.cancel();
     following.await.unwrap();
 
     assert_eq!(door.set_metadata(&json!({"document": {"x": 2}})).await.body["generation"], 2);
-    let late = Door::of(&room, "/v1", |path| path.starts_with("/groups")).await;
+    let late = Door::of(&context, "/v1", |path| path.starts_with("/groups")).await;
     let answer = late.look("/edge/instances/i-1/metadata").await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{}", answer.body);
     let end = CancellationToken::new();
-    tokio::spawn(Arc::clone(&room.mirror).follow(room.store.clone(), end.clone()));
-    room.mirror
-        .reaches(room.store.get(&Key::Group("edge".parse().unwrap())).await.unwrap().unwrap().mod_revision)
+    tokio::spawn(Arc::clone(&context.mirror).follow(context.store.clone(), end.clone()));
+    context
+        .mirror
+        .reaches(context.store.get(&Key::Group("edge".parse().unwrap())).await.unwrap().unwrap().mod_revision)
         .await;
     assert_eq!(late.serves("i-1").await, (2, false));
     end.cancel();

@@ -9,10 +9,10 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use tidegate_coordinator::api;
+use tidegate_coordinator::context::Context;
 use tidegate_coordinator::door::{Peer, Shown};
 use tidegate_coordinator::grpc::{self, Peers};
 use tidegate_coordinator::guard::{By, Guard, Principal};
-use tidegate_coordinator::room::Room;
 use tidegate_proto::record::token::Role;
 use tower::ServiceExt;
 
@@ -38,13 +38,13 @@ pub(crate) struct Answer {
 
 impl Door {
     /// The door of every rpc of a coordinator, as CI knocks at it.
-    pub(crate) async fn of(room: &Room, base: &'static str, part: fn(&str) -> bool) -> Self {
+    pub(crate) async fn of(context: &Context, base: &'static str, part: fn(&str) -> bool) -> Self {
         // That route asks the guard itself: the call comes from this machine.
-        let guard = Guard::new(room.mirror.clone(), None);
+        let guard = Guard::new(context.mirror.clone(), None);
         let peer = Peer { address: ([127, 0, 0, 1], 1).into(), shown: Shown::Nothing };
-        let start = api::start::route(room.clone(), guard).layer(Extension(ConnectInfo(peer)));
+        let start = api::start::route(context.clone(), guard).layer(Extension(ConnectInfo(peer)));
         let principal = Principal { name: "ci".to_owned(), role: Role::Release, by: By::Place };
-        let rpcs = api::rpcs(grpc::services(room, &Peers::default())).layer(Extension(principal));
+        let rpcs = api::rpcs(grpc::services(context, &Peers::default())).layer(Extension(principal));
         let router = rpcs.merge(start);
         let mut door = Self { router, base, part, document: Json::Null, asked: Mutex::default() };
         door.document = door.send("GET", &format!("{base}/openapi.json"), None).await.body;

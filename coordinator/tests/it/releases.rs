@@ -19,7 +19,7 @@ const RELEASES: &str = "/management/api/v2/compute_releases";
 
 impl Door {
     pub(crate) async fn of_releases(coordinator: &Coordinator) -> Self {
-        Self::of(&coordinator.room, "/management/api/v2", |_| true).await
+        Self::of(&coordinator.context, "/management/api/v2", |_| true).await
     }
 
     async fn get(&self, path: &str) -> Answer {
@@ -47,14 +47,14 @@ impl Door {
 
     /// Waits until a release has this status.
     pub(crate) async fn becomes(&self, coordinator: &Coordinator, revision: u64, status: &str) -> Json {
-        let mut sight = coordinator.room.mirror.sight();
+        let mut sync_status = coordinator.context.mirror.sync_status();
         let there = async {
             loop {
                 let found = self.get(&format!("/{revision}")).await.body;
                 if found["status"] == status {
                     return found;
                 }
-                sight.changed().await.unwrap();
+                sync_status.changed().await.unwrap();
             }
         };
         match tokio::time::timeout(LIMIT, there).await {
@@ -139,7 +139,7 @@ async fn a_thousand_identical_creates_at_once_make_one_revision() {
     let count = |status| all.iter().filter(|answer| answer.status == status).count();
     assert_eq!((count(StatusCode::OK), count(StatusCode::NOT_MODIFIED)), (1, 999));
     assert!(all.iter().all(|answer| answer.location == all[0].location));
-    let stored = coordinator.room.store.list(&Scope::Kind(Kind::Release)).await.unwrap();
+    let stored = coordinator.context.store.list(&Scope::Kind(Kind::Release)).await.unwrap();
     assert_eq!(stored.entries.len(), 1);
     coordinator.stop().await;
 }
@@ -148,7 +148,7 @@ async fn a_thousand_identical_creates_at_once_make_one_revision() {
 async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
     let (_embedded, coordinator, door) = door().await;
     assert_eq!(door.create(9057).await.status, StatusCode::OK);
-    let before = coordinator.room.store.list(&Scope::Kind(Kind::Stream)).await.unwrap();
+    let before = coordinator.context.store.list(&Scope::Kind(Kind::Stream)).await.unwrap();
     let large = json!({ "version": 9058, "tag": "t", "manifest": { "x": "y".repeat(600 * 1024) } });
     let cases: [(&str, String, u16, &str); 12] = [
         ("", "{\"version\": 9058,\n \"tag\" \"t\"}".to_owned(), 400, "line 2 column 8"),
@@ -180,7 +180,7 @@ async fn what_is_wrong_is_refused_in_words_and_changes_nothing() {
     {
         assert_eq!(door.get(path).await.status.as_u16(), status, "{path}");
     }
-    let after = coordinator.room.store.list(&Scope::Kind(Kind::Stream)).await.unwrap();
+    let after = coordinator.context.store.list(&Scope::Kind(Kind::Stream)).await.unwrap();
     assert_eq!(before.entries[0].mod_revision, after.entries[0].mod_revision, "nothing was changed");
     coordinator.stop().await;
 }
@@ -207,7 +207,7 @@ async fn a_release_waits_for_the_floor_of_storage_and_then_holds_it() {
 
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
     door.becomes(&coordinator, 1, "deployed").await;
-    let needs = coordinator.room.store.list(&Scope::Kind(Kind::Need)).await.unwrap().entries;
+    let needs = coordinator.context.store.list(&Scope::Kind(Kind::Need)).await.unwrap().entries;
     let Ok(Value::Need(need)) = &needs[0].value else { panic!("{needs:?}") };
     let (stream, holder) = need.body.highest().unwrap();
     assert_eq!((stream.as_str(), holder.minimum.get()), ("compute", 2), "no floor falls below it: {need:?}");
@@ -241,7 +241,7 @@ async fn storage_that_serves_below_what_runs_is_shown_and_counted() {
         (&json!(service), &json!(3), &json!(2), &json!(1)),
         "{below}"
     );
-    let text = coordinator.room.metrics.text(&coordinator.room.mirror.picture()).unwrap();
+    let text = coordinator.context.metrics.text(&coordinator.context.mirror.view()).unwrap();
     let line = format!("tidegate_storage_below_need_instances{{service=\"{service}\"}} 3");
     assert!(text.lines().any(|said| said == line), "{text}");
     let waits = door.get("/1/explain").await.body;
@@ -253,7 +253,7 @@ async fn storage_that_serves_below_what_runs_is_shown_and_counted() {
 #[tokio::test]
 async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() {
     let (embedded, coordinator, _herd) = world(2).await;
-    let (store, mirror) = (store(&embedded).await, coordinator.room.mirror.clone());
+    let (store, mirror) = (store(&embedded).await, coordinator.context.mirror.clone());
     let door = Door::of_releases(&coordinator).await;
     let mut held = release(9057);
     let service = herd::service().to_string();
@@ -288,17 +288,19 @@ async fn nothing_is_granted_and_nothing_goes_out_on_a_store_that_was_restored() 
     let told = door.get("/1/explain").await.body;
     assert_eq!(told[0]["reasons"][0]["kind"], "restored", "{told:#}");
 
-    let seat = coordinator.room.led_here().unwrap();
-    let plan = operation::plan_reconciliation(&coordinator.room, &seat, Default::default()).await.unwrap();
+    let leadership = coordinator.context.led_here().unwrap();
+    let plan =
+        operation::plan_reconciliation(&coordinator.context, &leadership, Default::default()).await.unwrap();
     let asked = ReconcileStoreRequest {
         why: "restored from 02:00".to_owned(),
         who: "op".to_owned(),
         hash: plan.hash,
         ..Default::default()
     };
-    let done = operation::reconcile_store(&coordinator.room, &seat, asked.clone()).await.unwrap();
+    let done = operation::reconcile_store(&coordinator.context, &leadership, asked.clone()).await.unwrap();
     assert!(done.what.contains("reconciled"), "{done:?}");
-    let Err(OperationError::Refused(why)) = operation::reconcile_store(&coordinator.room, &seat, asked).await
+    let Err(OperationError::Refused(why)) =
+        operation::reconcile_store(&coordinator.context, &leadership, asked).await
     else {
         panic!("there was nothing left to reconcile")
     };
@@ -344,8 +346,8 @@ async fn a_canary_is_rising_judged_and_promoted() {
     }
     assert_eq!(door.get("/2").await.body["status"], "canary", "one compute's word counts once");
     let follower = Coordinator::over(store(&embedded).await, "two");
-    let shown = coordinator.room.mirror.sight().borrow().revision;
-    follower.room.mirror.reaches(shown).await;
+    let shown = coordinator.context.mirror.sync_status().borrow().revision;
+    follower.context.mirror.reaches(shown).await;
     assert_eq!(Door::of_releases(&follower).await.get("/start?compute_id=ep-1").await.status, StatusCode::OK);
     follower.stop().await;
     door.put(&signal(second), &word(true)).await;

@@ -4,9 +4,9 @@ use crate::openapi::Door;
 use crate::world::{Coordinator, LIMIT, spec, store, world};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation;
 use tidegate_coordinator::record::retention;
-use tidegate_coordinator::seat::Seat;
 use tidegate_proto::record::MAX_RECORD_BYTES;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::upgrade::{Failure, Phase, Upgrade};
@@ -29,9 +29,10 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     let started =
         coordinator.start_upgrade(&spec("strategy: {canary: {}}\nmin_in_service: 4"), "u1").await.unwrap();
     assert_eq!(started.id, "u1");
-    let mut told = operation::watch_upgrade(&coordinator.room, &WatchUpgradeRequest { id: "u1".to_owned() })
-        .await
-        .unwrap();
+    let mut told =
+        operation::watch_upgrade(&coordinator.context, &WatchUpgradeRequest { id: "u1".to_owned() })
+            .await
+            .unwrap();
     let status = coordinator.reaches("u1", "completed").await;
     assert_eq!(status.spread.unwrap().by_version, [(2, 6)].into());
     assert!(
@@ -47,7 +48,7 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     }
     assert!(matches!(last, Some(Seen::Over(over)) if over.phase == "completed"), "the last word is the end");
     let history =
-        operation::upgrade_history(&coordinator.room, &UpgradeHistoryRequest { id: "u1".to_owned() })
+        operation::upgrade_history(&coordinator.context, &UpgradeHistoryRequest { id: "u1".to_owned() })
             .await
             .unwrap();
     assert_eq!(history.len(), events, "a watcher is told every event once");
@@ -59,10 +60,10 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_a_dry_run_starts_nothing() {
     let (embedded, coordinator, _herd) = world(3).await;
-    let seat = coordinator.room.led_here().unwrap();
+    let leadership = coordinator.context.led_here().unwrap();
     let dry =
         StartUpgradeRequest { spec: spec(""), id: "u1".to_owned(), who: "op".to_owned(), dry_run: true };
-    let told = operation::start_upgrade(&coordinator.room, &seat, dry).await.unwrap();
+    let told = operation::start_upgrade(&coordinator.context, &leadership, dry).await.unwrap();
     assert_eq!((told.id.as_str(), told.revision, told.waves.is_empty()), ("", 0, false));
     let record = Key::Upgrade("u1".parse().unwrap());
     assert!(store(&embedded).await.get(&record).await.unwrap().is_none());
@@ -94,7 +95,7 @@ async fn another_coordinator_completes_what_one_began() {
     first.reaches("u1", "roll").await;
     first.stop().await;
     second.leads().await;
-    let seat = second.room.led_here().unwrap();
+    let leadership = second.context.led_here().unwrap();
     second.reaches("u1", "roll").await;
     let asked = |phase: &str| tidegate_proto::wire::v1::ApproveUpgradeRequest {
         id: "u1".to_owned(),
@@ -104,10 +105,10 @@ async fn another_coordinator_completes_what_one_began() {
         accepts: Vec::new(),
     };
     // The approval is refused until it is waited for: the roll comes first.
-    let mut sight = second.room.mirror.sight();
+    let mut sync_status = second.context.mirror.sync_status();
     let approved = async {
-        while operation::approve_upgrade(&second.room, &seat, asked("remove")).await.is_err() {
-            sight.changed().await.unwrap();
+        while operation::approve_upgrade(&second.context, &leadership, asked("remove")).await.is_err() {
+            sync_status.changed().await.unwrap();
         }
     };
     tokio::time::timeout(crate::world::LIMIT, approved).await.expect("remove waits for a person");
@@ -162,21 +163,22 @@ async fn of_many_events_the_newest_stay_and_only_the_leader_removes_the_others()
     coordinator.start_upgrade(&spec(""), "u1").await.unwrap();
     coordinator.reaches("u1", "completed").await;
     let asked = UpgradeHistoryRequest { id: "u1".to_owned() };
-    let before = operation::upgrade_history(&coordinator.room, &asked).await.unwrap();
-    let deposed = coordinator.room.led_here().unwrap();
-    let reads = &coordinator.room.store;
+    let before = operation::upgrade_history(&coordinator.context, &asked).await.unwrap();
+    let deposed = coordinator.context.led_here().unwrap();
+    let reads = &coordinator.context.store;
     assert_eq!(retention::trim(reads, &deposed, before.len()).await.unwrap(), 0);
 
     store(&embedded).await.commit(&Commit::new().delete(Key::Leader)).await.unwrap();
     assert!(retention::trim(reads, &deposed, 3).await.is_err());
-    assert_eq!(operation::upgrade_history(&coordinator.room, &asked).await.unwrap(), before);
+    assert_eq!(operation::upgrade_history(&coordinator.context, &asked).await.unwrap(), before);
 
-    let elected =
-        |seat: &Option<Arc<Seat>>| seat.as_ref().is_some_and(|seat| seat.leading != deposed.leading);
-    let mut seats = coordinator.room.seat.clone();
-    let leader = timeout(LIMIT, seats.wait_for(elected)).await.unwrap().unwrap().clone().unwrap();
+    let elected = |leadership: &Option<Arc<Leadership>>| {
+        leadership.as_ref().is_some_and(|leadership| leadership.leading != deposed.leading)
+    };
+    let mut leaderships = coordinator.context.leadership.clone();
+    let leader = timeout(LIMIT, leaderships.wait_for(elected)).await.unwrap().unwrap().clone().unwrap();
     assert_eq!(retention::trim(reads, &leader, 3).await.unwrap(), before.len() - 3);
-    let after = operation::upgrade_history(&coordinator.room, &asked).await.unwrap();
+    let after = operation::upgrade_history(&coordinator.context, &asked).await.unwrap();
     assert_eq!(after, before[before.len() - 3..]);
     end.cancel();
     coordinator.stop().await;
@@ -213,19 +215,19 @@ async fn upgrade_whose_record_is_full_holds_no_other_upgrade_or_stream() {
         .put(Key::Window(service.clone()), Window::open(bad.clone()))
         .put(Key::Active(service), Active { upgrade: bad.clone() });
     let written = store.commit(&commit).await.unwrap().revision;
-    coordinator.room.mirror.reaches(written).await;
+    coordinator.context.mirror.reaches(written).await;
     // Its first action, a pause beyond the failure budget, fails in every turn.
     tokio::spawn(herd.run(end.clone()));
-    let seat = coordinator.room.led_here().unwrap();
+    let leadership = coordinator.context.led_here().unwrap();
     let approve = ApproveUpgradeRequest {
         id: "u1".to_owned(),
         phase: "stage".to_owned(),
         who: "op".to_owned(),
         ..ApproveUpgradeRequest::default()
     };
-    let mut sight = coordinator.room.mirror.sight();
-    while operation::approve_upgrade(&coordinator.room, &seat, approve.clone()).await.is_err() {
-        sight.changed().await.unwrap();
+    let mut sync_status = coordinator.context.mirror.sync_status();
+    while operation::approve_upgrade(&coordinator.context, &leadership, approve.clone()).await.is_err() {
+        sync_status.changed().await.unwrap();
     }
     let door = Door::of_releases(&coordinator).await;
     door.create_requiring_2(9057, "pantry-api").await;
@@ -235,7 +237,7 @@ async fn upgrade_whose_record_is_full_holds_no_other_upgrade_or_stream() {
     let refused =
         |reply: &UpgradeStatusReply| reply.waiting.iter().any(|reason| reason.kind == "store-refused");
     while !refused(&coordinator.status("bad").await) {
-        sight.changed().await.unwrap();
+        sync_status.changed().await.unwrap();
     }
     end.cancel();
     coordinator.stop().await;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 impl Door {
     async fn of_fleet(coordinator: &Coordinator) -> Self {
-        Self::of(&coordinator.room, "/v1", |path| !path.starts_with("/groups")).await
+        Self::of(&coordinator.context, "/v1", |path| !path.starts_with("/groups")).await
     }
 
     async fn see(&self, path: &str) -> Json {
@@ -35,7 +35,7 @@ impl Door {
 async fn descriptions_are_those_that_are_checked_in() {
     let (_embedded, coordinator, _herd) = world(0).await;
     for (base, file) in [("/v1", "fleet.json"), ("/management/api/v2", "releases.json")] {
-        let door = Door::of(&coordinator.room, base, |_| true).await;
+        let door = Door::of(&coordinator.context, base, |_| true).await;
         let document = door.send("GET", &format!("{base}/openapi.json"), None).await.body;
         let text = format!("{document:#}\n");
         let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi")).join(file);

@@ -3,12 +3,12 @@
 use crate::herd::{Herd, release};
 use std::sync::Arc;
 use std::time::Duration;
+use tidegate_coordinator::context::Context;
+use tidegate_coordinator::leader_loop;
+use tidegate_coordinator::leadership::Leadership;
+use tidegate_coordinator::metrics::Metrics;
 use tidegate_coordinator::operation;
-use tidegate_coordinator::record::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
-use tidegate_coordinator::room::Room;
-use tidegate_coordinator::seat::Seat;
-use tidegate_coordinator::wheel;
 use tidegate_embedded_etcd::Embedded;
 use tidegate_proto::wire::v1::{
     StartUpgradeReply, StartUpgradeRequest, UpgradeStatusReply, UpgradeStatusRequest,
@@ -24,9 +24,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// One coordinator.
 pub(crate) struct Coordinator {
-    pub room: Room,
+    pub context: Context,
     cancel: CancellationToken,
-    wheel: JoinHandle<()>,
+    leader_loop: JoinHandle<()>,
 }
 
 impl Coordinator {
@@ -42,30 +42,35 @@ impl Coordinator {
     /// That others reach at this URL.
     pub(crate) fn at(store: Store, address: &str) -> Self {
         let mirror = Mirror::new();
-        let (seats, seat) = watch::channel(None);
+        let (leaderships, leadership) = watch::channel(None);
         let cancel = CancellationToken::new();
         tokio::spawn(Arc::clone(&mirror).follow(Reader::clone(&store), cancel.clone()));
-        let room = room(Reader::clone(&store), mirror, seat, address);
-        let wheel = tokio::spawn(wheel::run(room.clone(), seats, Duration::from_secs(5), cancel.clone()));
-        Self { room, cancel, wheel }
+        let context = context(Reader::clone(&store), mirror, leadership, address);
+        let leader_loop = tokio::spawn(leader_loop::run(
+            context.clone(),
+            leaderships,
+            Duration::from_secs(5),
+            cancel.clone(),
+        ));
+        Self { context, cancel, leader_loop }
     }
 
     /// Waits until it leads.
     pub(crate) async fn leads(&self) {
-        let mut seat = self.room.seat.clone();
-        let led = tokio::time::timeout(LIMIT, seat.wait_for(Option::is_some)).await;
+        let mut leadership = self.context.leadership.clone();
+        let led = tokio::time::timeout(LIMIT, leadership.wait_for(Option::is_some)).await;
         led.expect("it leads within the limit").unwrap();
     }
 
     /// Ends it as SIGTERM would: the action under way is finished, the leadership given up.
     pub(crate) async fn stop(self) {
         self.cancel.cancel();
-        self.wheel.await.unwrap();
+        self.leader_loop.await.unwrap();
     }
 
     /// Ends it as a crash would: whatever it still has under way must find its store out of reach.
     pub(crate) fn kill(self) {
-        self.wheel.abort();
+        self.leader_loop.abort();
         self.cancel.cancel();
     }
 
@@ -74,38 +79,35 @@ impl Coordinator {
         spec: &str,
         id: &str,
     ) -> Result<StartUpgradeReply, operation::OperationError> {
-        let seat = self.room.led_here().expect("it leads");
+        let leadership = self.context.led_here().expect("it leads");
         let asked = StartUpgradeRequest {
             spec: spec.to_owned(),
             id: id.to_owned(),
             who: "op".to_owned(),
             dry_run: false,
         };
-        operation::start_upgrade(&self.room, &seat, asked).await
+        operation::start_upgrade(&self.context, &leadership, asked).await
     }
 
     pub(crate) async fn status(&self, id: &str) -> UpgradeStatusReply {
         let asked = UpgradeStatusRequest { id: id.to_owned(), max_instances: 0 };
-        operation::upgrade_status(&self.room, &asked).await.unwrap()
+        operation::upgrade_status(&self.context, &asked).await.unwrap()
     }
 
     /// Waits until an upgrade is over, for a whole fleet's time; asks for nothing but its phase.
     pub(crate) async fn is_over_within(&self, id: &str, limit: Duration) -> String {
         let id: UpgradeId = id.parse().unwrap();
-        let mut sight = self.room.mirror.sight();
+        let mut sync_status = self.context.mirror.sync_status();
         let phase = || {
-            let picture = self.room.mirror.picture();
-            picture
-                .fleet
-                .upgrade(&id)
-                .map(|upgrade| (upgrade.phase.is_over(), format!("{:?}", upgrade.phase)))
+            let view = self.context.mirror.view();
+            view.fleet.upgrade(&id).map(|upgrade| (upgrade.phase.is_over(), format!("{:?}", upgrade.phase)))
         };
         let over = async {
             loop {
                 if let Some((true, phase)) = phase() {
                     return phase;
                 }
-                sight.changed().await.unwrap();
+                sync_status.changed().await.unwrap();
             }
         };
         let Ok(phase) = tokio::time::timeout(limit, over).await else {
@@ -116,14 +118,14 @@ impl Coordinator {
 
     /// Waits until an upgrade stands in this phase.
     pub(crate) async fn reaches(&self, id: &str, phase: &str) -> UpgradeStatusReply {
-        let mut sight = self.room.mirror.sight();
+        let mut sync_status = self.context.mirror.sync_status();
         let there = async {
             loop {
                 let status = self.status(id).await;
                 if status.upgrade.as_ref().unwrap().phase == phase {
                     return status;
                 }
-                sight.changed().await.unwrap();
+                sync_status.changed().await.unwrap();
             }
         };
         match tokio::time::timeout(LIMIT, there).await {
@@ -136,16 +138,16 @@ impl Coordinator {
 }
 
 /// What a coordinator at this URL stands in.
-pub(crate) fn room(
+pub(crate) fn context(
     store: Reader,
     mirror: Arc<Mirror>,
-    seat: watch::Receiver<Option<Arc<Seat>>>,
+    leadership: watch::Receiver<Option<Arc<Leadership>>>,
     address: &str,
-) -> Room {
-    Room {
+) -> Context {
+    Context {
         store,
         mirror,
-        seat,
+        leadership,
         metrics: Arc::new(Metrics::new()),
         migrations: None,
         hindrance: watch::Sender::default(),

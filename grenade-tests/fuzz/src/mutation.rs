@@ -1,32 +1,16 @@
 //! One mutated input: a file of the corpus after a few edits that respect its form.
 
+mod form;
 mod hostile;
 mod text;
 mod token;
 mod wire;
 
+pub use form::Form;
+
 use crate::corpus::Seed;
 use crate::dice::Dice;
-
-/// The longest input that edits make, in bytes, before the border's own limit.
-const LONGEST: usize = 64 * 1024;
-
-/// What an input looks like to those who write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// JSON.
-    Json,
-    /// YAML.
-    Yaml,
-    /// TOML.
-    Toml,
-    /// Lines of comma-separated values.
-    Csv,
-    /// A request of HTTP/1.1: head, empty line, body.
-    Http,
-    /// A line that names a gRPC method, then one message of protobuf.
-    Call,
-}
+use form::LONGEST;
 
 /// A file of the corpus, edited between one and eight times; fewer times more often.
 pub(crate) fn mutated(seeds: &[Seed], form: Form, dice: &mut Dice) -> Vec<u8> {

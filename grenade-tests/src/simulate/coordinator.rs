@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_coordinator::record::metrics::Metrics;
+use tidegate_coordinator::context::Context as Room;
+use tidegate_coordinator::leader_loop;
+use tidegate_coordinator::leadership::Leadership as Seat;
+use tidegate_coordinator::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
-use tidegate_coordinator::room::Room;
-use tidegate_coordinator::seat::Seat;
-use tidegate_coordinator::wheel;
 use tidegate_proto::Prefix;
 use tidegate_store::Reader;
 use tokio::sync::watch;
@@ -97,7 +97,7 @@ impl Coordinator {
         let room = Room {
             store: store.clone(),
             mirror: Arc::clone(&mirror),
-            seat,
+            leadership: seat,
             metrics: Arc::new(Metrics::new()),
             migrations: Some(migrations),
             hindrance: watch::Sender::default(),
@@ -105,11 +105,11 @@ impl Coordinator {
             static_settings: Arc::default(),
             releases: Arc::default(),
         };
-        held(&LED).started.push((gate.clone(), room.seat.clone()));
+        held(&LED).started.push((gate.clone(), room.leadership.clone()));
         let cancel = CancellationToken::new();
         let loops = [
             tokio::spawn(mirror.follow(store, cancel.clone())),
-            tokio::spawn(wheel::run(room.clone(), seats, TTL, cancel.clone())),
+            tokio::spawn(leader_loop::run(room.clone(), seats, TTL, cancel.clone())),
         ];
         Ok(Self { gate, line, room, cancel, loops })
     }

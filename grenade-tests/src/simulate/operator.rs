@@ -3,9 +3,9 @@
 
 use super::coordinator::Coordinator;
 use std::sync::Arc;
+use tidegate_coordinator::context::Context as Room;
+use tidegate_coordinator::leadership::Leadership as Seat;
 use tidegate_coordinator::operation::{self, OperationError};
-use tidegate_coordinator::room::Room;
-use tidegate_coordinator::seat::Seat;
 use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,

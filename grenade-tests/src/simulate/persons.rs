@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tidegate_coordinator::context::Context as Room;
+use tidegate_coordinator::leadership::Leadership as Seat;
 use tidegate_coordinator::operation::{self, OperationError};
-use tidegate_coordinator::room::Room;
-use tidegate_coordinator::seat::Seat;
 use tidegate_proto::wire::v1::{DecommissionInstanceRequest, SetWindowRequest, StartUpgradeRequest};
 use tokio::task::JoinHandle;
 

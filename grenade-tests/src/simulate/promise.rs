@@ -3,8 +3,8 @@
 use super::line::Place;
 use super::operator::{Answer, Person};
 use super::world::World;
+use tidegate_coordinator::context::Context as Room;
 use tidegate_coordinator::operation::{self, OperationError};
-use tidegate_coordinator::room::Room;
 use tidegate_proto::wire::v1::{StartUpgradeReply, StartUpgradeRequest};
 
 /// The revision of the store, where this coordinator has seen all of it.
@@ -12,7 +12,7 @@ pub(super) async fn seen(place: &Place, room: &Room) -> Option<i64> {
     let mut client = place.store().client().await.ok()?;
     let answer = client.get("revision", None).await.ok()?;
     let revision = answer.header()?.revision();
-    (room.mirror.picture().fleet.revision().0 == revision).then_some(revision)
+    (room.mirror.view().fleet.revision().0 == revision).then_some(revision)
 }
 
 /// After a dry run two people start the same upgrade at once: one of them does where the dry run said so, with the same

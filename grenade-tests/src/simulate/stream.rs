@@ -123,7 +123,7 @@ impl StreamPeople {
     async fn configure(&mut self, world: &World) {
         let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
         let known =
-            room.mirror.picture().fleet.stream(&STREAM.parse().expect("a plain word is a name")).is_some();
+            room.mirror.view().fleet.stream(&STREAM.parse().expect("a plain word is a name")).is_some();
         if self.configured && (known || self.made == 0) {
             return;
         }

@@ -1,9 +1,9 @@
 //! Every verb of the coordinator's operations, asked as doors ask it.
 
 use super::request::Request;
+use tidegate_coordinator::context::Context as Room;
+use tidegate_coordinator::leadership::Leadership as Seat;
 use tidegate_coordinator::operation::{self, OperationError, metadata};
-use tidegate_coordinator::room::Room;
-use tidegate_coordinator::seat::Seat;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, ExplainGroupRequest,
     ExplainUpgradeRequest, FleetHistoryRequest, FleetSpreadRequest, ListInstancesRequest, ListTasksRequest,

@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Rotation;
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, Upgrade};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Digest, Key, NodeId, ServiceVersion, UpgradeId, Value};
@@ -295,7 +295,7 @@ impl Judge<'_> {
             Phase::Completed => (1, is(to, to)),
             // A person may reconcile the store in any of them, and the floor is withdrawn once more before the end.
             Phase::RollingBack { .. } if set_by == Some(RECONCILIATION) => return,
-            Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } => (10, is(from, from)),
+            Phase::RollingBack { step: RollbackStep::Lower | RollbackStep::Undo, .. } => (10, is(from, from)),
             Phase::RollingBack { .. } => (10, stored.is_some_and(|window| window.floor == from)),
             Phase::RolledBack { .. } => match upgrade.former.as_ref().and_then(|former| former.window) {
                 Some((floor, ceiling)) => (10, is(floor, ceiling)),
@@ -392,18 +392,18 @@ fn follows(from: Option<&Phase>, to: &Phase) -> bool {
     match (from, to) {
         (Phase::Roll { wave }, Phase::Roll { wave: next }) => *next == wave + 1,
         (_, Phase::Roll { wave }) if *wave > 0 => false,
-        (Phase::RollingBack { retreat, .. }, Phase::RollingBack { retreat: next, .. }) => matches!(
-            (retreat, next),
-            (Retreat::Restage, Retreat::Walk)
-                | (Retreat::Walk, Retreat::Lower)
-                | (Retreat::Lower, Retreat::Undo)
+        (Phase::RollingBack { step, .. }, Phase::RollingBack { step: next, .. }) => matches!(
+            (step, next),
+            (RollbackStep::Restage, RollbackStep::Move)
+                | (RollbackStep::Move, RollbackStep::Lower)
+                | (RollbackStep::Lower, RollbackStep::Undo)
         ),
-        (Phase::RollingBack { retreat, .. }, Phase::RolledBack { .. }) => {
-            matches!(retreat, Retreat::Lower | Retreat::Undo)
+        (Phase::RollingBack { step, .. }, Phase::RolledBack { .. }) => {
+            matches!(step, RollbackStep::Lower | RollbackStep::Undo)
         }
-        (_, Phase::RollingBack { from: turned, retreat, .. }) => {
+        (_, Phase::RollingBack { from: turned, step, .. }) => {
             let back = [Stage, Expand, Migrate, Roll, Remove].contains(&from.name());
-            back && *turned == from.name() && *retreat == Retreat::Restage
+            back && *turned == from.name() && *step == RollbackStep::Restage
         }
         (_, Phase::Completed) => [Remove, Contract].contains(&from.name()),
         _ => [

@@ -93,7 +93,7 @@ fn append<T: PartialEq>(list: &mut Vec<T>, next: T) {
 fn in_words(phase: &Phase) -> String {
     match phase {
         Phase::Roll { wave } => format!("roll wave {}", wave + 1),
-        Phase::RollingBack { retreat, .. } => format!("rolling back: {retreat:?}"),
+        Phase::RollingBack { step, .. } => format!("rolling back: {step:?}"),
         other => other.name().word().to_owned(),
     }
 }

@@ -23,7 +23,8 @@ pub(super) fn adopt(migration: &str) -> String {
 
 /// Ends an undo that has begun, in the name of its owner.
 pub(super) fn end_undo(record: &Record<'_>, migration: &str) -> String {
-    let of = |phase| record.entries().filter(move |e| e.phase == phase).filter_map(owner::argument);
+    let of =
+        |phase| record.entries().filter(move |e| e.phase == phase).filter_map(crate::history::owner_argument);
     // What a person undoes is by hand, or was not recorded.
     let made_by =
         of(Phase::Undo).next().or_else(|| of(Phase::Expand).find(|name| *name == owner::UNRECORDED));

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::history::{Entry, PHASE};
 use crate::lint;
 use crate::object::{self, Object};
-use crate::owner::{self, Owner};
+use crate::owner::Owner;
 use crate::presence;
 use crate::unit::{Migration, Phase, Step};
 
@@ -42,7 +42,7 @@ fn left_by<'a>(
         .filter_map(|e| match stays(migration, dialect, e) {
             Some(why) => Some((e, why.to_owned())),
             None if record.is_of(e, owner) => None,
-            None => Some((e, format!("expanded by {}", owner::of(e)))),
+            None => Some((e, format!("expanded by {}", crate::history::owner_of(e)))),
         })
         .collect()
 }

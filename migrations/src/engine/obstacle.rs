@@ -7,7 +7,6 @@ use super::status::{self, MigrationStatus, PhaseState};
 use crate::database::Session;
 use crate::error::Error;
 use crate::lint;
-use crate::owner;
 use crate::unit::{MigrationSet, Phase};
 
 /// All of them, in words; none where the set's own migrations may begin, or go on.
@@ -36,7 +35,7 @@ pub(super) async fn all(session: &mut Session, set: &MigrationSet) -> Result<Vec
 /// An undo that has begun, and the command that ends it.
 fn begun_undo(record: &Record<'_>, migration: &str) -> Option<(String, String)> {
     let undo = record.entries().find(|e| e.phase == Phase::Undo)?;
-    let state = format!("its undo has begun ({}) and not ended", owner::of(undo));
+    let state = format!("its undo has begun ({}) and not ended", crate::history::owner_of(undo));
     Some((state, format!("`{}` ends it", command::end_undo(record, migration))))
 }
 

@@ -6,7 +6,7 @@ use crate::database::Dialect;
 use crate::error::Error;
 use crate::history::{Entry, PHASE, State};
 use crate::mutant;
-use crate::owner::{self, Owner};
+use crate::owner::Owner;
 use crate::unit::{Digest, Migration, MigrationSet, Phase};
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ impl<'a> Record<'a> {
     /// The other owners of what is expanded of it.
     pub(super) fn others(&self, owner: &Owner) -> BTreeSet<String> {
         let theirs = |e: &&&Entry| e.phase == Phase::Expand && e.step != PHASE && !owner.owns(e);
-        self.entries.iter().filter(theirs).map(|e| owner::of(e)).collect()
+        self.entries.iter().filter(theirs).map(|e| crate::history::owner_of(e)).collect()
     }
 
     /// Whether `phase` has something to do here.
@@ -81,7 +81,7 @@ impl<'a> Record<'a> {
         if let Some(entry) = undo.first()
             && (phase != Phase::Undo || !undo.iter().any(|e| self.is_of(e, owner)))
         {
-            let found = format!("its undo has begun ({}) and not ended", owner::of(entry));
+            let found = format!("its undo has begun ({}) and not ended", crate::history::owner_of(entry));
             return refuse(&found, &format!("run `{}` first", command::end_undo(self, &migration.id)));
         }
         match phase {

@@ -10,12 +10,13 @@ use crate::history::{self, Entry, PHASE, State};
 use crate::ladder::Ladder;
 use crate::leader::Leader;
 use crate::lint;
+use crate::load::LoadError;
 use crate::mutant;
 use crate::object::Object;
 use crate::owner::Owner;
 use crate::progress::Teller;
 use crate::step::{self, Manner};
-use crate::unit::{Digest, LoadError, Migration, MigrationSet, Phase, Step};
+use crate::unit::{Digest, Migration, MigrationSet, Phase, Step};
 
 /// How often a fill is walked again in one call when rows are still to do after it.
 const PASSES: u32 = 3;

@@ -1,7 +1,8 @@
 //! Expand only adds: the forms that an old program cannot notice.
 
-use super::{Broken, Rule, alter_actions, begins, changes_rows};
+use super::{Broken, alter_actions, begins, changes_rows};
 use crate::database::Dialect;
+use crate::finding::Rule;
 use crate::unit::{AddColumn, Migration, Phase, Statement, Step, Token};
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Contract only removes or tightens; undo only removes, and can be repeated.
 
-use super::{Broken, Place, Rule, alter_actions, begins, changes_rows};
+use super::{Broken, alter_actions, begins, changes_rows};
 use crate::database::Dialect;
+use crate::finding::{Place, Rule};
 use crate::unit::{Phase, Statement, Token};
 
 const DROPPABLE: [&str; 8] = ["TABLE", "INDEX", "VIEW", "TRIGGER", "FUNCTION", "SEQUENCE", "TYPE", "SCHEMA"];

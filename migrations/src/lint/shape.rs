@@ -1,30 +1,45 @@
 //! What belongs together: a sync and its end, a column and its sync, a fill and its proof.
 
-use super::{Finding, Place, Rule, begins};
+use super::begins;
 use crate::database::Dialect;
+use crate::finding::{Finding, Place, Rule};
 use crate::unit::{Migration, Name, Phase, Statement, Step, Sync, Token};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Findings that concern more than one step.
 pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let mut add = |phase, step, rule, found: String, allowed: &str| {
+    let added = Added::of(migration.steps(Phase::Expand, dialect));
+    let broken = expanded(migration, dialect, &added)
+        .into_iter()
+        .chain(undone(migration, dialect, &added))
+        .chain(filled(migration, dialect, &added));
+    let finding = |(phase, step, rule, found, allowed): Broken| {
         let place = Place { phase, step, dialect };
-        findings.push(Finding::of_step(migration.file(), place, rule, found, allowed));
+        Finding::of_step(migration.file(), place, rule, found, allowed)
+    };
+    broken.map(finding).collect()
+}
+
+/// A broken rule: phase, step, rule, what was found, what is allowed.
+type Broken = (Phase, usize, Rule, String, &'static str);
+
+fn expanded(migration: &Migration, dialect: Dialect, added: &Added<'_>) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let mut add = |step, found: String, allowed| {
+        broken.push((Phase::Expand, step, Rule::Shape, found, allowed));
     };
     let expand = migration.steps(Phase::Expand, dialect);
-    let added = Added::of(expand);
     let ends = [Phase::Contract, Phase::Undo].map(|phase| (phase, ended(migration.steps(phase, dialect))));
     for (index, step) in expand.iter().enumerate() {
         if let Step::Sync(sync) = step {
             if sync.refresh.len() > Sync::MAX_REFRESH {
                 let found = format!("{} refreshed from {} tables", step.summary(), sync.refresh.len());
-                add(Phase::Expand, index, Rule::Shape, found, "at most 8 tables");
+                add(index, found, "at most 8 tables");
             }
             for (phase, ended) in &ends {
                 if !ended.contains(&(&sync.table, &sync.new)) {
                     let found = format!("{} that {phase} does not end", step.summary());
-                    add(Phase::Expand, index, Rule::Shape, found, "drop_sync in contract and in undo");
+                    add(index, found, "drop_sync in contract and in undo");
                 }
             }
             if let Some(at) = added.columns.get(&(sync.table.as_str(), sync.new.as_str()))
@@ -33,15 +48,20 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
                 let found = format!("{} apart from its new column", step.summary());
                 let allowed =
                     "both next to each other: writes that come between the two would be lost to the sync";
-                add(Phase::Expand, index, Rule::Shape, found, allowed);
+                add(index, found, allowed);
             }
         }
     }
     let reversible = (0..expand.len()).any(|step| !migration.is_irreversible(dialect, step));
     if reversible && migration.steps(Phase::Undo, dialect).is_empty() {
         let allowed = "undo steps that take expand back, or irreversible = true beside each step of expand";
-        add(Phase::Expand, 0, Rule::Shape, "an expand without undo".into(), allowed);
+        add(0, "an expand without undo".into(), allowed);
     }
+    broken
+}
+
+fn undone(migration: &Migration, dialect: Dialect, added: &Added<'_>) -> Vec<Broken> {
+    let mut broken = Vec::new();
     for (index, step) in migration.steps(Phase::Undo, dialect).iter().enumerate() {
         let foreign = match step {
             Step::DropColumn(gone) => !added.has(gone.table.as_str(), gone.column.as_str()),
@@ -50,20 +70,22 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
         };
         if foreign {
             let allowed = "only what this migration's expand added";
-            add(Phase::Undo, index, Rule::UndoRemoves, step.summary(), allowed);
+            broken.push((Phase::Undo, index, Rule::UndoRemoves, step.summary(), allowed));
         }
     }
+    broken
+}
+
+fn filled(migration: &Migration, dialect: Dialect, added: &Added<'_>) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let mut add = |step, rule, found: String, allowed| {
+        broken.push((Phase::Migrate, step, rule, found, allowed));
+    };
     for (index, step) in migration.steps(Phase::Migrate, dialect).iter().enumerate() {
         match step {
             Step::Backfill(_) if migration.verify(dialect).is_none() => {
                 let found = format!("{} without verify", step.summary());
-                add(
-                    Phase::Migrate,
-                    index,
-                    Rule::Shape,
-                    found,
-                    "verify, a query that counts the rows still to do",
-                );
+                add(index, Rule::Shape, found, "verify, a query that counts the rows still to do");
             }
             Step::Backfill(fill) if fill.set.is_empty() || fill.batch_ms == 0 || fill.batch_ms > 10_000 => {
                 let found = format!(
@@ -72,13 +94,7 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
                     fill.set.len(),
                     fill.batch_ms
                 );
-                add(
-                    Phase::Migrate,
-                    index,
-                    Rule::Form,
-                    found,
-                    "at least one column, batch_ms from 1 to 10000",
-                );
+                add(index, Rule::Form, found, "at least one column, batch_ms from 1 to 10000");
             }
             // SQLite checks before a row is written, triggers of a sync fill it afterwards.
             Step::NotNull(forbids)
@@ -87,12 +103,12 @@ pub(super) fn findings(migration: &Migration, dialect: Dialect) -> Vec<Finding> 
             {
                 let found = format!("{} while its sync lives", step.summary());
                 let allowed = "not_null in [sqlite.contract] after drop_sync";
-                add(Phase::Migrate, index, Rule::Shape, found, allowed);
+                add(index, Rule::Shape, found, allowed);
             }
             _ => {}
         }
     }
-    findings
+    broken
 }
 
 /// The syncs that these steps end, by table and new column.

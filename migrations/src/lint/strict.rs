@@ -1,7 +1,7 @@
 //! What a migration needs before it may begin, so that a rollback takes back what it made and nothing else.
 
-use super::{Finding, Place, Rule};
 use crate::database::Dialect;
+use crate::finding::{Finding, Place, Rule};
 use crate::object::{self, Object};
 use crate::unit::{Migration, Phase, Statement, Step, Token};
 

@@ -258,6 +258,24 @@ fn comment_end(text: &str) -> Option<usize> {
     None
 }
 
+/// Splits at commas that stand in no parentheses.
+pub(crate) fn split_top(tokens: &[Token]) -> Vec<&[Token]> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0_i32);
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Mark('(') => depth += 1,
+            Token::Mark(')') => depth -= 1,
+            Token::Mark(',') if depth == 0 => {
+                parts.push(&tokens[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&tokens[start..]);
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

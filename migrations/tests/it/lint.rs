@@ -165,7 +165,7 @@ fn the_form_is_refused_with_its_line() {
         assert_eq!(found.len(), 1, "{text}: {found:?}");
         let said = found[0].to_string();
         assert!(said.contains("0001_it.toml") && said.contains(word) && said.contains("allowed:"), "{said}");
-        assert_eq!(found[0].line, Some(line), "{said}");
+        assert_eq!(found[0].at.map(|(line, _)| line), Some(line), "{said}");
     }
     let zero = of(&HEAD.replace("version = 2", "version = 0"));
     assert!(zero[0].to_string().contains("1 to 2147483647"), "{zero:?}");

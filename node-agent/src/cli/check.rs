@@ -1,5 +1,6 @@
 //! `tidegate-agent check`: tries whether this node can do what its configuration asks for. Nothing is changed.
 
+mod findings;
 mod other;
 mod program;
 mod service;
@@ -10,27 +11,11 @@ use crate::drain::disable_file::DisableFileHandle;
 use crate::durable::Made;
 use crate::machine::Machine;
 use crate::place::others_who_write;
+use findings::{Findings, parent};
 use program::cannot_begin;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// What was found: what keeps the agent from its work, and what may be as it should.
-#[derive(Debug, Default)]
-struct Findings {
-    blocking: Vec<String>,
-    notes: Vec<String>,
-}
-
-impl Findings {
-    fn wrong(&mut self, service: &Service, what: impl std::fmt::Display) {
-        self.blocking.push(format!("service {}: {what}", service.name));
-    }
-
-    fn note(&mut self, service: &Service, what: impl std::fmt::Display) {
-        self.notes.push(format!("service {}: {what}", service.name));
-    }
-}
 
 /// Tries everything, prints every finding; exit code 2 where one keeps the agent from its work. `config`: the file that
 /// `node` was read from.
@@ -100,14 +85,6 @@ pub(super) fn open_to_others(node: &Node) -> Vec<String> {
         ))
     })
     .collect()
-}
-
-fn parent(file: &Path) -> &Path {
-    match file.parent() {
-        // A relative name.
-        Some(here) if here.as_os_str().is_empty() => Path::new("."),
-        directory => directory.unwrap_or(Path::new("/")),
-    }
 }
 
 /// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it

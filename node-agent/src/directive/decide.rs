@@ -120,14 +120,14 @@ impl Context<'_> {
                 _ => Act::Wait,
             },
             // Only the store shows that no other agent manages this instance.
-            Alive::No | Alive::Silent if target(self.service, self.journal).is_some() => self.start_anew(),
+            Alive::No | Alive::Silent if target(self.service, self.journal).is_some() => self.start_again(),
             Alive::No | Alive::Silent => Act::Wait,
         }
     }
 
     /// Starts what does not answer again: at once where nothing runs, after the stop hook's end where only that
     /// confirms it.
-    pub(super) fn start_anew(&self) -> Act {
+    pub(super) fn start_again(&self) -> Act {
         match self.seen.alive {
             _ if !self.has_driver() => Act::Wait,
             Alive::Silent if self.seen.store => Act::Enter(Phase::Stopping),
@@ -144,7 +144,7 @@ impl Context<'_> {
         let moved = |refusal: &Refusal| refusal.window < self.journal.window_revision();
         let again = self.journal.refusal.as_ref().is_none_or(moved);
         let anew = match self.seen.alive {
-            Alive::No | Alive::Silent if again => self.start_anew(),
+            Alive::No | Alive::Silent if again => self.start_again(),
             Alive::Yes | Alive::Unknown if self.journal.refusal.is_none() && !self.seen.readmit => {
                 Act::Enter(Phase::Verifying)
             }
@@ -170,7 +170,9 @@ impl Context<'_> {
             (true, DisableFile::Absent) => Act::Disable,
             (false, DisableFile::Own) if self.may_enable() => Act::Enable,
             // A service that no directive replaces is started again, after growing pauses.
-            _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && again => self.start_anew(),
+            _ if matches!(self.seen.alive, Alive::No | Alive::Silent) && !asked && again => {
+                self.start_again()
+            }
             _ => Act::Wait,
         }
     }

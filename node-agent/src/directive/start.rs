@@ -50,7 +50,7 @@ impl Context<'_> {
         match self.disposition() {
             _ if self.seen.file == DisableFile::Absent => Act::Disable,
             // What the machine has started by itself may not answer yet.
-            _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),
+            _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
             Some(Disposition::Stop) => Act::Wait,
             Some(Disposition::Drain) => Act::Enter(Phase::Draining),
             Some(Disposition::Replace { .. }) => match &self.seen.staging {
@@ -86,7 +86,7 @@ impl Context<'_> {
             _ if self.seen.file == DisableFile::Absent => Act::Disable,
             // Begun, and its end was not seen: what answers shows whether it worked; it is not run a second time.
             _ if self.seen.hook == HookState::Ended => self.unknown_outcome(),
-            _ if self.seen.hook == HookState::EarlierBoot => self.start_anew(),
+            _ if self.seen.hook == HookState::EarlierBoot => self.start_again(),
             // The agent ended before it started it: the window may have moved since.
             _ if self.seen.readmit && self.seen.store => Act::Enter(Phase::Stopped),
             _ if self.seen.readmit && !self.service.start_without_store => Act::Wait,

@@ -60,8 +60,8 @@ pub const MAX_PINS: usize = 200;
 pub const MAX_RUNNING_TAGS: usize = 200;
 /// The most services that one release can require.
 pub const MAX_REQUIRES: usize = 16;
-/// The most nodes that an errand names.
-pub const MAX_ERRAND_NODES: usize = 50;
+/// The most nodes that a hook names.
+pub const MAX_HOOK_NODES: usize = 50;
 /// The largest manifest, in bytes of its canonical form.
 pub const MAX_MANIFEST_BYTES: usize = 512 * 1024;
 
@@ -206,10 +206,10 @@ pub struct StreamSettings {
     pub availability: Option<Availability>,
     /// What must succeed on named nodes before a release goes out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prewarm: Option<Errand>,
+    pub prewarm: Option<NodeHook>,
     /// What removes the image of a release that is no longer kept; absent = the record alone tells that it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub removal: Option<Errand>,
+    pub removal: Option<NodeHook>,
     /// How many releases are kept in any case, counting the deployed one. Heighliner: 3.
     #[serde(default = "three")]
     pub minimum_available: u32,
@@ -292,10 +292,10 @@ pub struct Availability {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Errand {
+pub struct NodeHook {
     /// The hook, as the nodes' own configuration defines it.
     pub hook: HookName,
-    /// The nodes; all of them must succeed. At most [`MAX_ERRAND_NODES`].
+    /// The nodes; all of them must succeed. At most [`MAX_HOOK_NODES`].
     pub nodes: Vec<NodeId>,
 }
 

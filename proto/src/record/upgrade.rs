@@ -101,7 +101,8 @@ pub enum Phase {
         /// Where it stood when it turned.
         from: PhaseName,
         /// How far back it is.
-        retreat: Retreat,
+        #[serde(rename = "retreat")]
+        step: RollbackStep,
         /// Why it turned.
         because: String,
     },
@@ -120,16 +121,31 @@ pub enum Phase {
 /// The steps of a rollback, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Retreat {
+pub enum RollbackStep {
     /// The old release is staged again where it was removed, the floor is withdrawn, and both are acknowledged.
     Restage,
-    /// Instances are walked back.
-    Walk,
+    /// Instances are moved back.
+    #[serde(rename = "walk")]
+    Move,
     /// The ceiling is lowered to the old version and acknowledged.
     Lower,
     /// Expand is undone.
     Undo,
 }
+
+impl RollbackStep {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Restage => "restage",
+            Self::Move => "walk",
+            Self::Lower => "lower",
+            Self::Undo => "undo",
+        }
+    }
+}
+
+/// The part of a certificate that a database may be unable to give, as an approval names it.
+pub const SESSIONS: &str = "sessions";
 
 /// A phase without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -150,6 +166,15 @@ pub enum PhaseName {
 }
 
 impl Phase {
+    /// Its name, with its wave or the step of its rollback.
+    pub fn step(&self) -> String {
+        match self {
+            Self::Roll { wave } => format!("roll wave {}", wave + 1),
+            Self::RollingBack { step, .. } => format!("rolling-back {}", step.word()),
+            other => other.name().word().to_owned(),
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> PhaseName {
         match self {

@@ -13,7 +13,8 @@ use std::{
 
 use redb::Database;
 
-use super::{Message, Record, layout};
+use super::record::Record;
+use super::{Message, layout};
 use crate::durable::Durable;
 
 /// Between two attempts.

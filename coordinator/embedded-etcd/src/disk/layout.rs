@@ -16,10 +16,10 @@ use etcd_client::proto::{PbEvent, PbKeyValue};
 use prost::Message;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::{LeaseChange, Record};
+use super::record::{LeaseChange, Record};
 use crate::{
-    OpenError,
-    engine::Identity,
+    error::OpenError,
+    identity::Identity,
     kv::{Change, EVENT_DELETE, Kv, NEVER_COMPACTED, Revision},
 };
 

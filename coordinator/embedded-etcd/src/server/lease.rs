@@ -10,7 +10,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::Api;
-use crate::{lease::expiry, refusal::Refusal};
+use crate::{expiry, refusal::Refusal};
 
 /// Answers of one keep-alive stream that may wait for their client.
 const WAITING_ANSWERS: usize = 64;

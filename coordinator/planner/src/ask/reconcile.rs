@@ -14,6 +14,7 @@ pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 
 use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
 use crate::fleet::Fleet;
+use crate::gate::store::unreconciled;
 use crate::moment::Moment;
 use propose::Planned;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -31,7 +32,7 @@ fn reconciliation() -> UpgradeId {
 /// # Errors
 /// A refusal that names what contradicts it.
 pub fn reconciled(fleet: &Fleet, moment: &Moment) -> Result<(), Refusal> {
-    match fleet.unreconciled(&moment.schemas) {
+    match unreconciled(fleet, &moment.schemas) {
         None => Ok(()),
         Some(reason) => refuse(
             RefusalKind::State,

@@ -26,8 +26,8 @@ pub use tell::{available, running, signal};
 
 use super::{Asker, Refusal, RefusalKind, refuse};
 use crate::fleet::{Fleet, Stored};
+use crate::gate::Reason;
 use crate::moment::Moment;
-use crate::reason::Reason;
 use crate::stream::change::{Change, Told};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::compute::DEFAULT_STREAM;

@@ -2,8 +2,8 @@
 
 use super::{Asker, Refusal, RefusalKind, refuse, told};
 use crate::fleet::Fleet;
+use crate::gate::preflight::findings;
 use crate::moment::Moment;
-use crate::preflight::findings;
 use crate::upgrade::schema_lock::{self, NotFree};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};

@@ -1,12 +1,13 @@
 //! Steer an upgrade that runs: approve, pause, resume, roll back, skip or retry an instance.
 
 use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewritten};
+use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::{PersonGate, Reason};
 use crate::moment::Moment;
-use crate::plan::{Action, Draft, plan};
-use crate::reason::{PersonGate, Reason};
-use crate::upgrade::way_back;
+use crate::plan::{Draft, begin_rollback, plan};
+use crate::upgrade::rollback_path;
 use crate::wave;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
@@ -114,12 +115,13 @@ pub fn roll_back(fleet: &Fleet, moment: &Moment, id: &UpgradeId, asker: &Asker) 
     let stored = find_active(fleet, id, "roll back")?;
     demand_why(asker, "rolling back")?;
     let because = format!("{} asked: {}", asker.who, asker.why);
-    if let Err(refused) = way_back(fleet, stored, &because) {
+    if let Err(refused) = rollback_path(fleet, stored, &because) {
         return refuse(RefusalKind::State, format!("cannot roll back upgrade {id}: {refused}"));
     }
     beyond_former(fleet, moment, id, stored)?;
     let mut draft = Draft::new(fleet, moment, id, stored, moment.next_event);
-    draft.turn_back_for(asker, because);
+    draft.on_behalf_of(&asker.who);
+    begin_rollback(&mut draft, because);
     let (actions, reasons) = draft.finish();
     match actions.into_iter().next() {
         Some(Action::Commit(planned)) => Ok(planned.commit),
@@ -193,7 +195,7 @@ pub fn retry(
     let instance = fleet.service(service).and_then(|s| s.get(node));
     let failed = instance.filter(|i| i.failure().is_some() || i.has_stage_failures() || i.fault().is_some());
     let directive = failed.and_then(|i| i.directive.as_ref());
-    let excused = fleet.exceptions(id, stored).excuse(node);
+    let excused = fleet.exceptions(id, stored).is_exempt(node);
     if directive.is_none() && !excused {
         return refuse(
             RefusalKind::State,
@@ -213,7 +215,7 @@ pub fn retry(
     };
     Ok(match directive {
         Some(directive) => {
-            let mut body = told_anew(moment, directive, false);
+            let mut body = ordered_again(moment, directive, false);
             // What the budget bears may be taken out.
             body.presumes_out &= serving.is_none();
             commit.when(Precondition::At(key.clone(), directive.at)).put(key, directive.record.with(body))
@@ -259,7 +261,7 @@ pub fn retry_stopped(
     let key = Key::Directive(service.clone(), node.clone());
     let commit =
         taken_up((fleet, moment), id, stored, asker, node, &format!("{node} retried, declared stopped"));
-    let mut body = told_anew(moment, directive, true);
+    let mut body = ordered_again(moment, directive, true);
     let commit = match body.disposition.takes_out() {
         true => commit,
         // Its drain has failed, and it was let back since: what answers nobody is drained again.
@@ -309,7 +311,7 @@ fn under_budget(
 
 /// The same directive, of the leader who writes it: one of a former term that is newer than the next term's first word
 /// would contradict this store.
-fn told_anew(moment: &Moment, directive: &Stored<Directive>, declared_stopped: bool) -> Directive {
+fn ordered_again(moment: &Moment, directive: &Stored<Directive>, declared_stopped: bool) -> Directive {
     Directive { term: moment.leader.term.clone(), declared_stopped, ..directive.record.body.clone() }
 }
 

@@ -1,4 +1,4 @@
-//! Give somebody a way to prove who calls, and take it back.
+//! Create an API token, and revoke it.
 
 use super::{Asker, Refusal, RefusalKind, demand_why, refuse, told};
 use crate::fleet::Fleet;
@@ -31,10 +31,10 @@ pub struct TokenRequest {
 pub fn create_token(
     fleet: &Fleet,
     moment: &Moment,
-    wish: TokenRequest,
+    asked: TokenRequest,
     asker: &Asker,
 ) -> Result<Commit, Refusal> {
-    let TokenRequest { id, name, role, credential, lasts } = wish;
+    let TokenRequest { id, name, role, credential, lasts } = asked;
     if RESERVED.contains(&name.as_str()) {
         return refuse(
             RefusalKind::Invalid,

@@ -4,6 +4,7 @@
 use super::{Asker, Refusal, RefusalKind, demand_why, reconciled, refuse, told};
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::gate::store;
 use crate::moment::Moment;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -54,7 +55,7 @@ pub fn set_window(
     let refused = |why: String| -> Result<Commit, Refusal> {
         refuse(RefusalKind::State, format!("cannot set the window of {name} to [{floor}, {ceiling}]: {why}"))
     };
-    if let Some(claim) = fleet.claims_of_one_node(name).next() {
+    if let Some(claim) = store::claims_of_one_node(fleet, name).next() {
         return refused(format!("{claim}. See `tidegate fleet reconcile`"));
     }
     let key = Key::Window(name.clone());

@@ -3,11 +3,13 @@
 
 use super::allowed::allowed_sessions;
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
+use crate::action::Action;
 use crate::contracted::told_to_agents;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::store::unreconciled;
+use crate::gate::{Reason, SchemaGate};
 use crate::moment::Moment;
-use crate::plan::{Action, Draft};
-use crate::reason::{Reason, SchemaGate};
+use crate::plan::Draft;
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, Precondition};
@@ -52,7 +54,7 @@ pub fn certify(
         .upgrade(id)
         .filter(|u| fleet.active_upgrade(&u.spec.service).is_some_and(|(active, _)| active == id))
         .ok_or_else(|| no("the upgrade is not active"))?;
-    if let Some(reason) = fleet.unreconciled(&moment.schemas) {
+    if let Some(reason) = unreconciled(fleet, &moment.schemas) {
         return Err(vec![reason]);
     }
     let (Some(binding), Some(asked)) = (&upgrade.schema, &upgrade.spec.schema) else {

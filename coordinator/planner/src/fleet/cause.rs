@@ -1,6 +1,7 @@
 //! Why an instance is not in service, in a few words for people.
 
-use super::instance::{Instance, Known};
+use super::instance::Instance;
+use crate::spread::Known;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Report, Rotation, Step};
 

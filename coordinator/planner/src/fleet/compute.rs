@@ -1,8 +1,9 @@
 //! What is observed of compute releases: streams, needs, evidence and the words of computes about canaries. Releases
 //! themselves, their tags and manifests are not here: there are thousands, and no turn asks for them.
 
+use super::share::Places;
 use super::{Fleet, Stored};
-use crate::release::canary::Places;
+
 use std::collections::BTreeMap;
 use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::evidence::Verdict;

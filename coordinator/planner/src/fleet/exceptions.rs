@@ -1,7 +1,7 @@
 //! The instances of an upgrade that failed or were skipped: each has a record of its own. A record of an upgrade that an
 //! earlier version wrote holds them itself; what is written since stands before that.
 
-use super::Stored;
+use super::stored::Stored;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::exception::Exception;
@@ -45,7 +45,7 @@ impl<'a> Exceptions<'a> {
     }
 
     /// Whether it is not expected in its wave.
-    pub fn excuse(&self, node: &NodeId) -> bool {
+    pub fn is_exempt(&self, node: &NodeId) -> bool {
         self.has_failed(node) || self.is_skipped(node)
     }
 
@@ -73,7 +73,7 @@ impl<'a> Exceptions<'a> {
     }
 
     /// Everybody who failed or was skipped, some perhaps twice.
-    pub fn excused(&self) -> impl Iterator<Item = &'a NodeId> + use<'a> {
+    pub fn exempt(&self) -> impl Iterator<Item = &'a NodeId> + use<'a> {
         self.failures().map(|(node, _)| node).chain(self.skipped())
     }
 

@@ -5,9 +5,9 @@
 //! * Each goes by the names of the nodes, whatever the order in which they came.
 
 use super::group::{Groups, Tally};
-use super::instance::{Exposure, Instance, Known};
+use super::instance::{Exposure, Instance};
 use super::place::Place;
-use crate::spread::Spread;
+use crate::spread::{Known, Spread};
 use std::sync::Arc;
 use tidegate_proto::key::Kind;
 use tidegate_proto::{Release, Revision, UpgradeId, mutant};
@@ -231,7 +231,7 @@ fn standing(instance: &Instance, known: Known, in_service: bool) -> Standing {
         // A report that cannot be read says nothing either: it may serve.
         () if known == Known::Silent || instance.report.is_none() => Standing::Silent,
         () if instance.maintained => Standing::Kept,
-        () if instance.is_kept_out() => Standing::Held,
+        () if instance.is_in_maintenance() => Standing::Held,
         () if may_get_requests(instance) => Standing::Unhealthy,
         () => Standing::Adrift,
     }

@@ -1,7 +1,8 @@
 //! One service on one node, put together from every record that speaks of it, and the questions that gates ask of
 //! it. Unknown is never read as good.
 
-use super::Stored;
+use super::stored::Stored;
+use crate::spread::Known;
 use std::collections::BTreeMap;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::Malformed;
@@ -33,18 +34,6 @@ pub struct Instance {
     pub wave: Option<u32>,
     /// Whether it contradicts the store, so that what it reports counts for nothing: it counts as silent and out.
     pub contradicts: bool,
-}
-
-/// What is known of the version that an instance runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Known {
-    /// In the inventory, not decommissioned, no report: unknown, not gone.
-    Silent,
-    /// It reports, but what it runs is not known: the probe failed, the record cannot be read, or the report
-    /// belongs to an older admission.
-    Unknown,
-    /// The lower of its report and its last admission.
-    At(ServiceVersion),
 }
 
 /// Whether requests can reach an instance, whatever its health.
@@ -273,7 +262,7 @@ impl Instance {
 
     /// What goes wrong with it since it was verified, where no person keeps it out.
     pub fn fault(&self) -> Option<&Fault> {
-        let report = self.report.as_ref().filter(|_| !self.is_kept_out() && !self.contradicts)?;
+        let report = self.report.as_ref().filter(|_| !self.is_in_maintenance() && !self.contradicts)?;
         report.fault.as_deref()
     }
 
@@ -300,7 +289,7 @@ impl Instance {
     }
 
     /// Whether a person keeps it out: by a cordon, or by a disable-file that is not its agent's.
-    pub fn is_kept_out(&self) -> bool {
+    pub fn is_in_maintenance(&self) -> bool {
         self.maintained || self.report.as_ref().is_some_and(|report| report.rotation == Rotation::Maintenance)
     }
 

@@ -1,7 +1,7 @@
-//! What an upgrade, where it stands, wants of every instance of its service.
+//! What an upgrade in its phase wants of every instance of its service.
 
 use tidegate_proto::Release;
-use tidegate_proto::record::upgrade::{Phase, Retreat, Upgrade};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 
 /// The release that it moves its instances to: the new one, or the former one once it turned.
 pub(super) fn target(upgrade: &Upgrade) -> Release {
@@ -18,7 +18,8 @@ pub(crate) fn releases(upgrade: &Upgrade) -> Vec<Release> {
     match &upgrade.phase {
         Phase::Preflight => Vec::new(),
         Phase::Remove | Phase::Contract { .. } | Phase::Completed => vec![new],
-        Phase::RollingBack { retreat: Retreat::Lower | Retreat::Undo, .. } | Phase::RolledBack { .. } => {
+        Phase::RollingBack { step: RollbackStep::Lower | RollbackStep::Undo, .. }
+        | Phase::RolledBack { .. } => {
             vec![old]
         }
         _ => vec![old, new],

@@ -8,60 +8,18 @@
 //! node's instances count as silent and out. Where a second node makes the same claim, or a database or a coordinator
 //! contradicts the store as well, nothing acts.
 
-use super::{Fleet, Instance, Known, Stored};
+mod against;
+
+pub use against::Against;
+
+use super::instance::Instance;
+use super::{Fleet, Known, Stored};
 use crate::moment::SchemaFacts;
-use crate::reason::{Reason, StoreGate};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
 use tidegate_proto::record::reconciliation::{Claim, Reconciliation};
 use tidegate_proto::record::report::Report;
 use tidegate_proto::{InstanceId, Key, NodeId, Revision, ServiceName, TermId, UpgradeId, mutant};
-
-/// What a witness says against the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Against {
-    /// It obeyed a term that the store does not know.
-    UnknownTerm(TermId),
-    /// It obeyed a directive of a term that, by the store, had ended before.
-    EndedTerm(TermId),
-    /// It holds a record of a later revision than the store's own.
-    Ahead {
-        /// Which record.
-        record: &'static str,
-        /// The revision that it holds.
-        holds: Revision,
-        /// The one that the store has; 0 = none.
-        found: Revision,
-    },
-    /// A coordinator saw the store at a later revision.
-    Fell {
-        /// Where it was.
-        seen: Revision,
-        /// Where it is now.
-        found: Revision,
-    },
-}
-
-impl fmt::Display for Against {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownTerm(term) => write!(f, "obeyed term {term}, which the store does not know"),
-            Self::EndedTerm(term) => {
-                write!(f, "obeyed term {term} after the store's next one had begun")
-            }
-            Self::Ahead { record, holds, found } if found.exists() => {
-                write!(f, "holds the {record} of revision {holds}, and the store has the one of {found}")
-            }
-            Self::Ahead { record, holds, .. } => {
-                write!(f, "holds the {record} of revision {holds}, and the store has none")
-            }
-            Self::Fell { seen, found } => {
-                write!(f, "saw the store at revision {seen}, and found it at {found}")
-            }
-        }
-    }
-}
 
 /// How far the store is contradicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +33,7 @@ pub enum Contradiction {
 }
 
 /// What the report of an instance says of the store.
-enum Says {
+enum Stance {
     /// Nothing that the store does not know.
     Nothing,
     /// That it is another one.
@@ -103,14 +61,14 @@ impl Fleet {
     pub(super) fn knows_term(&mut self, term: TermId, at: Revision) {
         self.witnesses.begun.insert(at);
         self.witnesses.terms.insert(term, at);
-        self.hear_everybody();
+        self.recheck_all();
     }
 
     pub(super) fn forgets_term(&mut self, term: &TermId) {
         if let Some(at) = self.witnesses.terms.remove(term) {
             self.witnesses.begun.remove(&at);
         }
-        self.hear_everybody();
+        self.recheck_all();
     }
 
     pub(super) fn was_reconciled(&mut self, by: Option<Stored<Reconciliation>>) {
@@ -118,7 +76,7 @@ impl Fleet {
             self.witnesses.fell = None;
         }
         self.witnesses.reconciled = by;
-        self.hear_everybody();
+        self.recheck_all();
     }
 
     /// The store was seen at a revision, and found behind it.
@@ -138,13 +96,13 @@ impl Fleet {
     }
 
     /// What the store has learnt since may only have reconciled it with those who contradict it.
-    pub(super) fn hear_doubters(&mut self) {
+    pub(super) fn recheck_contradicting(&mut self) {
         let doubters: Vec<_> = self.witnesses.against.keys().cloned().collect();
         for (service, node) in &doubters {
             let window = self.window_is_readable(service);
             let Some(of) = self.services.get_mut(service) else { continue };
             let Some(instance) = of.get(node) else { continue };
-            let contradicts = self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            let contradicts = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
             if contradicts != instance.contradicts {
                 of.change(node.clone(), None, |instance| instance.contradicts = contradicts);
             }
@@ -152,21 +110,21 @@ impl Fleet {
     }
 
     /// Hears everybody: the terms have changed, or a person has spoken, or all was loaded.
-    pub(super) fn hear_everybody(&mut self) {
+    pub(super) fn recheck_all(&mut self) {
         if self.loading {
             return;
         }
         let services: Vec<_> = self.services.keys().cloned().collect();
-        services.iter().for_each(|service| self.hear_all_of(service));
+        services.iter().for_each(|service| self.recheck_service(service));
     }
 
     /// Hears every instance of a service.
-    pub(super) fn hear_all_of(&mut self, service: &ServiceName) {
+    pub(super) fn recheck_service(&mut self, service: &ServiceName) {
         let window = self.window_is_readable(service);
         let Some(of) = self.services.get_mut(service).filter(|_| !self.loading) else { return };
         let mut changed = Vec::new();
         for instance in of.every_instance() {
-            let contradicts = self.witnesses.hear(service, instance, window.then(|| of.window_at()));
+            let contradicts = self.witnesses.recheck(service, instance, window.then(|| of.window_at()));
             if contradicts != instance.contradicts {
                 changed.push((instance.node.clone(), contradicts));
             }
@@ -270,13 +228,12 @@ impl Fleet {
         shared || ahead && nodes.len() > 1
     }
 
-    /// Why nothing may act: the database of an upgrade, a coordinator, or the agents of more than one node contradict
-    /// the store.
-    pub fn unreconciled(&self, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
-        if mutant::is("restored-store-is-obeyed") || self.contradiction(databases) != Contradiction::Supported
-        {
-            return None;
-        }
+    /// Who contradicts the store, each in a sentence, and how many do; at most `most` of the agents are named.
+    pub(crate) fn said_against(
+        &self,
+        databases: &BTreeMap<UpgradeId, SchemaFacts>,
+        most: usize,
+    ) -> (Vec<String>, usize) {
         let mut said = Vec::new();
         let fell = self.witnesses.fell.map(|(seen, found)| Against::Fell { seen, found });
         said.extend(fell.map(|against| format!("a coordinator {against}")));
@@ -284,12 +241,11 @@ impl Fleet {
             format!("the database of upgrade {upgrade} {}", Against::UnknownTerm(term.clone()))
         }));
         let others = said.len();
-        let named = self.contradicted_by().take(Reason::WITNESSES);
+        let named = self.contradicted_by().take(most);
         said.extend(named.map(|(service, instance, against)| {
             format!("{} {against}", InstanceId::new(service.clone(), instance.node.clone()))
         }));
-        let count = others + self.witnesses.against.len();
-        Some(Reason::Store(StoreGate::Restored { witnesses: said, count }))
+        (said, others + self.witnesses.against.len())
     }
 
     /// The instances of a service that count as silent because they contradict the store.
@@ -298,71 +254,59 @@ impl Fleet {
         let silent = of_service.filter(|(_, instance, _)| instance.known() == Known::Silent);
         silent.map(|(_, instance, _)| instance.node.clone()).collect()
     }
-
-    /// The reasons for which gates of a service are closed because the agent of one node contradicts the store.
-    pub(crate) fn claims_of_one_node(&self, service: &ServiceName) -> impl Iterator<Item = Reason> {
-        let of_service = self.contradicted_by().filter(move |(of, ..)| *of == service);
-        of_service.take(Reason::WITNESSES).map(|(service, instance, against)| {
-            Reason::Store(StoreGate::Unsupported {
-                service: service.clone(),
-                node: instance.node.clone(),
-                claim: against.to_string(),
-            })
-        })
-    }
 }
 
 impl Witnesses {
     /// Hears what an instance's report says; asked whenever a record that this depends on has changed. `window` is the
     /// mod_revision of the service's window; none = it cannot be read. Whether it contradicts the store.
-    pub(super) fn hear(
+    pub(super) fn recheck(
         &mut self,
         service: &ServiceName,
         instance: &Instance,
         window: Option<Revision>,
     ) -> bool {
-        let says = instance
+        let stance = instance
             .report
             .as_ref()
             .filter(|_| !instance.is_decommissioned())
-            .map_or(Says::Nothing, |report| self.says(service, instance, report, window));
+            .map_or(Stance::Nothing, |report| self.stance(service, instance, report, window));
         let node = &instance.node;
-        if !matches!(says, Says::Former)
+        if !matches!(stance, Stance::Former)
             && let Some(former) = self.former.get_mut(service)
             && former.remove(node)
             && former.is_empty()
         {
             self.former.remove(service);
         }
-        if !matches!(says, Says::Against(_)) && !self.against.is_empty() {
+        if !matches!(stance, Stance::Against(_)) && !self.against.is_empty() {
             self.against.remove(&(service.clone(), node.clone()));
         }
         if !self.disregarded.is_empty() {
             self.disregarded.remove(&(service.clone(), node.clone()));
         }
-        let contradicts = matches!(says, Says::Against(_));
-        match says {
-            Says::Nothing => {}
-            Says::Against(against) => {
+        let contradicts = matches!(stance, Stance::Against(_));
+        match stance {
+            Stance::Nothing => {}
+            Stance::Against(against) => {
                 self.against.insert((service.clone(), node.clone()), against);
             }
-            Says::Disregarded(against) => {
+            Stance::Disregarded(against) => {
                 self.disregarded.insert((service.clone(), node.clone()), against);
             }
-            Says::Former => {
+            Stance::Former => {
                 self.former.entry(service.clone()).or_default().insert(node.clone());
             }
         }
         contradicts
     }
 
-    fn says(
+    fn stance(
         &self,
         service: &ServiceName,
         instance: &Instance,
         report: &Stored<Report>,
         window: Option<Revision>,
-    ) -> Says {
+    ) -> Stance {
         let taken_in = report.witness.reconciled;
         // Until the agent has taken the word in, it says what it said to the person who gave it.
         let covered = |by: &Stored<Reconciliation>| {
@@ -373,11 +317,13 @@ impl Witnesses {
                 .is_some_and(|claim| *claim == Claim::from(report.obeyed()))
         };
         match self.against(instance, report, window) {
-            Some(_) if self.reconciled.as_ref().is_some_and(covered) => Says::Former,
-            Some(against) if self.reconciled.as_ref().is_some_and(disregarded) => Says::Disregarded(against),
-            Some(against) => Says::Against(against),
-            None if is_told_anew(instance) => Says::Former,
-            None => Says::Nothing,
+            Some(_) if self.reconciled.as_ref().is_some_and(covered) => Stance::Former,
+            Some(against) if self.reconciled.as_ref().is_some_and(disregarded) => {
+                Stance::Disregarded(against)
+            }
+            Some(against) => Stance::Against(against),
+            None if awaits_new_directive(instance) => Stance::Former,
+            None => Stance::Nothing,
         }
     }
 
@@ -411,7 +357,7 @@ impl Witnesses {
 
 /// Whether its agent has taken a reconciliation in, and the store has an order for it only from before: it stands by
 /// the last one that it obeyed, whichever that was, until it is told anew.
-pub(crate) fn is_told_anew(instance: &Instance) -> bool {
+pub(crate) fn awaits_new_directive(instance: &Instance) -> bool {
     let Some(report) = &instance.report else { return false };
     report.witness.reconciled.exists()
         && report.generation == report.witness.reconciled

@@ -6,31 +6,37 @@
 //! * At most one commit of a turn rewrites the upgrade's record, and none follows it. What has to follow a move at once
 //!   joins its commit.
 
-use super::action::{Action, PlannedCommit, SchemaJob};
+use crate::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
-use crate::fleet::{Exceptions, Fleet, ServiceFleet, Stored};
-use crate::moment::{Elapsed, LookedFor, Moment, SchemaFacts};
-use crate::reason::{PersonGate, Reason, RollGate, SchemaGate};
+use crate::fleet::{Fleet, Stored};
+use crate::gate::{Answer, PersonGate, Reason, SchemaGate};
+use crate::moment::Moment;
 use crate::release::need;
+use crate::upgrade::View;
 use crate::upgrade::phase::{Move, transition};
+use std::ops::Deref;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::event::Event;
 use tidegate_proto::record::upgrade::{PhaseTime, Upgrade};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
 
 pub(crate) struct Draft<'a> {
-    pub(crate) fleet: &'a Fleet,
-    pub(crate) moment: &'a Moment,
-    pub(crate) id: &'a UpgradeId,
-    pub(crate) upgrade: &'a Stored<Upgrade>,
+    view: View<'a>,
     who: String,
     next_event: u64,
     actions: Vec<Action>,
     reasons: Vec<Reason>,
     moved: bool,
+}
+
+impl<'a> Deref for Draft<'a> {
+    type Target = View<'a>;
+
+    fn deref(&self) -> &View<'a> {
+        &self.view
+    }
 }
 
 impl<'a> Draft<'a> {
@@ -42,10 +48,7 @@ impl<'a> Draft<'a> {
         next_event: u64,
     ) -> Self {
         Self {
-            fleet,
-            moment,
-            id,
-            upgrade,
+            view: View { fleet, moment, id, upgrade },
             who: "coordinator".to_owned(),
             next_event,
             actions: Vec::new(),
@@ -54,40 +57,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(crate) fn spec(&self) -> &'a Spec {
-        &self.upgrade.record.body.spec
-    }
-
-    /// The service's instances. An active upgrade's service has left a trace, or preflight would have stopped it.
-    pub(crate) fn service(&self) -> Option<&'a ServiceFleet> {
-        self.fleet.service(&self.spec().service)
-    }
-
-    /// The instances that failed or were skipped.
-    pub(crate) fn exceptions(&self) -> Exceptions<'a> {
-        self.fleet.exceptions(self.id, self.upgrade)
-    }
-
-    pub(crate) fn elapsed(&self) -> Elapsed {
-        let stored = Elapsed { stalled_ms: self.upgrade.stalled_ms, phase_ms: self.upgrade.phase_ms };
-        self.moment.elapsed.get(self.id).copied().unwrap_or(stored)
-    }
-
-    pub(crate) fn facts(&self) -> Option<&'a SchemaFacts> {
-        self.moment.schemas.get(self.id)
-    }
-
-    /// The same where it was seen for the decision before which the upgrade is now.
-    pub(crate) fn fresh_facts(&self) -> Option<&'a SchemaFacts> {
-        let is_fresh = |facts: &&SchemaFacts| {
-            facts.looked_for == Some(LookedFor::of(self.upgrade)) || mutant::is("old-look-is-trusted")
-        };
-        self.facts().filter(is_fresh)
-    }
-
-    /// How old the last look at the database is, in milliseconds.
-    pub(crate) fn look_age_ms(&self) -> u64 {
-        self.facts().map_or(0, |facts| self.moment.leading_ms.saturating_sub(facts.looked_ms))
+    pub(crate) fn view(&self) -> View<'a> {
+        self.view
     }
 
     /// Notes a reason; the same one said from two places is said once.
@@ -97,25 +68,22 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Adds the reasons of a gate; returns whether it is open.
+    pub(crate) fn passes(&mut self, gate: Answer) -> bool {
+        gate.reasons.into_iter().for_each(|reason| self.wait(reason));
+        gate.is_open
+    }
+
     /// Waits for whatever the reason names; tells whether it names anybody.
     pub(crate) fn wait_for_any(
         &mut self,
-        nodes: crate::reason::Sample,
-        reason: impl FnOnce(crate::reason::Sample) -> Reason,
+        nodes: crate::gate::Sample,
+        reason: impl FnOnce(crate::gate::Sample) -> Reason,
     ) -> bool {
         if nodes.is_empty() {
             return false;
         }
         self.wait(reason(nodes));
-        true
-    }
-
-    /// Waits for instances that are not in rotation and healthy, with the cause of each; tells whether there are any.
-    pub(crate) fn wait_for_unfit(&mut self, nodes: crate::reason::Causes) -> bool {
-        if nodes.is_empty() {
-            return false;
-        }
-        self.wait(Reason::Roll(RollGate::NotServing { nodes }));
         true
     }
 
@@ -221,7 +189,7 @@ impl<'a> Draft<'a> {
             Err(refused) => self.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() })),
             Ok(next) => {
                 let (left, name) = (upgrade.phase.name(), next.name());
-                let to = step_word(&next);
+                let to = next.step();
                 let what = format!("{left} -> {to}");
                 let ms = self.elapsed().phase_ms;
                 let over = next.is_over();
@@ -322,10 +290,9 @@ impl<'a> Draft<'a> {
         self.actions.iter().any(|action| matches!(action, Action::Commit(_)))
     }
 
-    /// Plans the turn back on a person's word; a pause ends with it.
-    pub(crate) fn turn_back_for(&mut self, asker: &crate::ask::Asker, because: String) {
-        self.who.clone_from(&asker.who);
-        super::step::turn_back(self, because);
+    /// Has the next events name this person.
+    pub(crate) fn on_behalf_of(&mut self, who: &str) {
+        who.clone_into(&mut self.who);
     }
 
     pub(crate) fn next_event(&self) -> u64 {
@@ -339,21 +306,3 @@ impl<'a> Draft<'a> {
 
 /// The most writes of one commit that a plan fills up to: room for fence, upgrade, budget and event is left.
 pub(crate) const BATCH: usize = 50;
-
-/// Where an upgrade stands, with its wave or its step of the way back.
-pub(crate) fn step_word(phase: &tidegate_proto::record::upgrade::Phase) -> String {
-    use tidegate_proto::record::upgrade::{Phase, Retreat};
-    match phase {
-        Phase::Roll { wave } => format!("roll wave {}", wave + 1),
-        Phase::RollingBack { retreat, .. } => {
-            let word = match retreat {
-                Retreat::Restage => "restage",
-                Retreat::Walk => "walk",
-                Retreat::Lower => "lower",
-                Retreat::Undo => "undo",
-            };
-            format!("rolling-back {word}")
-        }
-        other => other.name().word().to_owned(),
-    }
-}

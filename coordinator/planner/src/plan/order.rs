@@ -4,9 +4,10 @@
 use super::draft::{BATCH, Draft};
 use crate::fleet::Instance;
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Kind;
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
-use tidegate_proto::{Key, NodeId, Release, Revision, mutant};
+use tidegate_proto::{Key, NodeId, Release, Revision, ServiceVersion, mutant};
 
 /// What one instance is to be told.
 pub(super) struct Order<'a> {
@@ -69,6 +70,29 @@ impl<'a> Order<'a> {
 }
 
 impl Draft<'_> {
+    /// Plans a window of the upgrade's service, unless an instance joins meanwhile.
+    pub(super) fn set_window(&mut self, floor: ServiceVersion, ceiling: ServiceVersion, because: &str) {
+        let commit = self.unless_joined(self.window(self.commit(), floor, ceiling));
+        let what = format!("window for {}", self.spec().service);
+        let phase = self.upgrade.phase.name().word();
+        self.push(commit, what.clone(), phase, &what, because);
+    }
+
+    /// Adds to a commit that no instance was admitted since this fleet was seen.
+    pub(super) fn unless_joined(&self, commit: Commit) -> Commit {
+        let service = self.spec().service.to_string();
+        commit.when(Precondition::NonePutAfterWithin(Kind::Inventory, service, self.fleet.revision()))
+    }
+
+    /// Tells every instance whose directive does not say so yet which releases should be present.
+    pub(super) fn direct(&mut self, releases: &[Release], because: &str) {
+        let Some(service) = self.service() else { return };
+        // What contradicts the store may obey an order a second time.
+        let instances = service.misdirected().each.filter(|instance| !instance.contradicts);
+        let orders: Vec<_> = instances.take(BATCH * 20).map(Order::restate).collect();
+        self.order(&orders, releases, "releases for", because);
+    }
+
     /// Plans directives that take nobody out who serves: as many commits as it needs, up to a few a turn.
     pub(super) fn order(&mut self, orders: &[Order<'_>], releases: &[Release], what: &str, because: &str) {
         const COMMITS_A_TURN: usize = 20;

@@ -4,11 +4,12 @@
 //! Within one canary a compute has one place among all: a rising fraction only adds computes, a falling one only
 //! removes some. Each canary of each stream has places of its own. Unmeasured is not success.
 
+use crate::fleet::share::{salted, unsalted};
 use crate::fleet::{Fleet, SignalCount};
 use tidegate_proto::compute::Canary;
 use tidegate_proto::key::SignalSubject;
 use tidegate_proto::record::stream::{Head, Stream};
-use tidegate_proto::{ComputeId, Digest, Fraction, ReleaseRevision, Span, StreamName, mutant};
+use tidegate_proto::{ComputeId, Span, StreamName, mutant};
 
 /// The place of a compute in a canary: 0 to 999,999, by the first eight bytes (big-endian) of the sha256 of
 /// `canary/<stream>/<revision>/<compute>`, scaled down; of `canary/<compute>` for a canary that began before places
@@ -20,43 +21,9 @@ pub fn place(name: &StreamName, canary: &Head, compute: &ComputeId) -> u32 {
     }
 }
 
-fn salted(name: &StreamName, revision: ReleaseRevision, compute: &ComputeId) -> u32 {
-    place_of(&format!("canary/{name}/{revision}/{compute}"))
-}
-
-fn unsalted(compute: &ComputeId) -> u32 {
-    place_of(&format!("canary/{compute}"))
-}
-
-fn place_of(text: &str) -> u32 {
-    let hash = Digest::of(text.as_bytes());
-    let first = u64::from_be_bytes(std::array::from_fn(|n| hash.as_bytes()[n]));
-    ((u128::from(first) * u128::from(Fraction::ALL.millionths())) >> 64) as u32
-}
-
 /// Whether a compute is within the share of a canary.
 pub fn is_within(name: &StreamName, canary: &Head, compute: &ComputeId) -> bool {
     canary.fraction.is_some_and(|fraction| place(name, canary, compute) < fraction.millionths())
-}
-
-/// The places of a compute in the canary that a signal is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places {
-    salted: u32,
-    unsalted: u32,
-}
-
-impl Places {
-    /// Those of a compute.
-    pub(crate) fn of(subject: &SignalSubject, compute: &ComputeId) -> Self {
-        let SignalSubject::Release(name, revision) = subject;
-        Self { salted: salted(name, *revision, compute), unsalted: unsalted(compute) }
-    }
-
-    fn are_within(self, canary: &Head) -> bool {
-        let place = if canary.salted { self.salted } else { self.unsalted };
-        canary.fraction.is_some_and(|fraction| place < fraction.millionths())
-    }
 }
 
 /// The stored signals about the canary of a stream that count: those of computes within its share. The success of a
@@ -154,6 +121,7 @@ pub fn judge(canary: &Canary, count: SignalCount, canary_ms: u64) -> Judgement {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use tidegate_proto::{Digest, Fraction};
 
     fn compute(n: usize) -> ComputeId {
         format!("compute-{n}").parse().unwrap()

@@ -7,7 +7,8 @@
 use super::evidence::is_proven;
 use super::floor::is_only_watched;
 use crate::fleet::{Fleet, ServiceFleet};
-use crate::reason::{Reason, ReleaseGate, Sample, StoreGate, VersionGate};
+use crate::gate::store;
+use crate::gate::{Reason, ReleaseGate, Sample, StoreGate, VersionGate};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;
@@ -91,7 +92,7 @@ fn ready(
 fn all_at_least(fleet: &Fleet, service: &ServiceFleet, minimum: ServiceVersion) -> Result<(), Vec<Reason>> {
     let name = || service.name().clone();
     let contradict = fleet.contradicting(service.name());
-    let mut reasons: Vec<Reason> = fleet.claims_of_one_node(service.name()).collect();
+    let mut reasons: Vec<Reason> = store::claims_of_one_node(fleet, service.name()).collect();
     let mut any = |nodes: Sample, reason: &dyn Fn(Sample) -> Reason| {
         if !nodes.is_empty() {
             reasons.push(reason(nodes));

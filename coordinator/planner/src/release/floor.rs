@@ -5,10 +5,10 @@
 //! * A transaction that changes the needs of such a service sets its floor as well, and compares its window.
 //! * A floor that an upgrade set is raised, and never lowered here.
 
+use crate::action::{Action, PlannedCommit};
 use crate::contracted;
 use crate::fleet::{Fleet, ServiceFleet};
-use crate::plan::{Action, PlannedCommit};
-use crate::reason::{Reason, Sample, VersionGate};
+use crate::gate::{Reason, Sample, VersionGate};
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::Subject;

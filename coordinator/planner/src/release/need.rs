@@ -3,7 +3,7 @@
 
 use super::floor;
 use crate::fleet::Fleet;
-use crate::reason::{NeededBy, Reason, ReleaseGate, StoreGate};
+use crate::gate::{NeededBy, Reason, ReleaseGate, StoreGate};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::need::{Hold, Holder, Need};

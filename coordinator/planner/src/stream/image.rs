@@ -6,7 +6,7 @@
 //! * The commit after which something holds an image again deletes the removals of it that no agent has claimed.
 
 use crate::fleet::{Fleet, Stored};
-use crate::reason::{Reason, Sample, TaskGate};
+use crate::gate::{Reason, Sample, TaskGate};
 use crate::task::{Purpose, TaskState, state};
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! What a stream wants to go out by itself: the latest, or a tag that a person named. Manual wins over latest.
+//! What a stream deploys automatically: the latest release, or a tag that a person named. Manual has precedence over latest.
 
-use crate::reason::{Reason, ReleaseGate};
+use crate::gate::{Reason, ReleaseGate};
 use tidegate_proto::record::stream::{Head, StreamStrategy};
 
 /// Whether a waiting release is what the stream wants; if not, why.

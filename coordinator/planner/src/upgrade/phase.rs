@@ -14,7 +14,7 @@
 //! * Nothing leaves completed, rolled-back or failed.
 
 use tidegate_proto::Digest;
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, Retreat, SchemaBinding};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, PhaseName, RollbackStep, SchemaBinding};
 
 /// What happened, and lets an upgrade move on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +38,9 @@ pub enum Move {
     /// The history of the database shows every contract step.
     Contracted,
     /// Go back, for this reason.
-    TurnBack(String),
+    RollBack(String),
     /// A step of the way back is done.
-    Retreated,
+    RollbackStepDone,
 }
 
 /// A move that does not exist from where the upgrade stands.
@@ -76,7 +76,7 @@ pub fn transition(phase: &Phase, happened: Move, schema: Option<&SchemaBinding>)
     use MigrateOrder::{AfterRoll, BeforeRoll};
     let order = schema.map(|s| s.order);
     Ok(match (phase, happened) {
-        (_, Move::TurnBack(because)) => return turn_back(phase, because, schema),
+        (_, Move::RollBack(because)) => return begin_rollback(phase, because, schema),
         (Phase::Preflight, Move::Cleared) => Phase::Stage,
         (Phase::Stage, Move::Staged) if order.is_some() => Phase::Expand,
         (Phase::Stage, Move::Staged) => Phase::Roll { wave: 0 },
@@ -90,8 +90,8 @@ pub fn transition(phase: &Phase, happened: Move, schema: Option<&SchemaBinding>)
         (Phase::Remove, Move::Removed) if order.is_none() => Phase::Completed,
         (Phase::Remove, Move::Certified(certificate)) if order.is_some() => Phase::Contract { certificate },
         (Phase::Contract { .. }, Move::Contracted) => Phase::Completed,
-        (Phase::RollingBack { from, retreat, because }, Move::Retreated) => {
-            retreated(*from, *retreat, because, schema)
+        (Phase::RollingBack { from, step, because }, Move::RollbackStepDone) => {
+            next_step(*from, *step, because, schema)
         }
         (phase, happened) => {
             return Err(Refused::NoSuchMove { phase: phase.name(), happened: happened.word() });
@@ -99,7 +99,7 @@ pub fn transition(phase: &Phase, happened: Move, schema: Option<&SchemaBinding>)
     })
 }
 
-fn turn_back(phase: &Phase, because: String, schema: Option<&SchemaBinding>) -> Result<Phase, Refused> {
+fn begin_rollback(phase: &Phase, because: String, schema: Option<&SchemaBinding>) -> Result<Phase, Refused> {
     let reversible = schema.is_none_or(|s| s.old_reads_migrated);
     let migrates_first = schema.is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
     match phase {
@@ -108,7 +108,7 @@ fn turn_back(phase: &Phase, because: String, schema: Option<&SchemaBinding>) -> 
         Phase::Migrate | Phase::Remove if !reversible => Err(Refused::RowsMigrated(PhaseName::Migrate)),
         Phase::Roll { .. } if !reversible && migrates_first => Err(Refused::RowsMigrated(PhaseName::Migrate)),
         Phase::Stage | Phase::Expand | Phase::Migrate | Phase::Roll { .. } | Phase::Remove => {
-            Ok(Phase::RollingBack { from: phase.name(), retreat: Retreat::Restage, because })
+            Ok(Phase::RollingBack { from: phase.name(), step: RollbackStep::Restage, because })
         }
         Phase::RollingBack { .. } => Err(Refused::TurnedAlready),
         Phase::Completed | Phase::RolledBack { .. } | Phase::Failed { .. } => {
@@ -117,15 +117,15 @@ fn turn_back(phase: &Phase, because: String, schema: Option<&SchemaBinding>) -> 
     }
 }
 
-fn retreated(from: PhaseName, retreat: Retreat, because: &str, schema: Option<&SchemaBinding>) -> Phase {
+fn next_step(from: PhaseName, step: RollbackStep, because: &str, schema: Option<&SchemaBinding>) -> Phase {
     let because = because.to_owned();
-    let next = match retreat {
-        Retreat::Restage => Retreat::Walk,
-        Retreat::Walk => Retreat::Lower,
-        Retreat::Lower if schema.is_some() && from != PhaseName::Stage => Retreat::Undo,
-        Retreat::Lower | Retreat::Undo => return Phase::RolledBack { because },
+    let next = match step {
+        RollbackStep::Restage => RollbackStep::Move,
+        RollbackStep::Move => RollbackStep::Lower,
+        RollbackStep::Lower if schema.is_some() && from != PhaseName::Stage => RollbackStep::Undo,
+        RollbackStep::Lower | RollbackStep::Undo => return Phase::RolledBack { because },
     };
-    Phase::RollingBack { from, retreat: next, because }
+    Phase::RollingBack { from, step: next, because }
 }
 
 impl Move {
@@ -140,8 +140,8 @@ impl Move {
             Self::Removed => "removed code",
             Self::Certified(_) => "a certificate",
             Self::Contracted => "a contracted schema",
-            Self::TurnBack(_) => "turning back",
-            Self::Retreated => "a step of a rollback",
+            Self::RollBack(_) => "a rollback",
+            Self::RollbackStepDone => "a step of a rollback",
         }
     }
 }
@@ -220,34 +220,37 @@ mod tests {
     fn there_is_no_way_back_from_contract() {
         let schema = binding(MigrateOrder::BeforeRoll, true);
         let phase = Phase::Contract { certificate: Digest::of(b"c") };
-        let refused = transition(&phase, Move::TurnBack("please".into()), Some(&schema));
+        let refused = transition(&phase, Move::RollBack("please".into()), Some(&schema));
         assert_eq!(refused, Err(Refused::NoWayBack(PhaseName::Contract)));
     }
 
     #[test]
     fn migrating_rows_that_the_old_version_cannot_read_is_the_point_of_no_return() {
         let schema = binding(MigrateOrder::BeforeRoll, false);
-        assert!(transition(&Phase::Expand, Move::TurnBack("x".into()), Some(&schema)).is_ok());
+        assert!(transition(&Phase::Expand, Move::RollBack("x".into()), Some(&schema)).is_ok());
         for phase in [Phase::Migrate, Phase::Roll { wave: 0 }, Phase::Remove] {
-            let refused = transition(&phase, Move::TurnBack("x".into()), Some(&schema));
+            let refused = transition(&phase, Move::RollBack("x".into()), Some(&schema));
             assert_eq!(refused, Err(Refused::RowsMigrated(PhaseName::Migrate)), "from {phase}");
         }
         let nova = binding(MigrateOrder::AfterRoll, false);
-        assert!(transition(&Phase::Roll { wave: 0 }, Move::TurnBack("x".into()), Some(&nova)).is_ok());
+        assert!(transition(&Phase::Roll { wave: 0 }, Move::RollBack("x".into()), Some(&nova)).is_ok());
     }
 
     #[test]
     fn a_rollback_walks_its_steps_and_ends() {
         let schema = binding(MigrateOrder::BeforeRoll, true);
         let mut phase =
-            transition(&Phase::Roll { wave: 2 }, Move::TurnBack("x".into()), Some(&schema)).unwrap();
+            transition(&Phase::Roll { wave: 2 }, Move::RollBack("x".into()), Some(&schema)).unwrap();
         let mut steps = Vec::new();
-        while let Phase::RollingBack { retreat, .. } = &phase {
-            steps.push(*retreat);
-            phase = transition(&phase, Move::Retreated, Some(&schema)).unwrap();
+        while let Phase::RollingBack { step, .. } = &phase {
+            steps.push(*step);
+            phase = transition(&phase, Move::RollbackStepDone, Some(&schema)).unwrap();
         }
-        assert_eq!(steps, [Retreat::Restage, Retreat::Walk, Retreat::Lower, Retreat::Undo]);
+        assert_eq!(
+            steps,
+            [RollbackStep::Restage, RollbackStep::Move, RollbackStep::Lower, RollbackStep::Undo]
+        );
         assert!(phase.is_over());
-        assert!(transition(&phase, Move::TurnBack("x".into()), Some(&schema)).is_err());
+        assert!(transition(&phase, Move::RollBack("x".into()), Some(&schema)).is_err());
     }
 }

@@ -13,7 +13,7 @@
 //!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
 
 use crate::fleet::{Exposure, Instance, NO_DOMAIN, ServiceFleet};
-use crate::reason::{BudgetGate, Causes, Reason, Sample};
+use crate::gate::{BudgetGate, Causes, Reason, Sample};
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, mutant};
 

@@ -3,7 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeSet;
-use tidegate_planner::reason::{BudgetGate, RollGate};
+use tidegate_planner::gate::{BudgetGate, RollGate};
 use tidegate_planner::{Plan, Reason, Sample};
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;

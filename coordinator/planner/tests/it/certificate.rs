@@ -4,7 +4,7 @@ use crate::sim::{World, node, service, sessions, spec, upgrade_id};
 use serde_json::{Value as Json, json};
 use tidegate_planner::ask::{Asker, approve};
 use tidegate_planner::certificate::{Certificate, Sealed, Session, allowed_sessions, forget};
-use tidegate_planner::reason::SchemaGate;
+use tidegate_planner::gate::SchemaGate;
 use tidegate_planner::{Reason, SchemaFacts};
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};

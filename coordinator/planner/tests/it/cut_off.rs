@@ -23,8 +23,11 @@ fn reconciled() -> World {
 }
 
 fn findings(world: &World) -> String {
-    let found =
-        tidegate_planner::preflight::findings(world.store.fleet(), &spec(json!({"min_in_service": 1})), None);
+    let found = tidegate_planner::gate::preflight::findings(
+        world.store.fleet(),
+        &spec(json!({"min_in_service": 1})),
+        None,
+    );
     found.into_iter().map(|finding| format!("{} {}\n", finding.blocks, finding.what)).collect()
 }
 
@@ -65,7 +68,7 @@ fn upgrade_that_goes_on_can_be_rolled_back_before_its_roll() {
 fn start_with_another_release_than_the_one_that_was_cut_off_is_refused() {
     let world = reconciled();
     let other = json!({"release": {"tag": "pantry-2b", "sha256": "0".repeat(64)}});
-    let found = tidegate_planner::preflight::findings(world.store.fleet(), &spec(other), None);
+    let found = tidegate_planner::gate::preflight::findings(world.store.fleet(), &spec(other), None);
     let blocks = |words: &str| found.iter().any(|finding| finding.blocks && finding.what.contains(words));
     assert!(blocks("not running the release pantry-2b, on"), "{found:?}");
 }

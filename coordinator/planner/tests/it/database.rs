@@ -4,7 +4,7 @@ use crate::sim::{Database, World, binding, node, release, spec, upgrade_id};
 use proptest::prelude::*;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::{PersonGate, SchemaGate, Waits};
+use tidegate_planner::gate::{PersonGate, SchemaGate, Waits};
 use tidegate_planner::{Action, LookedFor, Plan, Reason, SchemaJob};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
@@ -47,7 +47,7 @@ fn drains(plan: &Plan) -> bool {
 
 fn lost(job: &str) -> Reason {
     let (from, to) = (release(1).version, release(2).version);
-    Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, way_back: true })
+    Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, rollback_path: true })
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::{Value as Json, json};
 use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::preflight::{self, Finding};
+use tidegate_planner::gate::preflight::{self, Finding};
 use tidegate_proto::record::report::{Heard, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;

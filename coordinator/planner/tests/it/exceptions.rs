@@ -4,7 +4,7 @@ use crate::sim::{World, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::RollGate;
+use tidegate_planner::gate::RollGate;
 use tidegate_proto::record::MAX_RECORD_BYTES;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};

@@ -4,7 +4,7 @@ use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::RollGate;
+use tidegate_planner::gate::RollGate;
 use tidegate_proto::record::report::{Fault, Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::{Key, NodeId, ServiceVersion, Write};

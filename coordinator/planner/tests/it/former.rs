@@ -3,7 +3,7 @@
 use crate::sim::{World, node, release, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::preflight::{Finding, findings};
+use tidegate_planner::gate::preflight::{Finding, findings};
 use tidegate_proto::Digest;
 use tidegate_proto::record::upgrade::Phase;
 

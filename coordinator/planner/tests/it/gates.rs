@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::collections::BTreeSet;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::preflight::preview;
-use tidegate_planner::reason::{GateGate, StoreGate};
+use tidegate_planner::gate::preflight::preview;
+use tidegate_planner::gate::{StoreGate, VerdictGate};
 use tidegate_planner::{Action, Plan, Reason, plan};
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::upgrade::Phase;
@@ -43,7 +43,7 @@ fn waits(world: &mut World) -> Vec<Reason> {
 
 fn lacking(tag: GateTag, from: Artifact, found: Option<&str>) -> Reason {
     let (hop, found) = (Box::new(hop(tag, from)), found.map(str::to_owned));
-    Reason::Gate(GateGate::GateVerdict { hop, found })
+    Reason::Verdict(VerdictGate::GateVerdict { hop, found })
 }
 
 fn clearing(plan: &Plan) -> Commit {

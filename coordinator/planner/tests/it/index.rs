@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use tidegate_planner::{Fleet, Instance, Known, Standing};
 use tidegate_proto::key::Kind;
-use tidegate_proto::record::upgrade::{Former, Phase, PhaseName, Retreat};
+use tidegate_proto::record::upgrade::{Former, Phase, PhaseName, RollbackStep};
 use tidegate_proto::{Key, NodeId, Revision, ServiceVersion, Value};
 
 /// What happens to one key.
@@ -68,8 +68,8 @@ fn directive() -> impl Strategy<Value = Json> {
     })
 }
 
-fn back(retreat: Retreat) -> Phase {
-    Phase::RollingBack { from: PhaseName::Roll, retreat, because: "why".to_owned() }
+fn back(step: RollbackStep) -> Phase {
+    Phase::RollingBack { from: PhaseName::Roll, step, because: "why".to_owned() }
 }
 
 fn upgrade() -> impl Strategy<Value = Json> {
@@ -78,8 +78,8 @@ fn upgrade() -> impl Strategy<Value = Json> {
         Phase::Stage,
         Phase::Roll { wave: 1 },
         Phase::Remove,
-        back(Retreat::Restage),
-        back(Retreat::Lower),
+        back(RollbackStep::Restage),
+        back(RollbackStep::Lower),
         Phase::Completed,
     ]);
     phase.prop_map(|phase| {

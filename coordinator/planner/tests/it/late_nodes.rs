@@ -5,7 +5,7 @@ use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::fleet::Known;
-use tidegate_planner::reason::VersionGate;
+use tidegate_planner::gate::VersionGate;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::waves::PAGE_MEMBERS;

@@ -4,7 +4,7 @@ use crate::sim::{World, node, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::{PersonGate, RollGate, Waits};
+use tidegate_planner::gate::{PersonGate, RollGate, Waits};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;

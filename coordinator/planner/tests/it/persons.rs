@@ -4,7 +4,7 @@ use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::{RollGate, Waits};
+use tidegate_planner::gate::{RollGate, Waits};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Rotation, Step};
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase};

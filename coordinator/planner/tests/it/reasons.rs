@@ -3,8 +3,8 @@
 
 use crate::sim::{node, release, service, upgrade_id};
 use std::fmt::Write as _;
-use tidegate_planner::reason::{
-    BudgetGate, GateGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VersionGate, Waits,
+use tidegate_planner::gate::{
+    BudgetGate, PersonGate, ReleaseGate, RollGate, SchemaGate, StoreGate, VerdictGate, VersionGate, Waits,
 };
 use tidegate_planner::{Cause, Causes, Reason, Sample};
 use tidegate_proto::spec::ApprovalPoint;
@@ -68,21 +68,21 @@ fn all() -> Vec<Reason> {
         Reason::Person(PersonGate::Preflight { finding: "what was found".into() }),
         Reason::Person(PersonGate::Approval { point: ApprovalPoint::Contract }),
         Reason::Person(PersonGate::Acceptance { why: "SQLite has no list of sessions".into() }),
-        Reason::Person(PersonGate::Paused { who: "maria".into(), why: why(), way_back: true }),
-        Reason::Person(PersonGate::Paused { who: "coordinator".into(), why: why(), way_back: false }),
+        Reason::Person(PersonGate::Paused { who: "maria".into(), why: why(), rollback_path: true }),
+        Reason::Person(PersonGate::Paused { who: "coordinator".into(), why: why(), rollback_path: false }),
         Reason::Schema(SchemaGate::Schema { job: "expand".into(), progress: "2 of 3 steps".into() }),
         Reason::Schema(SchemaGate::SchemaTrouble { job: "expand".into(), why: "connection refused".into() }),
         Reason::Schema(SchemaGate::SchemaLost {
             job: "expand".into(),
             from: release(1).version,
             to: release(2).version,
-            way_back: true,
+            rollback_path: true,
         }),
         Reason::Schema(SchemaGate::SchemaLost {
             job: "migrate".into(),
             from: release(1).version,
             to: release(2).version,
-            way_back: false,
+            rollback_path: false,
         }),
         Reason::Schema(SchemaGate::MigrateFloor {
             service: "scheduler".parse().unwrap(),
@@ -120,7 +120,7 @@ fn gate(found: Option<String>, from: Digest) -> Reason {
     let from = Artifact { sha256: from, ..Artifact::from(&release(1)) };
     let (to, tag) = (Artifact::from(&release(2)), GateTag::ZeroDowntime);
     let hop = Box::new(GateHop { service: service(), tag, from, to });
-    Reason::Gate(GateGate::GateVerdict { hop, found })
+    Reason::Verdict(VerdictGate::GateVerdict { hop, found })
 }
 
 #[test]

@@ -5,14 +5,14 @@ use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
-use tidegate_planner::preflight;
-use tidegate_planner::reason::{StoreGate, Waits};
+use tidegate_planner::gate::preflight;
+use tidegate_planner::gate::{StoreGate, Waits};
 use tidegate_planner::{Known, Reason, SchemaFacts, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Term;
 use tidegate_proto::record::report::Witness;
-use tidegate_proto::record::upgrade::{Phase, Retreat};
+use tidegate_proto::record::upgrade::{Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, Value};
 
@@ -175,7 +175,7 @@ fn with_a_liar(window_revision: i64) -> World {
 #[test]
 fn claim_of_one_node_stops_nothing_else_and_is_not_applied() {
     let mut world = with_a_liar(i64::MAX);
-    let reason = world.store.fleet().unreconciled(&world.moment().schemas);
+    let reason = tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas);
     assert_eq!(reason, None, "one node's word does not stop the fleet");
     let liar = world.store.fleet().service(&service()).unwrap().get(&node(1)).unwrap();
     assert_eq!((liar.known(), liar.is_in_service()), (Known::Silent, false), "it counts as silent and out");
@@ -206,7 +206,7 @@ fn different_claims_of_two_nodes_stop_nothing_else() {
         let report = &mut world.agents.get_mut(&node(2)).unwrap().report;
         report.witness.term = Some(term.parse().unwrap());
         world.publish(&node(2));
-        world.store.fleet().unreconciled(&world.moment().schemas)
+        tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas)
     };
     assert_eq!(claim(&mut world, "of-another-store"), None, "each is alone with its claim");
     assert_eq!(world.store.fleet().contradicted_by().count(), 2, "and both are closed");
@@ -224,7 +224,7 @@ fn claim_of_one_node_beside_a_restored_store_is_not_applied() {
     apply(&mut world, &Choices::default()).unwrap();
     assert_eq!(window(&world), Some((1, 2)));
     let fleet = world.store.fleet();
-    assert_eq!(fleet.unreconciled(&Default::default()), None);
+    assert_eq!(tidegate_planner::gate::unreconciled(fleet, &Default::default()), None);
     let left: Vec<_> = fleet.contradicted_by().map(|(_, instance, _)| instance.node.clone()).collect();
     assert_eq!(left, [node(0)], "its claim is neither applied nor dropped");
     assert!(fleet.reconciliation().unwrap().revision < Revision(1_000));
@@ -335,7 +335,7 @@ fn disregarded_instance_is_named_until_it_is_included() {
 /// An agent that reports late may have obeyed the floor of a roll that the restored store does not know.
 #[test]
 fn floor_raised_in_a_rollback_is_withdrawn_again() {
-    for stands_at in [Retreat::Restage, Retreat::Walk, Retreat::Lower] {
+    for stands_at in [RollbackStep::Restage, RollbackStep::Move, RollbackStep::Lower] {
         let mut world = World::at_version_1(3);
         elect(&mut world, 1);
         world.start(spec(json!({"min_in_service": 2}))).unwrap();
@@ -343,8 +343,7 @@ fn floor_raised_in_a_rollback_is_withdrawn_again() {
         let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
         assert!(world.store.commit(&commit));
         world.events += 1;
-        let is_there =
-            |phase: Phase| matches!(phase, Phase::RollingBack { retreat, .. } if retreat == stands_at);
+        let is_there = |phase: Phase| matches!(phase, Phase::RollingBack { step, .. } if step == stands_at);
         world.until("it is there", |world| is_there(world.phase()));
         let by = "reconciliation".parse().unwrap();
         world.store.put(

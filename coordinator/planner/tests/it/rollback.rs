@@ -3,7 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::Reason;
-use tidegate_planner::reason::{RollGate, Waits};
+use tidegate_planner::gate::{RollGate, Waits};
 use tidegate_proto::Key;
 use tidegate_proto::record::upgrade::Phase;
 

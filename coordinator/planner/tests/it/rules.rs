@@ -3,7 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker, StartRequest};
-use tidegate_planner::reason::StoreGate;
+use tidegate_planner::gate::StoreGate;
 use tidegate_planner::{Action, Plan, Reason, plan};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::budget::Budget;

@@ -3,7 +3,7 @@
 use crate::sim::{World, binding, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::{PersonGate, SchemaGate};
+use tidegate_planner::gate::{PersonGate, SchemaGate};
 use tidegate_planner::{Reason, SchemaJob};
 use tidegate_proto::Key;
 use tidegate_proto::record::active::Active;

@@ -5,8 +5,9 @@ use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::ask::{self, Asker};
-use tidegate_planner::reason::SchemaGate;
-use tidegate_planner::{Reason, SchemaJob, preflight};
+use tidegate_planner::gate::SchemaGate;
+use tidegate_planner::gate::preflight;
+use tidegate_planner::{Reason, SchemaJob};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::active::Active;
 use tidegate_proto::record::inventory::Inventory;
@@ -186,7 +187,8 @@ fn preflight_names_floors_that_are_not_there_yet() {
     let mut world = World::at_version_1(2);
     runs(&mut world, &scheduler(), 7, 1);
     let floors = requires(MigrateOrder::AfterRoll, &[("pantry-api", 2), ("scheduler", 2)]);
-    let found = tidegate_planner::preflight::findings(world.store.fleet(), &shared(json!({})), Some(&floors));
+    let found =
+        tidegate_planner::gate::preflight::findings(world.store.fleet(), &shared(json!({})), Some(&floors));
     let texts: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
     assert!(found.iter().all(|finding| !finding.blocks), "{texts:?}");
     assert!(texts.iter().any(|t| t.contains("migrate waits until the floor of scheduler is 2")), "{texts:?}");

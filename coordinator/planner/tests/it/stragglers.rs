@@ -7,7 +7,7 @@ use tidegate_planner::ask::{self, Asker};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
-use tidegate_proto::record::upgrade::{MigrateOrder, Phase, Retreat};
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase, RollbackStep};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key};
 
@@ -150,7 +150,7 @@ fn new_one_that_answers_its_version_late_is_moved_after_the_way_back() {
     assert!(world.store.commit(&commit));
     world.events += 1;
     let is_lowering =
-        |world: &World| matches!(world.phase(), Phase::RollingBack { retreat: Retreat::Lower, .. });
+        |world: &World| matches!(world.phase(), Phase::RollingBack { step: RollbackStep::Lower, .. });
     world.until("the ceiling is lowered", is_lowering);
     // It was admitted as version 1, and says only now that it is version 2.
     world.return_with(&node(1), 2);
@@ -163,7 +163,7 @@ fn new_one_that_answers_its_version_late_is_moved_after_the_way_back() {
 
 #[test]
 fn a_new_one_that_returns_after_the_way_back_is_moved() {
-    for (schema, step) in [(false, Retreat::Lower), (true, Retreat::Undo)] {
+    for (schema, step) in [(false, RollbackStep::Lower), (true, RollbackStep::Undo)] {
         let mut world = World::at_version_1(3);
         let mut change = json!({"approvals": ["remove"]});
         if schema {
@@ -177,7 +177,7 @@ fn a_new_one_that_returns_after_the_way_back_is_moved() {
         let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
         assert!(world.store.commit(&commit));
         world.events += 1;
-        let there = |phase: &Phase| matches!(phase, Phase::RollingBack { retreat, .. } if *retreat == step);
+        let there = |phase: &Phase| matches!(phase, Phase::RollingBack { step: at, .. } if *at == step);
         returns_with(&mut world, 2, there);
         let last = world.run();
         assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}: {:?}", world.phase(), last.waiting);

@@ -3,7 +3,7 @@
 use crate::sim::{World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{Asker, Refusal, WindowRequest, set_window};
-use tidegate_planner::preflight;
+use tidegate_planner::gate::preflight;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceVersion, TermId};
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
 use tidegate_planner::ask::{self, Asker, Refusal};
-use tidegate_planner::reason::{StoreGate, Waits};
+use tidegate_planner::gate::{StoreGate, Waits};
 use tidegate_planner::{Fleet, Moment, Reason, SchemaFacts};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
@@ -75,7 +75,7 @@ fn apply(world: &mut World, choices: &Choices) -> Result<(), Refusal> {
 }
 
 fn said(world: &World) -> String {
-    let reason = world.store.fleet().unreconciled(&world.moment().schemas);
+    let reason = tidegate_planner::gate::unreconciled(world.store.fleet(), &world.moment().schemas);
     reason.map(|reason| reason.to_string()).unwrap_or_default()
 }
 
@@ -265,7 +265,7 @@ fn a_database_that_obeyed_another_stores_term_is_a_witness() {
 fn a_store_that_a_coordinator_saw_fall_is_reconciled_by_a_later_word_only() {
     let mut fleet = fleet().store.fleet().clone();
     fleet.fell_back(Revision(90), fleet.revision());
-    let reason = fleet.unreconciled(&BTreeMap::new()).unwrap().to_string();
+    let reason = tidegate_planner::gate::unreconciled(&fleet, &BTreeMap::new()).unwrap().to_string();
     assert!(reason.contains("a coordinator saw the store at revision 90"), "{reason}");
     let mut world = World::at_version_1(1);
     world.store.put(Key::Term("t1".parse().unwrap()), Term { address: "here".into(), at: Timestamp(0) });
@@ -304,7 +304,11 @@ fn the_database_of_a_refused_start_is_heard_by_a_reconciliation_alone() {
         Some(SchemaFacts { obeyed: Some((stranger.clone(), Revision(900))), ..SchemaFacts::default() });
     let mut moment = world.moment();
     moment.schemas.insert(upgrade_id(), world.facts.clone().unwrap());
-    assert_eq!(world.store.fleet().unreconciled(&moment.schemas), None, "its URL may be wrong");
+    assert_eq!(
+        tidegate_planner::gate::unreconciled(world.store.fleet(), &moment.schemas),
+        None,
+        "its URL may be wrong"
+    );
     let commit = reconciled(world.store.fleet(), &moment, &Choices::default()).unwrap();
     assert!(world.store.commit(&commit));
     let fleet = world.store.fleet();

@@ -2,9 +2,8 @@
 
 use super::bound::{Bound, Unbound};
 use super::job;
-use crate::operation::OperationError;
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::collections::BTreeMap;
 use tidegate_migrations::{Requires, SchemaId, Term};
 use tidegate_planner::SchemaFacts;
@@ -12,30 +11,24 @@ use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
 use tidegate_proto::spec::{DatabaseSource, Spec, SpecSchema};
 use tidegate_proto::{Revision, SchemaName, ServiceName, ServiceVersion, UpgradeId, mutant};
 
-impl From<Unbound> for OperationError {
-    fn from(unbound: Unbound) -> Self {
-        OperationError::Refused(unbound.told())
-    }
-}
-
 /// What a spec's schema is and what forbids to begin, without changing anything. A database that was never claimed has no id yet: until then
 /// it stands under the name `unclaimed`.
 /// One that obeyed a term which the store does not know is refused; where a leader asks, it is heard as a witness by the
 /// next reconciliation.
 pub async fn look_only(
-    room: &Room,
-    seat: Option<&Seat>,
+    context: &Context,
+    leadership: Option<&Leadership>,
     upgrade: &UpgradeId,
     spec: &Spec,
 ) -> Result<Option<(SchemaBinding, Vec<String>)>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
-    let bound = Bound::open(room, upgrade, spec, schema, None).await?;
+    let bound = Bound::open(context, upgrade, spec, schema, None).await?;
     // Drift, and a history that cannot be read, are said before anything begins.
     let seen = bound.facts(false).await?;
-    if let Some(seat) = seat.filter(|_| !job::acknowledged(room, &seen)) {
-        job::hear(seat, upgrade, &seen);
+    if let Some(leadership) = leadership.filter(|_| !job::acknowledged(context, &seen)) {
+        job::hear(leadership, upgrade, &seen);
     }
-    known(room, schema, &seen)?;
+    known(context, schema, &seen)?;
     let identity = bound.engine.identity().await?;
     let id = identity.id.unwrap_or_else(|| SchemaId("unclaimed".to_owned()));
     let obstacles = bound.obstacles().await?;
@@ -44,24 +37,24 @@ pub async fn look_only(
 
 /// Claims a spec's schema: raises the database's term to ours and makes its history and id where they are missing.
 pub async fn bind(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     upgrade: &UpgradeId,
     spec: &Spec,
 ) -> Result<Option<SchemaBinding>, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(None) };
-    let bound = Bound::open(room, upgrade, spec, schema, None).await?;
+    let bound = Bound::open(context, upgrade, spec, schema, None).await?;
     // What it obeyed last is asked before it is made to obey us.
-    known(room, schema, &bound.facts(false).await?)?;
-    let id = bound.engine.claim(&term_of(room, seat)?).await?;
+    known(context, schema, &bound.facts(false).await?)?;
+    let id = bound.engine.claim(&term_of(context, leadership)?).await?;
     binding(&bound, &id, spec).map(Some)
 }
 
 /// Whether the store knows the term that the database obeyed last.
-fn known(room: &Room, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unbound> {
+fn known(context: &Context, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unbound> {
     let DatabaseSource::FromEnv(variable) = &schema.database;
     match &seen.obeyed {
-        Some((term, number)) if !job::acknowledged(room, seen) => {
+        Some((term, number)) if !job::acknowledged(context, seen) => {
             Err(Unbound::Stranger { variable: variable.clone(), term: term.clone(), number: *number })
         }
         _ => Ok(()),
@@ -73,11 +66,11 @@ fn known(room: &Room, schema: &SpecSchema, seen: &SchemaFacts) -> Result<(), Unb
 ///
 /// # Errors
 /// Where the reconciliation record names a revision that no store can have given.
-pub(super) fn term_of(room: &Room, seat: &Seat) -> Result<Term, Unbound> {
-    let former = room.mirror.picture().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
+pub(super) fn term_of(context: &Context, leadership: &Leadership) -> Result<Term, Unbound> {
+    let former = context.mirror.view().fleet.reconciliation().map_or(Revision::ABSENT, |by| by.revision);
     let former = if mutant::is("former-revisions-are-not-counted-on") { Revision::ABSENT } else { former };
-    let number = former.checked_add(seat.leading.revision).ok_or(Unbound::Term(former))?;
-    Ok(Term { revision: number.0, id: seat.leading.term.to_string() })
+    let number = former.checked_add(leadership.leading.revision).ok_or(Unbound::Term(former))?;
+    Ok(Term { revision: number.0, id: leadership.leading.term.to_string() })
 }
 
 fn binding(bound: &Bound, id: &SchemaId, spec: &Spec) -> Result<SchemaBinding, Unbound> {

@@ -1,7 +1,7 @@
 //! The database and the migrations that a spec names, found and read: what every job begins with.
 
 use super::sessions::{Endpoint, endpoints};
-use crate::room::Room;
+use crate::context::Context;
 use crate::telemetry::Chain;
 use std::path::{Component, Path, PathBuf};
 use tidegate_migrations::held::held;
@@ -120,13 +120,13 @@ impl Bound {
     /// listed, by a program that did not record owners either, has those above `from`, and whatever a leader did of
     /// them without an owner is this upgrade's.
     pub(super) async fn open(
-        room: &Room,
+        context: &Context,
         upgrade: &UpgradeId,
         spec: &Spec,
         schema: &SpecSchema,
         binding: Option<&SchemaBinding>,
     ) -> Result<Self, Unbound> {
-        let (url, set, digest) = found(room, spec, schema).await?;
+        let (url, set, digest) = found(context, spec, schema).await?;
         let owner = Owner::upgrade(upgrade.as_str());
         let set = match binding {
             Some(binding) if binding.own.is_empty() => set.owned_by(owner.with_unrecorded()),
@@ -180,11 +180,11 @@ impl Bound {
 
 /// What this coordinator itself must have: the migrations and the database's URL.
 pub(super) async fn found(
-    room: &Room,
+    context: &Context,
     spec: &Spec,
     schema: &SpecSchema,
 ) -> Result<(DatabaseUrl, MigrationSet, Digest), Unbound> {
-    let directory = below(room.migrations.as_deref(), &schema.migrations)?;
+    let directory = below(context.migrations.as_deref(), &schema.migrations)?;
     let url = url(&schema.database)?;
     endpoints(schema)?;
     let loading = tokio::task::spawn_blocking(move || MigrationSet::load(&directory));

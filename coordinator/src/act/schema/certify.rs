@@ -4,46 +4,51 @@
 use super::bound::Bound;
 use super::job;
 use super::sessions::sessions_of;
-use crate::report::Picture;
-use crate::room::Room;
-use crate::seat::{Seat, events_in};
+use crate::context::Context;
+use crate::leadership::{Leadership, events_in};
+use crate::report::View;
 use crate::telemetry::Chain;
 use tidegate_planner::Reason;
 use tidegate_planner::certificate::{DatabaseEvidence, Made, certify as make, forget};
-use tidegate_planner::reason::SchemaGate;
+use tidegate_planner::gate::SchemaGate;
 use tidegate_proto::{Key, UpgradeId};
 use tidegate_store::{Scope, Snapshot};
 
 /// Makes and commits a certificate, or says what is not so.
-pub(super) async fn certify(room: &Room, seat: &Seat, id: &UpgradeId) -> Result<(), Vec<Reason>> {
+pub(super) async fn certify(
+    context: &Context,
+    leadership: &Leadership,
+    id: &UpgradeId,
+) -> Result<(), Vec<Reason>> {
     let no = |why: String| vec![Reason::Schema(SchemaGate::Certificate { why })];
     // Linearizable, at one revision R, and not from the mirror.
-    let snapshot = room.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
+    let snapshot = context.store.list(&Scope::All).await.map_err(|e| no(Chain(&e).to_string()))?;
     let former = pages_of(&snapshot, id);
-    let mut picture = Picture::of(snapshot);
-    if let Some((seen, found)) = room.mirror.picture().fleet.fall() {
-        picture.fleet.fell_back(seen, found);
+    let mut view = View::of(snapshot);
+    if let Some((seen, found)) = context.mirror.view().fleet.fall() {
+        view.fleet.fell_back(seen, found);
     }
-    let fleet = &picture.fleet;
+    let fleet = &view.fleet;
     let upgrade = fleet.upgrade(id).ok_or_else(|| no("the upgrade is gone".to_owned()))?;
-    let bound = job::bound(room, id, upgrade).await.map_err(no)?;
+    let bound = job::bound(context, id, upgrade).await.map_err(no)?;
     // A fresh look, also for the planner: rows that came since the last one are filled before the next attempt.
-    let seen = job::looked(seat, upgrade, &bound).await.map_err(no)?;
+    let seen = job::looked(leadership, upgrade, &bound).await.map_err(no)?;
     let is_ready = seen.expanded && seen.migrated;
-    job::tell_end(seat, id, Ok(seen));
+    job::tell_end(leadership, id, Ok(seen));
     if !is_ready {
         return Err(no("the database no longer shows that migrate is done, with no row left".to_owned()));
     }
     let evidence = evidence(&bound).await.map_err(no)?;
     let events =
         |made: &Result<Made, _>| made.as_ref().map_or(0, |made| made.commits.iter().map(events_in).sum());
-    let made = seat.plan(&picture, |moment| make(fleet, moment, id, evidence), events)?;
+    let made = leadership.plan(&view, |moment| make(fleet, moment, id, evidence), events)?;
     let forgotten = forget(fleet, id, &former);
     for commit in forgotten.iter().chain(&made.commits) {
-        if !seat.is_held() {
+        if !leadership.is_held() {
             return Err(no("this coordinator no longer leads".to_owned()));
         }
-        seat.commit(commit)
+        leadership
+            .commit(commit)
             .await
             .map_err(|error| no(format!("what it was made from has changed meanwhile: {}", Chain(&error))))?;
     }

@@ -3,8 +3,8 @@
 use super::bind::{self, term_of};
 use super::bound::{self, Bound, Unbound};
 use super::sessions::sessions_of;
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use futures::future::BoxFuture;
 use std::time::Duration;
@@ -25,25 +25,25 @@ const TELL: Duration = Duration::from_secs(1);
 
 /// Runs a job: what the database shows after it, or why it did not succeed.
 pub(super) async fn run(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     id: &UpgradeId,
     job: SchemaJob,
     cancel: &CancellationToken,
 ) -> Result<SchemaFacts, String> {
     let span = tracing::info_span!("schema", upgrade = %id, job = job.word());
-    attempt(room, seat, id, job, cancel).instrument(span).await
+    attempt(context, leadership, id, job, cancel).instrument(span).await
 }
 
 /// What the planner knows of a schema, without what changes with every job: that it runs, and when it looked.
-pub(super) fn known(seat: &Seat, id: &UpgradeId) -> SchemaFacts {
-    let facts = seat.schemas().borrow().get(id).cloned().unwrap_or_default();
+pub(super) fn known(leadership: &Leadership, id: &UpgradeId) -> SchemaFacts {
+    let facts = leadership.schemas().borrow().get(id).cloned().unwrap_or_default();
     SchemaFacts { running: None, looked_ms: 0, ..facts }
 }
 
 /// Tells the planner how a job ended.
-pub(super) fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, String>) {
-    tell(seat, id, |facts| match done {
+pub(super) fn tell_end(leadership: &Leadership, id: &UpgradeId, done: Result<SchemaFacts, String>) {
+    tell(leadership, id, |facts| match done {
         Ok(seen) => *facts = seen,
         // How far it came is not known until the database is looked at again.
         Err(why) => {
@@ -54,22 +54,22 @@ pub(super) fn tell_end(seat: &Seat, id: &UpgradeId, done: Result<SchemaFacts, St
 }
 
 /// A job was stopped: how far it came is not known until the database is looked at again.
-pub(super) fn forget(seat: &Seat, id: &UpgradeId) {
-    tell(seat, id, |facts| {
+pub(super) fn forget(leadership: &Leadership, id: &UpgradeId) {
+    tell(leadership, id, |facts| {
         let sessions_unknown = facts.sessions_unknown.take();
         *facts = SchemaFacts { sessions_unknown, ..SchemaFacts::default() };
     });
 }
 
 /// Keeps the term that the database of a refused start obeyed: nothing but a reconciliation hears it.
-pub(super) fn hear(seat: &Seat, id: &UpgradeId, seen: &SchemaFacts) {
-    tell(seat, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
+pub(super) fn hear(leadership: &Leadership, id: &UpgradeId, seen: &SchemaFacts) {
+    tell(leadership, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
 }
 
-/// Keeps what the planner is told of a schema, and wakes the wheel where that is anything new. A look that is only
+/// Keeps what the planner is told of a schema, and wakes the leader loop where that is anything new. A look that is only
 /// more recent is: a wave may have waited for it.
-fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
-    seat.schemas().send_if_modified(|all| {
+fn tell(leadership: &Leadership, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
+    leadership.schemas().send_if_modified(|all| {
         let is_known = all.contains_key(id);
         let facts = all.entry(id.clone()).or_default();
         let before = facts.clone();
@@ -79,21 +79,21 @@ fn tell(seat: &Seat, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
 }
 
 async fn attempt(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     id: &UpgradeId,
     job: SchemaJob,
     cancel: &CancellationToken,
 ) -> Result<SchemaFacts, String> {
-    let upgrade = upgrade_of(room, id).ok_or("the upgrade is gone")?;
+    let upgrade = upgrade_of(context, id).ok_or("the upgrade is gone")?;
     if job == SchemaJob::Bind {
-        return bind(room, seat, id, &upgrade.spec).await.map_err(|e| e.told());
+        return bind(context, leadership, id, &upgrade.spec).await.map_err(|e| e.told());
     }
     // What is seen from here on is seen for the decision before which the upgrade is now.
-    let bound = match found(room, id, &upgrade).await? {
+    let bound = match found(context, id, &upgrade).await? {
         Found::Schema(bound) => bound,
         Found::Unclaimed(why) if job == SchemaJob::Undo => {
-            let (looked_for, looked_ms) = (Some(LookedFor::of(&upgrade)), seat.leading_ms());
+            let (looked_for, looked_ms) = (Some(LookedFor::of(&upgrade)), leadership.leading_ms());
             return Ok(SchemaFacts {
                 looked_for,
                 looked_ms,
@@ -104,14 +104,18 @@ async fn attempt(
         }
         Found::Unclaimed(why) => return Err(why),
     };
-    let seen = match known(seat, id) {
+    let seen = match known(leadership, id) {
         cached if job == SchemaJob::Look && cached.expanded && mutant::is("database-facts-are-cached") => {
-            SchemaFacts { looked_for: Some(LookedFor::of(&upgrade)), looked_ms: seat.leading_ms(), ..cached }
+            SchemaFacts {
+                looked_for: Some(LookedFor::of(&upgrade)),
+                looked_ms: leadership.leading_ms(),
+                ..cached
+            }
         }
-        _ => looked(seat, &upgrade, &bound).await?,
+        _ => looked(leadership, &upgrade, &bound).await?,
     };
     // Whom it obeyed last is asked before it is made to obey us.
-    if job == SchemaJob::Look || !acknowledged(room, &seen) {
+    if job == SchemaJob::Look || !acknowledged(context, &seen) {
         return Ok(seen);
     }
     if job == SchemaJob::Expand && seen.clean && !seen.expanded {
@@ -134,11 +138,24 @@ async fn attempt(
     if job == SchemaJob::Undo {
         nothing_new_works(&bound, &upgrade).await?;
     }
+    carry_out(context, leadership, id, &bound, job, cancel).await?;
+    looked(leadership, &upgrade, &bound).await
+}
+
+/// Carries the job out, and reports its progress.
+async fn carry_out(
+    context: &Context,
+    leadership: &Leadership,
+    id: &UpgradeId,
+    bound: &Bound,
+    job: SchemaJob,
+    cancel: &CancellationToken,
+) -> Result<(), String> {
     tracing::info!("begins");
-    tell(seat, id, |facts| facts.clean = false);
+    tell(leadership, id, |facts| facts.clean = false);
     let (teller, told) = watch::channel(PhaseProgress::default());
-    let term = term_of(room, seat).map_err(|e| e.told())?;
-    let doing = verb(room, seat, id, &bound, (job, term), &teller, cancel);
+    let term = term_of(context, leadership).map_err(|e| e.told())?;
+    let doing = verb(context, leadership, id, bound, (job, term), &teller, cancel);
     tokio::pin!(doing);
     let mut timer = tokio::time::interval(TELL);
     let done = loop {
@@ -146,27 +163,33 @@ async fn attempt(
             done = &mut doing => break done,
             _ = timer.tick() => {
                 let progress = shown(&told.borrow());
-                tell(seat, id, |facts| (facts.running, facts.trouble) = (Some(progress), None));
+                tell(leadership, id, |facts| (facts.running, facts.trouble) = (Some(progress), None));
             }
         }
     };
     match done {
-        Ok(Outcome { steps, rows }) => tracing::info!(steps, rows, "done"),
+        Ok(Outcome { steps, rows }) => {
+            tracing::info!(steps, rows, "done");
+            Ok(())
+        }
         Err(error) => {
             let why = Chain(&error).to_string();
             tracing::warn!(why, "not done");
-            return Err(why);
+            Err(why)
         }
     }
-    looked(seat, &upgrade, &bound).await
 }
 
 /// What the database shows now, for the decision before which the upgrade is.
-pub(super) async fn looked(seat: &Seat, upgrade: &Upgrade, bound: &Bound) -> Result<SchemaFacts, String> {
+pub(super) async fn looked(
+    leadership: &Leadership,
+    upgrade: &Upgrade,
+    bound: &Bound,
+) -> Result<SchemaFacts, String> {
     let looked_for = Some(LookedFor::of(upgrade));
     let seen = bound.facts(decides_on_rows(&upgrade.phase)).await.map_err(|e| e.told())?;
     // It ages from its end: one that took longer than a look holds would never be recent.
-    Ok(SchemaFacts { looked_for, looked_ms: seat.leading_ms(), ..seen })
+    Ok(SchemaFacts { looked_for, looked_ms: leadership.leading_ms(), ..seen })
 }
 
 /// Whether the rows that are left count for the next decision. To count them may read a whole table.
@@ -175,37 +198,42 @@ fn decides_on_rows(phase: &Phase) -> bool {
 }
 
 /// What the database turned out to be, now that it answers, and how far it is.
-async fn bind(room: &Room, seat: &Seat, id: &UpgradeId, spec: &Spec) -> Result<SchemaFacts, Unbound> {
+async fn bind(
+    context: &Context,
+    leadership: &Leadership,
+    id: &UpgradeId,
+    spec: &Spec,
+) -> Result<SchemaFacts, Unbound> {
     let Some(schema) = &spec.schema else { return Ok(SchemaFacts::default()) };
     // Drift, and a history that cannot be read, are said before it is claimed.
-    let bound = Bound::open(room, id, spec, schema, None).await?;
+    let bound = Bound::open(context, id, spec, schema, None).await?;
     let seen = bound.facts(false).await?;
-    if !acknowledged(room, &seen) {
+    if !acknowledged(context, &seen) {
         return Ok(seen);
     }
     let obstacles = bound.obstacles().await?;
     if !obstacles.is_empty() {
         return Ok(SchemaFacts { obstacles, ..seen });
     }
-    let found = bind::bind(room, seat, id, spec).await?;
-    let facts = Bound::open(room, id, spec, schema, found.as_ref()).await?.facts(false).await?;
+    let found = bind::bind(context, leadership, id, spec).await?;
+    let facts = Bound::open(context, id, spec, schema, found.as_ref()).await?.facts(false).await?;
     Ok(SchemaFacts { found, ..facts })
 }
 
 /// Whether the store knows the term that a database obeyed last; if not, the planner says what that means.
-pub(super) fn acknowledged(room: &Room, seen: &SchemaFacts) -> bool {
-    seen.obeyed.as_ref().is_none_or(|(term, _)| room.mirror.picture().fleet.acknowledges_term(term))
+pub(super) fn acknowledged(context: &Context, seen: &SchemaFacts) -> bool {
+    seen.obeyed.as_ref().is_none_or(|(term, _)| context.mirror.view().fleet.acknowledges_term(term))
 }
 
-fn upgrade_of(room: &Room, id: &UpgradeId) -> Option<Upgrade> {
-    room.mirror.picture().fleet.upgrade(id).map(|upgrade| upgrade.record.body.clone())
+fn upgrade_of(context: &Context, id: &UpgradeId) -> Option<Upgrade> {
+    context.mirror.view().fleet.upgrade(id).map(|upgrade| upgrade.record.body.clone())
 }
 
 /// What an upgrade with a schema needs of this coordinator, and it lacks. The database itself is not asked: when it
 /// is away, it is away from everybody.
-pub async fn lacks(room: &Room, upgrade: &Upgrade) -> Option<String> {
+pub async fn lacks(context: &Context, upgrade: &Upgrade) -> Option<String> {
     let asked = upgrade.spec.schema.as_ref()?;
-    match bound::found(room, &upgrade.spec, asked).await {
+    match bound::found(context, &upgrade.spec, asked).await {
         Ok((_, _, digest)) => differing(digest, upgrade.schema.as_ref()?),
         Err(unbound) => Some(unbound.told()),
     }
@@ -227,18 +255,18 @@ enum Found {
 }
 
 /// The schema that the upgrade was bound to when it was started, and no other.
-pub(super) async fn bound(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Bound, String> {
-    match found(room, id, upgrade).await? {
+pub(super) async fn bound(context: &Context, id: &UpgradeId, upgrade: &Upgrade) -> Result<Bound, String> {
+    match found(context, id, upgrade).await? {
         Found::Schema(bound) => Ok(*bound),
         Found::Unclaimed(why) => Err(why),
     }
 }
 
-async fn found(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Found, String> {
+async fn found(context: &Context, id: &UpgradeId, upgrade: &Upgrade) -> Result<Found, String> {
     let (Some(asked), Some(binding)) = (&upgrade.spec.schema, &upgrade.schema) else {
         return Err("the upgrade has no schema".to_owned());
     };
-    let bound = Bound::open(room, id, &upgrade.spec, asked, Some(binding)).await.map_err(|e| e.told())?;
+    let bound = Bound::open(context, id, &upgrade.spec, asked, Some(binding)).await.map_err(|e| e.told())?;
     if let Some(differs) = differing(bound.digest, binding) {
         return Err(differs);
     }
@@ -257,8 +285,8 @@ async fn found(room: &Room, id: &UpgradeId, upgrade: &Upgrade) -> Result<Found, 
 }
 
 async fn verb(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     id: &UpgradeId,
     bound: &Bound,
     (job, term): (SchemaJob, Term),
@@ -274,7 +302,7 @@ async fn verb(
         SchemaJob::Contract { certificate } => {
             let proof = ContractProof { certificate: id.to_string(), digest: certificate.to_string() };
             let recheck = || -> BoxFuture<'_, Result<(), String>> {
-                Box::pin(still_allowed(room, seat, id, bound, certificate))
+                Box::pin(still_allowed(context, leadership, id, bound, certificate))
             };
             engine.contract(set, &term, &proof, &recheck, teller, cancel).await
         }
@@ -284,8 +312,8 @@ async fn verb(
 /// Asked again before each step of contract: we lead, the upgrade stands where it stood and nobody has paused it, and
 /// the sessions are clean.
 async fn still_allowed(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     id: &UpgradeId,
     bound: &Bound,
     certificate: Digest,
@@ -293,10 +321,10 @@ async fn still_allowed(
     if mutant::is("still-allowed-is-not-asked") {
         return Ok(());
     }
-    if !seat.is_held() {
+    if !leadership.is_held() {
         return Err("this coordinator no longer leads".to_owned());
     }
-    let now = upgrade_of(room, id).filter(|now| now.phase == Phase::Contract { certificate });
+    let now = upgrade_of(context, id).filter(|now| now.phase == Phase::Contract { certificate });
     let Some(now) = now else {
         return Err("the upgrade is no longer in phase contract on this certificate".to_owned());
     };
@@ -304,7 +332,7 @@ async fn still_allowed(
         return Err(format!("paused by {}: {}", pause.who, pause.why));
     }
     let binding = now.schema.as_ref().ok_or("the upgrade has no schema")?;
-    let required = room.mirror.picture().fleet.schema(&binding.id).map(|schema| schema.services.clone());
+    let required = context.mirror.view().fleet.schema(&binding.id).map(|schema| schema.services.clone());
     let required = required.ok_or("the schema's record is gone")?;
     let sessions = match sessions_of(bound).await? {
         Ok(sessions) => sessions,

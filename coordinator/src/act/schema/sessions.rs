@@ -1,7 +1,7 @@
 //! The sessions on a schema, on every endpoint that the spec names: what a certificate, an undo and preflight ask for.
 
 use super::bound::{Bound, Unbound};
-use crate::room::Room;
+use crate::context::Context;
 use crate::telemetry::Chain;
 use std::collections::BTreeSet;
 use tidegate_migrations::{DatabaseUrl, Engine, Error, SessionFact, SessionKind, Sessions};
@@ -84,9 +84,9 @@ pub fn recorded(endpoint: &str, session: SessionFact) -> Session {
 ///
 /// # Errors
 /// An endpoint does not answer.
-pub async fn warnings(room: &Room, id: &UpgradeId, spec: &Spec) -> Result<Vec<String>, String> {
+pub async fn warnings(context: &Context, id: &UpgradeId, spec: &Spec) -> Result<Vec<String>, String> {
     let Some(schema) = &spec.schema else { return Ok(Vec::new()) };
-    let Ok(bound) = Bound::open(room, id, spec, schema, None).await else { return Ok(Vec::new()) };
+    let Ok(bound) = Bound::open(context, id, spec, schema, None).await else { return Ok(Vec::new()) };
     let Ok(sessions) = sessions_of(&bound).await? else { return Ok(Vec::new()) };
     let sharing = schema.shared_with.keys().chain([&spec.service]).cloned();
     let allowed = schema.allow_sessions.iter().cloned().collect();

@@ -1,7 +1,7 @@
 //! What HTTP shows of an answer.
 
 use super::super::etag;
-use super::super::problem::Problem;
+use crate::problem::Problem;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -24,7 +24,11 @@ pub(super) fn whole(route: &Route, told: &DynamicMessage, asked: &HeaderMap) -> 
             let text = text(told)?;
             let etag = etag::of(&text);
             let answer = json_text(StatusCode::OK, text);
-            Ok(if route.has_body() { answer } else { etag::conditional(asked, &etag, answer) })
+            Ok(match route.has_body() {
+                // It may hold the secret of a new token.
+                true => ([(header::CACHE_CONTROL, "no-store")], answer).into_response(),
+                false => etag::conditional(asked, &etag, answer),
+            })
         }
         Shows::Created => {
             let reply = reply()?;
@@ -48,8 +52,9 @@ pub(super) fn whole(route: &Route, told: &DynamicMessage, asked: &HeaderMap) -> 
 /// A stream of messages: each is a line. Where it breaks off, the last line is the problem.
 pub(super) fn lines(told: Streaming<DynamicMessage>) -> Response {
     let line = |message: Result<DynamicMessage, Status>| {
-        let text =
-            message.map_err(super::problem).and_then(|message| text(&message).map_err(|e| e.details()));
+        let text = message
+            .map_err(|status| Problem::from(status).details())
+            .and_then(|message| text(&message).map_err(|e| e.details()));
         Ok::<_, Infallible>(format!("{}\n", text.unwrap_or_else(|problem| problem.to_string())))
     };
     let lines = Body::from_stream(told.map(line));

@@ -1,8 +1,9 @@
 //! The message of a call, from the path, the query and the body of a request. Nothing that was given is passed over:
 //! a name that the message does not have, a name twice and a null are refused.
 
-use super::super::problem::{Given, Problem};
+use super::super::given::Given;
 use crate::operation::body;
+use crate::problem::Problem;
 use prost_reflect::{DeserializeOptions, DynamicMessage, FieldDescriptor, Kind};
 use serde_json::{Map, Value as Json};
 use tidegate_proto::verb::{Route, Verb, is_required, schema_of};

@@ -1,4 +1,4 @@
-//! Wishes.
+//! Commands that change a release or a stream.
 
 use crate::cli::document::document;
 use crate::cli::exit::{Failure, Outcome};

@@ -1,7 +1,7 @@
-//! `tidegate upgrade watch` on a terminal: a picture that is drawn over itself until the upgrade is over.
+//! `tidegate upgrade watch` on a terminal: a frame that is drawn over itself until the upgrade is over.
 
 use super::follow::follow;
-use super::picture;
+use super::frame;
 use super::watch::outcome;
 use super::watched::Watched;
 use crate::cli::exit::{Failure, Outcome};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use tidegate_proto::wire::v1::{UpgradeStatusReply, UpgradeStatusRequest};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How often the picture is drawn: a resize is answered within this time.
+/// How often the frame is drawn: a resize is answered within this time.
 const FRAME: Duration = Duration::from_millis(200);
 
 /// How often the status is asked for.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a status may take before the picture says that no coordinator answers.
+/// How long a status may take before the frame says that no coordinator answers.
 const LATE: Duration = Duration::from_secs(3);
 
 /// How long the last status may take: the outcome is known by then.
@@ -44,7 +44,7 @@ pub(super) async fn live(reach: &Reach, id: String, screen: Screen) -> Result<Ou
     ended
 }
 
-/// Draws the last picture, of an upgrade that is over.
+/// Draws the last frame, of an upgrade that is over.
 async fn last(
     reach: &Reach,
     id: String,
@@ -54,7 +54,7 @@ async fn last(
 ) -> Result<Outcome, Failure> {
     if matches!(ended, Ok(Outcome::Good | Outcome::Negative)) {
         let status = final_status(reach, &id);
-        // Without it the picture is a second old.
+        // Without it the frame is a second old.
         if let Ok(Ok(status)) = tokio::time::timeout(LAST, status).await {
             watched.status(status, Instant::now());
         }
@@ -110,8 +110,8 @@ async fn draw(watched: &RefCell<Watched>, screen: &RefCell<Screen>) -> Failure {
 }
 
 fn show(watched: &Watched, screen: &mut Screen) -> Result<(), Failure> {
-    if let Some(picture) = watched.picture(Instant::now()) {
-        screen.draw(|width, height| picture::lines(&picture, width, height))?;
+    if let Some(frame) = watched.frame(Instant::now()) {
+        screen.draw(|width, height| frame::lines(&frame, width, height))?;
     }
     Ok(())
 }

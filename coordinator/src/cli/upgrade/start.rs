@@ -29,13 +29,13 @@ pub(super) async fn start(reach: &Reach, path: &Path, id: String, wait: bool) ->
 }
 
 /// Shows what starting would do.
-pub(super) async fn foresee(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
+pub(super) async fn preview(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
     let request = ForeseeUpgradeRequest { spec: read(path)?, id };
     let reply = reach.client().await?.foresee_upgrade(request).await?.into_inner();
     if reach.json {
         show::json(&reply)?
     } else {
-        foreseen(&reply).print()?
+        previewed(&reply).print()?
     }
     let blocked = reply.findings.iter().any(|finding| finding.blocking);
     Ok(if blocked { Outcome::Refused } else { Outcome::Good })
@@ -51,11 +51,17 @@ fn read(path: &Path) -> Result<String, Failure> {
     };
     let shown = path.display();
     read.map_err(|error| Failure::usage(format!("could not read the spec {shown}: {error}")))?;
-    spec::parse(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+    if text.len() > spec::MOST_BYTES {
+        spec::parse(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))?;
+    }
+    spec::check(&text).map_err(|findings| {
+        let findings: Vec<String> = findings.iter().map(|found| format!("{shown}:{found}")).collect();
+        Failure::usage(findings.join("\n"))
+    })?;
     Ok(text)
 }
 
-fn foreseen(reply: &ForeseeUpgradeReply) -> Page {
+fn previewed(reply: &ForeseeUpgradeReply) -> Page {
     let mut page = Page::default();
     for finding in &reply.findings {
         let word = if finding.blocking { "blocks " } else { "warning" };

@@ -1,4 +1,4 @@
-//! `tidegate upgrade watch`: a picture on a terminal, lines that can be read in a pipe, until it is over.
+//! `tidegate upgrade watch`: a frame on a terminal, lines that can be read in a pipe, until it is over.
 
 use super::follow::follow;
 use super::live::live;

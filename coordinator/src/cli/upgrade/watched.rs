@@ -1,6 +1,6 @@
 //! What `tidegate upgrade watch` knows of an upgrade, from two sources: the stream of what happens and the status.
 
-use super::picture::Picture;
+use super::frame::Picture;
 use crate::cli::show;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ impl Watched {
     }
 
     /// What is to be shown now; none before the first answer.
-    pub(super) fn picture(&self, now: Instant) -> Option<Picture<'_>> {
+    pub(super) fn frame(&self, now: Instant) -> Option<Picture<'_>> {
         let upgrade = self.upgrade.as_ref()?;
         let away = self.away.map(|since| now.saturating_duration_since(since));
         Some(Picture {
@@ -158,9 +158,9 @@ mod tests {
         };
         watched.status(status(60_000), at(0));
         watched.status(status(60_000), at(5));
-        assert_eq!(watched.picture(at(7)).unwrap().in_phase, Some(Duration::from_secs(67)));
+        assert_eq!(watched.frame(at(7)).unwrap().in_phase, Some(Duration::from_secs(67)));
         let remove = UpgradeSummary { phase: "remove".to_owned(), ..roll(10) };
         watched.see(UpgradeSeen { seen: Some(Seen::Progress(remove)) }, at(8));
-        assert_eq!(watched.picture(at(9)).unwrap().in_phase, Some(Duration::from_secs(1)));
+        assert_eq!(watched.frame(at(9)).unwrap().in_phase, Some(Duration::from_secs(1)));
     }
 }

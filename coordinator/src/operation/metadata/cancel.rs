@@ -1,24 +1,24 @@
 //! A person calls an update off.
 
-use super::super::{OperationError, explaining, wish};
+use super::super::{OperationError, explaining, mutation};
 use super::{parse, reply};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::GroupName;
 use tidegate_proto::wire::v1::{CancelMetadataRequest, MetadataReply};
 
 /// Returns all to the former document.
 pub async fn cancel_metadata(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: CancelMetadataRequest,
 ) -> Result<MetadataReply, OperationError> {
     let group: GroupName = parse(&asked.group)?;
     let asker = explaining(&asked.who, &asked.why)?;
-    let granted = wish::settle(
-        room,
-        seat,
+    let granted = mutation::settle(
+        context,
+        leadership,
         || async { Ok(()) },
         |fleet, moment, ()| ask::metadata::cancel(fleet, moment, &group, &asker),
     )

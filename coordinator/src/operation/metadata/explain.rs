@@ -1,11 +1,11 @@
 //! Why an update does not move: who has not told yet, what happens by itself.
 
-use super::super::{OperationError, wish};
+use super::super::{OperationError, mutation};
 use super::parse;
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::GroupName;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
@@ -13,15 +13,15 @@ use tidegate_proto::wire::v1::ExplainGroupRequest;
 
 /// Explains; the leader answers, because it counts the time. Nothing = no update runs, or it is about to move.
 pub async fn explain_group(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: &ExplainGroupRequest,
 ) -> Result<Vec<WaitingFor>, OperationError> {
     let group: GroupName = parse(&asked.group)?;
-    let picture = room.mirror.picture();
-    let fleet = &picture.fleet;
-    let reasons = seat.plan(&picture, |moment| ask::metadata::explain(fleet, moment, &group), |_| 0);
-    let reasons = reasons.map_err(wish::refused)?;
-    let refused = seat.refused(&Subject::Group(group.clone()));
+    let view = context.mirror.view();
+    let fleet = &view.fleet;
+    let reasons = leadership.plan(&view, |moment| ask::metadata::explain(fleet, moment, &group), |_| 0);
+    let reasons = reasons.map_err(mutation::refused)?;
+    let refused = leadership.refused(&Subject::Group(group.clone()));
     Ok(reasons.iter().chain(&refused).map(|reason| reason.explained(Waits::Group(&group))).collect())
 }

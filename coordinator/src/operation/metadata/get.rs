@@ -2,7 +2,7 @@
 
 use super::super::{OperationError, store_error};
 use super::{find, parse, view};
-use crate::room::Room;
+use crate::context::Context;
 use serde_json::Value as Json;
 use std::time::Duration;
 use tidegate_planner::metadata;
@@ -18,16 +18,16 @@ const CATCH_UP: Duration = Duration::from_secs(2);
 /// Answers for one instance, from no older state of the group than the store had when it was asked: an instance that asks
 /// one coordinator after another is not served a former document again.
 pub async fn instance_metadata(
-    room: &Room,
+    context: &Context,
     asked: &InstanceMetadataRequest,
 ) -> Result<view::Served, OperationError> {
     let (group, instance): (GroupName, NodeId) = (parse(&asked.group)?, parse(&asked.instance)?);
     let late = Instant::now() + CATCH_UP;
     loop {
-        let shown = Shown::of(room, &group, &instance)?;
+        let shown = Shown::of(context, &group, &instance)?;
         let document = Key::Document(group.clone(), shown.version.generation);
         let keys = [Key::Group(group.clone()), document.clone()];
-        let read = room.store.get_many(&keys).await.map_err(store_error("read the document"))?;
+        let read = context.store.get_many(&keys).await.map_err(store_error("read the document"))?;
         let is_current = read.get(&keys[0]).is_some_and(|entry| entry.mod_revision == shown.at);
         if is_current {
             let metadata = document_in(read, &document)?;
@@ -35,7 +35,7 @@ pub async fn instance_metadata(
             return Ok(view::Served { group, instance, generation, exposed: shown.exposed, metadata });
         }
         let left = late.saturating_duration_since(Instant::now());
-        if left.is_zero() || !room.mirror.reaches_within(read.revision, left).await {
+        if left.is_zero() || !context.mirror.reaches_within(read.revision, left).await {
             return Err(OperationError::Unavailable(format!(
                 "this coordinator has not seen the newest record of {group} within {CATCH_UP:?}: ask again"
             )));
@@ -52,13 +52,13 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(room: &Room, group: &GroupName, instance: &NodeId) -> Result<Self, OperationError> {
-        let picture = room.mirror.picture();
-        let stored = find(&picture.fleet, group)?;
-        if !metadata::is_member(&picture.fleet, group, stored, instance) {
+    fn of(context: &Context, group: &GroupName, instance: &NodeId) -> Result<Self, OperationError> {
+        let view = context.mirror.view();
+        let stored = find(&view.fleet, group)?;
+        if !metadata::is_member(&view.fleet, group, stored, instance) {
             return Err(OperationError::NotFound(format!("{group} has no instance {instance}")));
         }
-        let served = metadata::document_of(&picture.fleet, group, stored, instance);
+        let served = metadata::document_of(&view.fleet, group, stored, instance);
         let version = served
             .map_err(|unknown| {
                 OperationError::Refused(format!(

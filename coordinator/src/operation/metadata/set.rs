@@ -1,9 +1,9 @@
 //! A person, or CI, gives a group another document. Asked twice, it is given once.
 
-use super::super::{OperationError, body, remarking, wish};
+use super::super::{OperationError, body, mutation, remarking};
 use super::{parse, reply};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::GroupName;
 use tidegate_proto::metadata::{Pattern, UpdateRequest};
@@ -11,16 +11,16 @@ use tidegate_proto::wire::v1::{MetadataReply, SetMetadataRequest};
 
 /// Sets the metadata of a group.
 pub async fn set_metadata(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: SetMetadataRequest,
 ) -> Result<MetadataReply, OperationError> {
     let group: GroupName = parse(&asked.group)?;
     let request: UpdateRequest = body::read("the update", &asked.body)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let granted = wish::settle(
-        room,
-        seat,
+    let granted = mutation::settle(
+        context,
+        leadership,
         || async { Ok(()) },
         |fleet, moment, ()| ask::metadata::set(fleet, moment, &group, &request, &asker),
     )

@@ -1,17 +1,17 @@
 //! An instance tells how it fared. Instances do not wait for each other: each has a key of its own.
 
-use super::super::{OperationError, remarking, wish};
+use super::super::{OperationError, mutation, remarking};
 use super::{parse, reply};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask::metadata::{self as ask, Word};
 use tidegate_proto::wire::v1::{MetadataReply, TellMetadataRequest};
 use tidegate_proto::{GroupName, MetadataGeneration, NodeId};
 
 /// Keeps the word of an instance.
 pub async fn tell_metadata(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: TellMetadataRequest,
 ) -> Result<MetadataReply, OperationError> {
     let (group, node): (GroupName, NodeId) = (parse(&asked.group)?, parse(&asked.instance)?);
@@ -22,9 +22,9 @@ pub async fn tell_metadata(
     let failure = (!asked.failure.is_empty()).then(|| parse(&asked.failure)).transpose()?;
     let word = Word { generation, success: asked.success, failure };
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let granted = wish::settle(
-        room,
-        seat,
+    let granted = mutation::settle(
+        context,
+        leadership,
         || async { Ok(()) },
         |fleet, moment, ()| ask::signal(fleet, moment, &group, &node, &word, &asker),
     )

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use tidegate_planner::reason::Told;
+use tidegate_planner::gate::Told;
 use tidegate_planner::{Fleet, metadata};
 use tidegate_proto::metadata::UpdateTerms;
 use tidegate_proto::record::group::{EndedUpdate, Group as GroupRecord, GroupUpdate, Members, UpdateOutcome};

@@ -1,9 +1,9 @@
 //! CI, or a person, creates a compute release. Asked twice, it is created once.
 
-use super::super::{OperationError, remarking, wish};
+use super::super::{OperationError, mutation, remarking};
 use super::{body, read, reply, stream_name};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::time::Duration;
 use tidegate_planner::ask::{self, release::Asked};
 use tidegate_planner::release::manifest;
@@ -16,8 +16,8 @@ const TURN: Duration = Duration::from_secs(2);
 
 /// Creates a release.
 pub async fn create_release(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: CreateReleaseRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let base = stream_name(&asked.stream)?;
@@ -25,21 +25,21 @@ pub async fn create_release(
     let asker = remarking(&asked.who, "why", "")?;
     let read_tag = || async {
         let home = {
-            let picture = room.mirror.picture();
-            ask::release::home(&picture.fleet, &base, &request).map_err(wish::refused)?
+            let view = context.mirror.view();
+            ask::release::home(&view.fleet, &base, &request).map_err(mutation::refused)?
         };
-        read::tag(room, &home, &request.tag).await
+        read::tag(context, &home, &request.tag).await
     };
     let granted = {
-        let _alone = room.releases.lock().await;
-        wish::settle(room, seat, read_tag, |fleet, moment, tag| {
+        let _alone = context.releases.lock().await;
+        mutation::settle(context, leadership, read_tag, |fleet, moment, tag| {
             ask::release::create(fleet, moment, &base, tag.as_ref(), &request, &asker)
         })
         .await?
     };
     let asked = &granted.0;
     if asked.commit.is_some() {
-        goes_out(room, seat, asked).await;
+        goes_out(context, leadership, asked).await;
     }
     let what = match (&asked.revision, asked.commit.is_some()) {
         (Some(revision), true) => format!("revision {revision} of {} was created", asked.stream),
@@ -48,7 +48,7 @@ pub async fn create_release(
         }
         (None, _) => "nothing was created".to_owned(),
     };
-    let mut reply = reply(room, granted, what).await?;
+    let mut reply = reply(context, granted, what).await?;
     reply.warnings.extend(warnings(&request));
     Ok(reply)
 }
@@ -59,24 +59,24 @@ fn warnings(request: &ReleaseRequest) -> Vec<String> {
 }
 
 /// Waits until a new release has gone out, or something is known to hold it.
-async fn goes_out(room: &Room, seat: &Seat, granted: &Asked) {
+async fn goes_out(context: &Context, leadership: &Leadership, granted: &Asked) {
     let Some(revision) = granted.revision else { return };
-    let mut sight = room.mirror.sight();
+    let mut sync_status = context.mirror.sync_status();
     let stands = || {
-        let picture = room.mirror.picture();
-        let waits = picture
+        let view = context.mirror.view();
+        let waits = view
             .fleet
             .stream(&granted.stream)
             .and_then(|stream| stream.head(revision))
             .is_some_and(|head| head.release.status == ReleaseStatus::Pending);
         let held = || {
-            let explain = |moment: &_| ask::release::explain(&picture.fleet, moment, &granted.stream);
-            let reasons = seat.plan(&picture, explain, |_| 0);
+            let explain = |moment: &_| ask::release::explain(&view.fleet, moment, &granted.stream);
+            let reasons = leadership.plan(&view, explain, |_| 0);
             reasons.is_ok_and(|all| all.contains_key(&revision))
         };
         waits && !held()
     };
-    let moved = async { while stands() && sight.changed().await.is_ok() {} };
+    let moved = async { while stands() && sync_status.changed().await.is_ok() {} };
     // It goes out all the same, later; the answer says how it stands now.
     let _ = tokio::time::timeout(TURN, moved).await;
 }

@@ -1,9 +1,9 @@
 //! Verdicts of compatibility runs: recorded, and listed with the releases that wait for them.
 
-use super::super::{OperationError, remarking, store_error, wish};
+use super::super::{OperationError, mutation, remarking, store_error};
 use super::parse;
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::collections::BTreeMap;
 use tidegate_planner::Fleet;
 use tidegate_planner::ask;
@@ -18,8 +18,8 @@ use tidegate_store::{Entry, Scope};
 
 /// Records a verdict.
 pub async fn tell_evidence(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: TellEvidenceRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let compute: ReleaseTag = parse(&asked.compute_tag)?;
@@ -27,12 +27,12 @@ pub async fn tell_evidence(
     let verdict: Verdict = parse(&asked.verdict)?;
     let log = some(&asked.log_sha256).map(parse::<Digest>).transpose()?;
     let asker = remarking(&asked.who, "note", &asked.note)?;
-    let at = wish::grant(room, seat, |fleet, moment| {
+    let at = mutation::apply(context, leadership, |fleet, moment| {
         ask::release::evidence(fleet, moment, &compute, &storage, verdict, log, &asker)
     })
     .await?;
     let what = format!("{compute} with {storage}: {verdict}");
-    let warnings = strange(&room.mirror.picture().fleet, &compute, &storage);
+    let warnings = strange(&context.mirror.view().fleet, &compute, &storage);
     Ok(ReleaseReply { changed: true, what, store_revision: at.0, warnings, ..ReleaseReply::default() })
 }
 
@@ -49,7 +49,7 @@ fn strange(fleet: &Fleet, compute: &ReleaseTag, storage: &ReleaseTag) -> Vec<Str
 
 /// Every pair of tags that has a verdict, or that a release waits for.
 pub async fn list_evidence(
-    room: &Room,
+    context: &Context,
     asked: &ListEvidenceRequest,
 ) -> Result<Vec<Evidence>, OperationError> {
     let compute = some(&asked.compute_tag).map(parse::<ReleaseTag>).transpose()?;
@@ -58,10 +58,10 @@ pub async fn list_evidence(
         Some(compute) => Scope::Within(Kind::Evidence, compute.to_string()),
         None => Scope::Kind(Kind::Evidence),
     };
-    let found = room.store.list(&scope).await.map_err(store_error("list the evidence"))?;
+    let found = context.store.list(&scope).await.map_err(store_error("list the evidence"))?;
     let mut pairs: BTreeMap<(ReleaseTag, ReleaseTag), Evidence> =
         found.entries.into_iter().filter_map(stored).collect();
-    for (pair, releases) in wanted(&room.mirror.picture().fleet) {
+    for (pair, releases) in wanted(&context.mirror.view().fleet) {
         let waiting = releases.into_iter().map(|(stream, revision)| WaitingRelease {
             stream: stream.to_string(),
             revision: revision.get(),

@@ -1,12 +1,12 @@
 //! Why a release does not go out: every gate that is shut, who can open it, which command helps.
 
-use super::super::{OperationError, wish};
+use super::super::{OperationError, mutation};
 use super::{read, revision, stream_name, view};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::collections::BTreeMap;
 use tidegate_planner::ask;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainReleaseRequest;
@@ -14,21 +14,21 @@ use tidegate_proto::{ReleaseRevision, StreamName};
 
 /// Explains what waits, or one revision, whatever became of it; the leader answers, because it counts the time.
 pub async fn explain_release(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: &ExplainReleaseRequest,
 ) -> Result<Vec<view::Waits>, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let only = (asked.revision != 0).then(|| revision(asked.revision)).transpose()?;
-    let (mut waits, past) = of_heads(room, seat, &stream, only)?;
+    let (mut waits, past) = of_heads(context, leadership, &stream, only)?;
     for (revision, reasons) in past {
-        let release = read::release(room, &stream, revision).await?;
+        let release = read::release(context, &stream, revision).await?;
         waits.push(view::Waits::of(&release, reasons));
     }
     match only {
         // History: no longer in use, and the store knows how it ended.
         Some(only) if waits.is_empty() => {
-            let release = read::release(room, &stream, only).await?;
+            let release = read::release(context, &stream, only).await?;
             Ok(vec![view::Waits::of(&release, Vec::new())])
         }
         _ => Ok(waits),
@@ -40,17 +40,17 @@ type Told = BTreeMap<ReleaseRevision, Vec<WaitingFor>>;
 
 /// The releases that anything may still happen to; and what is said of others, which only run any more.
 fn of_heads(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     stream: &StreamName,
     only: Option<ReleaseRevision>,
 ) -> Result<(Vec<view::Waits>, Told), OperationError> {
-    let picture = room.mirror.picture();
-    let fleet = &picture.fleet;
-    let mut reasons = seat
-        .plan(&picture, |moment| ask::release::explain(fleet, moment, stream), |_| 0)
-        .map_err(wish::refused)?;
-    let refused = seat.refused(&Subject::Stream(stream.clone()));
+    let view = context.mirror.view();
+    let fleet = &view.fleet;
+    let mut reasons = leadership
+        .plan(&view, |moment| ask::release::explain(fleet, moment, stream), |_| 0)
+        .map_err(mutation::refused)?;
+    let refused = leadership.refused(&Subject::Stream(stream.clone()));
     let heads = fleet.stream(stream).into_iter().flat_map(|stream| stream.heads());
     let mut waits = Vec::new();
     for release in heads.map(|head| &head.release) {

@@ -2,15 +2,18 @@
 
 use super::super::{OperationError, history::read, store_error};
 use super::stream_name;
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::key::{Kind, Subject};
 use tidegate_proto::wire::v1::{Event, StreamHistoryRequest};
 use tidegate_store::Scope;
 
 /// Lists the events of a stream, those that cannot be read among them.
-pub async fn stream_history(room: &Room, asked: &StreamHistoryRequest) -> Result<Vec<Event>, OperationError> {
+pub async fn stream_history(
+    context: &Context,
+    asked: &StreamHistoryRequest,
+) -> Result<Vec<Event>, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let scope = Scope::Within(Kind::Event, Subject::Stream(stream).to_string());
-    let found = room.store.list(&scope).await.map_err(store_error("list the events of the stream"))?;
+    let found = context.store.list(&scope).await.map_err(store_error("list the events of the stream"))?;
     Ok(found.entries.into_iter().map(read).collect())
 }

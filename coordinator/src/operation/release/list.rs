@@ -2,7 +2,7 @@
 
 use super::super::{OperationError, store_error};
 use super::{read, revision, stream_name, view};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::wire::v1::ListReleasesRequest;
 use tidegate_proto::{Key, ReleaseRevision};
 
@@ -12,7 +12,10 @@ const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 100;
 
 /// One page.
-pub async fn list_releases(room: &Room, asked: &ListReleasesRequest) -> Result<view::Page, OperationError> {
+pub async fn list_releases(
+    context: &Context,
+    asked: &ListReleasesRequest,
+) -> Result<view::Page, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let limit = match asked.limit {
         0 => PAGE,
@@ -24,8 +27,8 @@ pub async fn list_releases(room: &Room, asked: &ListReleasesRequest) -> Result<v
         }
     };
     let latest = {
-        let picture = room.mirror.picture();
-        let found = picture.fleet.stream(&stream).ok_or_else(|| {
+        let view = context.mirror.view();
+        let found = view.fleet.stream(&stream).ok_or_else(|| {
             OperationError::NotFound(format!(
                 "there is no release stream {stream}: the first release that is created makes it"
             ))
@@ -42,7 +45,7 @@ pub async fn list_releases(room: &Room, asked: &ListReleasesRequest) -> Result<v
     let keys: Vec<Key> = keys.collect::<Result<_, OperationError>>()?;
     let mut releases = Vec::new();
     if !keys.is_empty() {
-        let found = room.store.get_many(&keys).await.map_err(store_error("read the history"))?;
+        let found = context.store.get_many(&keys).await.map_err(store_error("read the history"))?;
         for entry in found.entries {
             releases.push(view::Release::of(&stream, &read::of(entry)?.record.body, None));
         }

@@ -1,9 +1,9 @@
 //! A person's word that a release goes to more starts, or to all.
 
-use super::super::{OperationError, remarking, wish};
+use super::super::{OperationError, mutation, remarking};
 use super::{parse, reply, revision, stream_name};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_proto::Fraction;
 use tidegate_proto::wire::v1::{PromoteReleaseRequest, ReleaseReply};
@@ -23,14 +23,14 @@ fn share(asked: &PromoteReleaseRequest) -> Result<Option<Fraction>, OperationErr
 
 /// Promotes a release to a share of starts, or deploys it.
 pub async fn promote_release(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: PromoteReleaseRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let fraction = share(&asked)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let granted = wish::asked_of_stream(room, seat, |fleet, moment| {
+    let granted = mutation::asked_of_stream(context, leadership, |fleet, moment| {
         ask::release::promote(fleet, moment, &stream, revision, fraction, &asker)
     })
     .await?;
@@ -38,5 +38,5 @@ pub async fn promote_release(
         Some(share) => format!("{share} of starts use revision {revision} of {stream}"),
         None => format!("revision {revision} of {stream} is deployed"),
     };
-    reply(room, granted, what).await
+    reply(context, granted, what).await
 }

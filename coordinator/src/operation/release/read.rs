@@ -1,8 +1,8 @@
-//! Releases, tags and manifests, read from the store by their keys: the picture holds none of them. Every question
+//! Releases, tags and manifests, read from the store by their keys: the view holds none of them. Every question
 //! costs the same number of reads, however long the history is.
 
 use super::super::{OperationError, store_error};
-use crate::room::Room;
+use crate::context::Context;
 use serde_json::Value as Json;
 use tidegate_planner::Stored;
 use tidegate_proto::record::release::{ComputeRelease, TagRecord};
@@ -11,23 +11,23 @@ use tidegate_store::Entry;
 
 /// A release, with its mod_revision.
 pub(super) async fn stored(
-    room: &Room,
+    context: &Context,
     stream: &StreamName,
     revision: ReleaseRevision,
 ) -> Result<Stored<ComputeRelease>, OperationError> {
     let key = Key::Release(stream.clone(), revision);
-    let entry = room.store.get(&key).await.map_err(store_error("read the release"))?;
+    let entry = context.store.get(&key).await.map_err(store_error("read the release"))?;
     let missing = || OperationError::NotFound(format!("{stream} has no revision {revision}"));
     of(entry.ok_or_else(missing)?)
 }
 
 /// A release.
 pub(super) async fn release(
-    room: &Room,
+    context: &Context,
     stream: &StreamName,
     revision: ReleaseRevision,
 ) -> Result<ComputeRelease, OperationError> {
-    Ok(stored(room, stream, revision).await?.record.body)
+    Ok(stored(context, stream, revision).await?.record.body)
 }
 
 /// The release that an entry holds.
@@ -41,12 +41,12 @@ pub(super) fn of(entry: Entry) -> Result<Stored<ComputeRelease>, OperationError>
 
 /// Where the latest revision of a tag is; none = the tag was never released in this stream.
 pub(super) async fn tag(
-    room: &Room,
+    context: &Context,
     stream: &StreamName,
     tag: &ReleaseTag,
 ) -> Result<Option<Stored<TagRecord>>, OperationError> {
     let key = Key::ReleaseTag(stream.clone(), tag.clone());
-    let entry = room.store.get(&key).await.map_err(store_error("read the tag"))?;
+    let entry = context.store.get(&key).await.map_err(store_error("read the tag"))?;
     let read = entry.map(|entry| match entry.value {
         Ok(Value::ReleaseTag(record)) => Ok(Stored { record, at: entry.mod_revision }),
         Ok(_) => Err(unreadable(&entry.key, "is no tag")),
@@ -56,9 +56,9 @@ pub(super) async fn tag(
 }
 
 /// A manifest.
-pub(super) async fn manifest(room: &Room, digest: Digest) -> Result<Json, OperationError> {
+pub(super) async fn manifest(context: &Context, digest: Digest) -> Result<Json, OperationError> {
     let key = Key::Manifest(digest);
-    let entry = room.store.get(&key).await.map_err(store_error("read the manifest"))?;
+    let entry = context.store.get(&key).await.map_err(store_error("read the manifest"))?;
     match entry.map(|entry| entry.value) {
         Some(Ok(Value::Manifest(record))) => Ok(record.body.manifest),
         Some(Ok(_)) => Err(unreadable(&key, "is no manifest")),

@@ -1,9 +1,9 @@
 //! A person goes back to a release that was deployed before.
 
-use super::super::{OperationError, remarking, wish};
+use super::super::{OperationError, mutation, remarking};
 use super::{read, reply, revision, stream_name, written};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use tidegate_planner::ask;
 use tidegate_planner::ask::release::Asked;
 use tidegate_proto::wire::v1::{ReleaseReply, RollBackReleaseRequest};
@@ -11,8 +11,8 @@ use tidegate_proto::{ReleaseRevision, StreamName};
 
 /// Makes a new revision with the body of an old one, which goes out at once, or when its image is warmed up.
 pub async fn roll_back_release(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: RollBackReleaseRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let stream = stream_name(&asked.stream)?;
@@ -20,20 +20,20 @@ pub async fn roll_back_release(
     let asker = remarking(&asked.who, "why", &asked.why)?;
     let prewarm = asked.prewarm.unwrap_or(true);
     let granted = {
-        let _alone = room.releases.lock().await;
-        let read_target = || read::stored(room, &stream, target);
-        wish::settle(room, seat, read_target, |fleet, moment, target| {
+        let _alone = context.releases.lock().await;
+        let read_target = || read::stored(context, &stream, target);
+        mutation::settle(context, leadership, read_target, |fleet, moment, target| {
             ask::release::roll_back(fleet, moment, &stream, target, prewarm, &asker)
         })
         .await?
     };
-    let what = what(room, &stream, target, prewarm, &granted.0).await?;
-    reply(room, granted, what).await
+    let what = what(context, &stream, target, prewarm, &granted.0).await?;
+    reply(context, granted, what).await
 }
 
 /// What was done, in words.
 async fn what(
-    room: &Room,
+    context: &Context,
     stream: &StreamName,
     target: ReleaseRevision,
     prewarm: bool,
@@ -41,10 +41,10 @@ async fn what(
 ) -> Result<String, OperationError> {
     let waits = match granted.revision {
         // It may have failed by now: then it was not deployed either, and `explain` says why.
-        Some(revision) => match (read::release(room, stream, revision).await, &granted.commit) {
+        Some(revision) => match (read::release(context, stream, revision).await, &granted.commit) {
             (Err(error), None) => return Err(error),
             (read, _) => {
-                let release = read.ok().or_else(|| written::known(room, granted, revision));
+                let release = read.ok().or_else(|| written::known(context, granted, revision));
                 release.is_some_and(|release| release.deployed_at.is_none())
             }
         },

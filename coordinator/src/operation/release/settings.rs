@@ -2,7 +2,7 @@
 
 use super::super::OperationError;
 use super::{body, get, parse, read, stream_name, view};
-use crate::room::Room;
+use crate::context::Context;
 use std::collections::BTreeMap;
 use tidegate_planner::release::settings::{Asked, Outside, Role, resolve};
 use tidegate_proto::record::release::ComputeRelease;
@@ -11,18 +11,18 @@ use tidegate_proto::{ComputeId, ReleaseTag, StreamName};
 
 /// Resolves them.
 pub async fn release_settings(
-    room: &Room,
+    context: &Context,
     asked: &ReleaseSettingsRequest,
 ) -> Result<view::Settings, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let of = Asked { pg_version: version(asked.pg_version)?, role: role(&asked.role)? };
     let outside = Outside {
-        fixed: (*room.static_settings).clone(),
+        fixed: (*context.static_settings).clone(),
         overrides: layer("overrides", &asked.overrides)?,
         dynamic: layer("dynamic", &asked.dynamic)?,
     };
-    let release = of_compute(room, &stream, asked).await?;
-    let manifest = read::manifest(room, release.manifest).await?;
+    let release = of_compute(context, &stream, asked).await?;
+    let manifest = read::manifest(context, release.manifest).await?;
     Ok(view::Settings {
         revision: release.revision,
         tag: release.tag,
@@ -33,28 +33,28 @@ pub async fn release_settings(
 /// The release whose manifest counts. A tag that was never released here is an image of somebody's own: it has the
 /// settings of the revision that its compute is pinned to, else of what is deployed (Neon's rule for pinned images).
 async fn of_compute(
-    room: &Room,
+    context: &Context,
     stream: &StreamName,
     asked: &ReleaseSettingsRequest,
 ) -> Result<ComputeRelease, OperationError> {
     if asked.revision != 0 || asked.tag.is_empty() {
-        return get::find(room, stream, asked.revision, "").await;
+        return get::find(context, stream, asked.revision, "").await;
     }
     let tag: ReleaseTag = parse(&asked.tag)?;
-    if let Some(found) = read::tag(room, stream, &tag).await? {
-        return read::release(room, stream, found.revision).await;
+    if let Some(found) = read::tag(context, stream, &tag).await? {
+        return read::release(context, stream, found.revision).await;
     }
     let pinned = match asked.compute_id.as_str() {
         "" => None,
         text => {
             let compute: ComputeId = parse(text)?;
-            let picture = room.mirror.picture();
-            picture.fleet.stream(stream).and_then(|stream| stream.pins.get(&compute)).map(|pin| pin.revision)
+            let view = context.mirror.view();
+            view.fleet.stream(stream).and_then(|stream| stream.pins.get(&compute)).map(|pin| pin.revision)
         }
     };
     match pinned {
-        Some(revision) => read::release(room, stream, revision).await,
-        None => get::find(room, stream, 0, "").await,
+        Some(revision) => read::release(context, stream, revision).await,
+        None => get::find(context, stream, 0, "").await,
     }
 }
 

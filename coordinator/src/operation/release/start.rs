@@ -4,22 +4,25 @@
 
 use super::super::OperationError;
 use super::{parse, stream_name, view};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_planner::release::canary;
 use tidegate_proto::ComputeId;
 use tidegate_proto::wire::v1::StartComputeRequest;
 
 /// Answers for one compute.
-pub async fn start_compute(room: &Room, asked: &StartComputeRequest) -> Result<view::Start, OperationError> {
-    started(room, asked)
+pub async fn start_compute(
+    context: &Context,
+    asked: &StartComputeRequest,
+) -> Result<view::Start, OperationError> {
+    started(context, asked)
 }
 
 /// The same at once, for the one route that is asked by the ten thousand a second.
-pub fn started(room: &Room, asked: &StartComputeRequest) -> Result<view::Start, OperationError> {
+pub fn started(context: &Context, asked: &StartComputeRequest) -> Result<view::Start, OperationError> {
     let stream = stream_name(&asked.stream)?;
     let compute: ComputeId = parse(&asked.compute_id)?;
-    let picture = room.mirror.picture();
-    let found = picture.fleet.stream(&stream).and_then(|found| canary::start(&stream, found, &compute));
+    let view = context.mirror.view();
+    let found = view.fleet.stream(&stream).and_then(|found| canary::start(&stream, found, &compute));
     let start = found.ok_or_else(|| {
         OperationError::NotFound(format!(
             "nothing of {stream} is deployed yet, so {compute} has nothing to start with"

@@ -2,24 +2,30 @@
 
 use super::super::OperationError;
 use super::{stream_name, view};
-use crate::room::Room;
+use crate::context::Context;
 use tidegate_proto::wire::v1::{ListStreamsRequest, ShowStreamRequest};
 
 /// Every stream, by name.
-pub async fn list_streams(room: &Room, _: &ListStreamsRequest) -> Result<Vec<view::Stream>, OperationError> {
-    let picture = room.mirror.picture();
-    let fleet = &picture.fleet;
+pub async fn list_streams(
+    context: &Context,
+    _: &ListStreamsRequest,
+) -> Result<Vec<view::Stream>, OperationError> {
+    let view = context.mirror.view();
+    let fleet = &view.fleet;
     Ok(fleet.streams().map(|(name, stream)| view::Stream::of(fleet, name, stream)).collect())
 }
 
 /// One stream.
-pub async fn show_stream(room: &Room, asked: &ShowStreamRequest) -> Result<view::Stream, OperationError> {
+pub async fn show_stream(
+    context: &Context,
+    asked: &ShowStreamRequest,
+) -> Result<view::Stream, OperationError> {
     let name = stream_name(&asked.stream)?;
-    let picture = room.mirror.picture();
-    let stream = picture.fleet.stream(&name).ok_or_else(|| {
+    let view = context.mirror.view();
+    let stream = view.fleet.stream(&name).ok_or_else(|| {
         OperationError::NotFound(format!(
             "there is no release stream {name}: the first release that is created makes it"
         ))
     })?;
-    Ok(view::Stream::of(&picture.fleet, &name, stream))
+    Ok(view::Stream::of(&view.fleet, &name, stream))
 }

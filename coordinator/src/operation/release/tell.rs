@@ -1,9 +1,9 @@
 //! What those who start computes tell: does a release answer, how did a compute fare, how many run which tag.
 
-use super::super::{OperationError, remarking, wish};
+use super::super::{OperationError, mutation, remarking};
 use super::{parse, read, reply, revision, stream_name};
-use crate::room::Room;
-use crate::seat::Seat;
+use crate::context::Context;
+use crate::leadership::Leadership;
 use std::collections::BTreeMap;
 use tidegate_planner::ask;
 use tidegate_proto::record::release::ComputeRelease;
@@ -13,32 +13,32 @@ use tidegate_proto::{ComputeId, ReleaseTag, StreamName};
 
 /// Whether a release that waits answers.
 pub async fn tell_available(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: TellAvailableRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let asker = remarking(&asked.who, "why", "")?;
-    let granted = wish::asked_of_stream(room, seat, |fleet, moment| {
+    let granted = mutation::asked_of_stream(context, leadership, |fleet, moment| {
         ask::release::available(fleet, moment, &stream, revision, asked.available, &asker)
     })
     .await?;
     let answers = if asked.available { "answers" } else { "does not answer" };
-    reply(room, granted, format!("revision {revision} of {stream} {answers}")).await
+    reply(context, granted, format!("revision {revision} of {stream} {answers}")).await
 }
 
 /// How one compute fared with the canary. Computes do not wait for each other: each has a key of its own.
 pub async fn tell_signal(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: TellSignalRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let compute: ComputeId = parse(&asked.compute)?;
     let asker = remarking(&asked.who, "why", &asked.why)?;
-    let (granted, at) = wish::settle(
-        room,
-        seat,
+    let (granted, at) = mutation::settle(
+        context,
+        leadership,
         || async { Ok(()) },
         |fleet, moment, ()| {
             ask::release::signal(fleet, moment, &stream, revision, &compute, asked.success, &asker)
@@ -58,8 +58,8 @@ pub async fn tell_signal(
 
 /// How many computes run each tag.
 pub async fn tell_running(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     asked: TellRunningRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let stream = stream_name(&asked.stream)?;
@@ -80,35 +80,34 @@ pub async fn tell_running(
         })?;
     let asker = remarking(&asked.who, "why", "")?;
     let granted = {
-        let _alone = room.releases.lock().await;
-        wish::settle(
-            room,
-            seat,
-            || past(room, &stream, &counts),
+        let _alone = context.releases.lock().await;
+        mutation::settle(
+            context,
+            leadership,
+            || past(context, &stream, &counts),
             |fleet, moment, past| ask::release::running(fleet, moment, &stream, &counts, past, &asker),
         )
         .await?
     };
-    reply(room, granted, format!("{computes} computes run {} tags of {stream}", counts.len())).await
+    reply(context, granted, format!("{computes} computes run {} tags of {stream}", counts.len())).await
 }
 
 /// The latest release of each tag that the stream's record does not have itself.
 async fn past(
-    room: &Room,
+    context: &Context,
     stream: &StreamName,
     counts: &BTreeMap<ReleaseTag, u64>,
 ) -> Result<BTreeMap<ReleaseTag, ComputeRelease>, OperationError> {
     let unknown: Vec<ReleaseTag> = {
-        let picture = room.mirror.picture();
-        let known = |tag: &ReleaseTag| {
-            picture.fleet.stream(stream).is_some_and(|stream| stream.head_of(tag).is_some())
-        };
+        let view = context.mirror.view();
+        let known =
+            |tag: &ReleaseTag| view.fleet.stream(stream).is_some_and(|stream| stream.head_of(tag).is_some());
         counts.keys().filter(|tag| !known(tag)).cloned().collect()
     };
     let mut past = BTreeMap::new();
     for tag in unknown {
-        if let Some(found) = read::tag(room, stream, &tag).await? {
-            past.insert(tag, read::release(room, stream, found.revision).await?);
+        if let Some(found) = read::tag(context, stream, &tag).await? {
+            past.insert(tag, read::release(context, stream, found.revision).await?);
         }
     }
     Ok(past)

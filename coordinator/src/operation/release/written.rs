@@ -3,7 +3,7 @@
 
 use super::super::OperationError;
 use super::{read, view};
-use crate::room::Room;
+use crate::context::Context;
 use crate::telemetry::Chain;
 use serde_json::Value as Json;
 use tidegate_planner::ask::release::Asked;
@@ -13,7 +13,7 @@ use tidegate_proto::{Commit, Digest, Key, ReleaseRevision, Revision, StreamName,
 
 /// The answer, with the release concerned as it is now; where the store does not give it back, as it was written.
 pub(super) async fn reply(
-    room: &Room,
+    context: &Context,
     (asked, at): (Asked, Revision),
     what: String,
 ) -> Result<ReleaseReply, OperationError> {
@@ -26,12 +26,12 @@ pub(super) async fn reply(
     };
     let Some(revision) = asked.revision else { return Ok(reply) };
     reply.revision = revision.get();
-    let read = read::release(room, &asked.stream, revision).await;
-    let known = || known(room, &asked, revision);
+    let read = read::release(context, &asked.stream, revision).await;
+    let known = || known(context, &asked, revision);
     let Some(release) = or_written(read.map(Some), &asked.commit, known, &mut reply)? else {
         return Ok(reply);
     };
-    let read = read::manifest(room, release.manifest).await;
+    let read = read::manifest(context, release.manifest).await;
     let put = || asked.commit.as_ref().and_then(|commit| manifest_in(commit, release.manifest));
     let manifest = or_written(read.map(Some), &asked.commit, put, &mut reply)?;
     reply.release = view::text(&view::Release::of(&asked.stream, &release, manifest));
@@ -59,9 +59,9 @@ fn or_written<T>(
 
 /// A release as it is known without a read, after a commit: from the stream as this coordinator sees it, or as it was
 /// written.
-pub(super) fn known(room: &Room, asked: &Asked, revision: ReleaseRevision) -> Option<ComputeRelease> {
-    let picture = room.mirror.picture();
-    let head = picture.fleet.stream(&asked.stream).and_then(|stream| stream.head(revision));
+pub(super) fn known(context: &Context, asked: &Asked, revision: ReleaseRevision) -> Option<ComputeRelease> {
+    let view = context.mirror.view();
+    let head = view.fleet.stream(&asked.stream).and_then(|stream| stream.head(revision));
     head.map(|head| head.release.clone())
         .or_else(|| release_in(asked.commit.as_ref()?, &asked.stream, revision))
 }

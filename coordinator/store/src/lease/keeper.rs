@@ -1,9 +1,10 @@
 //! The task that keeps one lease alive and tells how it stands.
 
 use super::LeaseState;
+use crate::dial::CALL_TIMEOUT;
 use crate::error::{self, Meaning};
 use crate::retry::Retry;
-use crate::store::{CALL_TIMEOUT, Store};
+use crate::store::Store;
 use etcd_client::{Error as ClientError, LeaseKeepAliveStream, LeaseKeeper};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

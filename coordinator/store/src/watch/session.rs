@@ -1,12 +1,13 @@
 //! The task of a watch: list, open the stream, pass on what comes, and begin again whenever it breaks.
 
-use super::Seen;
+use super::seen::Seen;
 use super::state::{Mark, Position};
 use crate::StoreError;
+use crate::dial;
 use crate::error::{self, Cause, Meaning};
 use crate::retry::Retry;
 use crate::scope::Range;
-use crate::store::{self, Reader};
+use crate::store::Reader;
 use etcd_client::{Error as ClientError, WatchOptions, WatchResponse};
 use std::time::Duration;
 use tidegate_proto::{Revision, mutant};
@@ -190,7 +191,7 @@ impl Watcher {
             return Err(End::Unread);
         };
         let opened = client.watch(first.start(), Some(options(0, first, *next)));
-        let mut stream = store::limited(opened).await.map_err(end_of)?;
+        let mut stream = dial::limited(opened).await.map_err(end_of)?;
         for (place, (range, next)) in ranges {
             stream.watch(range.start(), Some(options(place, range, *next))).await.map_err(end_of)?;
         }

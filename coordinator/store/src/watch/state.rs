@@ -1,6 +1,6 @@
 //! How far a watch has come, in each of its ranges, and what the store's messages become. Opens no connection.
 
-use super::{Change, Seen};
+use super::seen::{Change, Seen};
 use crate::entry;
 use crate::scope::Range;
 use etcd_client::{Event, EventType};

@@ -69,7 +69,7 @@ pub(super) async fn run(ends: Ends, points: &[(usize, Fault)]) -> Outcome {
 async fn drive(coordinator: &Coordinator, ends: Ends) {
     coordinator.leads().await;
     while !is_known(coordinator) {
-        if coordinator.room.led_here().is_some()
+        if coordinator.context.led_here().is_some()
             && let Err(error) = coordinator.start_upgrade(&spec("min_in_service: 2"), "u1").await
         {
             println!("    the person who starts it is told: {error}");
@@ -85,7 +85,7 @@ async fn drive(coordinator: &Coordinator, ends: Ends) {
 }
 
 fn is_known(coordinator: &Coordinator) -> bool {
-    coordinator.room.mirror.picture().fleet.upgrade(&"u1".parse().unwrap()).is_some()
+    coordinator.context.mirror.view().fleet.upgrade(&"u1".parse().unwrap()).is_some()
 }
 
 async fn check_end(store: &Store, ends: Ends) {

@@ -1,7 +1,8 @@
 //! Edits of texts.
 
+use super::form::{Form, LONGEST};
+use super::hostile;
 use super::token::{Kind, Token, tokens};
-use super::{Form, LONGEST, hostile};
 use crate::dice::Dice;
 use std::ops::Range;
 

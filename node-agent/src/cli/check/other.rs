@@ -1,7 +1,7 @@
 //! Finds another agent whose disable-file this configuration names: by a configuration beside this one or beside the
 //! file, or by a state directory above the file.
 
-use super::parent;
+use super::findings::parent;
 use crate::config::Service;
 use crate::config::settings::Node;
 use crate::small;

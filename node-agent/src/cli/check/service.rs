@@ -1,8 +1,9 @@
 //! Checks one service: its addresses, probe, hooks and balancers. Nothing is taken out of rotation: whether the
 //! disable-file makes the health URL answer 503 is measured by each drain, before anything is stopped.
 
+use super::findings::Findings;
+use super::other;
 use super::program::cannot_begin;
-use super::{Findings, other};
 use crate::config::Service;
 use crate::config::address::Url;
 use crate::config::fragment::Balancer;

@@ -6,7 +6,7 @@ use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::StreamName;
 use tidegate_proto::compute::Canary;
-use tidegate_proto::record::stream::{Errand, MAX_ERRAND_NODES, MAX_KEPT, StreamSettings};
+use tidegate_proto::record::stream::{MAX_HOOK_NODES, MAX_KEPT, NodeHook, StreamSettings};
 
 /// Replaces a stream's settings; a stream that is not there yet begins with them.
 pub fn configure(
@@ -54,8 +54,8 @@ fn valid(settings: &StreamSettings) -> Result<(), Refusal> {
             availability.healthy_deadline, availability.min_healthy_time
         ));
     }
-    valid_errand("prewarm", settings.prewarm.as_ref())?;
-    valid_errand("removal", settings.removal.as_ref())
+    valid_hook("prewarm", settings.prewarm.as_ref())?;
+    valid_hook("removal", settings.removal.as_ref())
 }
 
 /// The most words that a canary may wait for: each is a key of the store.
@@ -80,11 +80,11 @@ pub(super) fn valid_canary(field: &str, canary: &Canary) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn valid_errand(field: &str, errand: Option<&Errand>) -> Result<(), Refusal> {
-    match errand.map(|errand| errand.nodes.len()) {
-        Some(count) if count == 0 || count > MAX_ERRAND_NODES => refuse(
+fn valid_hook(field: &str, hook: Option<&NodeHook>) -> Result<(), Refusal> {
+    match hook.map(|hook| hook.nodes.len()) {
+        Some(count) if count == 0 || count > MAX_HOOK_NODES => refuse(
             RefusalKind::Invalid,
-            format!("{field}.nodes names {count} nodes: 1 to {MAX_ERRAND_NODES} are allowed"),
+            format!("{field}.nodes names {count} nodes: 1 to {MAX_HOOK_NODES} are allowed"),
         ),
         _ => Ok(()),
     }

@@ -3,9 +3,9 @@
 use super::find;
 use crate::ask::Refusal;
 use crate::fleet::Fleet;
+use crate::gate::{Reason, ReleaseGate, Waits};
 use crate::moment::Moment;
 use crate::plan::stream_turn;
-use crate::reason::{Reason, ReleaseGate, Waits};
 use std::collections::BTreeMap;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::Stream;

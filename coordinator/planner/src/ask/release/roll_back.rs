@@ -5,14 +5,14 @@ use super::{Asked, find, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
-use crate::reason::Reason;
 use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
 use crate::stream::image;
+use crate::stream::returning::{again, created_with_body, emergency, while_removed};
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus, TagRecord};
+use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, MAX_PENDING, Stream};
-use tidegate_proto::{Key, ReleaseRevision, StreamName, mutant};
+use tidegate_proto::{Key, StreamName, mutant};
 
 /// Goes back to `target`, the record of a revision that was deployed before, as it was read; it is compared. A person
 /// who rolls back does not wait: nothing is approved or tried, but storage and evidence must let it out, and an image
@@ -83,7 +83,8 @@ pub fn roll_back(
         return Ok(waits(false, "its image is warmed up"));
     }
     let mut change = begun();
-    let revision = again(&mut change, wanted, &asker.who)?;
+    let revision = again(&mut change, wanted, &asker.who)
+        .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
     let to = format!("revision {revision} ({}) deployed, {back}", wanted.tag);
     let asked = granted(change, asker, Some(revision), from.clone(), to);
     let withdrawn = |commit: &Commit| image::is_withdrawn(fleet, commit, name, &wanted.tag);
@@ -92,13 +93,6 @@ pub fn roll_back(
         // More than one transaction can hold: the rest is withdrawn by turns, and it goes out after that.
         false => Ok(waits(true, "the removals of its image are withdrawn")),
     }
-}
-
-/// How to go back without a prewarm.
-pub(crate) fn emergency(name: &StreamName, target: ReleaseRevision) -> String {
-    format!(
-        "Where you know that the image is there: `tidegate release rollback {target} --stream {name} --no-prewarm --why …`"
-    )
 }
 
 /// Refuses what would have computes start with a rollback whose image may be gone.
@@ -155,47 +149,6 @@ fn is_not_being_removed(fleet: &Fleet, name: &StreamName, wanted: &ComputeReleas
         ),
         None => Ok(()),
     }
-}
-
-/// What a person does about a rollback without a prewarm whose image is being removed.
-pub(crate) fn while_removed(reason: &Reason) -> String {
-    format!(
-        "its image is being removed ({reason}); what is deployed stays. Roll back once that task has ended (`tidegate task list`), or without `--no-prewarm`, which waits for it and warms the image up again"
-    )
-}
-
-/// Adds a revision with an old body that goes out at once; its number.
-pub(crate) fn again(
-    change: &mut Change<'_>,
-    wanted: &ComputeRelease,
-    who: &str,
-) -> Result<ReleaseRevision, Refusal> {
-    let revision = created_with_body(change, wanted, who);
-    change
-        .goes_out(revision)
-        .map_err(|refused| Refusal { kind: RefusalKind::State, message: refused.to_string() })?;
-    Ok(revision)
-}
-
-/// Adds a revision with an old body; its number.
-fn created_with_body(change: &mut Change<'_>, wanted: &ComputeRelease, who: &str) -> ReleaseRevision {
-    let revision = ReleaseRevision::after(change.stream.latest.as_ref().map(|latest| latest.revision));
-    change.created(ComputeRelease {
-        revision,
-        rollback_of: Some(wanted.revision),
-        status: ReleaseStatus::Pending,
-        because: String::new(),
-        by: who.to_owned(),
-        created_at: change.moment.wall,
-        approved: None,
-        deployed_at: None,
-        ..wanted.clone()
-    });
-    // Whoever writes a tag's record rewrites the stream too, so the stream's compare is enough.
-    let key = Key::ReleaseTag(change.name.clone(), wanted.tag.clone());
-    let body = TagRecord { revision, version: wanted.version };
-    change.also(|commit| commit.put(key, body));
-    revision
 }
 
 fn described(release: &ComputeRelease) -> String {

@@ -1,9 +1,10 @@
 //! An upgrade that was started while its database was away is bound to its schema in preflight.
 
-use super::super::{Draft, SchemaJob};
+use super::super::Draft;
 use super::schema::see_to;
+use crate::action::SchemaJob;
+use crate::gate::{PersonGate, Reason};
 use crate::moment::SchemaFacts;
-use crate::reason::{PersonGate, Reason};
 use crate::upgrade::schema_lock;
 use tidegate_proto::commit::Commit;
 

@@ -1,15 +1,18 @@
 //! Contract: runs on the stored certificate, to its end; there is no way back from here.
 
-use super::super::{Draft, SchemaJob};
+use super::super::Draft;
 use super::remove::has_its_window;
-use super::{all_at, all_serving, schema, stragglers};
+use super::{schema, stragglers};
+use crate::action::SchemaJob;
+use crate::gate::roll::all_serving;
+use crate::gate::version::all_at;
 use crate::upgrade::phase::Move;
 use tidegate_proto::Digest;
 use tidegate_proto::commit::Commit;
 
 pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     let target = draft.spec().target();
-    stragglers::walk(draft, &target, "the old code is removed");
+    stragglers::move_to(draft, &target, "the old code is removed");
     if draft.has_commits() {
         // The job goes on meanwhile: who is walked was refused by the floor, and is no user of the schema.
         if !draft.facts().is_some_and(|facts| facts.contracted) {
@@ -21,7 +24,8 @@ pub(super) fn contract(draft: &mut Draft<'_>, certificate: Digest) {
     if !schema::run(draft, job, |facts| facts.contracted) {
         return;
     }
-    let (serving, at_new) = (all_serving(draft), all_at(draft, target.version));
+    let (serving, at_new) =
+        (draft.passes(all_serving(&draft.view())), draft.passes(all_at(&draft.view(), target.version)));
     if serving && at_new && has_its_window(draft) {
         let because = "the database's history shows every contract step, and every instance was seen at the new version, in rotation, healthy";
         draft.advance(Move::Contracted, Commit::new(), |_| (), because);

@@ -3,7 +3,7 @@
 
 use super::super::Draft;
 use crate::fleet::ServiceFleet;
-use crate::reason::{PersonGate, Reason};
+use crate::gate::person::approved;
 use crate::upgrade::phase::Move;
 use crate::wave::{Drawn, draw, pages, redraw};
 use std::collections::BTreeMap;
@@ -11,21 +11,11 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::upgrade::Division;
 use tidegate_proto::record::waves::WavePage;
 use tidegate_proto::spec::{ApprovalPoint, Spec};
-use tidegate_proto::{Key, Revision, mutant};
-
-/// Whether the phase is approved, or needs no approval; waits otherwise.
-pub(super) fn approved(draft: &mut Draft<'_>, point: ApprovalPoint) -> bool {
-    let asked = draft.spec().approvals.contains(&point) && !mutant::is("approval-is-not-waited-for");
-    let given = draft.upgrade.approvals.contains_key(&point);
-    if asked && !given {
-        draft.wait(Reason::Person(PersonGate::Approval { point }));
-    }
-    !asked || given
-}
+use tidegate_proto::{Key, Revision};
 
 /// Enters the roll: the waves are drawn and stored, page by page, then one transaction raises the ceiling.
 pub(super) fn roll(draft: &mut Draft<'_>, happened: Move, because: &str) {
-    if !approved(draft, ApprovalPoint::Roll) {
+    if !draft.passes(approved(&draft.view(), ApprovalPoint::Roll)) {
         return;
     }
     let Some(service) = draft.service() else { return };

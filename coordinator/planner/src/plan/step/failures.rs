@@ -1,17 +1,16 @@
-//! Failures are written down before anything follows from them: who failed is left alone until a person retries it, so
-//! that nobody is taken out and let back in without an end.
+//! Failures are recorded before anything follows from them: an instance that failed is left alone until a person retries
+//! it, so that no instance is taken out and returned again and again.
 
 use super::super::Draft;
 use super::faults;
-use super::walk::UnderWay;
-use crate::fleet::{Exceptions, Instance, Known, ServiceFleet};
-use crate::reason::{Reason, RollGate, Sample};
-use crate::upgrade::way_back;
+use super::moving::UnderWay;
+use crate::fleet::{Exceptions, Instance, ServiceFleet};
+use crate::gate::Sample;
+use crate::upgrade::rollback_path;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::upgrade::{Failure, Pause, Upgrade};
 use tidegate_proto::spec::Then;
-use tidegate_proto::{NodeId, ServiceVersion};
 
 /// On which way an instance failed.
 #[derive(Debug, Clone, Copy)]
@@ -112,34 +111,6 @@ pub(super) fn write(
     draft.rewrite(commit, more, what, &to, &because);
 }
 
-/// Whether it is seen at another version.
-pub(super) fn is_elsewhere(service: &ServiceFleet, node: &NodeId, version: ServiceVersion) -> bool {
-    let instance = service.get(node).filter(|instance| instance.counts());
-    instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
-}
-
-/// Says of those that are not where they should be because they failed, or because a person skipped them, that this
-/// is why.
-pub(super) fn tell_excused(draft: &mut Draft<'_>, is_missing: impl Fn(&NodeId) -> bool) {
-    let exceptions = draft.exceptions();
-    let failed = exceptions.failures().filter(|(node, _)| is_missing(node));
-    for (node, failure) in failed.take(Sample::NAMED) {
-        draft.wait(Reason::Roll(RollGate::Failed { node: node.clone(), why: failure.reason.clone() }));
-    }
-    let skipped = exceptions.skipped().filter(|node| !exceptions.has_failed(node));
-    let skipped = Sample::counted(skipped.filter(|node| is_missing(node)));
-    draft.wait_for_any(skipped, |nodes| Reason::Roll(RollGate::Skipped { nodes }));
-}
-
-/// Says who has failed and was neither retried nor accepted: what a person who finds it paused has to decide about.
-pub(super) fn tell_open(draft: &mut Draft<'_>) {
-    let exceptions = draft.exceptions();
-    let open = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure));
-    for (node, failure) in open.take(Sample::NAMED) {
-        draft.wait(Reason::Roll(RollGate::Failed { node: node.clone(), why: failure.reason.clone() }));
-    }
-}
-
 /// The last wave of an upgrade.
 pub(super) fn last_wave(upgrade: &tidegate_proto::record::upgrade::Upgrade) -> u32 {
     upgrade.waves.as_ref().map_or(0, |division| (division.sizes.len() as u32).saturating_sub(1))
@@ -167,9 +138,9 @@ pub(super) fn beyond_budget(draft: &Draft<'_>, service: &ServiceFleet) -> Option
 }
 
 /// Beyond the failure budget: what the spec says follows; where there is no way back, a pause.
-pub(super) fn give_up(draft: &mut Draft<'_>, why: String) {
-    match (draft.spec().failures.then, way_back(draft.fleet, draft.upgrade, &why)) {
-        (Then::Rollback, Ok(_)) => super::retreat::turn_back(draft, why),
+pub(super) fn exceed_budget(draft: &mut Draft<'_>, why: String) {
+    match (draft.spec().failures.then, rollback_path(draft.fleet, draft.upgrade, &why)) {
+        (Then::Rollback, Ok(_)) => super::rollback::begin_rollback(draft, why),
         (Then::Rollback, Err(refused)) => pause(draft, format!("{why}; it cannot be rolled back: {refused}")),
         (Then::Pause, _) => pause(draft, why),
     }

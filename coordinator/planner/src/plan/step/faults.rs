@@ -4,7 +4,7 @@
 use super::super::Draft;
 use super::failures;
 use crate::fleet::{Instance, Known, ServiceFleet};
-use crate::reason::Sample;
+use crate::gate::Sample;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Step};
@@ -15,7 +15,7 @@ pub(super) fn watch(draft: &mut Draft<'_>) -> bool {
     let Some(service) = draft.service() else { return false };
     let (new, old): (Vec<_>, Vec<_>) = service.faulty().each.partition(|i| runs_the_target(draft, i));
     let exceptions = draft.exceptions();
-    let excused = |i: &Instance| exceptions.excuse(&i.node);
+    let excused = |i: &Instance| exceptions.is_exempt(&i.node);
     let lasts = |i: &&Instance| i.fault().is_some_and(|fault| fault.lasting) && !excused(i);
     let failed: Vec<_> = new.into_iter().filter(lasts).take(failures::AT_ONCE).collect();
     if failed.is_empty() || mutant::is("late-failures-are-not-counted") {
@@ -62,7 +62,9 @@ fn runs_the_target(draft: &Draft<'_>, instance: &Instance) -> bool {
 /// fails beside them does not fail because it is new.
 pub(super) fn shared_by_most<'a>(draft: &Draft<'_>, service: &'a ServiceFleet) -> Option<Vec<&'a Instance>> {
     let serves = |i: &Instance| {
-        i.report.as_ref().is_some_and(|r| r.step == Step::Serving) && !i.is_kept_out() && !i.is_under_order()
+        i.report.as_ref().is_some_and(|r| r.step == Step::Serving)
+            && !i.is_in_maintenance()
+            && !i.is_under_order()
     };
     let healthy = |i: &Instance| i.report.as_ref().is_some_and(|r| r.health == Health::Healthy);
     let old = service.instances().filter(|i| serves(i) && !runs_the_target(draft, i));
@@ -122,7 +124,7 @@ fn waves_of(draft: &Draft<'_>, service: &ServiceFleet, found: &[(&Instance, Stri
 fn weigh(draft: &mut Draft<'_>, service: &ServiceFleet) -> bool {
     match failures::beyond_budget(draft, service) {
         Some(why) => {
-            failures::give_up(draft, why);
+            failures::exceed_budget(draft, why);
             true
         }
         None => false,
@@ -133,7 +135,7 @@ fn weigh(draft: &mut Draft<'_>, service: &ServiceFleet) -> bool {
 /// whether that lasts.
 pub(super) fn is_any_in_doubt(draft: &Draft<'_>, service: &ServiceFleet) -> bool {
     let exceptions = draft.exceptions();
-    let excused = |i: &Instance| exceptions.excuse(&i.node);
+    let excused = |i: &Instance| exceptions.is_exempt(&i.node);
     let in_doubt = |i: &Instance| !i.is_in_service() && runs_the_target(draft, i) && !excused(i);
     service.faulty().each.any(in_doubt)
 }

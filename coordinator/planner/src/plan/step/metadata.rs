@@ -1,12 +1,12 @@
 //! The next step of one metadata group: the next batch of its update is exposed, all are returned, or the update ends. At
 //! most one commit a turn rewrites the group.
 
-use super::super::action::{Action, PlannedCommit};
 use super::super::draft::BATCH;
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Fleet, Stored};
+use crate::gate::Reason;
 use crate::metadata::{Next, judge};
 use crate::moment::Moment;
-use crate::reason::Reason;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::event::Event;

@@ -3,10 +3,10 @@
 //! the window admits what runs; where nothing runs any more, once it is drained, because its agent starts only what is
 //! admitted. An upgrade in a phase in which instances are moved does both by itself.
 
-use super::super::action::{Action, PlannedCommit};
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::{BudgetGate, Causes, Reason};
 use crate::moment::Moment;
-use crate::reason::{BudgetGate, Causes, Reason};
 use crate::release::floor::follows_needs;
 use crate::wave::budget::Budget;
 use std::collections::BTreeSet;
@@ -143,7 +143,7 @@ impl<'a> Place<'a> {
     fn returning(&self) -> Option<&'a Instance> {
         let admitted = |i: &Instance| i.runs_admitted(Some(self.window));
         let mut out = self.service.out().each;
-        out.find(|i| has_ended_draining(i) && (admitted(i) || runs_nothing(i)) && !i.is_kept_out())
+        out.find(|i| has_ended_draining(i) && (admitted(i) || runs_nothing(i)) && !i.is_in_maintenance())
     }
 
     /// The first that is in rotation, and may be taken out.

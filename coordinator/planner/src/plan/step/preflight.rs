@@ -3,9 +3,9 @@
 
 use super::super::Draft;
 use super::bind::bound;
-use super::enter::approved;
-use crate::preflight::{findings, former, gate, is_cut_off};
-use crate::reason::{PersonGate, Reason};
+use crate::gate::person::approved;
+use crate::gate::preflight::{findings, former, is_cut_off, verdict};
+use crate::gate::{PersonGate, Reason};
 use crate::upgrade::phase::Move;
 use tidegate_proto::Key;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -18,11 +18,11 @@ pub(super) fn preflight(draft: &mut Draft<'_>) {
         draft.wait(Reason::Person(PersonGate::Preflight { finding: finding.what }));
     }
     let former = former(fleet, spec);
-    let passed = former.as_ref().map(|former| gate::passed(fleet, spec, &former.release));
+    let passed = former.as_ref().map(|former| verdict::passed(fleet, spec, &former.release));
     if let Some(Err(reasons)) = &passed {
         reasons.iter().for_each(|reason| draft.wait(reason.clone()));
     }
-    if draft.is_waiting() || !bound(draft) || !approved(draft, ApprovalPoint::Stage) {
+    if draft.is_waiting() || !bound(draft) || !draft.passes(approved(&draft.view(), ApprovalPoint::Stage)) {
         return;
     }
     let (Some(former), Some(Ok(verdicts))) = (former, passed) else { return };

@@ -1,12 +1,12 @@
-//! After a store was reconciled, an agent that had obeyed more than the store knows stands by what it obeyed last, and
-//! rightly refuses the older directive that the store has. It is told anew to serve; what is wanted of it beyond that is
-//! then decided from what is observed, within the budget. One whose claim a person disregarded does not take that word in:
-//! it obeys no directive and acknowledges no window of this store until a plan includes it.
+//! After a store was reconciled: an agent that had obeyed more than the store knows refuses the older directive of the
+//! store. It gets a new directive to serve; what else is wanted of it is then decided from what is observed, within the
+//! budget. An agent whose claim a person disregarded does not accept the reconciliation: it obeys no directive and
+//! acknowledges no window of this store until a plan includes it.
 
 use super::super::Draft;
 use super::super::order::Order;
-use crate::fleet::{Instance, is_told_anew, releases};
-use crate::reason::{Reason, Sample, StoreGate};
+use crate::fleet::{Instance, awaits_new_directive, releases};
+use crate::gate::{Reason, Sample, StoreGate};
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
@@ -28,7 +28,7 @@ pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     draft.wait_for_any(nodes, |nodes| {
         Reason::Store(StoreGate::Disregarded { service: service.clone(), nodes })
     });
-    let told = standing.into_iter().filter(|instance| is_told_anew(instance));
+    let told = standing.into_iter().filter(|instance| awaits_new_directive(instance));
     let orders: Vec<Order<'_>> = told
         .map(|instance| Order {
             disposition: Disposition::Serve { returning: true },

@@ -1,29 +1,31 @@
 //! The next step of one release stream: a canary is judged, the latest release that every gate lets through goes out,
 //! what nothing holds is collected. At most one commit a turn rewrites the stream.
 
-mod errand;
+mod collect;
+mod hook;
 mod trial;
 
-use super::super::action::{Action, PlannedCommit};
 use super::super::draft::BATCH;
-use crate::ask::release::roll_back::{again, emergency, while_removed};
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::Fleet;
+use crate::gate::{CanaryCount, Reason, ReleaseGate};
 use crate::moment::Moment;
-use crate::reason::{CanaryCount, Reason, ReleaseGate};
 use crate::release::canary::{Judgement, counted, judge};
 use crate::release::compatibility::may_meet_storage;
 use crate::release::floor;
 use crate::stream::change::{Change, Told};
-use crate::stream::{image, retention, returning, strategy};
+use crate::stream::returning::{again, emergency, while_removed};
+use crate::stream::{image, returning, strategy};
 use crate::task::Purpose;
-use errand::Errands;
+use collect::{WITH_ANOTHER, collect, count, forget_signals};
+use hook::Hooks;
 use std::collections::BTreeMap;
-use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::Canary;
-use tidegate_proto::key::{SignalSubject, Subject};
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{ApprovalRule, Head, MAX_KEPT, Stream};
-use tidegate_proto::{Fraction, Key, ReleaseRevision, ReleaseTag, StreamName};
+use tidegate_proto::{Fraction, ReleaseRevision, ReleaseTag, StreamName};
 use trial::Trial;
 
 /// What a turn decides about one stream.
@@ -60,12 +62,12 @@ pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, n
 fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
     let mut turn = Turn::default();
     turn.actions.extend(forget_signals(fleet, name));
-    turn.actions.extend(errand::forget(fleet, name));
+    turn.actions.extend(hook::forget(fleet, name));
     let mut change = Change::of(fleet, moment, name);
     if is_at_rest(&change.stream) {
         return turn;
     }
-    turn.actions.extend(errand::order(&change, &mut turn.waiting));
+    turn.actions.extend(hook::order(&change, &mut turn.waiting));
     let Some(step) = decide(&mut change, &mut turn.waiting) else { return turn };
     let what = step.words.as_ref().map_or_else(|| "count".to_owned(), |(_, to, _)| to.clone());
     let also = collect(&mut change, WITH_ANOTHER);
@@ -172,10 +174,10 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
     };
     match &stream.settings.prewarm {
         _ if head.at_once => {}
-        Some(asked) if reasons.is_empty() => match errand::look(change, Purpose::Prewarm, asked, head) {
-            Errands::Done => {}
-            Errands::Waits(waits) => reasons.extend(waits),
-            Errands::Failed(reason) => {
+        Some(asked) if reasons.is_empty() => match hook::look(change, Purpose::Prewarm, asked, head) {
+            Hooks::Done => {}
+            Hooks::Waits(waits) => reasons.extend(waits),
+            Hooks::Failed(reason) => {
                 return Gates::Trial(Trial::Failed(not_warmed_up(change, head, &reason.to_string())));
             }
         },
@@ -346,36 +348,6 @@ fn return_to_manual(
     Some(Step::told(from, to, "the stream's manual strategy names this tag"))
 }
 
-/// How many are collected with another step, in its commit: what goes out overtakes one, and mostly lets go of one. A
-/// turn of its own for that would be in the way of whoever releases next. The largest step leaves room for them.
-const WITH_ANOTHER: usize = 4;
-
-/// What nothing holds is collected, at most so many; never in the commit that overtook it, so that no release makes two
-/// moves at once.
-fn collect(change: &mut Change<'_>, most: usize) -> Option<Step> {
-    const BECAUSE: &str = "no longer in use";
-    let held = retention::kept(&change.stream);
-    let ripe: Vec<ReleaseRevision> = change
-        .stream
-        .kept
-        .iter()
-        .filter(|head| head.release.status != ReleaseStatus::Deprecated && change.was_kept(head))
-        .map(|head| head.release.revision)
-        .filter(|revision| held.get(revision).is_none_or(Vec::is_empty))
-        .take(most)
-        .collect();
-    let names: Vec<String> = ripe.iter().map(ToString::to_string).collect();
-    for revision in &ripe {
-        change.collected(*revision, BECAUSE).ok()?;
-        if change.stream.settings.removal.is_none() {
-            change.departs(*revision);
-        }
-    }
-    let names = names.join(", ");
-    (!ripe.is_empty())
-        .then(|| Step::told(format!("revision {names}"), format!("revision {names} deprecated"), BECAUSE))
-}
-
 /// What was collected is history once its image was removed, or stays for something else that holds it.
 fn removed(change: &mut Change<'_>) -> Option<Step> {
     let (revision, because) =
@@ -396,40 +368,6 @@ fn end(change: &Change<'_>, head: &Head) -> Option<String> {
     if let Some(holder) = image::holder_beside(&change.stream, head) {
         return Some(format!("its image is not removed with it: {holder}"));
     }
-    let done = matches!(errand::look(change, Purpose::Removal, asked, head), Errands::Done);
+    let done = matches!(hook::look(change, Purpose::Removal, asked, head), Hooks::Done);
     done.then(|| "the removal hook succeeded on every node".to_owned())
-}
-
-/// The counts are stored while one of them matters: every few seconds where a deadline is near, every hour where a
-/// rollback window is open.
-fn count(change: &Change<'_>) -> Option<Step> {
-    const SOON_MS: u64 = 5_000;
-    const LATE_MS: u64 = 3_600_000;
-    let stream = &change.stream;
-    let uncounted = change.moment.uncounted.get(change.name).copied().unwrap_or(0);
-    let with_deadline = |head: &Head| {
-        canary_of(stream, head.release.revision).is_some_and(|canary| canary.deadline.is_some())
-    };
-    let soon = stream.canary.as_deref().is_some_and(with_deadline)
-        || stream.pending.iter().any(|head| head.on_trial);
-    let window = stream.settings.rollback_window.as_millis();
-    let late = stream
-        .kept
-        .iter()
-        .any(|head| head.release.status == ReleaseStatus::Superseded && head.superseded_ms < window);
-    let due = (soon && uncounted >= SOON_MS) || (late && uncounted >= LATE_MS);
-    due.then_some(Step { words: None })
-}
-
-/// The words of computes about what is no canary any more are removed, a batch at a time.
-fn forget_signals(fleet: &Fleet, name: &StreamName) -> Option<Action> {
-    let canary = fleet.stream(name)?.canary.as_ref().map(|head| head.release.revision);
-    let (subject, computes) = fleet
-        .signals()
-        .find(|(SignalSubject::Release(stream, revision), _)| stream == name && Some(*revision) != canary)?;
-    let commit = computes
-        .take(BATCH)
-        .fold(Commit::new(), |commit, compute| commit.delete(Key::Signal(subject.clone(), compute.clone())));
-    let what = format!("remove signals of computes for {subject}");
-    Some(Action::Commit(PlannedCommit { subject: Subject::Stream(name.clone()), what, commit }))
 }

@@ -1,7 +1,7 @@
 //! Instances that were decommissioned and report again. A report voids the tombstone; while it is there, an instance that
 //! falls silent once more would count as gone, although it may serve: the tombstone is removed.
 
-use super::super::action::{Action, PlannedCommit};
+use crate::action::{Action, PlannedCommit};
 use crate::fleet::{Fleet, ServiceFleet};
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};

@@ -1,16 +1,18 @@
-//! Roll: the exposed waves are walked to the new release; failures are recorded and weighed; a wave that has passed
-//! exposes the next; the last one raises the floor.
+//! Roll: instances of the exposed waves are moved to the new release; failures are recorded and compared with the budget; a
+//! wave that has passed exposes the next; the last one raises the floor.
 
 use super::super::Draft;
 use super::super::order::Order;
 use super::failures::{self, Failed};
 use super::faults;
+use super::moving::{Moving, UnderWay, begin_with_the_move, move_instances};
 use super::schema::{self, Shown};
-use super::walk::{UnderWay, Walk, begin_with_the_move, walk};
-use super::{all_at, direct, nobody_joined, shared};
+use super::shared;
 use crate::fleet::{Instance, ServiceFleet, Standing};
-use crate::reason::{Causes, Reason, RollGate, Sample, VersionGate};
-use crate::upgrade::migrate_floors;
+use crate::gate::person::approved;
+use crate::gate::roll::{excused, stage_failures, unfit};
+use crate::gate::version::all_at;
+use crate::gate::{Answer, Causes, Reason, RollGate, Sample, VersionGate, migrate_floors};
 use crate::upgrade::phase::Move;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::Commit;
@@ -23,7 +25,7 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
     let (Some(service), Some(former)) = (draft.service(), draft.upgrade.former.as_ref()) else { return };
     let target = draft.spec().target();
     let releases = vec![former.release.clone(), target.clone()];
-    direct(draft, &releases, "an instance that joined gets the directive of the others");
+    draft.direct(&releases, "an instance that joined gets the directive of the others");
     let upgrade = draft.upgrade;
     let last = failures::last_wave(upgrade);
     let exceptions = draft.exceptions();
@@ -36,19 +38,19 @@ pub(super) fn roll(draft: &mut Draft<'_>, wave: u32) {
         return;
     }
     let may_begin = |i: &Instance| {
-        !in_doubt && shown == Shown::Yes && !exceptions.excuse(&i.node) && i.has_staged(&releases)
+        !in_doubt && shown == Shown::Yes && !exceptions.is_exempt(&i.node) && i.has_staged(&releases)
     };
-    let gives_up = |i: &Instance| exceptions.has_failed(&i.node);
-    let around = Walk {
+    let has_failed = |i: &Instance| exceptions.has_failed(&i.node);
+    let around = Moving {
         service,
         up_to: wave,
         target,
         releases: releases.clone(),
         may_begin: &may_begin,
-        gives_up: &gives_up,
+        has_failed: &has_failed,
         overdue: false,
     };
-    let under_way = walk(draft, &around, service.each_standing(Standing::Ready, wave));
+    let under_way = move_instances(draft, &around, service.each_standing(Standing::Ready, wave));
     if draft.has_commits() {
         return;
     }
@@ -116,11 +118,11 @@ fn stalled(draft: &mut Draft<'_>, service: &ServiceFleet, holdup: Holdup) {
     if ignored && !holdup.others {
         return draft.wait(reason);
     }
-    failures::give_up(draft, reason.to_string());
+    failures::exceed_budget(draft, reason.to_string());
 }
 
 /// Whether the exposed waves are through; what follows then.
-fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
+fn settle(draft: &mut Draft<'_>, around: &Moving<'_>, wave: u32, last: u32) {
     let service = around.service;
     let open = Open::of(draft, service, wave, last);
     if open.is_any() {
@@ -136,7 +138,7 @@ fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
     if nobody && !mutant::is("an-empty-wave-passes") {
         draft.wait(Reason::Roll(RollGate::EmptyWave { wave }));
         let is_open = |node: &NodeId| service.standing_of(node).is_some_and(|(_, in_wave)| in_wave <= wave);
-        return failures::tell_excused(draft, is_open);
+        return excused(draft.exceptions(), is_open).into_iter().for_each(|reason| draft.wait(reason));
     }
     if wave < last {
         let because = "every instance of the wave was seen at the new version, in rotation, healthy";
@@ -148,7 +150,7 @@ fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
         }
         return begin_with_the_move(draft, around, service.each_standing(Standing::Ready, wave + 1));
     }
-    if all_at(draft, draft.spec().to) {
+    if draft.passes(all_at(&draft.view(), draft.spec().to)) {
         finish(draft);
     }
 }
@@ -156,14 +158,14 @@ fn settle(draft: &mut Draft<'_>, around: &Walk<'_>, wave: u32, last: u32) {
 /// Those of the exposed waves that were not seen serving the target and are not excused.
 struct Open<'a> {
     silent: Sample,
-    kept_out: [Sample; 2],
+    in_maintenance: [Sample; 2],
     /// The first of the others.
     idle: Vec<&'a Instance>,
 }
 
 impl<'a> Open<'a> {
     fn of(draft: &Draft<'_>, service: &'a ServiceFleet, wave: u32, last: u32) -> Self {
-        let excused: BTreeSet<&NodeId> = draft.exceptions().excused().collect();
+        let excused: BTreeSet<&NodeId> = draft.exceptions().exempt().collect();
         let open = |standing| {
             let among = |node: &&&NodeId| {
                 service
@@ -181,13 +183,13 @@ impl<'a> Open<'a> {
             .filter(|instance| !excused.contains(&instance.node));
         Self {
             silent: open(Standing::Silent),
-            kept_out: [open(Standing::Kept), open(Standing::Held)],
+            in_maintenance: [open(Standing::Kept), open(Standing::Held)],
             idle: idle.take(Sample::NAMED + 1).collect(),
         }
     }
 
     fn is_any(&self) -> bool {
-        !(self.silent.is_empty() && self.kept_out.iter().all(Sample::is_empty) && self.idle.is_empty())
+        !(self.silent.is_empty() && self.in_maintenance.iter().all(Sample::is_empty) && self.idle.is_empty())
     }
 }
 
@@ -196,16 +198,16 @@ fn hold(draft: &mut Draft<'_>, service: &ServiceFleet, open: Open<'_>) {
     let name = service.name().clone();
     let (unstaged, idle): (Vec<_>, Vec<_>) =
         open.idle.into_iter().partition(|instance| service.is_unstaged(&instance.node));
-    super::stage::tell_failures(draft, unstaged.iter().copied());
+    stage_failures(unstaged.iter().copied()).into_iter().for_each(|reason| draft.wait(reason));
     let unstaged = unstaged.into_iter().filter(|instance| !instance.has_stage_failures()).collect();
     let names = |of: Vec<&Instance>| Sample::counted(of.into_iter().map(|instance| &instance.node));
     let release = draft.spec().release.tag.clone();
-    draft.wait_for_any(names(unstaged), |nodes| Reason::Roll(RollGate::Staging { release, nodes }));
-    draft.wait_for_any(open.silent, |nodes| Reason::Version(VersionGate::Silent { service: name, nodes }));
-    for nodes in open.kept_out {
-        draft.wait_for_any(nodes, |nodes| Reason::Roll(RollGate::Maintenance { nodes }));
+    draft.passes(Answer::of_any(names(unstaged), |nodes| RollGate::Staging { release, nodes }));
+    draft.passes(Answer::of_any(open.silent, |nodes| VersionGate::Silent { service: name, nodes }));
+    for nodes in open.in_maintenance {
+        draft.passes(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
     }
-    draft.wait_for_unfit(Causes::counted(idle.into_iter()));
+    draft.passes(unfit(Causes::counted(idle.into_iter())));
 }
 
 /// The last wave has passed: one transaction raises the floor and leaves the roll.
@@ -218,17 +220,24 @@ fn finish(draft: &mut Draft<'_>) {
     let entered = match next {
         ApprovalPoint::Migrate => {
             shared::commit_windows(draft);
-            migrate_floors::reached(draft, Some(to))
+            migrate_floors::reached(&draft.view(), Some(to))
         }
-        _ => Some(Commit::new()),
+        _ => Ok(Commit::new()),
     };
-    let approved = super::enter::approved(draft, next);
+    let approved = draft.passes(approved(&draft.view(), next));
+    let entered = match entered {
+        Ok(entered) => Some(entered),
+        Err(missing) => {
+            draft.passes(missing);
+            None
+        }
+    };
     if let Some(entered) = entered.filter(|_| approved) {
         let floor = if mutant::is("floor-is-not-raised") { draft.spec().from } else { to };
         let binding = draft.upgrade.schema.as_ref().filter(|_| next == ApprovalPoint::Migrate);
         let required = binding
             .map_or(ServiceVersion::ABSENT, |binding| migrate_floors::bound_of_own(draft.spec(), binding));
-        let extra = nobody_joined(draft, draft.window_above(entered, floor, to, required));
+        let extra = draft.unless_joined(draft.window_above(entered, floor, to, required));
         draft.advance(Move::Rolled, extra, |_| (), "every instance is at the new version");
     }
 }

@@ -1,11 +1,14 @@
 //! Expand and migrate: the database is asked how far it is, told to go on, and believed only by its own history.
 
-use super::super::{Draft, SchemaJob};
-use super::enter::{approved, roll};
-use super::{all_at, retreat, shared, stragglers};
+use super::super::Draft;
+use super::enter::roll;
+use super::{rollback, shared, stragglers};
+use crate::action::SchemaJob;
+use crate::gate::person::approved;
+use crate::gate::version::all_at;
+use crate::gate::{Reason, SchemaGate, migrate_floors};
 use crate::moment::SchemaFacts;
-use crate::reason::{Reason, SchemaGate};
-use crate::upgrade::{migrate_floors, phase::Move, way_back};
+use crate::upgrade::{phase::Move, rollback_path};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
 use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
@@ -22,9 +25,13 @@ pub(super) fn expand(draft: &mut Draft<'_>) {
     match draft.upgrade.schema.as_ref().map(|s| s.order) {
         Some(MigrateOrder::BeforeRoll) => {
             shared::commit_windows(draft);
-            let approved = approved(draft, ApprovalPoint::Migrate);
-            if let Some(extra) = migrate_floors::reached(draft, None).filter(|_| approved) {
-                draft.advance(Move::Expanded, extra, |_| (), because);
+            let approved = draft.passes(approved(&draft.view(), ApprovalPoint::Migrate));
+            match migrate_floors::reached(&draft.view(), None) {
+                Ok(extra) if approved => draft.advance(Move::Expanded, extra, |_| (), because),
+                Ok(_) => {}
+                Err(missing) => {
+                    draft.passes(missing);
+                }
             }
         }
         _ => roll(draft, Move::Expanded, because),
@@ -36,7 +43,7 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
     if let Some(former) = former.filter(|_| draft.upgrade.waves.is_some()) {
         let target = draft.spec().target();
         let because = "an instance that joined gets the directive of the others";
-        stragglers::walk_beside(draft, &target, &[former, target.clone()], because);
+        stragglers::move_keeping(draft, &target, &[former, target.clone()], because);
     }
     if !run(draft, SchemaJob::Migrate, |facts| facts.migrated) || draft.has_commits() {
         return;
@@ -47,7 +54,9 @@ pub(super) fn migrate(draft: &mut Draft<'_>) {
         // It may have fallen silent since the roll, or another one may have joined.
         _ => {
             let to = draft.spec().to;
-            if all_at(draft, to) && approved(draft, ApprovalPoint::Remove) {
+            if draft.passes(all_at(&draft.view(), to))
+                && draft.passes(approved(&draft.view(), ApprovalPoint::Remove))
+            {
                 draft.advance(Move::Migrated, Commit::new(), |_| (), because)
             }
         }
@@ -117,8 +126,14 @@ fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
     let Some(job) = lost(draft, facts) else { return false };
     draft.schema(SchemaJob::Look);
     let (from, to) = (draft.spec().from, draft.spec().to);
-    let way_back = way_back(draft.fleet, draft.upgrade, "").is_ok() && retreat::needed(draft).is_none();
-    draft.wait(Reason::Schema(SchemaGate::SchemaLost { job: job.word().to_owned(), from, to, way_back }));
+    let rollback_path =
+        rollback_path(draft.fleet, draft.upgrade, "").is_ok() && rollback::needed(draft).is_none();
+    draft.wait(Reason::Schema(SchemaGate::SchemaLost {
+        job: job.word().to_owned(),
+        from,
+        to,
+        rollback_path,
+    }));
     true
 }
 

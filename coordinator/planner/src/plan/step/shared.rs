@@ -4,8 +4,8 @@
 use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
-use crate::preflight::lowest;
-use crate::reason::{Reason, VersionGate};
+use crate::gate::preflight::lowest;
+use crate::gate::version;
 use crate::release::floor::is_only_watched;
 use crate::release::need;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -37,8 +37,10 @@ pub(super) fn commit_windows(draft: &mut Draft<'_>) -> bool {
             Some(floor) if window.is_none_or(|window| window.floor < floor) => floors.push((name, floor)),
             Some(_) => {}
             None if is_open => {
-                of.into_iter().for_each(|of| wait_for_unknown(draft, of));
                 known = false;
+                if let Some(of) = of {
+                    draft.passes(version::known(of));
+                }
             }
             None => {}
         }
@@ -67,17 +69,6 @@ fn give(draft: &Draft<'_>, commit: Commit, name: &ServiceName, floor: ServiceVer
         Some(now) => commit.put(key, now.record.with(body)),
         None => commit.put(key, body),
     }
-}
-
-/// The lowest version that runs cannot be told of these.
-fn wait_for_unknown(draft: &mut Draft<'_>, of: &ServiceFleet) {
-    let service = || of.name().clone();
-    draft.wait_for_any(of.silent().sample(), |nodes| {
-        Reason::Version(VersionGate::Silent { service: service(), nodes })
-    });
-    draft.wait_for_any(of.unknown().sample(), |nodes| {
-        Reason::Version(VersionGate::VersionUnknown { service: service(), nodes })
-    });
 }
 
 /// After a rollback these windows admit every version again, as before, unless what runs or was contracted meanwhile

@@ -1,37 +1,37 @@
-//! Who turns up at another version after the last wave, or after the walk back: it was away, or its code was changed by
-//! hand. The window keeps it from being admitted; it is told what the others know and walked like them.
+//! Instances that report another version after the last wave, or after a rollback has moved the others: they were away, or
+//! their code was changed by hand. The window refuses their admission; they get the directive of the others and are
+//! moved like them.
 
 use super::super::Draft;
-use super::direct;
-use super::walk::{Walk, walk as walk_to};
+use super::moving::{Moving, move_instances};
 use crate::fleet::{Instance, Known, Standing};
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{Release, ServiceVersion, mutant};
 
 /// Sees to it that everybody runs the one release that is wanted now, and has no other.
-pub(super) fn walk(draft: &mut Draft<'_>, release: &Release, because: &str) {
-    walk_beside(draft, release, std::slice::from_ref(release), because);
+pub(super) fn move_to(draft: &mut Draft<'_>, release: &Release, because: &str) {
+    move_keeping(draft, release, std::slice::from_ref(release), because);
 }
 
 /// The same, while these releases are kept on the nodes.
-pub(super) fn walk_beside(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
-    direct(draft, releases, because);
+pub(super) fn move_keeping(draft: &mut Draft<'_>, release: &Release, releases: &[Release], because: &str) {
+    draft.direct(releases, because);
     let Some(service) = draft.service() else { return };
     if draft.has_commits() || mutant::is("stragglers-are-only-named") {
         return;
     }
     let may_begin =
         |i: &Instance| is_elsewhere(i, release.version) && i.has_staged(std::slice::from_ref(release));
-    let around = Walk {
+    let around = Moving {
         service,
         up_to: u32::MAX,
         target: release.clone(),
         releases: releases.to_vec(),
         may_begin: &may_begin,
-        gives_up: &|_| false,
+        has_failed: &|_| false,
         overdue: false,
     };
-    walk_to(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
+    move_instances(draft, &around, service.each_standing(Standing::Ready, u32::MAX));
 }
 
 /// Whether it runs another version, was refused as one, has never run anything that its agent knows of, or was not healthy

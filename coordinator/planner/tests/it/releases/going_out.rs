@@ -5,7 +5,7 @@ use crate::sim::World;
 use serde_json::json;
 use tidegate_planner::Reason;
 use tidegate_planner::ask::release;
-use tidegate_planner::reason::ReleaseGate;
+use tidegate_planner::gate::ReleaseGate;
 use tidegate_proto::commit::Commit;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::{Key, Revision};

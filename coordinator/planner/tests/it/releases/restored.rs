@@ -5,7 +5,7 @@ use crate::sim::{World, node};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, propose, reconcile};
 use tidegate_planner::ask::{self, release};
-use tidegate_planner::reason::StoreGate;
+use tidegate_planner::gate::StoreGate;
 use tidegate_planner::{Reason, plan};
 use tidegate_proto::TermId;
 use tidegate_proto::record::release::ReleaseStatus;

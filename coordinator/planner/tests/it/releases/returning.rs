@@ -4,7 +4,7 @@ use super::images::{removing, with_prewarm};
 use super::sea::stream;
 use crate::sim::{World, upgrade_id};
 use serde_json::json;
-use tidegate_planner::reason::Waits;
+use tidegate_planner::gate::Waits;
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::task::{Outcome, TaskResult};

@@ -4,7 +4,7 @@ use super::sea::{asker, commits, stream};
 use crate::sim::{Database, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::{self, release};
-use tidegate_planner::reason::{StoreGate, VersionGate, Waits};
+use tidegate_planner::gate::{StoreGate, VersionGate, Waits};
 use tidegate_planner::{Reason, Sample};
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::release::ReleaseStatus;

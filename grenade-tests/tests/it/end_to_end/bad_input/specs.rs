@@ -5,14 +5,14 @@ use super::{Wrong, revision, rolled_back};
 
 /// What is added to a good spec, the exit code, and what the message says.
 const ADDED: [(&str, i32, &[&str]); 10] = [
-    ("relase: {}", 2, &["unknown field", "relase", "line 9"]),
-    ("min_in_service: many", 2, &["min_in_service", "percentage", "line 9"]),
-    ("min_in_service: \"0%\"", 2, &["\"1%\" to \"100%\"", "line 9"]),
-    ("max_unavailable: \"101%\"", 2, &["\"1%\" to \"100%\"", "line 9"]),
-    ("max_unavailable: -1", 2, &["-1", "whole number", "line 9"]),
+    ("relase: {}", 2, &["unknown field", "relase", ":9:"]),
+    ("min_in_service: many", 2, &["min_in_service", "percentage", ":9:"]),
+    ("min_in_service: \"0%\"", 2, &["\"1%\" to \"100%\"", ":9:"]),
+    ("max_unavailable: \"101%\"", 2, &["\"1%\" to \"100%\"", ":9:"]),
+    ("max_unavailable: -1", 2, &["-1", "whole number", ":9:"]),
     ("max_unavailable: 0", 2, &["max_unavailable", "1 or more"]),
-    ("strategy: {rolling: {batch: \"-1%\"}}", 2, &["line 9"]),
-    ("approvals: [lunch]", 2, &["lunch", "line 9"]),
+    ("strategy: {rolling: {batch: \"-1%\"}}", 2, &[":9:"]),
+    ("approvals: [lunch]", 2, &["lunch", ":9:"]),
     ("min_in_service: 3\nmax_unavailable: 1", 3, &["min_in_service 3 of 3", "lower it"]),
     ("min_in_service: 4", 3, &["min_in_service 4 of 3", "lower it"]),
 ];
@@ -21,10 +21,10 @@ const ADDED: [(&str, i32, &[&str]); 10] = [
 const REPLACED: [(&str, &str, i32, &[&str]); 9] = [
     ("to: 2", "to: 1", 2, &["to: 1 is not above `from` (1)"]),
     ("to: 2", "to: 3", 2, &["more than one hop", "upgrade to 2 first"]),
-    ("from: 1", "from: 0", 2, &["line 2", "2147483647"]),
-    ("from: 1", "from: \"1\"", 2, &["line 2"]),
-    ("min_healthy_time: 300ms", "min_healthy_time: -1s", 2, &["-1s", "duration", "line 5"]),
-    ("healthy_deadline: 30s", "healthy_deadline: -30s", 2, &["-30s", "duration", "line 5"]),
+    ("from: 1", "from: 0", 2, &[":2:", "2147483647"]),
+    ("from: 1", "from: \"1\"", 2, &[":2:"]),
+    ("min_healthy_time: 300ms", "min_healthy_time: -1s", 2, &["-1s", "duration", ":5:"]),
+    ("healthy_deadline: 30s", "healthy_deadline: -30s", 2, &["-30s", "duration", ":5:"]),
     ("service: pantry-api", "service: pantry-nowhere", 3, &["pantry-nowhere has no instance"]),
     ("PANTRY_DATABASE_URL", "NO_SUCH_VARIABLE", 3, &["NO_SUCH_VARIABLE", "not set"]),
     ("migrations: pantry", "migrations: ../etc", 3, &["../etc", "without .."]),

@@ -2,7 +2,7 @@
 //! out, or it has failed. The time is counted only while nothing else holds it.
 
 use super::Step;
-use crate::reason::{Reason, ReleaseGate};
+use crate::gate::{Reason, ReleaseGate};
 use crate::stream::change::Change;
 use tidegate_proto::record::stream::{Availability, Head};
 use tidegate_proto::{ReleaseRevision, Span};

@@ -1,0 +1,10 @@
+//! Who a store is.
+
+/// Who this store is, as the headers of its answers say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) cluster: u64,
+    pub(crate) member: u64,
+    /// How often the store was opened; stands for etcd's raft term.
+    pub(crate) term: u64,
+}

@@ -1,0 +1,102 @@
+//! What a turn decides, as data: print it, compare it, carry it out twice and it was carried out once.
+
+use crate::gate::Reason;
+use std::collections::BTreeMap;
+use tidegate_proto::key::Subject;
+use tidegate_proto::{Commit, Digest, GroupName, ReleaseRevision, StreamName, UpgradeId};
+
+/// The outcome of a turn's thinking.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// In this order; the first of a subject that fails ends what that subject has in this turn, and the next turn plans
+    /// anew.
+    pub actions: Vec<Action>,
+    /// Why each active upgrade does not move further.
+    pub waiting: BTreeMap<UpgradeId, Vec<Reason>>,
+    /// Why each waiting compute release, and each canary, does not move further.
+    pub releases: BTreeMap<(StreamName, ReleaseRevision), Vec<Reason>>,
+    /// Why each update of metadata does not move further.
+    pub groups: BTreeMap<GroupName, Vec<Reason>>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// A transaction of the store; fence, preconditions and event are inside.
+    Commit(PlannedCommit),
+    /// Make sure that this job runs on the schema of an upgrade: one at a time, doing it again is doing it once.
+    Schema {
+        /// Whose schema.
+        upgrade: UpgradeId,
+        /// Which job.
+        job: SchemaJob,
+    },
+    /// Read everything anew at one revision, look into the database, and make the certificate.
+    Certify {
+        /// For which upgrade.
+        upgrade: UpgradeId,
+    },
+}
+
+impl Action {
+    /// On whose behalf it is done.
+    pub fn subject(&self) -> Subject {
+        match self {
+            Self::Commit(planned) => planned.subject.clone(),
+            Self::Schema { upgrade, .. } | Self::Certify { upgrade } => Subject::Upgrade(upgrade.clone()),
+        }
+    }
+
+    /// On which upgrade's schema it is work, where it is.
+    pub fn schema_of(&self) -> Option<&UpgradeId> {
+        match self {
+            Self::Schema { upgrade, .. } | Self::Certify { upgrade } => Some(upgrade),
+            Self::Commit(_) => None,
+        }
+    }
+}
+
+/// A transaction with what it is for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedCommit {
+    /// On whose behalf.
+    pub subject: Subject,
+    /// In a few words, for logs.
+    pub what: String,
+    /// What is written, and when.
+    pub commit: Commit,
+}
+
+/// What can be done to a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SchemaJob {
+    /// See what it is and claim it, where the database did not answer when the upgrade was started.
+    Bind,
+    /// See how far it is.
+    Look,
+    /// Additive DDL and two-way sync triggers.
+    Expand,
+    /// Background fill.
+    Migrate,
+    /// Drop what only old code needed, on this certificate.
+    Contract {
+        /// Its digest, as stored in the upgrade.
+        certificate: Digest,
+    },
+    /// Undo expand.
+    Undo,
+}
+
+impl SchemaJob {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bind => "bind",
+            Self::Look => "look",
+            Self::Expand => "expand",
+            Self::Migrate => "migrate",
+            Self::Contract { .. } => "contract",
+            Self::Undo => "undo",
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What an instance reports of the document that is being exposed to it.
+
+use super::{Asked, find};
+use crate::ask::{Asker, Refusal, RefusalKind, refuse};
+use crate::fleet::{Fleet, Stored};
+use crate::metadata;
+use crate::moment::Moment;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::signal::Signal;
+use tidegate_proto::{FailureName, GroupName, Key, MetadataGeneration, NodeId, Revision};
+
+/// What an instance tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Of which document; none = of the one that is being exposed.
+    pub generation: Option<MetadataGeneration>,
+    /// Whether it went well.
+    pub success: bool,
+    /// What kind of failure it was.
+    pub failure: Option<FailureName>,
+}
+
+/// How an instance fared with the document that is being exposed. Its last word stands.
+pub fn signal(
+    fleet: &Fleet,
+    moment: &Moment,
+    name: &GroupName,
+    node: &NodeId,
+    word: &Word,
+    asker: &Asker,
+) -> Result<Asked, Refusal> {
+    let group = find(fleet, name)?;
+    if !metadata::is_member(fleet, name, group, node) {
+        return refuse(RefusalKind::NotFound, format!("{name} has no instance {node}"));
+    }
+    if word.success && word.failure.is_some() {
+        return refuse(RefusalKind::Invalid, "a success has no kind of failure; nothing was changed");
+    }
+    let Some(update) = &group.update else {
+        return refuse(RefusalKind::State, format!("no update of {name} runs: nothing is counted"));
+    };
+    let generation = update.to.generation;
+    if let Some(told) = word.generation.filter(|told| *told != generation) {
+        return refuse(
+            RefusalKind::State,
+            format!(
+                "generation {told} of {name} is not what is being exposed, which is {generation}: nothing is counted"
+            ),
+        );
+    }
+    let page = fleet.exposed_page_of(name, node, update.pages);
+    match page.and_then(|page| page.members.get(node)) {
+        Some(batch) if *batch <= update.batch => {}
+        found => {
+            let when = match found {
+                Some(batch) => {
+                    format!("it is in batch {}, and {} is the last that is", batch + 1, update.batch + 1)
+                }
+                None => "it came after the instances were drawn".to_owned(),
+            };
+            return refuse(
+                RefusalKind::State,
+                format!(
+                    "{node} is not exposed to generation {generation} of {name} ({when}): nothing is counted"
+                ),
+            );
+        }
+    }
+    let stands = fleet.last_group_word(name, node);
+    let body = Signal {
+        generation: Some(generation),
+        success: word.success,
+        failure: word.failure.clone(),
+        why: asker.why.clone(),
+        who: asker.who.clone(),
+        at: moment.wall,
+    };
+    let same = |stored: &&Stored<Signal>| {
+        let told = |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
+        told(stored) == told(&body)
+    };
+    if stands.is_some_and(|stored| same(&stored)) {
+        return Ok(Asked::already(Some(generation)));
+    }
+    let key = Key::GroupSignal(name.clone(), node.clone());
+    // One word a key, so that instances do not wait for each other; the group itself is not compared.
+    let commit = Commit::new()
+        .when(Precondition::At(key.clone(), stands.map_or(Revision::ABSENT, |stored| stored.at)))
+        .put(key, body);
+    Ok(Asked { generation: Some(generation), commit: Some(commit) })
+}

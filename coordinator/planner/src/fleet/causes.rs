@@ -1,0 +1,77 @@
+//! Instances that are not in service, each with its cause.
+
+use super::instance::Instance;
+use super::sample::Sample;
+use super::service::Those;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use tidegate_proto::NodeId;
+
+/// A few instances out of many, each with why it is not in service, and how many there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Causes {
+    /// The first of them.
+    pub first: Vec<Cause>,
+    /// How many in all.
+    pub count: usize,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Its node.
+    pub node: NodeId,
+    /// Why it is not in service.
+    pub why: String,
+    /// Whether its agent has given up, so that nothing more happens before a person has it tried again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+}
+
+impl Causes {
+    /// The first of these, with their causes.
+    pub fn of<'a>(those: Those<impl Iterator<Item = &'a Instance>>) -> Self {
+        Self { count: those.count, first: those.each.take(Sample::NAMED).map(Cause::of).collect() }
+    }
+
+    /// The same of instances that have to be counted.
+    pub fn counted<'a>(each: impl Iterator<Item = &'a Instance>) -> Self {
+        let mut causes = Self::default();
+        for instance in each {
+            if causes.count < Sample::NAMED {
+                causes.first.push(Cause::of(instance));
+            }
+            causes.count += 1;
+        }
+        causes
+    }
+
+    /// One whose agent has given up.
+    pub fn failed(&self) -> Option<&NodeId> {
+        self.first.iter().find(|cause| cause.failed).map(|cause| &cause.node)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl Cause {
+    fn of(instance: &Instance) -> Self {
+        let why = instance.why_out().unwrap_or_else(|| "in service".to_owned());
+        Self { node: instance.node.clone(), why, failed: instance.failure().is_some() }
+    }
+}
+
+impl fmt::Display for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each: Vec<String> =
+            self.first.iter().map(|cause| format!("{} ({})", cause.node, cause.why)).collect();
+        f.write_str(&each.join(", "))?;
+        match self.count - self.first.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Why nothing moves: a value for each reason, so that "not now" cannot be said without one. Reasons are sorted by the
+//! gate that is closed, one file each. A reason is one variant and one arm of its file: what it is blocked on, who owns
+//! that, the next step, and the timeout.
+
+mod budget;
+mod metadata;
+pub mod migrate_floors;
+pub(crate) mod person;
+pub mod preflight;
+mod release;
+pub(crate) mod roll;
+mod said;
+mod schema;
+pub mod store;
+mod task;
+mod verdict;
+pub(crate) mod version;
+
+pub use crate::fleet::{Cause, Causes, Sample};
+pub use budget::BudgetGate;
+pub use metadata::MetadataGate;
+pub use person::PersonGate;
+pub use release::ReleaseGate;
+pub use roll::RollGate;
+pub use said::Waits;
+pub use schema::SchemaGate;
+pub use store::{StoreGate, unreconciled};
+pub use task::TaskGate;
+pub use verdict::VerdictGate;
+pub use version::VersionGate;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use tidegate_proto::record::need::Hold;
+use tidegate_proto::record::waiting::WaitingFor;
+use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceVersion, StreamName};
+
+/// What an instance told of its failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The kind of failure.
+    pub kind: String,
+    /// What happened, where that was told.
+    pub why: String,
+}
+
+/// Which compute release needs a service not to fall back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "its fields are what it names")]
+pub struct NeededBy {
+    pub stream: StreamName,
+    pub revision: ReleaseRevision,
+    pub tag: ReleaseTag,
+    pub hold: Hold,
+    pub needs: ServiceVersion,
+}
+
+/// What computes have told of a canary, and what is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "its fields are what it names")]
+pub struct CanaryCount {
+    pub successes: usize,
+    pub needed: Option<u32>,
+    pub failures: usize,
+    pub tolerated: u32,
+}
+
+/// What a gate answers: whether a step may happen, and why not.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) is_open: bool,
+    pub(crate) reasons: Vec<Reason>,
+}
+
+impl Answer {
+    pub(crate) fn open() -> Self {
+        Self { is_open: true, reasons: Vec::new() }
+    }
+
+    /// Closed, and the reason is given elsewhere.
+    pub(crate) fn closed() -> Self {
+        Self { is_open: false, reasons: Vec::new() }
+    }
+
+    /// Closed where there are any of these.
+    pub(crate) fn of_any<R: Into<Reason>>(nodes: Sample, reason: impl FnOnce(Sample) -> R) -> Self {
+        match nodes.is_empty() {
+            true => Self::open(),
+            false => Self::from(reason(nodes).into()),
+        }
+    }
+
+    /// Open where both are.
+    pub(crate) fn and(&mut self, other: Self) {
+        self.is_open &= other.is_open;
+        self.reasons.extend(other.reasons);
+    }
+}
+
+impl From<Reason> for Answer {
+    fn from(reason: Reason) -> Self {
+        Self { is_open: false, reasons: vec![reason] }
+    }
+}
+
+macro_rules! gates {
+    ($($gate:ident($reasons:ident)),* $(,)?) => {
+        /// A reason for waiting.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(untagged)]
+        #[expect(missing_docs, reason = "each gate is described in its file")]
+        pub enum Reason {
+            $($gate($reasons),)*
+        }
+
+        impl Reason {
+            /// Its kind, in kebab-case, as metrics and JSON have it.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$gate(reason) => reason.into(),)*
+                }
+            }
+
+            fn said(&self, waits: Waits<'_>) -> said::Said {
+                match self {
+                    $(Self::$gate(reason) => reason.said(waits),)*
+                }
+            }
+        }
+
+        $(impl From<$reasons> for Reason {
+            fn from(reason: $reasons) -> Self {
+                Self::$gate(reason)
+            }
+        })*
+    };
+}
+
+gates! {
+    Version(VersionGate),
+    Store(StoreGate),
+    Roll(RollGate),
+    Budget(BudgetGate),
+    Person(PersonGate),
+    Schema(SchemaGate),
+    Release(ReleaseGate),
+    Task(TaskGate),
+    Metadata(MetadataGate),
+    Verdict(VerdictGate),
+}
+
+impl Reason {
+    /// As `explain` shows it, and as the store keeps it; since when, the recorder knows.
+    pub fn explained(&self, waits: Waits<'_>) -> WaitingFor {
+        self.said(waits).waiting_for(self.kind())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said(Waits::Unnamed).blocked_on)
+    }
+}

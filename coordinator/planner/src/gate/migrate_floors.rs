@@ -1,0 +1,92 @@
+//! The floors that migrate requires: an old program that shares the schema would write past the fill, or could not
+//! read what was filled. So migrate is entered once the committed floor of each service is there.
+//!
+//! # Invariants
+//! * The transaction that enters migrate compares the window of every service whose floor was asked.
+//! * Where old programs cannot read migrated rows, the same transaction writes what was required into the schema's
+//!   record: no service goes back below it.
+
+use crate::contracted;
+use crate::fleet::{Fleet, Stored};
+use crate::gate::{Answer, Reason, SchemaGate};
+use crate::upgrade::View;
+use std::collections::BTreeMap;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::schema::Schema;
+use tidegate_proto::record::upgrade::{MigrateOrder, SchemaBinding};
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, mutant};
+
+/// The floor that migrate requires of each service. A record that was written before requirements were kept says only
+/// that migrate waits for the roll: then the own service is required at `to`, and the others at `shared_with`.
+pub fn required(spec: &Spec, binding: &SchemaBinding) -> BTreeMap<ServiceName, ServiceVersion> {
+    if !binding.migrate_floors.is_empty() || binding.order == MigrateOrder::BeforeRoll {
+        return binding.migrate_floors.clone();
+    }
+    let mut floors = spec.schema.as_ref().map(|asked| asked.shared_with.clone()).unwrap_or_default();
+    floors.insert(spec.service.clone(), spec.to);
+    floors
+}
+
+/// The committed floor of a service; none = it has no window.
+pub(crate) fn committed(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersion> {
+    Some(fleet.service(service)?.window()?.floor)
+}
+
+/// What entering migrate compares and writes, or each floor that is missing. `own` is the floor of the upgraded service
+/// once the same transaction is done, where that raises it.
+pub(crate) fn reached(view: &View<'_>, own: Option<ServiceVersion>) -> Result<Commit, Answer> {
+    let Some(binding) = view.upgrade.schema.as_ref() else { return Err(Answer::closed()) };
+    let required = match mutant::is("migrate-floors-are-not-asked") {
+        true => BTreeMap::new(),
+        false => required(view.spec(), binding),
+    };
+    let mut commit = Commit::new();
+    let mut answer = Answer::open();
+    for (service, needs) in &required {
+        let raised = own.filter(|_| *service == view.spec().service);
+        let floor = raised.or_else(|| committed(view.fleet, service));
+        if floor.is_none_or(|floor| floor < *needs) {
+            let (service, needs) = (service.clone(), *needs);
+            answer.and(Answer::from(Reason::from(SchemaGate::MigrateFloor { service, floor, needs })));
+        }
+        // The transaction that raises the own floor compares its window itself.
+        if raised.is_none() && !mutant::is("migrate-floors-are-not-compared") {
+            let at = view.fleet.service(service).map_or(Revision::ABSENT, |of| of.window_at());
+            commit = commit.when(Precondition::At(Key::Window(service.clone()), at));
+        }
+    }
+    if !answer.is_open {
+        return Err(answer);
+    }
+    let schema = view.fleet.schema(&binding.id);
+    if let Some(schema) = schema.filter(|_| !binding.old_reads_migrated && !required.is_empty()) {
+        commit = bound_by(commit, binding, schema, &required);
+        // The transaction that raises the own floor writes its window itself.
+        let others = required.iter().filter(|(service, _)| own.is_none() || **service != view.spec().service);
+        commit = contracted::told_to_agents(view.fleet, commit, others);
+    }
+    Ok(commit)
+}
+
+/// What the migrated rows require of the upgraded service.
+pub(crate) fn bound_of_own(spec: &Spec, binding: &SchemaBinding) -> ServiceVersion {
+    let floor = required(spec, binding).get(&spec.service).copied();
+    floor.filter(|_| !binding.old_reads_migrated).unwrap_or(ServiceVersion::ABSENT)
+}
+
+/// Adds that from now on the schema requires these versions: its rows are about to become unreadable below them.
+fn bound_by(
+    commit: Commit,
+    binding: &SchemaBinding,
+    schema: &Stored<Schema>,
+    required: &BTreeMap<ServiceName, ServiceVersion>,
+) -> Commit {
+    let mut body = schema.record.body.clone();
+    for (service, needs) in required {
+        let known = body.contracted.entry(service.clone()).or_insert(*needs);
+        *known = (*known).max(*needs);
+    }
+    let key = Key::Schema(binding.id.clone());
+    commit.when(Precondition::At(key.clone(), schema.at)).put(key, schema.record.with(body))
+}

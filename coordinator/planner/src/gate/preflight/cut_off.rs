@@ -1,0 +1,50 @@
+//! A hop that was cut off: the store was lost with the upgrade's record, and reconciling left the window [from, to]. The
+//! same upgrade goes on from there: instances at `to` that run its release are done.
+
+use super::finding::{Finding, blocker, warning};
+use crate::fleet::{Instance, Known, ServiceFleet};
+use crate::gate::Sample;
+use tidegate_proto::spec::Spec;
+
+/// Whether the service is between `from` and `to`, and no record of an upgrade says why. Which upgrade is active is not
+/// asked here.
+pub(crate) fn is_cut_off(service: &ServiceFleet, spec: &Spec) -> bool {
+    service.window().is_some_and(|window| window.floor == spec.from && window.ceiling == spec.to)
+}
+
+/// What is said of the instances that run `to` already.
+pub(super) fn findings(service: &ServiceFleet, spec: &Spec) -> Vec<Finding> {
+    let ahead = || service.instances().filter(|instance| instance.known() == Known::At(spec.to));
+    let count = ahead().count();
+    if count == 0 {
+        return Vec::new();
+    }
+    let (name, to) = (service.name(), spec.to);
+    if count == service.len() {
+        return vec![blocker(format!(
+            "every instance of {name} runs `to` ({to}) already, so that nothing is left to roll and the release before it is \
+             not known: `tidegate fleet window {name} --floor {to} --ceiling {to} --why …` ends the hop"
+        ))];
+    }
+    let others = Sample::counted(ahead().filter(|instance| !runs_release(instance, spec)).map(|i| &i.node));
+    if !others.is_empty() {
+        return vec![blocker(format!(
+            "{name}: at `to` ({to}), but not running the release {}, on {others}: an upgrade that was cut off goes on with \
+             the release that it had",
+            spec.release.tag
+        ))];
+    }
+    vec![warning(format!(
+        "{name}: {count} of {} instances run {} already: this goes on with an upgrade that was cut off",
+        service.len(),
+        spec.release.tag
+    ))]
+}
+
+fn runs_release(instance: &Instance, spec: &Spec) -> bool {
+    let report = instance.report.as_ref();
+    report.is_some_and(|report| {
+        report.release.as_ref() == Some(&spec.release.tag)
+            && report.release_digest.is_none_or(|digest| digest == spec.release.sha256)
+    })
+}

@@ -1,0 +1,103 @@
+//! The release that runs before the upgrade: what a rollback returns to.
+
+use super::cut_off::is_cut_off;
+use crate::fleet::{Instance, Known, ServiceFleet};
+use crate::gate::Sample;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Digest, NodeId, Release, ReleaseTag};
+
+/// The one release that the instances at `from` run, or why there is none to return to.
+pub(super) fn former_release(service: &ServiceFleet, spec: &Spec) -> Result<Release, String> {
+    let version = spec.from;
+    let is_done = |instance: &Instance| is_cut_off(service, spec) && instance.known() == Known::At(spec.to);
+    let mut seen: BTreeMap<(ReleaseTag, Digest), &NodeId> = BTreeMap::new();
+    let (mut unnamed, mut unpinned) = (Vec::new(), Vec::new());
+    let left = leftovers(service, spec);
+    let is_left = |instance: &Instance| left.iter().any(|other| other.node == instance.node);
+    for instance in service.instances().filter(|instance| !is_done(instance) && !is_left(instance)) {
+        let Some(report) = &instance.report else { continue };
+        match (&report.release, report.release_digest) {
+            (Some(tag), Some(digest)) => drop(seen.insert((tag.clone(), digest), &instance.node)),
+            (Some(tag), None) => unpinned.push((instance, tag)),
+            (None, _) => unnamed.push(&instance.node),
+        }
+    }
+    if !unnamed.is_empty() {
+        return Err(format!(
+            "which release runs is not known on {}, and a rollback needs one to return to: in the agent's config give \
+             exactly one [service.{}.artifact.\"TAG\"] version = {version}",
+            Sample::of(unnamed.iter().copied(), unnamed.len()),
+            service.name(),
+        ));
+    }
+    if let Some((instance, tag)) = unpinned.first() {
+        let nodes = Sample::of(unpinned.iter().map(|(instance, _)| &instance.node), unpinned.len());
+        return Err(format!(
+            "the sha256 of release {tag}, which runs, is not known on {nodes}, and a rollback needs it: {}",
+            why_unpinned(instance, tag, service)
+        ));
+    }
+    let releases: Vec<String> = seen
+        .iter()
+        .map(|((tag, sha256), node)| format!("{tag} with sha256 {} ({node})", sha256.declared()))
+        .collect();
+    match seen.into_keys().next().filter(|_| releases.len() == 1) {
+        Some((tag, sha256)) => Ok(Release { tag, sha256, version }),
+        None => Err(format!(
+            "instances run different releases at version {version}, and a rollback returns to one: {}",
+            releases.join(", ")
+        )),
+    }
+}
+
+/// Instances that another release was put on, which has never become ready there, so that its version is not known: what an
+/// upgrade leaves that ended, or was cut off, between stop and start. They serve nothing, and the roll replaces them.
+pub(super) fn leftovers<'a>(service: &'a ServiceFleet, spec: &Spec) -> Vec<&'a Instance> {
+    let at_from = service.instances().filter(|instance| instance.known() == Known::At(spec.from));
+    let former: BTreeSet<&ReleaseTag> = at_from.filter_map(release).collect();
+    let serves_nothing = |instance: &Instance| {
+        let report = instance.report.as_ref();
+        let serves = |r: &Report| r.health == Health::Healthy || r.rotation == Rotation::In;
+        // One that was refused says what it runs.
+        let says = |r: &Report| r.probed.is_some() || matches!(r.step, Step::Refused { .. });
+        report.is_some_and(|r| !serves(r) && !says(r))
+    };
+    let is_left = |instance: &&Instance| {
+        instance.known() == Known::Unknown
+            && instance.unreadable.is_empty()
+            && serves_nothing(instance)
+            && release(instance).is_some_and(|tag| !former.contains(tag))
+    };
+    match former.is_empty() {
+        true => Vec::new(),
+        false => service.unknown().each.filter(is_left).collect(),
+    }
+}
+
+fn release(instance: &Instance) -> Option<&ReleaseTag> {
+    instance.report.as_ref()?.release.as_ref()
+}
+
+/// What its agent found when it staged the running release; where it has not said so, what may be missing.
+fn why_unpinned(instance: &Instance, tag: &ReleaseTag, service: &ServiceFleet) -> String {
+    let failed = instance.stage_failures().find(|(failed, _)| failed == tag);
+    match failed {
+        Some((_, why)) => format!("on {}: {why}", instance.node),
+        None => format!(
+            "its agent is staging it. If this does not end, set sha256 in [service.{}.artifact.\"{tag}\"] of the agent's \
+             config to that of the file that runs, or to \"absent\", and restart the agent",
+            service.name()
+        ),
+    }
+}
+
+/// What a rollback can do where the digest was declared absent.
+pub(super) fn unverified(release: &Release) -> String {
+    format!(
+        "the agents' config declares that {tag}, to which a rollback would return, has no sha256: a rollback runs the stage \
+         hook for {tag} again and starts what it brings, unverified",
+        tag = release.tag
+    )
+}

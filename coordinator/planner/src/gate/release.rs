@@ -1,0 +1,167 @@
+//! When a compute release goes out, and what it requires.
+
+use super::said::{Said, Waits};
+use super::{CanaryCount, NeededBy, Sample};
+use serde::{Deserialize, Serialize};
+use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, Span, StreamName};
+
+/// A gate on a compute release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is described by its sentence, below")]
+pub enum ReleaseGate {
+    Needed { service: ServiceName, floor: ServiceVersion, by: Box<NeededBy> },
+    Floor { service: ServiceName, floor: ServiceVersion, needs: ServiceVersion },
+    ReleaseUnknown { service: ServiceName, nodes: Sample },
+    NoStorage { compute: ReleaseTag },
+    Evidence { compute: ReleaseTag, storage: ReleaseTag, found: Option<String> },
+    ReleaseApproval { stream: StreamName, revision: ReleaseRevision },
+    ReleaseFailed { why: String, overtaken: Option<ReleaseRevision> },
+    Manual { tag: ReleaseTag },
+    NoStrategy,
+    CanaryBusy { revision: ReleaseRevision },
+    RollsBack { revision: ReleaseRevision, failed: bool },
+    CanaryOpen { count: CanaryCount, deadline: Option<Span> },
+    NotAvailable { answered: Span, needed: Span, deadline: Span },
+    TooManyKept { count: usize },
+}
+
+const SIGNALS: &str =
+    "the computes, which signal success or failure; or a person, who promotes or rolls back";
+
+fn promote(waits: Waits<'_>) -> Option<String> {
+    waits
+        .release(|stream, revision| format!("tidegate release promote {revision} --stream {stream} --deploy"))
+}
+
+impl ReleaseGate {
+    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+        match self {
+            Self::Needed { service, floor, by } => needed(service, *floor, by, waits),
+            Self::Floor { service, floor, needs } => Said::new(
+                format!("the floor of {service} is committed at {floor}, and {needs} is required"),
+                "the upgrade of the service, once its last instance is verified",
+            )
+            .next_step(waits.release(|_, _| format!("tidegate upgrade list {service} --active"))),
+            Self::ReleaseUnknown { service, nodes } => Said::new(
+                format!("{service}: the running release is not known on {nodes}"),
+                "the agent, once it knows which release runs",
+            ),
+            Self::NoStorage { compute } => Said::new(
+                format!("{compute} requires evidence, and there is no storage instance to test with"),
+                "a person",
+            ),
+            Self::Evidence { compute, storage, found } => evidence(compute, storage, found.as_deref(), waits),
+            Self::ReleaseApproval { stream, revision } => {
+                Said::new(format!("revision {revision} of {stream} requires a manual approval"), "a person")
+                    .next_step(waits.release(|stream, revision| {
+                        format!("tidegate release approve {revision} --stream {stream}")
+                    }))
+            }
+            Self::ReleaseFailed { why, overtaken } => Said::new(
+                match overtaken {
+                    None => format!("the release failed: {why}"),
+                    Some(by) => format!(
+                        "the release failed ({why}), and the later revision {by} is deployed: create it again"
+                    ),
+                },
+                "a person",
+            )
+            .next_step(waits.release(retry).filter(|_| overtaken.is_none())),
+            Self::Manual { tag } => {
+                Said::new(format!("the stream's manual strategy names {tag}, and manual wins"), "a person")
+                    .next_step(waits.release(|stream, _| format!("tidegate release stream {stream} --set …")))
+            }
+            Self::NoStrategy => Said::new(
+                "the stream's strategy deploys no release automatically: latest is off, and no tag is named",
+                "a person",
+            )
+            .next_step(promote(waits)),
+            Self::CanaryBusy { revision } => Said::new(
+                format!("revision {revision} is in canary, and a stream has one canary at a time"),
+                SIGNALS,
+            )
+            .next_step(waits.release(|stream, _| {
+                format!("tidegate release promote {revision} --stream {stream} --deploy")
+            })),
+            Self::RollsBack { revision, failed: true } => Said::new(
+                format!(
+                    "revision {revision}, a rollback, failed, and no earlier release goes out automatically"
+                ),
+                "a person, who retries it or promotes a release",
+            )
+            .next_step(waits.release(|stream, _| retry(stream, *revision))),
+            Self::RollsBack { revision, failed: false } => Said::new(
+                format!("revision {revision} rolls back to an earlier release and overtakes this one"),
+                "what that rollback is blocked on",
+            )
+            .next_step(
+                waits.release(|stream, _| format!("tidegate release explain {revision} --stream {stream}")),
+            ),
+            Self::CanaryOpen { count, deadline } => canary_open(count, *deadline, waits),
+            Self::NotAvailable { answered, needed, deadline } => Said::new(
+                format!("it has answered for {answered} without a break, and {needed} are needed"),
+                "the process that reports whether the release answers",
+            )
+            .next_step(promote(waits))
+            .timeout(format!("after {deadline} without becoming available it has failed")),
+            Self::TooManyKept { count } => Said::new(
+                format!("{count} superseded releases are kept, which is the maximum"),
+                "a person, who unpins computes; or computes that move to a later release",
+            )
+            .next_step(waits.release(|stream, _| format!("tidegate release unpin … --stream {stream}"))),
+        }
+    }
+}
+
+fn needed(service: &ServiceName, floor: ServiceVersion, by: &NeededBy, waits: Waits<'_>) -> Said {
+    let NeededBy { stream, revision, tag, hold, needs } = by;
+    Said::new(
+                    format!(
+                        "the floor of {service} cannot fall to {floor}: revision {revision} of {stream} ({tag}) is {hold} and needs {needs}"
+                    ),
+                    "a person, who first rolls the compute release back or unpins it",
+                )
+                .next_step(waits.upgrade(|_| format!("tidegate release rollback … --stream {stream} --why …")))
+}
+
+fn evidence(compute: &ReleaseTag, storage: &ReleaseTag, found: Option<&str>, waits: Waits<'_>) -> Said {
+    Said::new(
+        match found {
+            None => format!("no evidence that {compute} works with {storage}, which is in use"),
+            Some(verdict) => format!(
+                "the compatibility run of {compute} with {storage}, which is in use, ended with {verdict}"
+            ),
+        },
+        "a compatibility run that passes",
+    )
+    .next_step(
+        waits.release(|_, _| {
+            format!("grenade compat --compute-tag {compute} --storage-tag {storage} -- COMMAND")
+        }),
+    )
+}
+
+fn canary_open(count: &CanaryCount, deadline: Option<Span>, waits: Waits<'_>) -> Said {
+    let CanaryCount { successes, needed, failures, tolerated } = count;
+    let needed = match needed {
+        Some(needed) => format!("{needed} are needed"),
+        None => "a person promotes it".to_owned(),
+    };
+    let said = Said::new(
+                    format!(
+                        "{successes} computes signalled success and {needed}; {failures} signalled failure and {tolerated} are tolerated"
+                    ),
+                    SIGNALS,
+                )
+                .next_step(promote(waits));
+    match deadline {
+        Some(deadline) => said.timeout(format!("after {deadline} in canary without success it is withdrawn")),
+        None => said,
+    }
+}
+
+fn retry(stream: &StreamName, revision: ReleaseRevision) -> String {
+    format!("tidegate release retry {revision} --stream {stream}")
+}

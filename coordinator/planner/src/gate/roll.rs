@@ -1,0 +1,210 @@
+//! Instances that are staged, moved or cleaned up.
+
+use super::said::{MANUAL, Said, Waits, first};
+use super::version::VersionGate;
+use super::{Answer, Reason};
+use crate::fleet::{Causes, Exceptions, Instance, Known, Sample, ServiceFleet, Standing};
+use crate::upgrade::View;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::{NodeId, Release, ReleaseTag, Span, UpgradeId, mutant};
+
+/// A gate on the instances that an upgrade moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is described by its sentence, below")]
+pub enum RollGate {
+    Staging { release: ReleaseTag, nodes: Sample },
+    StageFailed { node: NodeId, release: ReleaseTag, why: String },
+    Removing { nodes: Sample },
+    Draining { nodes: Sample, deadline: Span },
+    Replacing { nodes: Sample, deadline: Span },
+    Returning { nodes: Sample },
+    NotServing { nodes: Causes },
+    Maintenance { nodes: Sample },
+    Failed { node: NodeId, why: String },
+    Skipped { nodes: Sample },
+    EmptyWave { wave: u32 },
+    Stalled { for_ms: u64, deadline: Span, out: Causes },
+}
+
+const AGENTS: &str = "the agents";
+
+pub(super) fn retry(id: &UpgradeId, node: &NodeId) -> String {
+    format!("tidegate upgrade retry {id} {node}")
+}
+
+/// What helps where instances are out of service: the one that has failed is named.
+pub(super) fn mend(waits: Waits<'_>, out: &Causes) -> Option<String> {
+    waits.upgrade(|id| match out.failed() {
+        Some(node) => retry(id, node),
+        None => format!("tidegate upgrade status {id}"),
+    })
+}
+
+pub(super) fn besides(out: &Causes) -> String {
+    if out.is_empty() { String::new() } else { format!("; not in service: {out}") }
+}
+
+impl RollGate {
+    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+        match self {
+            Self::Staging { release, nodes } => {
+                Said::new(format!("{release} is being staged on {nodes}"), AGENTS)
+            }
+            Self::StageFailed { node, release, why } => Said::new(
+                format!("{node} could not stage or remove {release}: {why}"),
+                "a person, who corrects the artifact or the hook on that node",
+            )
+            .next_step(waits.upgrade(|id| retry(id, node))),
+            Self::Removing { nodes } => Said::new(format!("old code is being removed from {nodes}"), AGENTS),
+            Self::Draining { nodes, deadline } => {
+                Said::new(format!("draining {nodes} (timeout {deadline} for each)"), AGENTS)
+                    .timeout(format!("after {deadline} the spec's drain.on_deadline decides"))
+            }
+            Self::Replacing { nodes, deadline } => {
+                Said::new(format!("replacing and verifying {nodes} (each healthy within {deadline})"), AGENTS)
+                    .timeout(format!("after {deadline} the instance has failed"))
+            }
+            Self::Returning { nodes } => Said::new(format!("returning to rotation: {nodes}"), AGENTS),
+            Self::NotServing { nodes } => Said::new(
+                format!("not in rotation and healthy: {nodes}"),
+                "the service on that node, or a person who operates it",
+            )
+            .next_step(mend(waits, nodes)),
+            Self::Maintenance { nodes } => {
+                Said::new(format!("in maintenance: {nodes}"), "the person who put the node in maintenance")
+                    .next_step(waits.upgrade(|_| match first(nodes) {
+                        Some(node) => {
+                            format!("tidegate fleet uncordon {node}, or remove the disable-file there")
+                        }
+                        None => "tidegate fleet uncordon NODE".to_owned(),
+                    }))
+                    .timeout(MANUAL)
+            }
+            Self::Failed { node, why } => Said::new(
+                format!("{node} failed: {why}"),
+                "a person, who corrects the instance on that node; it is not retried automatically",
+            )
+            .next_step(waits.upgrade(|id| retry(id, node))),
+            Self::Skipped { nodes } => Said::new(
+                format!("skipped instances still block remove and contract: {nodes}"),
+                "a person, who retries the instance, or stops and decommissions it",
+            )
+            .next_step(first(nodes).and_then(|node| waits.upgrade(|id| retry(id, node))))
+            .timeout(MANUAL),
+            Self::EmptyWave { wave } => Said::new(
+                format!("wave {} has no instance left that could be verified at the new version", wave + 1),
+                "a person, who corrects and retries an instance of the wave, or rolls back",
+            )
+            .next_step(waits.upgrade(rollback)),
+            Self::Stalled { for_ms, deadline, out } => {
+                let time = Span::from_millis(for_ms / 1000 * 1000);
+                Said::new(
+                    format!(
+                        "no instance became healthy for {time} (progress deadline {deadline}){}",
+                        besides(out)
+                    ),
+                    "the instances that are named; or a person, who rolls back",
+                )
+                .next_step(waits.upgrade(rollback))
+                .timeout("passed: the spec's failures.then ignores unreachable instances")
+            }
+        }
+    }
+}
+
+pub(super) fn rollback(id: &UpgradeId) -> String {
+    format!("tidegate upgrade rollback {id} --why …")
+}
+
+/// Whether every instance was seen serving the target. Those that serve another version are named by
+/// [`all_at`](super::version::all_at).
+pub(crate) fn all_serving(view: &View<'_>) -> Answer {
+    let Some(service) = view.service() else { return Answer::closed() };
+    let all = |standing| service.standing(standing, u32::MAX);
+    let (in_maintenance, moved): (Vec<_>, Vec<_>) =
+        service.ordered().each.partition(|i| i.is_in_maintenance());
+    let in_maintenance = Sample::counted(in_maintenance.into_iter().map(|instance| &instance.node));
+    let mut answer = Answer { is_open: all(Standing::Ready).count == 0, reasons: Vec::new() };
+    for nodes in [all(Standing::Kept).sample(), all(Standing::Held).sample(), in_maintenance] {
+        answer.and(Answer::of_any(nodes, |nodes| RollGate::Maintenance { nodes }));
+    }
+    for standing in [Standing::Silent, Standing::Unhealthy, Standing::Adrift] {
+        answer.and(unfit(Causes::of(all(standing))));
+    }
+    answer.and(unfit(Causes::counted(moved.into_iter())));
+    answer.is_open |= mutant::is("completed-is-not-seen");
+    answer
+}
+
+/// Whether there is none that is not in rotation and healthy.
+pub(crate) fn unfit(nodes: Causes) -> Answer {
+    match nodes.is_empty() {
+        true => Answer::open(),
+        false => Answer::from(Reason::from(RollGate::NotServing { nodes })),
+    }
+}
+
+/// Whether every instance that is not excused holds the releases.
+pub(crate) fn staged(view: &View<'_>, releases: &[Release]) -> Answer {
+    let Some(service) = view.service() else { return Answer::closed() };
+    let exceptions = view.exceptions();
+    let excused = |node: &NodeId| exceptions.is_skipped(node);
+    let among = exceptions.skipped().filter(|node| service.is_unstaged(node));
+    let (quiet, others): (Vec<_>, Vec<_>) =
+        among.filter_map(|node| service.get(node)).partition(|instance| instance.known() == Known::Silent);
+    let silent = service.unstaged_silent().sample_but(excused, quiet.len());
+    // Who failed is named with the cause, and is not at work.
+    let has_failed = |instance: &Instance| instance.has_stage_failures();
+    let failed = service.stage_failed().count - others.iter().filter(|instance| has_failed(instance)).count();
+    let not_at_work = |node: &NodeId| excused(node) || service.get(node).is_some_and(has_failed);
+    let reporting = service.unstaged().sample_but(not_at_work, others.len() + failed);
+    let failures = stage_failures(service.stage_failed().each.filter(|instance| !excused(&instance.node)));
+    let mut answer = Answer { is_open: failed == 0, reasons: failures };
+    let name = service.name().clone();
+    answer.and(Answer::of_any(silent, |nodes| VersionGate::Silent { service: name, nodes }));
+    if let Some(release) = releases.last().map(|r| r.tag.clone()) {
+        answer.and(Answer::of_any(reporting, |nodes| RollGate::Staging { release, nodes }));
+    }
+    answer
+}
+
+/// Which of these could not stage a release, and why.
+pub(crate) fn stage_failures<'a>(instances: impl Iterator<Item = &'a Instance>) -> Vec<Reason> {
+    let failures = instances
+        .flat_map(|instance| instance.stage_failures().map(|(tag, why)| (instance.node.clone(), tag, why)));
+    let failures = failures.take(Sample::NAMED);
+    failures.map(|(node, release, why)| RollGate::StageFailed { node, release, why }.into()).collect()
+}
+
+/// Whether every node holds no other code than it should. One that could not remove it is named with the cause: its agent
+/// tries again when a person has the directive written again.
+pub(crate) fn removed(service: &ServiceFleet) -> Answer {
+    let has_failed = |instance: &Instance| instance.has_stage_failures();
+    let failed: Vec<&Instance> = service.cluttered().each.filter(|instance| has_failed(instance)).collect();
+    let at_work = |node: &NodeId| service.get(node).is_some_and(has_failed);
+    let nodes = service.cluttered().sample_but(at_work, failed.len());
+    let mut answer = Answer { is_open: failed.is_empty(), reasons: stage_failures(failed.iter().copied()) };
+    answer.and(Answer::of_any(nodes, |nodes| RollGate::Removing { nodes }));
+    answer
+}
+
+/// Those that are not where they should be because they failed, or because a person skipped them.
+pub(crate) fn excused(exceptions: Exceptions<'_>, is_missing: impl Fn(&NodeId) -> bool) -> Vec<Reason> {
+    let failed = exceptions.failures().filter(|(node, _)| is_missing(node));
+    let failed = failed.take(Sample::NAMED).map(|(node, failure)| has_failed(node, &failure.reason));
+    let skipped = exceptions.skipped().filter(|node| !exceptions.has_failed(node));
+    let skipped = Sample::counted(skipped.filter(|node| is_missing(node)));
+    failed.chain(Answer::of_any(skipped, |nodes| RollGate::Skipped { nodes }).reasons).collect()
+}
+
+/// Those that failed and were neither retried nor accepted: what a person who finds the upgrade paused decides about.
+pub(crate) fn open_failures(exceptions: Exceptions<'_>) -> Vec<Reason> {
+    let open = exceptions.failures().filter(|(_, failure)| exceptions.counts(failure));
+    open.take(Sample::NAMED).map(|(node, failure)| has_failed(node, &failure.reason)).collect()
+}
+
+fn has_failed(node: &NodeId, why: &str) -> Reason {
+    RollGate::Failed { node: node.clone(), why: why.to_owned() }.into()
+}

@@ -1,0 +1,86 @@
+//! What is done to the database.
+
+use super::roll::rollback;
+use super::said::{Said, Waits};
+use serde::{Deserialize, Serialize};
+use tidegate_proto::{ServiceName, ServiceVersion};
+
+/// A gate on the schema of an upgrade.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is described by its sentence, below")]
+pub enum SchemaGate {
+    Schema {
+        job: String,
+        progress: String,
+    },
+    SchemaTrouble {
+        job: String,
+        why: String,
+    },
+    SchemaLost {
+        job: String,
+        from: ServiceVersion,
+        to: ServiceVersion,
+        #[serde(rename = "way_back")]
+        rollback_path: bool,
+    },
+    MigrateFloor {
+        service: ServiceName,
+        floor: Option<ServiceVersion>,
+        needs: ServiceVersion,
+    },
+    Certificate {
+        why: String,
+    },
+}
+
+const REPEATED: &str = "none: it is repeated, at least every 15 s";
+
+impl SchemaGate {
+    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+        match self {
+            Self::Schema { job, progress } => {
+                Said::new(format!("schema {job}: {progress}"), "the coordinator")
+            }
+            Self::SchemaTrouble { job, why } => Said::new(
+                format!("schema {job} did not succeed and is repeated: {why}"),
+                "the database, or a person who administers it",
+            )
+            .timeout(REPEATED),
+            Self::SchemaLost { job, from, to, rollback_path } => Said::new(
+                format!(
+                    "the database no longer shows that {job} is done: it was replaced by an older copy, or changed by hand; no instance is drained until the database shows it again"
+                ),
+                "a person, who restores the database that was migrated; or, where it is lost, runs its migrations again",
+            )
+            .next_step(waits.upgrade(|id| match rollback_path {
+                true => rollback(id),
+                false => {
+                    let run =
+                        |verb| format!("tidegate schema {verb} --from {from} --to {to} --migrations DIR");
+                    format!("{}, then {}", run("expand"), run("migrate"))
+                }
+            }))
+            .timeout(REPEATED),
+            Self::MigrateFloor { service, floor, needs } => {
+                let found = match floor {
+                    Some(floor) => format!("its committed floor is {floor}"),
+                    None => "no floor of it is committed".to_owned(),
+                };
+                Said::new(
+                    format!("migrate requires the floor {needs} of {service}, and {found}"),
+                    "the upgrade of that service, which commits the floor after its last instance",
+                )
+                .next_step(waits.upgrade(|_| format!("tidegate upgrade list {service} --active")))
+                .timeout("none: it depends on another service")
+            }
+            Self::Certificate { why } => Said::new(
+                format!("the certificate cannot be made: {why}"),
+                "the instance, session or row that is named, or a person who administers it",
+            )
+            .timeout(REPEATED),
+        }
+    }
+}

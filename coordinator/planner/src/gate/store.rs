@@ -1,0 +1,162 @@
+//! What the store holds, and whether it can be believed.
+
+use super::said::{RECONCILE, Said, Waits, first};
+use super::{Answer, Reason};
+use crate::fleet::{Contradiction, Fleet, Sample};
+use crate::moment::{Moment, SchemaFacts};
+use crate::upgrade::View;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tidegate_proto::{Key, NodeId, ServiceName, Span, UpgradeId, mutant};
+
+/// A gate on the store itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is described by its sentence, below")]
+pub enum StoreGate {
+    Unreadable {
+        key: String,
+        why: String,
+    },
+    Restored {
+        witnesses: Vec<String>,
+        count: usize,
+    },
+    #[strum(serialize = "unsupported-claim")]
+    #[serde(rename = "unsupported-claim")]
+    Unsupported {
+        service: ServiceName,
+        node: NodeId,
+        claim: String,
+    },
+    AwaitingReports {
+        for_ms: u64,
+    },
+    FormerStore {
+        nodes: Sample,
+    },
+    Disregarded {
+        service: ServiceName,
+        nodes: Sample,
+    },
+    StoreRefused {
+        what: String,
+        why: String,
+    },
+}
+
+impl StoreGate {
+    pub(super) fn said(&self, _: Waits<'_>) -> Said {
+        match self {
+            Self::Unreadable { key, why } => Said::new(
+                format!("the record {key} {why}"),
+                "the process that writes the record; or a person, who removes it",
+            ),
+            Self::Restored { witnesses, count } => {
+                let more = match count - witnesses.len() {
+                    0 => String::new(),
+                    more => format!("; and {more} more witnesses"),
+                };
+                Said::new(
+                    format!(
+                        "the store was restored from a backup, or is blank, and no step is taken until a person reconciles it: {}{more}",
+                        witnesses.join("; ")
+                    ),
+                    "a person, who knows what happened since the backup",
+                )
+                .next_step(Some(RECONCILE.to_owned()))
+            }
+            Self::Unsupported { service, node, claim } => Said::new(
+                format!(
+                    "{service}/{node} {claim}; no database and no other node confirms that, so the instance counts as silent and out of rotation, and the floor, remove and contract of {service} are closed"
+                ),
+                "a person, who includes or disregards the claim, or decommissions the instance",
+            )
+            .next_step(Some(RECONCILE.to_owned())),
+            Self::AwaitingReports { for_ms } => Said::new(
+                format!(
+                    "this coordinator sees the store for the first time and waits for reports of the agents: {} left",
+                    Span::from_millis(for_ms.div_ceil(1000) * 1000)
+                ),
+                "the coordinator",
+            ),
+            Self::FormerStore { nodes } => Said::new(
+                format!("the store was reconciled, and these agents have not accepted new directives yet: {nodes}"),
+                "the agents",
+            ),
+            Self::Disregarded { service, nodes } => Said::new(
+                format!(
+                    "{service}: the claims of these instances against the store were disregarded, and their agents obey the store only after a plan includes them: {nodes}"
+                ),
+                "a person, who includes the claim or decommissions the instance",
+            )
+            .next_step(first(nodes).map(|node| format!("{RECONCILE} --include {service}/{node}"))),
+            Self::StoreRefused { what, why } => Said::new(
+                format!("the store refused the transaction {what:?}: {why}"),
+                "a person who administers the store: limits, permissions, space",
+            )
+            .timeout("none: it is planned again in every turn"),
+        }
+    }
+}
+
+/// How many witnesses against a restored store are named.
+const WITNESSES: usize = 5;
+
+/// Why nothing may act: the database of an upgrade, a coordinator, or the agents of more than one node contradict the
+/// store.
+pub fn unreconciled(fleet: &Fleet, databases: &BTreeMap<UpgradeId, SchemaFacts>) -> Option<Reason> {
+    if mutant::is("restored-store-is-obeyed") || fleet.contradiction(databases) != Contradiction::Supported {
+        return None;
+    }
+    let (witnesses, count) = fleet.said_against(databases, WITNESSES);
+    Some(StoreGate::Restored { witnesses, count }.into())
+}
+
+/// Why nothing is decided from this store: a witness contradicts it, or may still do so.
+pub fn closed(fleet: &Fleet, moment: &Moment) -> Option<Reason> {
+    let unheard = (moment.unheard_ms > 0).then_some(StoreGate::AwaitingReports { for_ms: moment.unheard_ms });
+    unreconciled(fleet, &moment.schemas).or(unheard.map(Reason::from))
+}
+
+/// The reasons for which gates of a service are closed because the agent of one node contradicts the store.
+pub(crate) fn claims_of_one_node<'a>(
+    fleet: &'a Fleet,
+    service: &'a ServiceName,
+) -> impl Iterator<Item = Reason> + 'a {
+    let of_service = fleet.contradicted_by().filter(move |(of, ..)| *of == service);
+    of_service.take(WITNESSES).map(|(service, instance, against)| {
+        let (service, node, claim) = (service.clone(), instance.node.clone(), against.to_string());
+        StoreGate::Unsupported { service, node, claim }.into()
+    })
+}
+
+/// A record that authorises steps and cannot be read stops them; one of an instance closes that instance's gates.
+pub(crate) fn readable(view: &View<'_>) -> Answer {
+    const NAMED: usize = 20;
+    let service = &view.spec().service;
+    let mut answer = Answer::open();
+    for (key, why, _) in view.fleet.unreadable() {
+        let (ours, stops) = match key {
+            Key::Report(s, _) | Key::Inventory(s, _) | Key::Directive(s, _) | Key::Decommission(s, _) => {
+                (s == service, false)
+            }
+            Key::Window(s) | Key::Active(s) | Key::Budget(s) => (s == service, true),
+            Key::Waves(id, _) | Key::Exception(id, _) => (id == view.id, true),
+            Key::Schema(id) => (view.upgrade.schema.as_ref().is_some_and(|schema| schema.id == *id), true),
+            Key::Maintenance(_) => (true, true),
+            _ => (false, false),
+        };
+        answer.is_open &= !(ours && stops);
+        if ours && answer.reasons.len() < NAMED {
+            answer.reasons.push(unreadable(key, why));
+        }
+    }
+    answer
+}
+
+/// That a record cannot be read.
+pub(crate) fn unreadable(key: &Key, why: &impl ToString) -> Reason {
+    StoreGate::Unreadable { key: key.to_string(), why: why.to_string() }.into()
+}

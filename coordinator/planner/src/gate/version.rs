@@ -1,0 +1,125 @@
+//! What instances are known to run.
+
+use super::roll::excused;
+use super::said::{Said, Waits, first};
+use super::{Answer, Reason};
+use crate::fleet::{Known, Sample, ServiceFleet};
+use crate::upgrade::View;
+use serde::{Deserialize, Serialize};
+use tidegate_proto::{Revision, ServiceName, ServiceVersion, mutant};
+
+/// A gate on the versions of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+#[expect(missing_docs, reason = "each is described by its sentence, below")]
+pub enum VersionGate {
+    Silent { service: ServiceName, nodes: Sample },
+    VersionUnknown { service: ServiceName, nodes: Sample },
+    Behind { service: ServiceName, nodes: Sample, needs: ServiceVersion },
+    Ahead { service: ServiceName, nodes: Sample, allowed: ServiceVersion },
+    Unacknowledged { service: ServiceName, nodes: Sample, window: Revision },
+    NoInstances { service: ServiceName },
+}
+
+impl VersionGate {
+    pub(super) fn said(&self, waits: Waits<'_>) -> Said {
+        match self {
+            Self::Silent { service, nodes } => Said::new(
+                format!("{service}: no report from {nodes}; these instances are unknown, not gone"),
+                "the agent, which reports again; or a person, who decommissions the instance where the machine is gone for good",
+            )
+            .next_step(first(nodes).map(|node| {
+                format!("tidegate fleet decommission {service}/{node} --why … --stopped-how …")
+            })),
+            Self::VersionUnknown { service, nodes } => Said::new(
+                format!("{service}: the running version is not known on {nodes}"),
+                "the agent, once its version probe answers",
+            )
+            .next_step(
+                waits.upgrade(|_| match first(nodes) {
+                    Some(node) => format!("tidegate-agent check (on {node})"),
+                    None => "tidegate-agent check".to_owned(),
+                }),
+            ),
+            Self::Behind { service, nodes, needs } => Said::new(
+                format!("{service} is below version {needs} on {nodes}"),
+                match waits {
+                    // Another tool may upgrade the storage below a release.
+                    Waits::Release(..) => {
+                        "the tool that upgrades this service; Tidegate only observes it while no upgrade of it runs"
+                    }
+                    _ => MOVES,
+                },
+            )
+            .next_step(waits.release(|_, _| format!("tidegate fleet list {service}"))),
+            Self::Ahead { service, nodes, allowed } => {
+                Said::new(format!("{service} is above version {allowed} on {nodes}"), MOVES)
+            }
+            Self::Unacknowledged { service, nodes, window } => Said::new(
+                format!("{service}: {nodes} have not acknowledged the version window of revision {window}"),
+                "the agents",
+            ),
+            Self::NoInstances { service } => Said::new(
+                format!("{service} has no instance"),
+                "a person, who starts an agent for the service or corrects its name in the spec",
+            ),
+        }
+    }
+}
+
+const MOVES: &str = "the coordinator, which moves the instances to that version; or a person, where one has failed or was skipped";
+
+/// Whether every instance has acknowledged the window.
+pub(crate) fn acknowledged(view: &View<'_>) -> Answer {
+    let Some(service) = view.service() else { return Answer::closed() };
+    let (name, window) = (service.name().clone(), service.window_at());
+    let nodes = service.unacknowledged().sample();
+    Answer::of_any(nodes, |nodes| VersionGate::Unacknowledged { service: name, nodes, window })
+}
+
+/// Whether every instance is known to be at the version.
+pub(crate) fn all_at(view: &View<'_>, version: ServiceVersion) -> Answer {
+    let Some(service) = view.service() else { return Answer::closed() };
+    let name = || service.name().clone();
+    let mut answer = silent(service);
+    answer.is_open |= mutant::is("silent-instance-is-passed-over");
+    let mut any = |nodes, reason: &dyn Fn(Sample) -> VersionGate| answer.and(Answer::of_any(nodes, reason));
+    any(service.unknown().sample(), &|nodes| VersionGate::VersionUnknown { service: name(), nodes });
+    any(service.below(version).sample(), &|nodes| VersionGate::Behind {
+        service: name(),
+        nodes,
+        needs: version,
+    });
+    any(service.above(version).sample(), &|nodes| VersionGate::Ahead {
+        service: name(),
+        nodes,
+        allowed: version,
+    });
+    if service.is_empty() {
+        answer.and(Answer::from(Reason::from(VersionGate::NoInstances { service: name() })));
+    }
+    let is_elsewhere = |node: &_| {
+        let instance = service.get(node).filter(|instance| instance.counts());
+        instance.is_some_and(|i| matches!(i.known(), Known::At(known) if known != version))
+    };
+    answer.reasons.extend(excused(view.exceptions(), is_elsewhere));
+    answer
+}
+
+/// Whether every instance reports.
+pub(crate) fn silent(service: &ServiceFleet) -> Answer {
+    let name = service.name().clone();
+    Answer::of_any(service.silent().sample(), |nodes| VersionGate::Silent { service: name, nodes })
+}
+
+/// Whether the version of every instance is known.
+pub(crate) fn known(service: &ServiceFleet) -> Answer {
+    let name = service.name().clone();
+    let mut answer = silent(service);
+    answer.and(Answer::of_any(service.unknown().sample(), |nodes| VersionGate::VersionUnknown {
+        service: name,
+        nodes,
+    }));
+    answer
+}

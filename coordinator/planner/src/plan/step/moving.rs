@@ -1,0 +1,190 @@
+//! Moving instances to a release, forward or back: drain → drained → replace → serving, each step on what was
+//! observed, within the budget. Drain is reversible, stop is not: capacity is checked again between them.
+
+mod under_way;
+
+pub(super) use under_way::UnderWay;
+
+use super::super::Draft;
+use super::super::order::Order;
+use crate::fleet::{Instance, Known, ServiceFleet, Standing};
+use crate::wave::budget::Budget;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Health, Report, Rotation, Step};
+use tidegate_proto::{Release, ReleaseTag, mutant};
+use under_way::{tell, under_way};
+
+/// Who is moved where.
+pub(super) struct Moving<'a> {
+    pub(super) service: &'a ServiceFleet,
+    /// The last wave that is exposed.
+    pub(super) up_to: u32,
+    pub(super) target: Release,
+    pub(super) releases: Vec<Release>,
+    /// Whether an instance may be begun with now: in an exposed wave, not given up, not excused.
+    pub(super) may_begin: &'a dyn Fn(&Instance) -> bool,
+    /// Whether an instance that could not be drained is let back into service.
+    pub(super) has_failed: &'a dyn Fn(&Instance) -> bool,
+    /// Whether capacity has held unhealthy instances for longer than may be: they then go one at a time.
+    pub(super) overdue: bool,
+}
+
+/// Looks at everyone who is under way, plans what follows for each, begins with others as far as the budget allows,
+/// and says what is waited for.
+pub(super) fn move_instances<'a>(
+    draft: &mut Draft<'_>,
+    moving: &Moving<'a>,
+    candidates: impl Iterator<Item = &'a Instance>,
+) -> UnderWay<'a> {
+    let mut budget = Budget::of(moving.service, draft.spec());
+    if moving.overdue {
+        budget.set_overdue(true);
+    }
+    let mut under_way = under_way(moving, &budget);
+    under_way.recall.extend(recovered(moving).map(Order::serve_again));
+    let waiting = if mutant::is("held-ones-wait-for-each-other") { under_way.held.len() } else { 0 };
+    let busy = under_way.going() + waiting + under_way.silent.len();
+    let at_once =
+        if mutant::is("who-is-out-costs-budget") && budget.is_spent() { 0 } else { budget.max_unavailable() };
+    for instance in already_out(moving).take(at_once.saturating_sub(busy)) {
+        under_way.replace.push(Order::replace_what_is_out(instance, moving.target.clone()));
+    }
+    draft.order(
+        &under_way.recall,
+        &moving.releases,
+        "recall",
+        "it could not be drained, or capacity no longer holds",
+    );
+    if !draft.has_commits() {
+        let settled = under_way.replace.iter().find_map(|order| order.instance.settled());
+        let because = settled.unwrap_or_else(|| "it is out of rotation".to_owned());
+        let because = format!("{because}, and capacity still holds");
+        draft.order_out(&under_way.replace, &moving.releases, "replace", &because);
+    }
+    if !draft.has_commits() {
+        if under_way.moving() > 0 {
+            budget.set_overdue(false);
+        }
+        let unhealthy = under_way.unhealthy.iter().copied().chain(exposed(moving, Standing::Unhealthy));
+        let label = draft.spec().failure_domain.clone();
+        let (begin, held) = begin(moving, &mut budget, label.as_deref(), unhealthy, candidates);
+        draft.order_out(&begin, &moving.releases, "drain", "the budget allows it");
+        if held {
+            draft.wait(budget.reason());
+        }
+    }
+    tell(draft, &under_way);
+    under_way
+}
+
+/// Begins with those whom a move exposes, in the commit of that move: a turn less for each wave.
+pub(super) fn begin_with_the_move<'a>(
+    draft: &mut Draft<'_>,
+    moving: &Moving<'a>,
+    candidates: impl Iterator<Item = &'a Instance>,
+) {
+    let mut budget = Budget::of(moving.service, draft.spec());
+    let label = draft.spec().failure_domain.clone();
+    let unhealthy = moving.service.each_standing(Standing::Unhealthy, moving.up_to + 1);
+    let (begin, _) = begin(moving, &mut budget, label.as_deref(), unhealthy, candidates);
+    draft.order_out_with_the_move(&begin, &moving.releases, "drain", "the budget allows it");
+}
+
+/// Those that get no requests, through no order of ours: replacing them costs no budget.
+fn already_out<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
+    let adrift = exposed(moving, Standing::Adrift);
+    let held = moving.service.each_standing(Standing::Held, moving.up_to);
+    adrift.chain(held).filter(|instance| (moving.may_begin)(instance)).take(super::super::draft::BATCH)
+}
+
+/// Those that stand so in the exposed waves, and those that need no wave.
+fn exposed<'a>(moving: &Moving<'a>, standing: Standing) -> impl Iterator<Item = &'a Instance> {
+    let (service, up_to) = (moving.service, moving.up_to);
+    let is_exposed = move |instance: &Instance| {
+        let wave = service.standing_of(&instance.node).map(|(_, wave)| wave);
+        wave.is_none_or(|wave| wave <= up_to) || needs_no_wave(instance, moving)
+    };
+    service.each_standing(standing, u32::MAX).filter(move |instance| is_exposed(instance))
+}
+
+/// Instances in rotation that run the target version, are healthy, and whose agents still report an earlier failure. They are
+/// ordered to serve instead of being drained, once: an instance that fails again waits for a person.
+fn recovered<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
+    let target = Known::At(moving.target.version);
+    let unhealthy =
+        exposed(moving, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));
+    let is_told = |i: &Instance| {
+        i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Serve { returning: true })
+    };
+    let failed =
+        |i: &Instance| i.report.as_ref().is_some_and(|report| matches!(report.step, Step::Failed { .. }));
+    unhealthy
+        .filter(move |i| i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_told(i))
+}
+
+/// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:
+/// if it waited for its wave, and that wave for the budget, neither would come.
+fn needs_no_wave(instance: &Instance, moving: &Moving<'_>) -> bool {
+    let is_former = |tag: &ReleaseTag| {
+        moving.releases.iter().any(|release| release.tag == *tag && release.tag != moving.target.tag)
+    };
+    match instance.known() {
+        Known::At(version) => version == moving.target.version,
+        Known::Unknown => {
+            let release = instance.report.as_ref().and_then(|report| report.release.as_ref());
+            instance.has_never_served() || release.is_some_and(|tag| !is_former(tag))
+        }
+        Known::Silent => false,
+    }
+}
+
+/// Whether it serves, healthy, at the target version, and only its rotation is not confirmed: a balancer that cannot be
+/// asked is no reason to move it again.
+fn has_arrived(instance: &Instance, moving: &Moving<'_>) -> bool {
+    let unconfirmed =
+        |report: &Report| report.health == Health::Healthy && report.rotation == Rotation::Returning;
+    instance.report.as_ref().is_some_and(|report| unconfirmed(report))
+        && instance.claims_to_serve()
+        && instance.known() == Known::At(moving.target.version)
+}
+
+/// Takes from the unhealthy ones and then from the candidates what the budget allows; tells whether it held back all
+/// that could go.
+fn begin<'a>(
+    moving: &Moving<'a>,
+    budget: &mut Budget,
+    label: Option<&str>,
+    unhealthy: impl Iterator<Item = &'a Instance>,
+    candidates: impl Iterator<Item = &'a Instance>,
+) -> (Vec<Order<'a>>, bool) {
+    const MOST: usize = super::super::draft::BATCH;
+    // Each compares a report as well: so many leave room for the others in one transaction.
+    const MOST_UNHEALTHY: usize = MOST / 3;
+    let mut orders = Vec::new();
+    let mut held = false;
+    let unhealthy = unhealthy.filter(|i| !i.is_coming() && !has_arrived(i, moving));
+    for instance in unhealthy.filter(|i| (moving.may_begin)(i)) {
+        if orders.len() == MOST_UNHEALTHY || held && budget.is_spent_for_unhealthy() {
+            break;
+        }
+        match budget.take_unhealthy(instance, label) {
+            true => orders.push(Order::drain_unhealthy(instance)),
+            false => held = true,
+        }
+    }
+    for instance in candidates.filter(|i| i.is_in_service() && (moving.may_begin)(i)) {
+        if orders.len() == MOST {
+            break;
+        }
+        match budget.take(instance, label) {
+            true => orders.push(Order::drain(instance)),
+            false => held = true,
+        }
+        // A later one may be of the failure domain that is out already, as long as anybody may go at all.
+        if held && budget.is_spent() {
+            break;
+        }
+    }
+    let held = held && orders.is_empty();
+    (orders, held)
+}

@@ -1,0 +1,197 @@
+//! Hooks on named nodes: what warms a release up before it goes out, and what removes its image when it is collected.
+//! Ordered as tasks, each under a name that is never used again; claimed and run by the nodes' agents.
+
+use crate::action::{Action, PlannedCommit};
+use crate::fleet::Fleet;
+use crate::gate::{Reason, Sample, StoreGate, TaskGate};
+use crate::plan::draft::BATCH;
+use crate::stream::change::Change;
+use crate::stream::image;
+use crate::task::Purpose::{self, Prewarm, Removal};
+use crate::task::{TaskState, state};
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Subject;
+use tidegate_proto::record::release::ReleaseStatus;
+use tidegate_proto::record::stream::{Head, NodeHook, Stream};
+use tidegate_proto::record::task::{Task, TaskRelease};
+use tidegate_proto::{Digest, Key, NodeId, ReleaseRevision, Revision, StreamName, TaskId};
+
+/// How far the hooks of a release are.
+pub(super) enum Hooks {
+    /// Every node has succeeded.
+    Done,
+    /// Some have not ended.
+    Waits(Vec<Reason>),
+    /// One has failed.
+    Failed(Reason),
+}
+
+/// The name of a task: short whatever the stream is called, and another for each attempt.
+fn id(name: &StreamName, purpose: Purpose, head: &Head) -> TaskId {
+    let stream: String = Digest::of(name.as_str().as_bytes()).to_string().chars().take(12).collect();
+    format!("{purpose}-{stream}-{}-{}", head.release.revision, head.attempt)
+        .parse()
+        .expect("a word, twelve digits of a digest and two numbers are a name")
+}
+
+/// How far the hooks of a release are.
+pub(super) fn look(change: &Change<'_>, purpose: Purpose, asked: &NodeHook, head: &Head) -> Hooks {
+    let (fleet, id) = (change.fleet, id(change.name, purpose, head));
+    let hook = &asked.hook;
+    let (mut untaken, mut running, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+    for node in &asked.nodes {
+        let unknown = |task: &TaskId, why: String| {
+            Reason::Task(TaskGate::TaskUnknown {
+                hook: hook.clone(),
+                node: node.clone(),
+                task: task.clone(),
+                why,
+            })
+        };
+        if let Some(reason) = unreadable(fleet, node, &id) {
+            reasons.push(reason);
+            continue;
+        }
+        match state(fleet, node, &id) {
+            TaskState::Succeeded => {}
+            TaskState::Failed(why) => {
+                return Hooks::Failed(Reason::Task(TaskGate::TaskFailed {
+                    hook: hook.clone(),
+                    node: node.clone(),
+                    why,
+                }));
+            }
+            TaskState::Unknown(why) => reasons.push(unknown(&id, why)),
+            TaskState::Claimed => running.push(node),
+            TaskState::Untaken => match image::open_on(fleet, node, change.name, &head.release.tag, &id) {
+                Some((former, TaskState::Unknown(why))) => reasons.push(unknown(&former, why)),
+                Some(_) => running.push(node),
+                None => untaken.push(node),
+            },
+        }
+    }
+    if !untaken.is_empty() {
+        let nodes = Sample::counted(untaken.into_iter());
+        reasons.push(Reason::Task(TaskGate::TaskWaiting { hook: hook.clone(), nodes }));
+    }
+    if !running.is_empty() {
+        let nodes = Sample::counted(running.into_iter());
+        reasons.push(Reason::Task(TaskGate::TaskRunning { hook: hook.clone(), nodes }));
+    }
+    if reasons.is_empty() { Hooks::Done } else { Hooks::Waits(reasons) }
+}
+
+/// A record of the task that cannot be read: neither is it ordered anew, nor does it count as anything.
+fn unreadable(fleet: &Fleet, node: &NodeId, id: &TaskId) -> Option<Reason> {
+    let keys = [Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone())];
+    let found = |key: Key| {
+        let why = fleet.unreadable_at(&key)?.to_string();
+        Some(Reason::Store(StoreGate::Unreadable { key: key.to_string(), why }))
+    };
+    keys.into_iter().find_map(found)
+}
+
+/// Every release of which hooks are wanted now, with the hooks.
+fn wanted(stream: &Stream) -> impl Iterator<Item = (Purpose, &NodeHook, &Head)> {
+    let prewarm = stream.settings.prewarm.as_ref();
+    let removal = stream.settings.removal.as_ref();
+    let warmed = stream.pending.iter().filter_map(move |head| Some((Prewarm, prewarm?, head)));
+    let collected = stream
+        .kept
+        .iter()
+        .filter(|head| head.release.status == ReleaseStatus::Deprecated)
+        .filter(|head| image::holder_beside(stream, head).is_none());
+    warmed.chain(collected.filter_map(move |head| Some((Removal, removal?, head))))
+}
+
+/// Orders the hooks that are missing: of waiting releases that nothing else holds, and of collected ones.
+pub(super) fn order(
+    change: &Change<'_>,
+    waiting: &mut BTreeMap<ReleaseRevision, Vec<Reason>>,
+) -> Option<Action> {
+    let mut commit = Commit::new().when(Precondition::At(Key::Stream(change.name.clone()), change.at()));
+    let mut count = 0;
+    for (purpose, asked, head) in wanted(&change.stream) {
+        if purpose == Prewarm && !super::is_held_by_prewarm_alone(change, head) {
+            continue;
+        }
+        if purpose == Removal && image::is_open(change.fleet, change.name, Prewarm, &head.release.tag) {
+            continue;
+        }
+        if purpose == Removal
+            && let Some(reasons) = look(change, purpose, asked, head).reasons()
+        {
+            waiting.insert(head.release.revision, reasons);
+        }
+        let id = id(change.name, purpose, head);
+        for node in asked.nodes.iter().collect::<BTreeSet<_>>() {
+            let fleet = change.fleet;
+            let known = fleet.task(node, &id).is_some()
+                || fleet.task_result(node, &id).is_some()
+                || unreadable(fleet, node, &id).is_some()
+                || image::open_on(fleet, node, change.name, &head.release.tag, &id).is_some();
+            if known || count == BATCH {
+                continue;
+            }
+            count += 1;
+            let key = Key::Task(node.clone(), id.clone());
+            let release = TaskRelease {
+                stream: change.name.clone(),
+                revision: head.release.revision,
+                tag: head.release.tag.clone(),
+            };
+            let at = change.moment.wall;
+            let body = Task { hook: asked.hook.clone(), release, at, settled: None };
+            // A result that was there before its task would be taken for this task's.
+            let result = Key::TaskResult(node.clone(), id.clone());
+            commit = commit
+                .when(Precondition::At(key.clone(), Revision::ABSENT))
+                .when(Precondition::At(result, Revision::ABSENT))
+                .put(key, body);
+        }
+    }
+    let what = format!("{count} tasks");
+    let subject = Subject::Stream(change.name.clone());
+    (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
+}
+
+/// Removes tasks that nothing waits for any more, with their results; never one that an agent has claimed and that has
+/// not ended as far as is known.
+pub(super) fn forget(fleet: &Fleet, name: &StreamName) -> Option<Action> {
+    let stream = fleet.stream(name)?;
+    let kept: BTreeSet<TaskId> = wanted(stream).map(|(purpose, _, head)| id(name, purpose, head)).collect();
+    let mut commit = Commit::new();
+    let mut count = 0;
+    for (node, id, task) in fleet.tasks() {
+        let stays =
+            kept.contains(id) || state(fleet, node, id).is_open() || unreadable(fleet, node, id).is_some();
+        if task.release.stream != *name || stays || count == BATCH / 2 {
+            continue;
+        }
+        count += 1;
+        let known = fleet.task_result(node, id);
+        let (order, result) =
+            (Key::Task(node.clone(), id.clone()), Key::TaskResult(node.clone(), id.clone()));
+        let at = known.map_or(Revision::ABSENT, |result| result.at);
+        commit = commit
+            .when(Precondition::At(order.clone(), task.at))
+            .when(Precondition::At(result.clone(), at))
+            .delete(order);
+        commit = if known.is_some() { commit.delete(result) } else { commit };
+    }
+    let what = format!("forget {count} tasks");
+    let subject = Subject::Stream(name.clone());
+    (count > 0).then_some(Action::Commit(PlannedCommit { subject, what, commit }))
+}
+
+impl Hooks {
+    /// What it waits for, or what failed.
+    fn reasons(self) -> Option<Vec<Reason>> {
+        match self {
+            Self::Done => None,
+            Self::Waits(reasons) => Some(reasons),
+            Self::Failed(reason) => Some(vec![reason]),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Rollback: the old release is staged again where it is missing, instances are moved back from the point of failure, then
+//! the ceiling is lowered, expand is undone, and the window is put back as it was.
+
+use super::super::Draft;
+use super::failures::{self, Failed, has_failed_returning};
+use super::moving::{Moving, move_instances};
+use super::{schema, shared, stragglers};
+use crate::action::SchemaJob;
+use crate::contracted;
+use crate::fleet::{Instance, Standing};
+use crate::gate::roll::{all_serving, removed};
+use crate::gate::version::{self, acknowledged, all_at};
+use crate::gate::{PersonGate, Reason, RollGate, Sample};
+use crate::moment::SchemaFacts;
+use crate::release::need;
+use crate::upgrade::phase::Move;
+use crate::upgrade::rollback_path;
+use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::record::upgrade::{Former, Upgrade};
+use tidegate_proto::record::window::Window;
+use tidegate_proto::{Key, mutant};
+
+/// Turns back: the floor is withdrawn in the same transaction, unless a compute release needs it (rule 8).
+pub(crate) fn begin_rollback(draft: &mut Draft<'_>, why: String) {
+    if let Err(refused) = rollback_path(draft.fleet, draft.upgrade, &why) {
+        return draft.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() }));
+    }
+    if let Some(needed) = needed(draft) {
+        return draft.wait(needed);
+    }
+    let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
+    let from = draft.spec().from;
+    // Before preflight was left the window is not this upgrade's, and stays as it is.
+    let extra = match (&draft.upgrade.former, now) {
+        (Some(_), Some((_, ceiling))) => draft.window(Commit::new(), from, ceiling),
+        _ => Commit::new(),
+    };
+    draft.advance(Move::RollBack(why.clone()), extra, |body| body.paused = None, &why);
+}
+
+/// Whether the window is that of a rollback: the floor is the old version, and after the walk the ceiling too. A
+/// reconciliation of the store raises both to what agents had obeyed. They are lowered again, because until then no
+/// instance is admitted at the old version.
+fn has_its_window(draft: &mut Draft<'_>, is_back: bool) -> bool {
+    let from = draft.spec().from;
+    let now = draft.service().and_then(|s| s.window()).map(|window| (window.floor, window.ceiling));
+    let Some((floor, ceiling)) = now else { return true };
+    let then = (from, if is_back && !mutant::is("ceiling-is-not-lowered") { from } else { ceiling });
+    if (floor, ceiling) == then {
+        return true;
+    }
+    let service = draft.spec().service.clone();
+    let forbidden = contracted::forbids(draft.fleet, &service, from).filter(|_| from < floor);
+    if let Some(forbidden) = forbidden {
+        draft.wait(Reason::Person(PersonGate::NoRollback { why: forbidden.to_string() }));
+    } else if let Some(needed) = needed(draft) {
+        draft.wait(needed);
+    } else {
+        draft.set_window(then.0, then.1, "it was raised during the rollback, and must admit the old version");
+    }
+    false
+}
+
+/// The compute release that needs the floor which turning back would lower.
+pub(super) fn needed(draft: &Draft<'_>) -> Option<Reason> {
+    let floor = draft.service().and_then(|service| service.window()).map(|window| window.floor);
+    let (service, from) = (&draft.spec().service, draft.spec().from);
+    let lowers = draft.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
+    need::forbids(draft.fleet, service, from).filter(|_| lowers)
+}
+
+/// The old release is present again wherever something else runs. Silent ones are waited for later, not here.
+pub(super) fn restage(draft: &mut Draft<'_>) {
+    let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    if !has_its_window(draft, false) {
+        return;
+    }
+    draft.direct(
+        &[former.release.clone(), draft.spec().target()],
+        "the old code is staged again where it is missing",
+    );
+    let tag = &former.release.tag;
+    let (failed, at_work): (Vec<_>, Vec<_>) = service
+        .stranded()
+        .each
+        .partition(|instance| instance.stage_failures().any(|(failed, _)| failed == *tag));
+    for instance in failed.iter().take(Sample::NAMED) {
+        for (release, why) in instance.stage_failures().filter(|(release, _)| release == tag) {
+            draft.wait(Reason::Roll(RollGate::StageFailed { node: instance.node.clone(), release, why }));
+        }
+    }
+    let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
+    let release = tag.clone();
+    let waits = draft.wait_for_any(at_work, |nodes| Reason::Roll(RollGate::Staging { release, nodes }))
+        || !failed.is_empty();
+    if !waits && !draft.has_commits() {
+        draft.advance(Move::RollbackStepDone, Commit::new(), |_| (), "the old code is present");
+    }
+}
+
+/// Instances go back, last exposed first, broken ones before all: they cost no budget and are not waited for.
+pub(super) fn roll(draft: &mut Draft<'_>) {
+    let Some((service, former)) = draft.service().zip(draft.upgrade.former.clone()) else { return };
+    if !has_its_window(draft, false) {
+        return;
+    }
+    let releases = vec![former.release.clone(), draft.spec().target()];
+    draft.direct(&releases, "an instance that joined gets the directive of the others");
+    if draft.has_commits() {
+        return;
+    }
+    let exceptions = draft.exceptions();
+    // Where nothing runs and nothing says what to start, only another release ends that, whatever failed before.
+    let may_begin = |i: &Instance| i.has_nothing_to_start() || !has_failed_returning(exceptions, i);
+    let has_failed = |i: &Instance| has_failed_returning(exceptions, i);
+    let back = Moving {
+        service,
+        up_to: u32::MAX,
+        target: former.release.clone(),
+        releases,
+        may_begin: &may_begin,
+        has_failed: &has_failed,
+        overdue: is_overdue(draft),
+    };
+    let under_way = move_instances(draft, &back, service.each_standing(Standing::Ready, u32::MAX).rev());
+    if draft.has_commits() || failures::record(draft, &under_way, Failed::Returning) {
+        return;
+    }
+    if under_way.is_any() {
+        draft.passes(version::silent(service));
+    } else {
+        let (serving, back) = (
+            draft.passes(all_serving(&draft.view())),
+            draft.passes(all_at(&draft.view(), former.release.version)),
+        );
+        if serving && back {
+            let from = draft.spec().from;
+            let ceiling = if mutant::is("ceiling-is-not-lowered") { draft.spec().to } else { from };
+            let extra = draft.unless_joined(draft.window(Commit::new(), from, ceiling));
+            let because = "every instance was seen back on the old version, in rotation";
+            draft.advance(Move::RollbackStepDone, extra, |_| (), because);
+        }
+    }
+    draft.checkpoint(service.done(), !under_way.is_any());
+}
+
+/// Whether nothing has moved for the progress deadline: what is unhealthy then goes back although too few others are in
+/// rotation, so that a fleet that is unhealthy as a whole has a way out.
+fn is_overdue(draft: &Draft<'_>) -> bool {
+    draft.elapsed().stalled_ms >= draft.spec().health.progress_deadline.as_millis()
+}
+
+/// The ceiling is the old version again; every instance knows it, and the new code is gone.
+pub(super) fn lower(draft: &mut Draft<'_>) {
+    let Some(former) = draft.upgrade.former.clone() else { return };
+    if !has_its_window(draft, true) {
+        return;
+    }
+    stragglers::move_to(draft, &former.release, "the new code is removed");
+    let clean = draft.service().is_some_and(|service| draft.passes(removed(service)));
+    let known = draft.passes(acknowledged(&draft.view()));
+    let back = draft.passes(all_at(&draft.view(), former.release.version));
+    if clean && known && back && !draft.has_commits() {
+        leave(draft, &former, Vec::new(), "the ceiling is lowered and acknowledged");
+    }
+}
+
+/// Expand is undone: contract, mirrored. It stays where another service that shares the schema uses what it made: the old
+/// version runs beside it as it did before.
+pub(super) fn undo(draft: &mut Draft<'_>) {
+    let Some(former) = draft.upgrade.former.clone() else { return };
+    if !has_its_window(draft, true) {
+        return;
+    }
+    stragglers::move_to(draft, &former.release, "the new code is removed");
+    let undone = |facts: &SchemaFacts| facts.clean || mutant::is("expand-is-not-undone");
+    let back = draft.passes(all_at(&draft.view(), former.release.version));
+    if let Some((service, version)) = shared::uses_new_form(draft) {
+        if back && !draft.has_commits() {
+            let left = format!(
+                "everything that expand made: {service} shares the schema and uses it from version {version} on"
+            );
+            leave(draft, &former, vec![left.clone()], &format!("left in place: {left}"));
+        }
+        return;
+    }
+    if back && !draft.has_commits() && schema::run(draft, SchemaJob::Undo, undone) {
+        let left = draft.facts().map(|facts| facts.left.clone()).unwrap_or_default();
+        let mut because = "the database's history shows expand undone".to_owned();
+        if !left.is_empty() {
+            because.push_str(&format!("; left in place: {}", left.join(", ")));
+        }
+        leave(draft, &former, left, &because);
+    }
+}
+
+/// One step back; where it is the last, the window is put back as it was.
+fn leave(draft: &mut Draft<'_>, former: &Former, left: Vec<String>, because: &str) {
+    let upgrade = draft.upgrade;
+    let next =
+        crate::upgrade::phase::transition(&upgrade.phase, Move::RollbackStepDone, upgrade.schema.as_ref());
+    let over = next.is_ok_and(|phase| phase.is_over());
+    if over && (!draft.passes(all_serving(&draft.view())) || shared::reopen_windows(draft)) {
+        return;
+    }
+    let extra = if over { restored(draft, former) } else { Commit::new() };
+    let record = |body: &mut Upgrade| {
+        if let Some(schema) = &mut body.schema {
+            schema.left = left;
+        }
+    };
+    draft.advance(Move::RollbackStepDone, extra, record, because);
+}
+
+/// The window as it was; where there was none, one that admits every version that releases leave. It stays at the old
+/// version alone where that would admit what a schema that was contracted meanwhile cannot bear.
+fn restored(draft: &Draft<'_>, former: &Former) -> Commit {
+    if mutant::is("window-is-not-restored") {
+        return Commit::new();
+    }
+    let Some((service, now)) = draft.service().and_then(|s| s.window().map(|now| (s, now))) else {
+        return Commit::new();
+    };
+    let key = Key::Window(service.name().clone());
+    let mut body = match (former.window, &former.window_set_by) {
+        (Some((floor, ceiling)), Some(set_by)) => {
+            Window { floor, ceiling, set_by: set_by.clone(), contracted: None }
+        }
+        _ => Window::open(draft.id.clone()),
+    };
+    body.contracted = contracted::bound(draft.fleet, service.name());
+    // As it was, but not below what compute releases need: they went out against the floor of this upgrade.
+    if let Some(needed) = need::lowest_floor(draft.fleet, service.name()) {
+        body.floor = body.floor.max(needed.min(now.floor));
+    }
+    if body.floor < contracted::lowest_floor(draft.fleet, service.name()) {
+        return Commit::new();
+    }
+    let commit = match body.floor < now.floor {
+        true => need::same(draft.fleet, Commit::new(), service.name()),
+        false => Commit::new(),
+    };
+    let commit = commit.when(Precondition::At(key.clone(), now.at));
+    contracted::compared(draft.fleet, commit).put(key, now.record.with(body))
+}
