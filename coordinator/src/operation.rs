@@ -32,6 +32,7 @@ mod start;
 mod status;
 mod task;
 mod token;
+mod unreadable;
 mod versions;
 mod watch;
 mod window;

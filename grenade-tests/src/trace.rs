@@ -190,15 +190,15 @@ impl Trace {
     /// Every breach of a rule; none in a history that is good.
     pub fn breaches(&self) -> Vec<Broken> {
         let mut broken = streams::judge(&self.revisions);
-        let mut before = seen::Seen::default();
+        // Each takes in every revision, one after the other: a copy of all records for each revision would cost more.
+        let (mut before, mut after) = (seen::Seen::default(), seen::Seen::default());
         for revision in &self.revisions {
-            let mut after = before.clone();
             after.take_in(revision);
             if !self.by_hand.contains(&revision.number) {
                 let known = self.known_at(revision.number);
                 broken.extend(rules::judge(&before, revision, &after, &self.restarts, known));
             }
-            before = after;
+            before.take_in(revision);
         }
         broken
     }

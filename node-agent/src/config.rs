@@ -87,7 +87,7 @@ mod tests {
         let text = example::text("node-1").replace("health_url", "helth_url");
         let refused = refusal(&text);
         assert!(refused.contains("agent.toml") && refused.contains("helth_url"), "{refused}");
-        let line = 1 + text.lines().position(|line| line.contains("helth_url")).unwrap();
+        let line = 1 + text.lines().position(|line| line.starts_with("helth_url")).unwrap();
         assert!(refused.starts_with(&format!("agent.toml:{line}:1: ")), "{refused}");
     }
 

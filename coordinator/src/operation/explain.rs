@@ -1,6 +1,6 @@
 //! Why an upgrade does not move: what it waits for, who can end the wait, which command helps.
 
-use super::{OperationError, answer, find, upgrade_id};
+use super::{OperationError, answer, find, unreadable, upgrade_id};
 use crate::context::Context;
 use crate::report::View;
 use tidegate_proto::wire::v1::{ExplainUpgradeReply, ExplainUpgradeRequest};
@@ -12,15 +12,12 @@ pub async fn explain_upgrade(
     asked: &ExplainUpgradeRequest,
 ) -> Result<ExplainUpgradeReply, OperationError> {
     let id = upgrade_id(&asked.id)?;
+    unreadable::refuse(context, &format!("upgrade {id} does not move"), &[Key::Upgrade(id.clone())])?;
     let trouble = context.trouble();
     let view = context.mirror.view();
-    if let Some(why) = unreadable(&view, &Key::Upgrade(id.clone())) {
-        let why = in_order(trouble, Some(why)).unwrap_or_default();
-        return Err(OperationError::Refused(format!("upgrade {id} does not move: {why}")));
-    }
     let upgrade = find(&view.fleet, &id)?;
     let lock = Key::Active(upgrade.spec.service.clone());
-    let lock = unreadable(&view, &lock).or_else(|| lost(&view, &id, &lock));
+    let lock = unreadable::advice(context, &view, &lock).or_else(|| lost(&view, &id, &lock));
     let waiting = view.waiting.get(&id).map(|stored| stored.record.body.clone());
     Ok(ExplainUpgradeReply {
         upgrade: Some(answer::summary(&view.fleet, &id, upgrade)),
@@ -30,26 +27,8 @@ pub async fn explain_upgrade(
             .map(|waiting| waiting.reasons.into_iter().map(Into::into).collect())
             .unwrap_or_default(),
         leaving: view.fleet.service(&upgrade.spec.service).map(answer::leaving).unwrap_or_default(),
-        trouble: in_order(trouble, lock).filter(|_| !upgrade.phase.is_over()),
+        trouble: unreadable::in_order(trouble, lock).filter(|_| !upgrade.phase.is_over()),
     })
-}
-
-/// What stops every upgrade is named before what is wrong with a record of this one: a store that was restored is
-/// reconciled first, because the restored copy may be what brought that record.
-fn in_order(trouble: Option<String>, record: Option<String>) -> Option<String> {
-    match (trouble, record) {
-        (Some(trouble), Some(record)) => Some(format!("{trouble}. After that: {record}")),
-        (trouble, record) => trouble.or(record),
-    }
-}
-
-/// What is wrong with a record that the upgrade cannot move without, and what to do.
-fn unreadable(view: &View, key: &Key) -> Option<String> {
-    let (key, why, at) = view.fleet.unreadable().find(|(bad, ..)| *bad == key)?;
-    Some(format!(
-        "the record {key} {why} (revision {at}): find out who wrote it, and put back what it was before, from a backup of that key \
-         (`etcdctl put`)"
-    ))
 }
 
 /// An upgrade that is not over and holds no lock is moved by nobody.

@@ -1,23 +1,39 @@
 //! "Did you mean": a name in a request that is not there, and the existing name nearest to it.
 
-use super::OperationError;
+use super::{OperationError, unreadable};
 use crate::context::Context;
 use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_planner::{Fleet, ServiceFleet};
+use tidegate_proto::Key;
 use tidegate_proto::wire::v1::RevokeTokenRequest;
 
-/// The error of an operation. Where it names something that is not there, the nearest name of its kind is added.
+/// The error of an operation. Where it names something that is not there, the nearest name of its kind is added; where the
+/// record of it is there and cannot be read, that is said instead.
 pub fn hinted<A: Serialize>(context: &Context, asked: &A, error: OperationError) -> OperationError {
     let OperationError::NotFound(message) = error else { return error };
     let asked_for_token = std::any::type_name::<A>() == std::any::type_name::<RevokeTokenRequest>();
     let asked = serde_json::to_value(asked).unwrap_or_default();
+    for key in subjects(&asked, asked_for_token) {
+        if let Err(refused) = unreadable::refuse(context, "the request was not accepted", &[key]) {
+            return refused;
+        }
+    }
     let view = context.mirror.view();
     let near = meant(&view.fleet, &asked, asked_for_token, &message);
     OperationError::NotFound(match near {
         Some(near) => format!("{message}; did you mean {near}?"),
         None => message,
     })
+}
+
+/// The records of the upgrade, stream and group that a request names.
+fn subjects(asked: &Json, asked_for_token: bool) -> Vec<Key> {
+    let name = |field: &str| asked.get(field).and_then(Json::as_str);
+    let upgrade = name("id").filter(|_| !asked_for_token).and_then(|id| id.parse().ok()).map(Key::Upgrade);
+    let stream = name("stream").and_then(|stream| stream.parse().ok()).map(Key::Stream);
+    let group = name("group").and_then(|group| group.parse().ok()).map(Key::Group);
+    [upgrade, stream, group].into_iter().flatten().collect()
 }
 
 /// The nearest name to the first that the message says is missing.

@@ -47,7 +47,7 @@ impl Store {
         let asked = Instant::now();
         let granted = self
             .call("grant a lease", || {
-                let mut client = self.client().lease_client();
+                let mut client = self.lease_client();
                 async move { client.grant(seconds.max(1), None).await }
             })
             .await?;
@@ -115,7 +115,7 @@ impl Lease {
         self.pulse.pause(true);
         self.store
             .call("revoke a lease", || {
-                let (mut client, id) = (self.store.client().lease_client(), self.id);
+                let (mut client, id) = (self.store.lease_client(), self.id);
                 async move {
                     match client.revoke(id).await {
                         Err(error) if keeper::is_gone(&error) => Ok(()),

@@ -5,7 +5,7 @@ use crate::dial::{MAX_ANSWER_BYTES, dial, limited};
 use crate::endpoints::Endpoints;
 use crate::error::{self, Meaning, StoreError};
 use crate::retry::Retry;
-use etcd_client::{Client, Error as ClientError, KvClient, ResponseHeader, WatchClient};
+use etcd_client::{Client, Error as ClientError, KvClient, LeaseClient, ResponseHeader, WatchClient};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,7 +23,6 @@ const MAX_WATCH_BYTES: usize = 32 * 1024 * 1024;
 /// writes through its [`crate::Leadership`].
 #[derive(Clone)]
 pub struct Reader {
-    client: Client,
     shared: Arc<Shared>,
 }
 
@@ -60,6 +59,8 @@ impl Store {
 }
 
 struct Shared {
+    /// A copy of it is a copy of ten clients, each with its channel: only what a call needs is copied.
+    client: Client,
     prefix: Prefix,
     endpoints: String,
     /// The highest revision of any answer; where a store was restored, lowered to what was found then.
@@ -96,8 +97,8 @@ impl Reader {
     }
 
     fn new(client: Client, prefix: Prefix, endpoints: String, progress_is_ordered: bool) -> Self {
-        let shared = Shared { prefix, endpoints, highest: AtomicI64::new(0), progress_is_ordered };
-        Self { client, shared: Arc::new(shared) }
+        let shared = Shared { client, prefix, endpoints, highest: AtomicI64::new(0), progress_is_ordered };
+        Self { shared: Arc::new(shared) }
     }
 
     /// What every key of this store begins with.
@@ -127,16 +128,16 @@ impl Reader {
         self.shared.progress_is_ordered
     }
 
-    pub(crate) fn client(&self) -> Client {
-        self.client.clone()
+    pub(crate) fn lease_client(&self) -> LeaseClient {
+        self.shared.client.lease_client()
     }
 
     pub(crate) fn kv(&self) -> KvClient {
-        self.client.kv_client().max_decoding_message_size(MAX_ANSWER_BYTES)
+        self.shared.client.kv_client().max_decoding_message_size(MAX_ANSWER_BYTES)
     }
 
     pub(crate) fn watch_client(&self) -> WatchClient {
-        self.client.watch_client().max_decoding_message_size(MAX_WATCH_BYTES)
+        self.shared.client.watch_client().max_decoding_message_size(MAX_WATCH_BYTES)
     }
 
     /// The revision of an answer.
@@ -181,7 +182,7 @@ impl Reader {
 
     /// After the store has refused a token on a stream, which the client does not renew by itself.
     pub(crate) async fn renew_token(&self) {
-        if let Err(error) = limited(self.client.refresh_token()).await {
+        if let Err(error) = limited(self.shared.client.refresh_token()).await {
             tracing::debug!(%error, "could not renew the token of the store");
         }
     }

@@ -3,7 +3,10 @@
 use crate::world::{spec, store, world};
 use etcd_client::GetOptions;
 use tidegate_coordinator::operation::{self, OperationError};
-use tidegate_proto::wire::v1::{FleetSpreadRequest, Spread};
+use tidegate_proto::wire::v1::{
+    ExplainGroupRequest, ExplainReleaseRequest, FleetSpreadRequest, ShowStreamRequest, Spread,
+    UpgradeStatusRequest,
+};
 use tidegate_store::Scope;
 
 async fn spread(coordinator: &crate::world::Coordinator) -> Spread {
@@ -85,7 +88,7 @@ async fn an_upgrade_whose_record_or_lock_cannot_be_read_says_so() {
     assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
     let trouble = explain().await.unwrap().trouble.unwrap();
     assert!(trouble.contains("the record active/pantry-api is malformed"), "{trouble}");
-    assert!(trouble.contains("put back what it was before"), "{trouble}");
+    assert!(trouble.contains("restore its previous value"), "{trouble}");
     let put = kv.put("/tidegate/upgrades/u1", "nonsense", None).await.unwrap();
     let at = tidegate_proto::Revision(put.header().unwrap().revision());
     assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
@@ -129,8 +132,50 @@ async fn unreconciled_store_is_named_before_an_unreadable_record() {
         let (first, then) = told.split_once(". After that: ").unwrap_or_else(|| panic!("{told}"));
         assert!(first.contains("`tidegate fleet reconcile`"), "{told}");
         assert!(then.starts_with(&format!("the record {key} is malformed")), "{told}");
-        assert!(then.contains("put back what it was before"), "{told}");
+        assert!(then.contains("restore its previous value"), "{told}");
     }
+    coordinator.stop().await;
+    drop(store(&embedded).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_record_of_a_named_subject_is_named_with_its_repair() {
+    let (embedded, coordinator, _herd) = world(1).await;
+    let leadership = coordinator.context.led_here().unwrap();
+    let mut kv = embedded.client().await.unwrap().kv_client();
+    let mut repairs = async |key: &str, refused: OperationError| {
+        let now = kv.get(format!("/tidegate/{key}"), None).await.unwrap();
+        let before = now.kvs()[0].mod_revision() - 1;
+        let told = refused.to_string();
+        assert!(matches!(refused, OperationError::Refused(_)), "{told}");
+        assert!(told.contains(&format!("the record {key} is malformed")), "{told}");
+        for command in [
+            format!("`etcdctl get --rev={before} --print-value-only /tidegate/{key}`"),
+            format!("`etcdctl put /tidegate/{key} < FILE`"),
+        ] {
+            assert!(told.contains(&command), "{told}");
+        }
+    };
+    let mut spoil = embedded.client().await.unwrap().kv_client();
+    for key in ["streams/compute", "groups/edge", "upgrades/u1"] {
+        let put = spoil.put(format!("/tidegate/{key}"), "nonsense", None).await.unwrap();
+        let at = tidegate_proto::Revision(put.header().unwrap().revision());
+        assert!(coordinator.context.mirror.reaches_within(at, crate::world::LIMIT).await);
+    }
+    let stream = ExplainReleaseRequest { stream: String::new(), revision: 0 };
+    let refused =
+        operation::release::explain_release(&coordinator.context, &leadership, &stream).await.unwrap_err();
+    repairs("streams/compute", refused).await;
+    let group = ExplainGroupRequest { group: "edge".to_owned() };
+    let refused =
+        operation::metadata::explain_group(&coordinator.context, &leadership, &group).await.unwrap_err();
+    repairs("groups/edge", refused).await;
+    let asked = UpgradeStatusRequest { id: "u1".to_owned(), max_instances: 0 };
+    let refused = operation::upgrade_status(&coordinator.context, &asked).await.unwrap_err();
+    repairs("upgrades/u1", operation::hinted(&coordinator.context, &asked, refused)).await;
+    let asked = ShowStreamRequest { stream: "compute".to_owned() };
+    let refused = operation::release::show_stream(&coordinator.context, &asked).await.unwrap_err();
+    repairs("streams/compute", operation::hinted(&coordinator.context, &asked, refused)).await;
     coordinator.stop().await;
     drop(store(&embedded).await);
 }

@@ -74,9 +74,11 @@ impl Auditor {
 
     /// Every breach of a rule in the history, with a lie in it where one is to be told.
     pub(super) fn breaches(&self, lie: Option<Lie>) -> Vec<crate::trace::Broken> {
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        lie.and_then(|lie| lie.tell(&mut trace));
-        trace.breaches()
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(lie) = lie else { return trace.breaches() };
+        let mut falsified = trace.clone();
+        lie.tell(&mut falsified);
+        falsified.breaches()
     }
 
     /// The names of everybody who is in the history of events.

@@ -10,7 +10,7 @@ mod history;
 use super::scenario::SchemaPlan;
 use form::{added, column, form, migration};
 use history::History;
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -72,6 +72,9 @@ pub(super) struct Wrong(pub String);
 
 type Asked<T> = Result<T, Wrong>;
 
+/// Pairs of a name and a text.
+type Texts = Vec<(String, Option<String>)>;
+
 impl Wrong {
     /// Whether another writer was at it: a program waits and tries again.
     pub(super) fn is_busy(&self) -> bool {
@@ -129,7 +132,9 @@ impl Database {
             let options = SqliteConnectOptions::new()
                 .filename(&self.path)
                 .create_if_missing(true)
-                .busy_timeout(Duration::ZERO);
+                .busy_timeout(Duration::ZERO)
+                .journal_mode(SqliteJournalMode::Memory)
+                .synchronous(SqliteSynchronous::Off);
             let opened = held(SqliteConnection::connect_with(&options)).await;
             self.connection = Some(opened.map_err(|e| Wrong(e.to_string()))?);
         }
@@ -142,14 +147,24 @@ impl Database {
         done.map(drop).map_err(|e| Wrong(format!("{sql}: {e}")))
     }
 
-    /// Pairs of a name and a text. They come as one value: each row by itself would be handed from thread to thread.
-    async fn texts(&mut self, sql: &str, of: (&str, &str)) -> Asked<Vec<(String, Option<String>)>> {
+    /// Pairs of a name and a text.
+    async fn texts(&mut self, sql: &str, of: (&str, &str)) -> Asked<Texts> {
+        let [found] = self.texts_of([(sql, of)]).await?;
+        Ok(found)
+    }
+
+    /// The same of several tables at once. All come as one value: each row by itself would be handed from thread to thread.
+    async fn texts_of<const N: usize>(&mut self, tables: [(&str, (&str, &str)); N]) -> Asked<[Texts; N]> {
         let connection = self.open().await?;
-        let sql = format!("SELECT json_group_array(json_array({}, {})) FROM {sql}", of.0, of.1);
-        let row = held(sqlx::query(AssertSqlSafe(sql.clone())).persistent(false).fetch_one(connection)).await;
-        let found =
-            row.and_then(|row| row.try_get::<String, _>(0)).map_err(|e| Wrong(format!("{sql}: {e}")))?;
-        serde_json::from_str(&found).map_err(|e| Wrong(format!("{sql}: {e}")))
+        let each = tables.map(|(sql, (name, text))| {
+            format!("json((SELECT json_group_array(json_array({name}, {text})) FROM {sql}))")
+        });
+        let sql = format!("SELECT json_array({})", each.join(", "));
+        let wrong = |e: &dyn std::fmt::Display| Wrong(format!("{sql}: {e}"));
+        let row = held(sqlx::query(AssertSqlSafe(sql.clone())).fetch_one(connection)).await;
+        let found = row.and_then(|row| row.try_get::<String, _>(0)).map_err(|e| wrong(&e))?;
+        let found: Vec<Texts> = serde_json::from_str(&found).map_err(|e| wrong(&e))?;
+        found.try_into().map_err(|_| wrong(&"another number of tables was read"))
     }
 
     /// A program of `version` writes: a new row, and once there are many, another value into one that there is.
@@ -210,9 +225,9 @@ impl Database {
     /// one.
     pub(super) async fn written_by_the_deposed(&mut self) -> Option<String> {
         // Before the first claim there is none.
-        let term = self.texts("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)")).await.ok()?;
         let rows = "(SELECT seq, term_revision || ' ' || state || coalesce(cursor, '') AS row FROM tidegate_history)";
-        let rows = self.texts(rows, ("CAST(seq AS TEXT)", "row")).await.ok()?;
+        let term = ("tidegate_schema", ("schema_id", "CAST(term_revision AS TEXT)"));
+        let [term, rows] = self.texts_of([term, (rows, ("CAST(seq AS TEXT)", "row"))]).await.ok()?;
         let term = term.first()?.1.as_ref()?.parse().ok()?;
         self.history.follow(term, rows)
     }
@@ -247,13 +262,15 @@ impl Database {
                       'sqlite_%' AND tbl_name NOT LIKE 'tidegate%' ORDER BY name)";
         let columns = "(SELECT name, type FROM pragma_table_info('items') ORDER BY name)";
         let mut form = Vec::new();
-        for (name, sql) in self.texts(tables, ("name", "sql")).await? {
+        let [tables, columns] =
+            self.texts_of([(tables, ("name", "sql")), (columns, ("name", "type"))]).await?;
+        for (name, sql) in tables {
             // A table that was rebuilt is written otherwise; its columns follow.
             if name != "items" {
                 form.push(format!("{name}: {}", sql.unwrap_or_default()));
             }
         }
-        for (name, kind) in self.texts(columns, ("name", "type")).await? {
+        for (name, kind) in columns {
             form.push(format!("items.{name} {}", kind.unwrap_or_default()));
         }
         Ok(form)

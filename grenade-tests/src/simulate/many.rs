@@ -135,7 +135,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
     let play = move || -> anyhow::Result<Outcome> {
         (fix.chance)(scenario.seed);
         let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
         runtime.block_on(async {
             (fix.clock)();
             run(scenario, Path::new("."), story).await

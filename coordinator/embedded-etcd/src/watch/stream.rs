@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -76,15 +77,18 @@ pub(crate) async fn run(
     let mut progress = tokio::time::interval(PROGRESS);
     progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
     progress.reset();
+    // The client's end and the store's are waited for once, not once for each message.
+    let outbox = session.outbox.clone();
+    let (mut stopped, mut left) = (pin!(stop.cancelled()), pin!(outbox.closed()));
     loop {
         let done = tokio::select! {
             biased;
-            () = stop.cancelled() => {
+            () = &mut stopped => {
                 // A client that takes nothing is not waited for.
                 drop(session.outbox.try_send(Err(Refusal::Stopped.into())));
                 return;
             }
-            () = session.outbox.closed() => return,
+            () = &mut left => return,
             // A stream without messages looks like a store without changes, so it ends with an error and its client asks again.
             fault = session.engine.durable().faulty() => {
                 drop(session.outbox.try_send(Err(fault.refusal().into())));

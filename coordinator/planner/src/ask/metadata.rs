@@ -58,7 +58,9 @@ fn readable(fleet: &Fleet, name: &GroupName) -> Result<(), Refusal> {
         if let Some(why) = fleet.unreadable_at(&key) {
             return refuse(
                 RefusalKind::State,
-                format!("the record {key} {why}: nothing is changed until a person has looked at it"),
+                format!(
+                    "the record {key} {why}: nothing is changed before it is restored (`tidegate metadata explain {name}` says how)"
+                ),
             );
         }
     }

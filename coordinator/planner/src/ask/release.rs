@@ -84,7 +84,10 @@ fn readable(fleet: &Fleet, name: &StreamName) -> Result<(), Refusal> {
     match fleet.unreadable_at(&key) {
         Some(why) => refuse(
             RefusalKind::State,
-            format!("the record {key} {why}: nothing is changed until a person has looked at it"),
+            format!(
+                "the record {key} {why}: nothing is changed before it is restored (`tidegate release explain --stream {name}` \
+                 says how)"
+            ),
         ),
         None => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Why a release does not go out: every gate that is shut, who can open it, which command helps.
 
-use super::super::{OperationError, mutation};
+use super::super::{OperationError, mutation, unreadable};
 use super::{read, revision, stream_name, view};
 use crate::context::Context;
 use crate::leadership::Leadership;
@@ -10,7 +10,7 @@ use tidegate_planner::gate::Waits;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::ExplainReleaseRequest;
-use tidegate_proto::{ReleaseRevision, StreamName};
+use tidegate_proto::{Key, ReleaseRevision, StreamName};
 
 /// Explains what waits, or one revision, whatever became of it; the leader answers, because it counts the time.
 pub async fn explain_release(
@@ -19,6 +19,11 @@ pub async fn explain_release(
     asked: &ExplainReleaseRequest,
 ) -> Result<Vec<view::Waits>, OperationError> {
     let stream = stream_name(&asked.stream)?;
+    unreadable::refuse(
+        context,
+        &format!("release stream {stream} does not move"),
+        &[Key::Stream(stream.clone())],
+    )?;
     let only = (asked.revision != 0).then(|| revision(asked.revision)).transpose()?;
     let (mut waits, past) = of_heads(context, leadership, &stream, only)?;
     for (revision, reasons) in past {

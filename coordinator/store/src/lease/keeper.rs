@@ -163,7 +163,7 @@ impl Keeper {
     async fn ask(&self, stream: &mut Option<Stream>) -> Result<bool, ClientError> {
         let Some((keeper, answers)) = stream else {
             // Opening a stream sends the first keep-alive and waits for its answer.
-            *stream = Some(self.store.client().lease_client().keep_alive(self.id).await?);
+            *stream = Some(self.store.lease_client().keep_alive(self.id).await?);
             return Ok(true);
         };
         keeper.keep_alive().await?;
