@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{mutant, refusal::Refusal};
 
-/// How often the present is noted while there are leases, so that a stall of this process is told from a long wait.
+/// How often the present is noted while there are leases, so that a stall of this process is not taken for a long wait.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 /// Shortest TTL that is granted, in seconds: what etcd grants at its default election timeout.

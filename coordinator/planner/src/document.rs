@@ -24,6 +24,21 @@ pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     yaml_with(text, |deserializer| T::deserialize(deserializer))
 }
 
+/// Reads a document of the form `T`, with the place of each part of it.
+///
+/// # Errors
+/// Everything that is not of that form; the example is a whole document of it.
+pub fn checked<T: DeserializeOwned>(text: &str, example: &str) -> Result<(T, Located), Vec<Finding>> {
+    let located = Located::of(text).map_err(|finding| vec![finding])?;
+    match yaml(text) {
+        Ok(read) => Ok((read, located)),
+        Err(error) => {
+            let findings = located.flaws_of_form::<T>(&yaml(example).unwrap_or_default());
+            Err(if findings.is_empty() { vec![found(&error)] } else { findings })
+        }
+    }
+}
+
 fn yaml_with<'de, T>(
     text: &'de str,
     read: impl FnOnce(serde_saphyr::Deserializer<'de, '_>) -> Result<T, serde_saphyr::Error>,

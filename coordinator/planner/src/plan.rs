@@ -45,16 +45,16 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Nothing may act: each wait has this reason. Instances are still walked back where a person has asked for that,
+    /// Nothing may act: each wait has this reason. Instances still go back where a person has asked for that,
     /// which only makes things safer; those that contradict the store are left as they are, and the schema waits.
     fn hold(&mut self, reason: &Reason) {
         for (id, upgrade) in self.fleet.active_upgrades() {
             self.plan.waiting.insert(id.clone(), vec![reason.clone()]);
-            let walks = matches!(
+            let goes_back = matches!(
                 upgrade.phase,
                 Phase::RollingBack { step: RollbackStep::Restage | RollbackStep::Move, .. }
             );
-            if walks && self.fleet.contradiction(&self.moment.schemas) == Contradiction::Supported {
+            if goes_back && self.fleet.contradiction(&self.moment.schemas) == Contradiction::Supported {
                 let (actions, reasons) = self.step(id, upgrade);
                 let commits = actions.into_iter().filter(|action| matches!(action, Action::Commit(_)));
                 self.plan.actions.extend(commits);
@@ -140,7 +140,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Upgrades of which nothing is planned because a record cannot be read.
+    /// Upgrades for which nothing is planned because a record cannot be read.
     fn unreadable(&mut self) {
         for (key, why, _) in self.fleet.unreadable() {
             for id in hidden(self.fleet, key) {
@@ -189,7 +189,7 @@ pub(crate) fn stream_turn(
     }
 }
 
-/// The upgrades of which nothing is planned because this record cannot be read.
+/// The upgrades for which nothing is planned because this record cannot be read.
 fn hidden(fleet: &Fleet, key: &Key) -> Vec<UpgradeId> {
     match key {
         Key::Upgrade(id) => vec![id.clone()],

@@ -37,12 +37,7 @@ pub fn parse(text: &str) -> Result<Spec, OperationError> {
 /// # Errors
 /// Everything that is wrong with it. What its fields mean together is looked at once each of them is well formed.
 pub fn check(text: &str) -> Result<Spec, Vec<Finding>> {
-    let located = Located::of(text).map_err(|finding| vec![finding])?;
-    let spec: Spec = document::yaml(text).map_err(|error| {
-        let example = document::yaml(EXAMPLE).unwrap_or_default();
-        let findings = located.flaws_of_form::<Spec>(&example);
-        if findings.is_empty() { vec![document::found(&error)] } else { findings }
-    })?;
+    let (spec, located): (Spec, _) = document::checked(text, EXAMPLE)?;
     let flaws = spec.flaws();
     if flaws.is_empty() {
         return Ok(spec);

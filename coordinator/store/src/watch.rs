@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 /// How many items wait for a slow reader before the stream is slowed down.
 const WAITING: usize = 256;
 
-/// What a watch tells, as it comes. Dropped, the watch ends.
+/// What a watch reports, as it comes. Dropped, the watch ends.
 #[derive(Debug)]
 pub struct WatchStream(mpsc::Receiver<Seen>);
 

@@ -224,7 +224,7 @@ async fn a_leader_killed_after_any_word_leaves_an_update_that_the_next_one_finis
         let fresh = exposed.into_iter().find(|name| !told.contains(name)).unwrap();
         assert_eq!(door.signal(&fresh, &json!({"success": true})).await.status, StatusCode::OK);
         told.push(fresh);
-        // Whoever still holds it would keep its leadership alive.
+        // A holder would keep its leadership alive.
         drop(door);
         coordinator.kill();
         coordinator = Coordinator::start(&embedded, &format!("c{n}")).await;

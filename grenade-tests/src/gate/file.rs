@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tidegate_planner::document;
+use tidegate_planner::document::{self, Finding};
 
 pub use command::Command;
 use command::{OF_FLEET, OF_SERVICE, command, commands};
@@ -23,6 +23,7 @@ pub use service::Version;
 use service::{Service, service};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
+use crate::gate::init::EXAMPLE;
 use crate::gate::plan::Plan;
 use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
 use crate::load::findings::Findings;
@@ -47,13 +48,13 @@ pub enum NotAGate {
         #[source]
         source: std::io::Error,
     },
-    /// It is no YAML, a field is unknown or of the wrong kind; the text names line and column.
-    #[error("{}:{found}", path.display())]
+    /// It is no YAML, or fields are unknown or of the wrong kind; each finding names line and column.
+    #[error("{}", findings.iter().map(|f| format!("{}:{f}", path.display())).collect::<Vec<_>>().join("\n"))]
     Form {
         /// The file.
         path: PathBuf,
-        /// Where, what, and what is allowed.
-        found: String,
+        /// Everything that was found.
+        findings: Vec<Finding>,
     },
     /// Each field is well formed, together they are not.
     #[error("{}:\n{}", path.display(), findings.iter().map(|f| format!("  {f}")).collect::<Vec<_>>().join("\n"))]
@@ -132,29 +133,13 @@ pub fn load(path: &Path) -> Result<Gate, NotAGate> {
 /// # Errors
 /// As [`load()`].
 pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
-    let written: GateFile = document::yaml(text)
-        .map_err(|error| NotAGate::Form { path: path.to_owned(), found: placed(&error) })?;
+    let (written, _): (GateFile, _) = document::checked(text, EXAMPLE)
+        .map_err(|findings| NotAGate::Form { path: path.to_owned(), findings })?;
     let mut findings = Findings::default();
     let gate = settled(written, here, &mut findings);
     match gate {
         Some(gate) if findings.all().is_empty() => Ok(gate),
         _ => Err(NotAGate::Sense { path: path.to_owned(), findings: findings.all().to_vec() }),
-    }
-}
-
-/// Line, column, and what was found there.
-fn placed(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    // The library's own words begin with the place too.
-    let first = first.strip_prefix("error: ").unwrap_or(first);
-    let first = match first.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest,
-        _ => first,
-    };
-    match error.location() {
-        Some(at) => format!("{}:{}: {first}", at.line(), at.column()),
-        None => format!(" {first}"),
     }
 }
 
@@ -227,7 +212,9 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         host: written.host,
     };
     for flaw in gate.faults.iter().flat_map(|faults| faults.flaws(&gate)) {
-        findings.add("faults", flaw.trim_start_matches("steps"));
+        let flaw = flaw.replacen("steps", "faults", 1);
+        let (field, what) = flaw.split_once(": ").unwrap_or(("faults", &flaw));
+        findings.add(field, what);
     }
     Some(gate)
 }

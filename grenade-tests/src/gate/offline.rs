@@ -42,6 +42,7 @@ pub async fn offline(world: &World, gate: &Gate, databases: &Databases) -> anyho
         Ok(target) => {
             let mut checks = Checks { world, gate, data: &data, survival: &mut survival };
             checks.verify(&target).await;
+            checks.destroy(&target).await;
             target.stop(gate).await?;
             Ok(())
         }
@@ -76,6 +77,14 @@ impl Checks<'_> {
         if let Some(commands) = &self.gate.survival {
             let wrong = self.run("verify", &commands.verify, Some(beside)).await.err();
             self.note("after an upgrade with the service down", wrong);
+        }
+    }
+
+    async fn destroy(&mut self, beside: &Instances) {
+        if let Some(command) = self.gate.survival.as_ref().and_then(|commands| commands.destroy.as_ref())
+            && let Err(wrong) = self.run("destroy", command, Some(beside)).await
+        {
+            self.note("destroyed after an upgrade with the service down", Some(wrong));
         }
     }
 

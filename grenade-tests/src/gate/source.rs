@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-use crate::gate::file::{Command, Gate, Version};
+use crate::gate::file::{Command, Gate};
 use crate::gate::launcher::{self, found};
 use crate::world::{Spawn, World};
 
@@ -19,6 +19,8 @@ const MERGE_BASE: &str = "merge-base ";
 const GIT: std::time::Duration = std::time::Duration::from_secs(120);
 /// How long a build may take.
 const BUILD: std::time::Duration = std::time::Duration::from_secs(3_600);
+/// How often a lock is asked for.
+const ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(200);
 /// Says that a checkout was built, and by which commands.
 const BUILT: &str = ".grenade-built";
 
@@ -75,7 +77,7 @@ impl Source {
 pub async fn prepare(world: &World, gate: &Gate, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
     for (name, version) in [("base", &gate.service.base), ("target", &gate.service.target)] {
         if let Source::Git(commit) = &version.source {
-            let made = checked_out(world, gate, name, version, commit, say);
+            let made = checked_out(world, gate, name, commit, say);
             let made = made.await.with_context(|| format!("service.{name}.git: {}", commit.reference))?;
             // Set once: each version is prepared once.
             let _ = commit.made.set(made);
@@ -88,7 +90,6 @@ async fn checked_out(
     world: &World,
     gate: &Gate,
     name: &str,
-    version: &Version,
     commit: &Commit,
     say: &(dyn Fn(&str) + Sync),
 ) -> anyhow::Result<PathBuf> {
@@ -103,16 +104,13 @@ async fn checked_out(
     };
     let id = id.with_context(|| format!("there is no such commit in {top}"))?;
     let words = format!("{top}\n{:?}", commit.build);
-    let build = hex::encode(&Sha256::digest(words.as_bytes())[..6]);
+    let digest = hex::encode(&Sha256::digest(words.as_bytes())[..6]);
     let cache = cache()?;
-    let directory = cache.join(format!("{}-{build}", &id[..12.min(id.len())]));
+    let directory = cache.join(format!("{}-{digest}", &id[..12.min(id.len())]));
     std::fs::create_dir_all(&cache).with_context(|| format!("could not make {}", cache.display()))?;
     let lock = directory.with_extension("lock");
     let lock = File::create(&lock).with_context(|| format!("could not write {}", lock.display()))?;
-    // Another run may be building the same; this one waits for it.
-    let lock =
-        tokio::task::spawn_blocking(move || flock(&lock, FlockOperation::LockExclusive).map(|()| lock));
-    let _locked = lock.await?.context("could not lock the cache")?;
+    let _locked = alone(lock, &directory, say).await?;
     if directory.join(BUILT).is_file() {
         return Ok(directory);
     }
@@ -128,12 +126,26 @@ async fn checked_out(
     let path = directory.display().to_string();
     git.asks("prune", &["worktree", "prune"]).await?;
     git.asks("add", &["worktree", "add", "--detach", "--force", &path, &id]).await?;
+    build(world, gate, name, commit, &directory, say).await?;
+    std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
+    Ok(directory)
+}
+
+/// Runs the commands that build a checkout.
+async fn build(
+    world: &World,
+    gate: &Gate,
+    name: &str,
+    commit: &Commit,
+    directory: &Path,
+    say: &(dyn Fn(&str) + Sync),
+) -> anyhow::Result<()> {
     for (n, command) in commit.build.iter().enumerate() {
-        let words = command.words(&|place| launcher::place_of_build(gate, &directory, place));
+        let words = command.words(&|place| launcher::place_of_build(gate, directory, place));
         let words = words.map_err(|name| anyhow::anyhow!("`{{{name}}}` has no value in a build"))?;
-        say(&format!("building version {}: {}", version.number, words.join(" ")));
-        let program = found(&words[0], &directory)?;
-        let spawn = Spawn::new(&format!("build-{name}-{n}"), &program).args(&words[1..]).dir(&directory);
+        say(&format!("building the {name}: {}", words.join(" ")));
+        let program = found(&words[0], directory)?;
+        let spawn = Spawn::new(&format!("build-{name}-{n}"), &program).args(&words[1..]).dir(directory);
         let mut process = world.spawn(spawn)?;
         let status = process.wait(BUILD).await?;
         ensure!(
@@ -143,8 +155,25 @@ async fn checked_out(
             process.tail()
         );
     }
-    std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
-    Ok(directory)
+    Ok(())
+}
+
+/// Waits until no other run builds the same. A lock that is asked for again and again can be given up; one that is waited
+/// for would hold this process beyond Ctrl-C.
+async fn alone(lock: File, directory: &Path, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<File> {
+    let mut waits = false;
+    loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(rustix::io::Errno::WOULDBLOCK) if waits => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                waits = true;
+                say(&format!("another run builds {}; waiting for it", directory.display()));
+            }
+            Err(error) => return Err(error).context("could not lock the cache"),
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
 }
 
 /// Where checkouts are kept.

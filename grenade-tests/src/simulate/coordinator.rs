@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_coordinator::context::Context as Room;
+use tidegate_coordinator::context::Context;
 use tidegate_coordinator::leader_loop;
-use tidegate_coordinator::leadership::Leadership as Seat;
+use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::metrics::Metrics;
 use tidegate_coordinator::report::Mirror;
 use tidegate_proto::Prefix;
@@ -28,7 +28,7 @@ static LED: Mutex<Led> = Mutex::new(Led { started: Vec::new(), sessions: BTreeMa
 
 struct Led {
     /// Every coordinator that was started, with what it knows of its own leadership.
-    started: Vec<(Gate, watch::Receiver<Option<Arc<Seat>>>)>,
+    started: Vec<(Gate, watch::Receiver<Option<Arc<Leadership>>>)>,
     /// By the name of the session, which bears the term.
     sessions: BTreeMap<String, Gate>,
 }
@@ -45,8 +45,8 @@ impl Led {
         }
         let number: i64 = session.strip_prefix("tidegate/")?.strip_suffix("/schema")?.parse().ok()?;
         // A reconciled store counts on from the revisions of the former one.
-        let of = self.started.iter().filter_map(|(gate, seat)| {
-            let revision = seat.borrow().as_ref().map(|seat| seat.leading.revision.0)?;
+        let of = self.started.iter().filter_map(|(gate, leadership)| {
+            let revision = leadership.borrow().as_ref().map(|leadership| leadership.leading.revision.0)?;
             (revision <= number).then(|| (revision, gate.clone()))
         });
         let gate = of.max_by_key(|(revision, _)| *revision)?.1;
@@ -73,7 +73,7 @@ pub(super) struct Coordinator {
     /// Its line to the store.
     pub line: Line,
     /// What its operations stand in.
-    pub room: Room,
+    pub context: Context,
     cancel: CancellationToken,
     loops: [JoinHandle<()>; 2],
 }
@@ -93,11 +93,11 @@ impl Coordinator {
         let line = Line::new(place.clone(), gate.clone(), Dice::of(dice.seed(), "line"));
         let store = Reader::over(line.client().await?, Prefix::default());
         let mirror = Mirror::new();
-        let (seats, seat) = watch::channel(None);
-        let room = Room {
+        let (seats, leadership) = watch::channel(None);
+        let context = Context {
             store: store.clone(),
             mirror: Arc::clone(&mirror),
-            leadership: seat,
+            leadership: leadership,
             metrics: Arc::new(Metrics::new()),
             migrations: Some(migrations),
             hindrance: watch::Sender::default(),
@@ -105,18 +105,18 @@ impl Coordinator {
             static_settings: Arc::default(),
             releases: Arc::default(),
         };
-        held(&LED).started.push((gate.clone(), room.leadership.clone()));
+        held(&LED).started.push((gate.clone(), context.leadership.clone()));
         let cancel = CancellationToken::new();
         let loops = [
             tokio::spawn(mirror.follow(store, cancel.clone())),
-            tokio::spawn(leader_loop::run(room.clone(), seats, TTL, cancel.clone())),
+            tokio::spawn(leader_loop::run(context.clone(), seats, TTL, cancel.clone())),
         ];
-        Ok(Self { gate, line, room, cancel, loops })
+        Ok(Self { gate, line, context, cancel, loops })
     }
 
-    /// The seat, where it leads.
-    pub(super) fn leads(&self) -> Option<Arc<Seat>> {
-        self.room.led_here()
+    /// The leadership, where it leads.
+    pub(super) fn leads(&self) -> Option<Arc<Leadership>> {
+        self.context.led_here()
     }
 
     /// kill -9. What it had sent to a database is carried out or taken back by that.

@@ -3,8 +3,8 @@
 
 use super::coordinator::Coordinator;
 use std::sync::Arc;
-use tidegate_coordinator::context::Context as Room;
-use tidegate_coordinator::leadership::Leadership as Seat;
+use tidegate_coordinator::context::Context;
+use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
@@ -96,53 +96,54 @@ impl<'a> Person<'a> {
     ///
     /// # Errors
     /// None leads.
-    pub(super) fn leader(&self) -> Result<(&'a Room, Arc<Seat>), String> {
+    pub(super) fn leader(&self) -> Result<(&'a Context, Arc<Leadership>), String> {
         let mut living = self.coordinators.iter().flatten();
-        let found = living.find_map(|one| Some((&one.room, one.leads()?)));
+        let found = living.find_map(|one| Some((&one.context, one.leads()?)));
         found.ok_or_else(|| "no coordinator leads".to_owned())
     }
 
     /// Starts an upgrade.
     pub(super) async fn start(&self, id: &str, spec: &serde_json::Value) -> Answer {
-        let (room, seat) = self.leader()?;
+        let (context, leadership) = self.leader()?;
         let asked = StartUpgradeRequest {
             spec: spec.to_string(),
             id: id.to_owned(),
             who: WHO.to_owned(),
             dry_run: false,
         };
-        answer(operation::start_upgrade(room, &seat, asked).await, |done| done.id)
+        answer(operation::start_upgrade(context, &leadership, asked).await, |done| done.id)
     }
 
     /// Why an upgrade waits.
     pub(super) async fn explain(&self, id: &str) -> Result<ExplainUpgradeReply, String> {
-        let (room, _) = self.leader()?;
-        operation::explain_upgrade(room, &ExplainUpgradeRequest { id: id.to_owned() })
+        let (context, _) = self.leader()?;
+        operation::explain_upgrade(context, &ExplainUpgradeRequest { id: id.to_owned() })
             .await
             .map_err(|e| e.to_string())
     }
 
     /// Does what a command says.
     pub(super) async fn act(&self, command: &Command) -> Answer {
-        let (room, seat) = self.leader()?;
+        let (context, leadership) = self.leader()?;
         let (who, why) = (WHO.to_owned(), "it was advised".to_owned());
         let done = match command.clone() {
             Command::Approve(id, phase, accepts) => {
                 let asked = ApproveUpgradeRequest { id, phase, note: String::new(), who, accepts };
-                operation::approve_upgrade(room, &seat, asked).await
+                operation::approve_upgrade(context, &leadership, asked).await
             }
             Command::Resume(id) => {
-                operation::resume_upgrade(room, &seat, ResumeUpgradeRequest { id, why, who }).await
+                operation::resume_upgrade(context, &leadership, ResumeUpgradeRequest { id, why, who }).await
             }
             Command::RollBack(id) => {
-                operation::roll_back_upgrade(room, &seat, RollBackUpgradeRequest { id, why, who }).await
+                operation::roll_back_upgrade(context, &leadership, RollBackUpgradeRequest { id, why, who })
+                    .await
             }
             Command::Retry(id, node) => {
                 let asked = RetryInstanceRequest { id, node, why, who, declare_stopped: false };
-                operation::retry_instance(room, &seat, asked).await
+                operation::retry_instance(context, &leadership, asked).await
             }
             Command::Uncordon(node) => {
-                operation::uncordon_node(room, &seat, UncordonNodeRequest { node, why, who }).await
+                operation::uncordon_node(context, &leadership, UncordonNodeRequest { node, why, who }).await
             }
             Command::Decommission(instance) => {
                 let asked = DecommissionInstanceRequest {
@@ -152,11 +153,11 @@ impl<'a> Person<'a> {
                     why,
                     ..Default::default()
                 };
-                operation::decommission_instance(room, &seat, asked).await
+                operation::decommission_instance(context, &leadership, asked).await
             }
             Command::Window(service, floor, ceiling) => {
                 let asked = SetWindowRequest { service, floor, ceiling, why, who };
-                operation::set_window(room, &seat, asked).await
+                operation::set_window(context, &leadership, asked).await
             }
             Command::Reconcile(_) => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),
@@ -175,12 +176,12 @@ impl<'a> Person<'a> {
         stays_out: impl Fn(&str) -> bool,
     ) -> Answer {
         let mut living = self.coordinators.iter().flatten();
-        let (room, seat) = living
-            .find_map(|one| Some((&one.room, one.leads()?)))
+        let (context, leadership) = living
+            .find_map(|one| Some((&one.context, one.leads()?)))
             .ok_or_else(|| "no coordinator leads".to_owned())?;
         let include = taken_up.into_iter().filter(|instance| !lies(instance)).collect();
         let mut asked = PlanReconciliationRequest { who: WHO.to_owned(), include, ..Default::default() };
-        let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
+        let plan = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;
         let claims = plan.witnesses.iter().map(|claim| claim.instance.clone());
         (asked.disregard, asked.include) = claims.partition(|instance| lies(instance));
@@ -189,7 +190,7 @@ impl<'a> Person<'a> {
         asked.disregard.extend(unknown.filter(|instance| lies(instance) || stays_out(instance)));
         asked.disregard.dedup();
         asked.include.retain(|instance| !asked.disregard.contains(instance));
-        let plan = operation::plan_reconciliation(room, &seat, asked.clone()).await;
+        let plan = operation::plan_reconciliation(context, &leadership, asked.clone()).await;
         let plan = plan.map_err(|error| error.to_string())?;
         let asked = ReconcileStoreRequest {
             hash: plan.hash,
@@ -198,22 +199,22 @@ impl<'a> Person<'a> {
             who: WHO.to_owned(),
             why: "the store was restored".to_owned(),
         };
-        answer(operation::reconcile_store(room, &seat, asked).await, |done| done.what)
+        answer(operation::reconcile_store(context, &leadership, asked).await, |done| done.what)
     }
 
     /// Pauses an upgrade.
     pub(super) async fn pause(&self, id: &str) -> Answer {
-        let (room, seat) = self.leader()?;
+        let (context, leadership) = self.leader()?;
         let asked =
             PauseUpgradeRequest { id: id.to_owned(), why: "let me look".to_owned(), who: WHO.to_owned() };
-        answer(operation::pause_upgrade(room, &seat, asked).await, |done| done.what)
+        answer(operation::pause_upgrade(context, &leadership, asked).await, |done| done.what)
     }
 
     /// Takes a node out by hand.
     pub(super) async fn cordon(&self, node: &str) -> Answer {
-        let (room, seat) = self.leader()?;
+        let (context, leadership) = self.leader()?;
         let asked =
             CordonNodeRequest { node: node.to_owned(), why: "a disk".to_owned(), who: WHO.to_owned() };
-        answer(operation::cordon_node(room, &seat, asked).await, |done| done.what)
+        answer(operation::cordon_node(context, &leadership, asked).await, |done| done.what)
     }
 }

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tidegate_coordinator::context::Context as Room;
-use tidegate_coordinator::leadership::Leadership as Seat;
+use tidegate_coordinator::context::Context;
+use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::wire::v1::{DecommissionInstanceRequest, SetWindowRequest, StartUpgradeRequest};
 use tokio::task::JoinHandle;
@@ -54,8 +54,8 @@ impl Persons {
 
     /// Lets so many people begin, who ask the coordinators that there are for something during `lasts` milliseconds.
     fn begin(world: &mut World, known: &Known, count: u32, lasts: u64) {
-        let reached = |one: &Coordinator| (one.room.clone(), one.gate.clone());
-        let rooms: Vec<(Room, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
+        let reached = |one: &Coordinator| (one.context.clone(), one.gate.clone());
+        let rooms: Vec<(Context, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
         for _ in 0..count {
             let persons = &mut world.persons;
             persons.begun += 1;
@@ -152,7 +152,7 @@ impl Came {
 
 /// One person, and whom they reach.
 struct Desk {
-    rooms: Vec<(Room, Gate)>,
+    rooms: Vec<(Context, Gate)>,
     place: Place,
     ground: Ground,
     asked: Arc<Asked>,
@@ -178,12 +178,13 @@ impl Desk {
     /// Asks for one thing; a process that does not go on is asked all the same.
     async fn ask(&self, who: &str, request: Request) {
         let mut living = self.rooms.iter().filter(|(_, gate)| !gate.is_dead());
-        let Some((room, gate, seat)) = living.find_map(|(room, gate)| Some((room, gate, room.led_here()?)))
+        let Some((context, gate, leadership)) =
+            living.find_map(|(context, gate)| Some((context, gate, context.led_here()?)))
         else {
             return;
         };
         let begun = self.ground.now();
-        let came = tokio::time::timeout(LIMIT, self.come(room, &seat, who, &request)).await;
+        let came = tokio::time::timeout(LIMIT, self.come(context, &leadership, who, &request)).await;
         let what = format!("{request:?}");
         match came {
             Ok(Came::Done(done)) => self.ground.tell(format!("{who} asks {what}: {done}")),
@@ -196,16 +197,16 @@ impl Desk {
             Err(_) => {
                 self.ground.tell(format!("{who} asks {what}: no answer"));
                 let calm = self.asked.disturbed_at.load(Ordering::Relaxed) + 5_000 < begun;
-                if calm && gate.is_open() && seat.is_held() {
+                if calm && gate.is_open() && leadership.is_held() {
                     self.breach(format!("{what} was not answered within {} s", LIMIT.as_secs()));
                 }
             }
         }
     }
 
-    async fn come(&self, room: &Room, seat: &Seat, who: &str, request: &Request) -> Came {
+    async fn come(&self, context: &Context, leadership: &Leadership, who: &str, request: &Request) -> Came {
         match request {
-            Request::StartWrong(spec) => self.start(room, seat, who, spec).await,
+            Request::StartWrong(spec) => self.start(context, leadership, who, spec).await,
             Request::Window(service, floor, ceiling) => {
                 let asked = SetWindowRequest {
                     service: service.clone(),
@@ -214,37 +215,43 @@ impl Desk {
                     why: "by hand".to_owned(),
                     who: who.to_owned(),
                 };
-                self.window(room, seat, asked).await
+                self.window(context, leadership, asked).await
             }
             Request::DeclareStopped(id, node) if !self.stands_still(id, node) => {
                 Came::Done("it runs: nobody says that it has stopped".to_owned())
             }
-            Request::Decommission(instance) => self.decommission(room, seat, who, instance).await,
+            Request::Decommission(instance) => self.decommission(context, leadership, who, instance).await,
             Request::Preview(..) | Request::Look(..) => {
-                look(room, seat, request).await;
+                look(context, leadership, request).await;
                 Came::Done("looked".to_owned())
             }
-            other => Came::of(wished(room, seat, who, other).await),
+            other => Came::of(wished(context, leadership, who, other).await),
         }
     }
 
-    async fn seen(&self, room: &Room) -> Option<i64> {
-        seen(&self.place, room).await
+    async fn seen(&self, context: &Context) -> Option<i64> {
+        seen(&self.place, context).await
     }
 
     /// Starts what must be refused, after a dry run: both say the same.
-    async fn start(&self, room: &Room, seat: &Seat, who: &str, spec: &serde_json::Value) -> Came {
+    async fn start(
+        &self,
+        context: &Context,
+        leadership: &Leadership,
+        who: &str,
+        spec: &serde_json::Value,
+    ) -> Came {
         let asked = |dry_run| StartUpgradeRequest {
             spec: spec.to_string(),
             id: who.to_owned(),
             who: who.to_owned(),
             dry_run,
         };
-        let before = self.seen(room).await;
-        let promised = operation::start_upgrade(room, seat, asked(true)).await;
-        let between = self.seen(room).await;
-        let done = operation::start_upgrade(room, seat, asked(false)).await;
-        let after = self.seen(room).await;
+        let before = self.seen(context).await;
+        let promised = operation::start_upgrade(context, leadership, asked(true)).await;
+        let between = self.seen(context).await;
+        let done = operation::start_upgrade(context, leadership, asked(false)).await;
+        let after = self.seen(context).await;
         let accepts = promised.as_ref().is_ok_and(|reply| !blocks(reply));
         // A wrong spec may be accepted where no other look came between and the promise was the same: it is a fault all
         // the same.
@@ -257,16 +264,16 @@ impl Desk {
         Came::of(done.map(|reply| reply.id))
     }
 
-    async fn window(&self, room: &Room, seat: &Seat, asked: SetWindowRequest) -> Came {
+    async fn window(&self, context: &Context, leadership: &Leadership, asked: SetWindowRequest) -> Came {
         let who = asked.who.clone();
-        let before = self.seen(room).await;
-        let promised = operation::foresee_window(room, seat, asked.clone()).await;
-        let between = self.seen(room).await;
-        let done = operation::set_window(room, seat, asked).await;
+        let before = self.seen(context).await;
+        let promised = operation::foresee_window(context, leadership, asked.clone()).await;
+        let between = self.seen(context).await;
+        let done = operation::set_window(context, leadership, asked).await;
         let unmoved = before.is_some() && before == between;
         let first = match &done {
             Ok(done) => between.is_some_and(|between| done.revision == between + 1),
-            Err(_) => self.seen(room).await == between,
+            Err(_) => self.seen(context).await == between,
         };
         if unmoved && first {
             self.compare(&who, promised.is_ok(), done.is_ok());
@@ -292,7 +299,13 @@ impl Desk {
     }
 
     /// An instance that reports, before and after, is not gone.
-    async fn decommission(&self, room: &Room, seat: &Seat, who: &str, instance: &str) -> Came {
+    async fn decommission(
+        &self,
+        context: &Context,
+        leadership: &Leadership,
+        who: &str,
+        instance: &str,
+    ) -> Came {
         let asked = DecommissionInstanceRequest {
             instance: instance.to_owned(),
             stopped_how: "it was switched off".to_owned(),
@@ -301,7 +314,7 @@ impl Desk {
             ..Default::default()
         };
         let before = self.reported(instance).await;
-        let done = operation::decommission_instance(room, seat, asked).await;
+        let done = operation::decommission_instance(context, leadership, asked).await;
         let after = self.reported(instance).await;
         // The lease of a report that is written anew is another one: its key was made anew.
         if done.is_ok() && before.is_some() && before == after {

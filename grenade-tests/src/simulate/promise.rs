@@ -3,34 +3,34 @@
 use super::line::Place;
 use super::operator::{Answer, Person};
 use super::world::World;
-use tidegate_coordinator::context::Context as Room;
+use tidegate_coordinator::context::Context;
 use tidegate_coordinator::operation::{self, OperationError};
 use tidegate_proto::wire::v1::{StartUpgradeReply, StartUpgradeRequest};
 
 /// The revision of the store, where this coordinator has seen all of it.
-pub(super) async fn seen(place: &Place, room: &Room) -> Option<i64> {
+pub(super) async fn seen(place: &Place, context: &Context) -> Option<i64> {
     let mut client = place.store().client().await.ok()?;
     let answer = client.get("revision", None).await.ok()?;
     let revision = answer.header()?.revision();
-    (room.mirror.view().fleet.revision().0 == revision).then_some(revision)
+    (context.mirror.view().fleet.revision().0 == revision).then_some(revision)
 }
 
 /// After a dry run two people start the same upgrade at once: one of them does where the dry run said so, with the same
 /// findings and waves.
 pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Value) -> Answer {
-    let (room, seat) = Person::new(&world.coordinators).leader()?;
+    let (context, seat) = Person::new(&world.coordinators).leader()?;
     let asked = |who: &str, dry_run| StartUpgradeRequest {
         spec: spec.to_string(),
         id: id.to_owned(),
         who: who.to_owned(),
         dry_run,
     };
-    let before = seen(&world.place, room).await;
-    let promised = operation::start_upgrade(room, &seat, asked("one", true)).await;
-    let between = seen(&world.place, room).await;
+    let before = seen(&world.place, context).await;
+    let promised = operation::start_upgrade(context, &seat, asked("one", true)).await;
+    let between = seen(&world.place, context).await;
     let (one, other) = tokio::join!(
-        operation::start_upgrade(room, &seat, asked("one", false)),
-        operation::start_upgrade(room, &seat, asked("other", false))
+        operation::start_upgrade(context, &seat, asked("one", false)),
+        operation::start_upgrade(context, &seat, asked("other", false))
     );
     let now = world.ground.now();
     let breach = |rule, text: String| world.ground.state().facts.breach(now, rule, text);
@@ -41,7 +41,7 @@ pub(super) async fn start_twice(world: &World, id: &str, spec: &serde_json::Valu
     let done = one.or(other);
     let first = match &done {
         Ok(done) => between.is_some_and(|between| done.revision == between + 1),
-        Err(_) => seen(&world.place, room).await == between,
+        Err(_) => seen(&world.place, context).await == between,
     };
     if before.is_some() && before == between && first && !unclear {
         match (&promised, &done) {

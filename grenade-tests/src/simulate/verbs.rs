@@ -1,8 +1,8 @@
 //! Every verb of the coordinator's operations, asked as doors ask it.
 
 use super::request::Request;
-use tidegate_coordinator::context::Context as Room;
-use tidegate_coordinator::leadership::Leadership as Seat;
+use tidegate_coordinator::context::Context;
+use tidegate_coordinator::leadership::Leadership;
 use tidegate_coordinator::operation::{self, OperationError, metadata};
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, ExplainGroupRequest,
@@ -16,8 +16,8 @@ use tidegate_proto::wire::v1::{
 
 /// Asks for what has one answer.
 pub(super) async fn wished(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     who: &str,
     request: &Request,
 ) -> Result<String, OperationError> {
@@ -25,59 +25,59 @@ pub(super) async fn wished(
     let done = match request.clone() {
         Request::Approve(id, phase, accepts) => {
             let asked = ApproveUpgradeRequest { id, phase, note: String::new(), who, accepts };
-            operation::approve_upgrade(room, seat, asked).await?
+            operation::approve_upgrade(context, leadership, asked).await?
         }
         Request::Pause(id) => {
-            operation::pause_upgrade(room, seat, PauseUpgradeRequest { id, why, who }).await?
+            operation::pause_upgrade(context, leadership, PauseUpgradeRequest { id, why, who }).await?
         }
         Request::Resume(id) => {
-            operation::resume_upgrade(room, seat, ResumeUpgradeRequest { id, why, who }).await?
+            operation::resume_upgrade(context, leadership, ResumeUpgradeRequest { id, why, who }).await?
         }
         Request::RollBack(id) => {
-            operation::roll_back_upgrade(room, seat, RollBackUpgradeRequest { id, why, who }).await?
+            operation::roll_back_upgrade(context, leadership, RollBackUpgradeRequest { id, why, who }).await?
         }
         Request::Retry(id, node) | Request::DeclareStopped(id, node) => {
             let declare_stopped = matches!(request, Request::DeclareStopped(..));
             let asked = RetryInstanceRequest { id, node, why, who, declare_stopped };
-            operation::retry_instance(room, seat, asked).await?
+            operation::retry_instance(context, leadership, asked).await?
         }
         Request::Skip(id, node) => {
-            operation::skip_instance(room, seat, SkipInstanceRequest { id, node, why, who }).await?
+            operation::skip_instance(context, leadership, SkipInstanceRequest { id, node, why, who }).await?
         }
         Request::Cordon(node) => {
-            operation::cordon_node(room, seat, CordonNodeRequest { node, why, who }).await?
+            operation::cordon_node(context, leadership, CordonNodeRequest { node, why, who }).await?
         }
         Request::Uncordon(node) => {
-            operation::uncordon_node(room, seat, UncordonNodeRequest { node, why, who }).await?
+            operation::uncordon_node(context, leadership, UncordonNodeRequest { node, why, who }).await?
         }
         Request::Settle(node, task) => {
             let asked = SettleTaskRequest { node, task, outcome: "succeeded".to_owned(), why, who };
-            operation::settle_task(room, seat, asked).await?
+            operation::settle_task(context, leadership, asked).await?
         }
-        other => return of_others(room, seat, (who, why), other).await,
+        other => return of_others(context, leadership, (who, why), other).await,
     };
     Ok(done.what)
 }
 
 async fn of_others(
-    room: &Room,
-    seat: &Seat,
+    context: &Context,
+    leadership: &Leadership,
     (who, why): (String, String),
     request: Request,
 ) -> Result<String, OperationError> {
     match request {
         Request::Reconcile { right } => {
             let mut asked = PlanReconciliationRequest { who: who.clone(), ..Default::default() };
-            let mut plan = operation::plan_reconciliation(room, seat, asked.clone()).await?;
+            let mut plan = operation::plan_reconciliation(context, leadership, asked.clone()).await?;
             if right {
                 asked.include = plan.witnesses.iter().map(|claim| claim.instance.clone()).collect();
-                plan = operation::plan_reconciliation(room, seat, asked.clone()).await?;
+                plan = operation::plan_reconciliation(context, leadership, asked.clone()).await?;
             } else {
                 plan.hash = plan.hash.chars().rev().collect();
             }
             let (hash, include) = (plan.hash, asked.include);
             let asked = ReconcileStoreRequest { hash, include, who, why, ..Default::default() };
-            operation::reconcile_store(room, seat, asked).await.map(|done| done.what)
+            operation::reconcile_store(context, leadership, asked).await.map(|done| done.what)
         }
         Request::Token(name, role) => {
             let (why, expires) = (why, "1h".to_owned());
@@ -89,33 +89,33 @@ async fn of_others(
                 who: who.clone(),
                 ..Default::default()
             };
-            let made = operation::create_token(room, seat, asked).await?;
+            let made = operation::create_token(context, leadership, asked).await?;
             // What is revoked was made under the same name: a refusal would not tell the two apart.
             let asked = RevokeTokenRequest { id: made.id, why, who: format!("{who}-revokes") };
-            operation::revoke_token(room, seat, asked)
+            operation::revoke_token(context, leadership, asked)
                 .await
                 .map_or_else(|e| Ok(e.to_string()), |done| Ok(done.what))
         }
         Request::SetMetadata(group, body) => {
             let asked = SetMetadataRequest { group, body, who, why };
-            metadata::set_metadata(room, seat, asked).await.map(|done| done.what)
+            metadata::set_metadata(context, leadership, asked).await.map(|done| done.what)
         }
         Request::CancelMetadata(group) => {
-            metadata::cancel_metadata(room, seat, CancelMetadataRequest { group, who, why })
+            metadata::cancel_metadata(context, leadership, CancelMetadataRequest { group, who, why })
                 .await
                 .map(|done| done.what)
         }
         Request::SignalMetadata(group, instance, generation) => {
             let asked =
                 TellMetadataRequest { group, instance, generation, success: true, who, ..Default::default() };
-            metadata::tell_metadata(room, seat, asked).await.map(|done| done.what)
+            metadata::tell_metadata(context, leadership, asked).await.map(|done| done.what)
         }
         other => unreachable!("{other:?} is asked elsewhere"),
     }
 }
 
 /// Asks every question; that each is answered is enough.
-pub(super) async fn look(room: &Room, seat: &Seat, request: &Request) {
+pub(super) async fn look(context: &Context, leadership: &Leadership, request: &Request) {
     let (id, service) = match request {
         Request::Look(id, service) => (id.clone(), service.clone()),
         Request::Preview(spec) => {
@@ -125,26 +125,28 @@ pub(super) async fn look(room: &Room, seat: &Seat, request: &Request) {
                 who: "person".to_owned(),
                 ..Default::default()
             };
-            let _ = operation::start_upgrade(room, seat, asked).await;
+            let _ = operation::start_upgrade(context, leadership, asked).await;
             return;
         }
         _ => return,
     };
-    let _ = operation::upgrade_status(room, &UpgradeStatusRequest { id: id.clone(), max_instances: 5 }).await;
-    let _ = operation::explain_upgrade(room, &ExplainUpgradeRequest { id: id.clone() }).await;
-    let _ = operation::upgrade_history(room, &UpgradeHistoryRequest { id: id.clone() }).await;
-    let _ = operation::upgrade_certificate(room, &UpgradeCertificateRequest { id }).await;
+    let _ =
+        operation::upgrade_status(context, &UpgradeStatusRequest { id: id.clone(), max_instances: 5 }).await;
+    let _ = operation::explain_upgrade(context, &ExplainUpgradeRequest { id: id.clone() }).await;
+    let _ = operation::upgrade_history(context, &UpgradeHistoryRequest { id: id.clone() }).await;
+    let _ = operation::upgrade_certificate(context, &UpgradeCertificateRequest { id }).await;
     let _ = operation::list_upgrades(
-        room,
+        context,
         &ListUpgradesRequest { service: service.clone(), ..Default::default() },
     )
     .await;
-    let _ =
-        operation::list_instances(room, &ListInstancesRequest { service: service.clone(), all: true }).await;
-    let _ = operation::fleet_spread(room, &FleetSpreadRequest { service }).await;
-    let _ = operation::list_tasks(room, &ListTasksRequest::default()).await;
-    let _ = operation::list_tokens(room, &ListTokensRequest { all: true }).await;
-    drop(operation::leader(room));
-    let _ = operation::fleet_history(room, &FleetHistoryRequest {}).await;
-    let _ = metadata::explain_group(room, seat, &ExplainGroupRequest { group: "group".to_owned() }).await;
+    let _ = operation::list_instances(context, &ListInstancesRequest { service: service.clone(), all: true })
+        .await;
+    let _ = operation::fleet_spread(context, &FleetSpreadRequest { service }).await;
+    let _ = operation::list_tasks(context, &ListTasksRequest::default()).await;
+    let _ = operation::list_tokens(context, &ListTokensRequest { all: true }).await;
+    drop(operation::leader(context));
+    let _ = operation::fleet_history(context, &FleetHistoryRequest {}).await;
+    let _ = metadata::explain_group(context, leadership, &ExplainGroupRequest { group: "group".to_owned() })
+        .await;
 }

@@ -83,7 +83,7 @@ impl Live {
         Some(Broken { at, rule: 4, what })
     }
 
-    /// An instance that is told to drain and has served; in a rollback one that cannot serve may be stopped all the same.
+    /// An instance that is ordered to drain and has served; in a rollback one that cannot serve may be stopped all the same.
     fn drained(&self, service: &ServiceName, node: &NodeId) -> Option<&Instance> {
         let id = self.seen.active.get(service)?;
         let back = self.seen.upgrades.get(id)?.phase.name() == PhaseName::RollingBack;

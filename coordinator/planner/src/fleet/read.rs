@@ -76,7 +76,7 @@ impl Fleet {
         self.tokens.iter()
     }
 
-    /// The token by which whoever shows a certificate of this subject is known now.
+    /// The token of the holder of a client certificate with this subject.
     pub fn token_of_certificate(
         &self,
         subject: &CommonName,

@@ -88,7 +88,7 @@ pub(crate) fn sessions_accepted(view: &View<'_>) -> Answer {
     }
 }
 
-/// Whether nobody has paused the upgrade.
+/// Open while the upgrade is not paused.
 pub(crate) fn paused(view: &View<'_>) -> Answer {
     let heeded = |pause: &&Pause| pause.who == "coordinator" || !mutant::is("persons-pause-is-not-heeded");
     let Some(pause) = view.upgrade.paused.as_ref().filter(heeded) else { return Answer::open() };

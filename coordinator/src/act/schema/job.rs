@@ -66,7 +66,7 @@ pub(super) fn hear(leadership: &Leadership, id: &UpgradeId, seen: &SchemaFacts) 
     tell(leadership, id, |facts| facts.obeyed.clone_from(&seen.obeyed));
 }
 
-/// Keeps what the planner is told of a schema, and wakes the leader loop where that is anything new. A look that is only
+/// Keeps what the planner learns of a schema, and wakes the leader loop where that is anything new. A look that is only
 /// more recent is: a wave may have waited for it.
 fn tell(leadership: &Leadership, id: &UpgradeId, change: impl FnOnce(&mut SchemaFacts)) {
     leadership.schemas().send_if_modified(|all| {

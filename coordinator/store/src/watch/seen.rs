@@ -1,11 +1,11 @@
-//! What a watch tells.
+//! What a watch reports.
 
 use crate::entry::{Entry, Snapshot};
 use tidegate_proto::key::NotAKey;
 use tidegate_proto::{Key, Revision};
 use tokio::time::Instant;
 
-/// What a watch tells.
+/// What a watch reports.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     /// The whole state of all scopes at one revision: at the start, after a compaction or a restored store, and

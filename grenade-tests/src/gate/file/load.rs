@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tidegate_planner::document;
 use tidegate_proto::Span;
 
-use crate::gate::file::placed;
 use crate::gate::file::service::Service;
 use crate::gate::impact::judge::{FEWEST_BLOCKS, FEWEST_IN_BLOCK};
 use crate::gate::impact::series::BLOCK_MS;
@@ -83,7 +83,7 @@ pub fn load_of(
 /// The steps in a file of their own.
 fn steps_from(path: &Path) -> Result<Vec<Step>, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    script::steps_of(&text).map_err(|e| format!("{}:{}", path.display(), placed(&e)))
+    script::steps_of(&text).map_err(|e| format!("{}:{}", path.display(), document::found(&e)))
 }
 
 /// Checks how zero-impact is measured; `rate` is that of the load, which may be too low where the tag is not asserted.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use grenade_tests::world::wait::wait_for_200;
 use grenade_tests::world::{Spawn, port, program};
 
-use super::gates::{Gate, contains, gate};
+use super::gate_job::{Gate, contains, gate};
 use crate::rig::{LIMIT, Rig};
 
 const ITEMS: &str = include_str!("../../../gates/items/items.py");

@@ -9,10 +9,10 @@ use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::{FailureName, GroupName, Key, MetadataGeneration, NodeId, Revision};
 
-/// What an instance tells.
+/// What an instance reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Of which document; none = of the one that is being exposed.
+    /// The document that it is about; none = the one that is being exposed.
     pub generation: Option<MetadataGeneration>,
     /// Whether it went well.
     pub success: bool,

@@ -82,7 +82,7 @@ impl ServiceFleet {
         self.index.counting - self.index.out.count(..)
     }
 
-    /// Those that have not acknowledged the window as it stands; nobody where there is none.
+    /// Those that have not acknowledged the window as it stands; empty where there is no window.
     pub fn unacknowledged(&self) -> Those<impl DoubleEndedIterator<Item = &Instance>> {
         those(self, &self.index.acknowledged, ..self.window_at())
     }
@@ -97,7 +97,7 @@ impl ServiceFleet {
         those(self, &self.index.standing, (standing, 0)..=(standing, wave))
     }
 
-    /// Each of the same, where nobody asks how many they are: that takes a look at each wave.
+    /// Each of the same, without their number, which takes a look at each wave.
     pub fn each_standing(&self, standing: Standing, wave: u32) -> impl DoubleEndedIterator<Item = &Instance> {
         self.index.standing.places((standing, 0)..=(standing, wave)).map(|place| self.at(place))
     }

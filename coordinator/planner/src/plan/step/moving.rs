@@ -148,7 +148,7 @@ fn has_arrived(instance: &Instance, moving: &Moving<'_>) -> bool {
         && instance.known() == Known::At(moving.target.version)
 }
 
-/// Takes from the unhealthy ones and then from the candidates what the budget allows; tells whether it held back all
+/// Takes from the unhealthy ones and then from the candidates what the budget allows; answers whether it held back all
 /// that could go.
 fn begin<'a>(
     moving: &Moving<'a>,

@@ -163,19 +163,19 @@ pub(super) fn under_way<'a>(moving: &Moving<'a>, budget: &Budget) -> UnderWay<'a
     found
 }
 
-/// Whether it is seen at another version than the one that it was told to serve with, or refused as one.
+/// Whether it is seen at another version than the one that it was ordered to serve with, or refused as one.
 fn is_elsewhere(instance: &Instance, moving: &Moving<'_>) -> bool {
     let refused = instance.report.as_ref().is_some_and(|report| matches!(report.step, Step::Refused { .. }));
     refused || matches!(instance.known(), Known::At(version) if version != moving.target.version)
 }
 
-/// Whether it runs, healthy, and is seen at another version than the one that it was told to serve with.
+/// Whether it runs, healthy, and is seen at another version than the one that it was ordered to serve with.
 fn is_former(instance: &Instance, moving: &Moving<'_>) -> bool {
     let known = instance.known();
     instance.runs_healthily() && matches!(known, Known::At(version) if version != moving.target.version)
 }
 
-/// One that is told to drain: what follows depends on its health now, and on capacity now.
+/// One that is ordered to drain: what follows depends on its health now, and on capacity now.
 fn drained<'a>(found: &mut UnderWay<'a>, moving: &Moving<'a>, budget: &Budget, instance: &'a Instance) {
     // Drained before its wave, because its version was changed in rotation.
     if instance.wave.is_some_and(|wave| wave > moving.up_to) && !needs_no_wave(instance, moving) {
