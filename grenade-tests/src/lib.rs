@@ -7,6 +7,7 @@ pub mod balancer;
 pub mod bench;
 pub mod crash;
 pub mod demo;
+pub mod fixture;
 pub mod gate;
 pub mod ideal;
 pub mod load;

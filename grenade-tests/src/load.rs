@@ -11,7 +11,6 @@ pub mod entry;
 pub mod findings;
 pub mod judge;
 pub mod ledger;
-pub mod mix;
 pub mod object;
 pub mod outcome;
 pub mod plan;

@@ -19,7 +19,7 @@ use etcd_client::Client;
 use crate::bench::figure::Figure;
 use crate::bench::median::median;
 use crate::bench::proc;
-use crate::sample::node::SERVICE;
+use crate::fixture::node::SERVICE;
 use crate::world::agent::Agent;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::{self, Etcd};

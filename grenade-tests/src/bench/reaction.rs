@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::bench::figure::Figure;
 use crate::bench::fleet;
 use crate::bench::median::{median, quantile};
-use crate::sample::node::SERVICE;
+use crate::fixture::node::SERVICE;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::operator::Operator;
 use crate::world::{World, etcd};

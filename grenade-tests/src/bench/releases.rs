@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::bench::figure::Figure;
 use crate::bench::median::median;
 use crate::bench::proc;
-use crate::sample::node::SERVICE;
+use crate::fixture::node::SERVICE;
 use crate::world::caller::Caller;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan, token_file};
 use crate::world::etcd;

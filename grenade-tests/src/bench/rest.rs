@@ -10,8 +10,8 @@ use etcd_client::Client;
 
 use crate::bench::figure::Figure;
 use crate::bench::proc;
-use crate::sample::load::SampleLoad;
-use crate::sample::node::{NEW, NodeConfig, OLD, PROGRAM, SERVICE};
+use crate::fixture::load::SampleLoad;
+use crate::fixture::node::{NEW, NodeConfig, OLD, PROGRAM, SERVICE};
 use crate::world::agent::Agent;
 use crate::world::balancer::RunningBalancer;
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};

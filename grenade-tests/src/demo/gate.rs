@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tidegate_planner::document;
 
 use crate::demo::arguments::DemoPlan;
+use crate::fixture::{load, migrations};
 use crate::gate::file::{self, Gate};
-use crate::sample::{load, migrations};
 use crate::world::World;
 
 /// They are part of the program, so that the demo needs no source tree.

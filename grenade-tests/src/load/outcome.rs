@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::load::mix::Due;
+use crate::load::plan::Due;
 use crate::load::wire::NoAnswer;
 
 /// Why a request counts as failed.

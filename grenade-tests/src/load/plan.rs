@@ -4,11 +4,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
+use tokio::time::Instant;
 
 /// How long after its instant a request may still be sent.
 pub const SEND_LIMIT: Duration = Duration::from_secs(1);
 /// How long after sending an answer may take; for an upload, beyond its own length.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// When a request is to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Due {
+    /// Its place in the order, from 0.
+    pub seq: u64,
+    /// Its instant.
+    pub at: Instant,
+}
 
 /// How often a load sends, whatever it sends.
 #[derive(Debug, Clone)]

@@ -12,10 +12,9 @@ use tokio::time::Instant;
 
 use crate::balancer::proxy::SERVED_BY;
 use crate::load::judge::{judged, left};
-use crate::load::mix::{Due, Mix};
 use crate::load::object::{Idle, Object};
 use crate::load::outcome::{Failure, Outcome};
-use crate::load::plan::{ANSWER_LIMIT, SEND_LIMIT};
+use crate::load::plan::{ANSWER_LIMIT, Due, SEND_LIMIT};
 use crate::load::script::{Body, Deed, Script, ScriptStep, WRITTEN_BY};
 use crate::load::wire::{self, Answer, Client, Outgoing, json, nothing};
 
@@ -314,10 +313,9 @@ impl Requests {
     }
 }
 
-impl Mix for Requests {
-    type Step = Drawn;
-
-    fn draw(&self, _: u64, dice: &mut StdRng) -> Drawn {
+impl Requests {
+    /// Draws the next request, by the dice alone; it is not sent yet.
+    pub fn draw(&self, dice: &mut StdRng) -> Drawn {
         let (step, object) = self.step(dice);
         let chosen = Self::chosen(&self.script.steps[step], dice);
         let instance = match &self.target {
@@ -327,7 +325,8 @@ impl Mix for Requests {
         Drawn { step, object, chosen, instance, keep: dice.random_bool(self.script.keep_alive) }
     }
 
-    async fn attempt(&self, due: Due, drawn: Drawn) -> Outcome {
+    /// Sends it once, and judges the answer.
+    pub async fn attempt(&self, due: Due, drawn: Drawn) -> Outcome {
         let (outcome, left) = self.carry_out(due, drawn).await;
         if let Some((kind, object)) = left {
             self.idle.put(&kind, object);

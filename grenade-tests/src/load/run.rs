@@ -13,10 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::load::ledger::{Counts, Ledger};
-use crate::load::mix::{Due, Mix};
 use crate::load::outcome::Outcome;
-use crate::load::plan::{LoadError, Pace};
+use crate::load::plan::{Due, LoadError, Pace};
 use crate::load::report::{LoadProgress, LoadReport};
+use crate::load::requests::Requests;
 
 /// At a low rate, a schedule that is stopped ends within this.
 const STOPS_WITHIN: Duration = Duration::from_millis(50);
@@ -36,19 +36,19 @@ pub struct LoadHandle {
 }
 
 impl Load {
-    /// Begins to send what a mix draws; the first request is due at once.
+    /// Begins to send; the first request is due at once.
     ///
     /// # Errors
     /// When the rate cannot be kept or the ledger cannot be made.
-    pub fn of<M: Mix>(pace: Pace, mix: Arc<M>) -> Result<LoadHandle, LoadError> {
-        Self::at(pace, mix, Instant::now())
+    pub fn of(pace: Pace, requests: Arc<Requests>) -> Result<LoadHandle, LoadError> {
+        Self::at(pace, requests, Instant::now())
     }
 
     /// The same, with an instant for the first request.
     ///
     /// # Errors
     /// As [`Load::of`].
-    pub fn at<M: Mix>(pace: Pace, mix: Arc<M>, began: Instant) -> Result<LoadHandle, LoadError> {
+    pub fn at(pace: Pace, requests: Arc<Requests>, began: Instant) -> Result<LoadHandle, LoadError> {
         let period = pace.period()?;
         let (counts, stop) = (Arc::new(Counts::default()), CancellationToken::new());
         let ledger = Ledger::create(pace.ledger, began, Arc::clone(&counts))?;
@@ -58,7 +58,7 @@ impl Load {
         let (counted, stopped) = (Arc::clone(&counts), stop.clone());
         let schedule = Schedule { period, began, jitter, counts: counted, stop: stopped, outcomes };
         let (runtime, dice) = (Handle::current(), StdRng::seed_from_u64(pace.seed));
-        let schedule = tokio::task::spawn_blocking(move || schedule.keep(&runtime, dice, mix));
+        let schedule = tokio::task::spawn_blocking(move || schedule.keep(&runtime, dice, requests));
         Ok(LoadHandle { began, counts, stop: stop.drop_guard(), schedule, ledger })
     }
 }
@@ -75,7 +75,7 @@ struct Schedule {
 impl Schedule {
     /// Sends each request at its instant. When this thread itself was late, it sends what is due and lets each count its
     /// own lateness. A thread of its own: the runtime's timers are a millisecond coarse.
-    fn keep<M: Mix>(mut self, runtime: &Handle, mut dice: StdRng, mix: Arc<M>) {
+    fn keep(mut self, runtime: &Handle, mut dice: StdRng, requests: Arc<Requests>) {
         let mut begins = self.began;
         for seq in 0.. {
             let part = self.jitter.as_mut().map_or(0.0, |dice| dice.random_range(0.0..1.0));
@@ -89,11 +89,11 @@ impl Schedule {
             if self.stop.is_cancelled() {
                 return;
             }
-            let step = mix.draw(seq, &mut dice);
-            let (mix, outcomes, due) = (Arc::clone(&mix), self.outcomes.clone(), Due { seq, at });
+            let drawn = requests.draw(&mut dice);
+            let (requests, outcomes, due) = (Arc::clone(&requests), self.outcomes.clone(), Due { seq, at });
             self.counts.sent.fetch_add(1, Ordering::SeqCst);
             runtime.spawn(async move {
-                let outcome = mix.attempt(due, step).await;
+                let outcome = requests.attempt(due, drawn).await;
                 // The ledger is gone only if its own task failed, which `stop` reports.
                 let _ = outcomes.send(outcome);
             });

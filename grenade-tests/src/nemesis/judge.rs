@@ -10,9 +10,9 @@ use tidegate_proto::record::upgrade::PhaseName;
 use super::ground::ROWS;
 use super::ledger;
 use super::run::Run;
+use crate::fixture::load::version_of;
 use crate::load::wire;
 use crate::nemesis::rows::{PAGE, check_page};
-use crate::sample::load::version_of;
 use crate::sample::seed::seed_id;
 
 /// How long instances may take to answer 200 at the version of an upgrade that has ended.

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::sample::migrations::DIRECTORY;
-use crate::sample::node::{PROGRAM, SERVICE};
+use crate::fixture::migrations::DIRECTORY;
+use crate::fixture::node::{PROGRAM, SERVICE};
 use crate::world::{World, program};
 
 /// The last release.

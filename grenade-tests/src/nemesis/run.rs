@@ -16,7 +16,7 @@ use super::plan::{Plan, UpgradePlan};
 use super::releases;
 use super::tale::Tale;
 use super::watchman::Watchman;
-use crate::sample::load::SampleLoad;
+use crate::fixture::load::SampleLoad;
 use crate::world::wait::wait_for;
 use crate::world::{World, coordinator};
 

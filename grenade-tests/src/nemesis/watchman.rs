@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 use super::tale::Tale;
+use crate::fixture::load::version_of;
 use crate::load::wire::{self, NoAnswer};
-use crate::sample::load::version_of;
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::sample::load::SampleLoad;
+use crate::fixture::load::SampleLoad;
 use crate::world::interrupt::Interrupt;
 use crate::world::pantry::{self, Pantry, PantryPlan};
 use crate::world::{World, WorldError, balancer, haproxy, port, postgres};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::response::{IntoResponse, Json};
 use grenade_tests::load::LoadHandle;
-use grenade_tests::load::mix::{Due, Mix};
 use grenade_tests::load::outcome::{Failure, Outcome};
+use grenade_tests::load::plan::Due;
 use grenade_tests::world::balancer;
 use grenade_tests::world::wait::wait_for;
 use rand::SeedableRng;
@@ -137,7 +137,7 @@ async fn one_request(to: std::net::SocketAddr, due: tokio::time::Instant) -> Out
     let requests = Rig::new().load(to, 1, 100).requests();
     let mut dice = rand::rngs::StdRng::seed_from_u64(1);
     let read =
-        std::iter::repeat_with(|| requests.draw(7, &mut dice)).find(|drawn| drawn.name(&requests) == "list");
+        std::iter::repeat_with(|| requests.draw(&mut dice)).find(|drawn| drawn.name(&requests) == "list");
     requests.attempt(Due { seq: 7, at: due }, read.unwrap()).await
 }
 

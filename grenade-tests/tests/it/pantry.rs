@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use grenade_tests::fixture::load::version_of;
 use grenade_tests::load::wire;
-use grenade_tests::sample::load::version_of;
 use grenade_tests::world::wait::{get, wait_for};
 use grenade_tests::world::{Spawn, program};
 use http::Method;

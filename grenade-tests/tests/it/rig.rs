@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use grenade_tests::fixture::load::SampleLoad;
 use grenade_tests::load::wire::{self, Answer};
-use grenade_tests::sample::load::SampleLoad;
 use grenade_tests::world::balancer::RunningBalancer;
 use grenade_tests::world::pantry::{Pantry, PantryPlan, seed};
 use grenade_tests::world::{World, port};

@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde_json::json;
 use tidegate_proto::Digest;
 
-use crate::sample::node::SERVICE;
+use crate::fixture::node::SERVICE;
 use crate::world::{World, port, program, wait};
 
 /// What each hook sleeps.

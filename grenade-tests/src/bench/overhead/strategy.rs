@@ -1,7 +1,7 @@
 //! The ways in which the fleet is walked, and the least that each takes.
 
 use crate::bench::overhead::harbour::{HOOK, Harbour, tag};
-use crate::sample::node::SERVICE;
+use crate::fixture::node::SERVICE;
 
 /// One way.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Services that ran before Tidegate came: adopted with nothing but a configuration, right or wrong.
 
-use grenade_tests::sample::node::PROGRAM;
+use grenade_tests::fixture::node::PROGRAM;
 use grenade_tests::world::wait::get;
 
 use super::fleet::{Fleet, Ground, ID};

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use grenade_tests::sample::node::{NEW, PROGRAM};
+use grenade_tests::fixture::node::{NEW, PROGRAM};
 use grenade_tests::world::program;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 

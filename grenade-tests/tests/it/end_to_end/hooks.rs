@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use grenade_tests::sample::node::PROGRAM;
+use grenade_tests::fixture::node::PROGRAM;
 
 use super::fleet::{Fleet, pid_with};
 

@@ -1,7 +1,7 @@
 //! A version that is put back by hand under a running service, after the upgrade's end: instances that are in rotation
 //! leave it within capacity, unless a contracted schema forbids their version.
 
-use grenade_tests::sample::node::{NEW, OLD, PROGRAM};
+use grenade_tests::fixture::node::{NEW, OLD, PROGRAM};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

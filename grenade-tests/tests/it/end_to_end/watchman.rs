@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use grenade_tests::fixture::load::version_of;
 use grenade_tests::load::wire::{self, Answer};
-use grenade_tests::sample::load::version_of;
 use grenade_tests::world::show_stat::ShowStat;
 use http::Method;
 use tokio::task::JoinHandle;
