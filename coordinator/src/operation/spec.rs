@@ -1,7 +1,7 @@
 //! The spec of an upgrade as an operator writes it: YAML to a valid [`Spec`], or every flaw with its place.
 
 use super::OperationError;
-use tidegate_planner::document::{self, Finding, Located};
+use tidegate_planner::document::{self, Finding};
 use tidegate_proto::spec::Spec;
 
 /// The largest spec (the longest real ones have some fifty lines).

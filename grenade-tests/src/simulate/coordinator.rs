@@ -97,7 +97,7 @@ impl Coordinator {
         let context = Context {
             store: store.clone(),
             mirror: Arc::clone(&mirror),
-            leadership: leadership,
+            leadership,
             metrics: Arc::new(Metrics::new()),
             migrations: Some(migrations),
             hindrance: watch::Sender::default(),

@@ -55,12 +55,12 @@ impl Persons {
     /// Lets so many people begin, who ask the coordinators that there are for something during `lasts` milliseconds.
     fn begin(world: &mut World, known: &Known, count: u32, lasts: u64) {
         let reached = |one: &Coordinator| (one.context.clone(), one.gate.clone());
-        let rooms: Vec<(Context, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
+        let contexts: Vec<(Context, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
         for _ in 0..count {
             let persons = &mut world.persons;
             persons.begun += 1;
             let desk = Desk {
-                rooms: rooms.clone(),
+                contexts: contexts.clone(),
                 place: world.place.clone(),
                 ground: world.ground.clone(),
                 asked: Arc::clone(&persons.asked),
@@ -152,7 +152,7 @@ impl Came {
 
 /// One person, and whom they reach.
 struct Desk {
-    rooms: Vec<(Context, Gate)>,
+    contexts: Vec<(Context, Gate)>,
     place: Place,
     ground: Ground,
     asked: Arc<Asked>,
@@ -177,7 +177,7 @@ impl Desk {
 
     /// Asks for one thing; a process that does not go on is asked all the same.
     async fn ask(&self, who: &str, request: Request) {
-        let mut living = self.rooms.iter().filter(|(_, gate)| !gate.is_dead());
+        let mut living = self.contexts.iter().filter(|(_, gate)| !gate.is_dead());
         let Some((context, gate, leadership)) =
             living.find_map(|(context, gate)| Some((context, gate, context.led_here()?)))
         else {

@@ -195,8 +195,8 @@ impl StreamPeople {
     async fn computes(&mut self, world: &mut World) {
         let reached =
             world.coordinators.iter().flatten().filter(|one| one.gate.is_open() && !one.line.is_cut());
-        let rooms: Vec<_> = reached.map(|one| one.room.clone()).collect();
-        let Some(room) = world.dice.pick(&rooms) else { return };
+        let contexts: Vec<_> = reached.map(|one| one.context.clone()).collect();
+        let Some(room) = world.dice.pick(&contexts) else { return };
         let mut told = Vec::new();
         for n in 0..self.plan.computes {
             let compute = format!("ep-{n}");
