@@ -57,14 +57,26 @@ pub fn load(path: &Path) -> Result<Node, NotAConfig> {
 
 /// Checks the text of a configuration; `path` is for messages.
 pub fn parse(text: &str, path: &Path) -> Result<Node, NotAConfig> {
-    let written: fragment::Node = toml::from_str(text).map_err(|error| {
+    let written = written(text).map_err(|found| NotAConfig::Form { path: path.to_owned(), found })?;
+    settings::settle(written).map_err(|findings| NotAConfig::Sense { path: path.to_owned(), findings })
+}
+
+/// The fields as they are written; else line and column, the field, and what is wrong with it.
+fn written(text: &str) -> Result<fragment::Node, String> {
+    let found = |field: &str, error: &toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         let column = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
         let line = 1 + before.matches('\n').count();
-        let found = format!("{line}:{column}: {}", error.message().trim().replace('\n', "; "));
-        NotAConfig::Form { path: path.to_owned(), found }
-    })?;
-    settings::settle(written).map_err(|findings| NotAConfig::Sense { path: path.to_owned(), findings })
+        format!("{line}:{column}: {field}{}", error.message().trim().replace('\n', "; "))
+    };
+    let reader = toml::Deserializer::parse(text).map_err(|error| found("", &error))?;
+    serde_path_to_error::deserialize(reader).map_err(|error| {
+        let field = match error.path().to_string() {
+            path if path == "." => String::new(),
+            path => format!("{path}: "),
+        };
+        found(&field, error.inner())
+    })
 }
 
 #[cfg(test)]
@@ -89,6 +101,14 @@ mod tests {
         assert!(refused.contains("agent.toml") && refused.contains("helth_url"), "{refused}");
         let line = 1 + text.lines().position(|line| line.starts_with("helth_url")).unwrap();
         assert!(refused.starts_with(&format!("agent.toml:{line}:1: ")), "{refused}");
+    }
+
+    #[test]
+    fn value_of_a_wrong_kind_is_refused_with_its_field_and_place() {
+        let text = example::text("node-1").replace("lease_ttl = \"10s\"", "lease_ttl = 10");
+        let line = 1 + text.lines().position(|line| line.starts_with("lease_ttl")).unwrap();
+        let refused = refusal(&text);
+        assert!(refused.starts_with(&format!("agent.toml:{line}:13: lease_ttl: ")), "{refused}");
     }
 
     #[test]
