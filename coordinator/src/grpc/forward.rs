@@ -9,6 +9,8 @@ use crate::leadership::Leadership;
 use crate::telemetry::Chain;
 use std::sync::Arc;
 use tidegate_proto::Revision;
+use tidegate_proto::record::leader::Leader;
+use tokio::time::Instant;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Status};
 
@@ -17,6 +19,9 @@ const FORWARDED: &str = "tidegate-forwarded";
 
 /// How long the leader may take to answer a forwarded call: longer than any takes, and shorter than callers wait.
 const ANSWER: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// How long a call waits for a coordinator that leads: a leader that was killed is followed within its TTL, 5 s unless set.
+const HANDOVER: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How long this coordinator may take to see what the leader has just written.
 const SIGHT: std::time::Duration = std::time::Duration::from_secs(2);
@@ -38,31 +43,74 @@ pub enum Route {
     There(Connection),
 }
 
+/// Why a call cannot be sent to its place.
+enum NoRoute {
+    /// Another leader, or another look at it, may change that.
+    Yet(Status),
+    /// It stays so.
+    For(Status),
+}
+
 impl Peers {
-    /// Where a call goes that only the leader may do.
+    /// Where a call goes that only the leader may do. Where none is there to do it, it waits for the next one, but not longer
+    /// than a handover takes.
     pub async fn route<T>(
         &self,
         context: &Context,
         request: &Request<T>,
         principal: &Principal,
     ) -> Result<Route, Status> {
+        let end = Instant::now() + HANDOVER;
+        let is_forwarded = request.metadata().contains_key(FORWARDED);
+        let mut leadership = context.leadership.clone();
+        let mut sync_status = context.mirror.sync_status();
+        loop {
+            let named = leader(context);
+            leadership.mark_unchanged();
+            let why = match self.route_now(context, is_forwarded, principal).await {
+                Ok(route) => return Ok(route),
+                Err(NoRoute::For(why)) => return Err(why),
+                Err(NoRoute::Yet(why)) => why,
+            };
+            let another = async {
+                // A sender that is gone belongs to a coordinator that ends: then the time limit is the way out.
+                let _ = sync_status.wait_for(|_| leader(context) != named).await;
+            };
+            tokio::select! {
+                () = another => {}
+                Ok(()) = leadership.changed() => {}
+                () = tokio::time::sleep_until(end) => return Err(why),
+            }
+        }
+    }
+
+    async fn route_now(
+        &self,
+        context: &Context,
+        is_forwarded: bool,
+        principal: &Principal,
+    ) -> Result<Route, NoRoute> {
         if let Some(leadership) = context.led_here() {
             return Ok(Route::Here(leadership));
         }
-        let leader = context.mirror.view().leader.as_ref().map(|leader| leader.address.clone());
-        let Some(leader) = leader else {
-            return Err(Status::unavailable(
-                "no coordinator leads at the moment; one takes over within the leader's TTL: ask again",
-            ));
+        let Some(Leader { address: leader, .. }) = leader(context) else {
+            return Err(NoRoute::Yet(Status::unavailable(format!(
+                "no coordinator has led for {HANDOVER:?}; one takes over within the leader's TTL: ask again",
+            ))));
         };
-        if request.metadata().contains_key(FORWARDED) || leader == *context.address {
-            return Err(Status::unavailable("the leadership is changing hands: ask again"));
+        let changing = || Status::unavailable("the leadership is changing hands: ask again");
+        if leader == *context.address {
+            return Err(NoRoute::Yet(changing()));
         }
-        let token = self.in_the_name_of(principal, &leader)?;
+        if is_forwarded {
+            return Err(NoRoute::For(changing()));
+        }
+        let token = self.in_the_name_of(principal, &leader).map_err(NoRoute::For)?;
         match client::connect_within(&leader, Some(token), &self.trust, ANSWER).await {
             Ok(connection) => Ok(Route::There(connection)),
             Err(error) => {
-                Err(Status::unavailable(format!("could not forward to the leader: {}", Chain(&error))))
+                let why = format!("could not forward to the leader, and none followed: {}", Chain(&error));
+                Err(NoRoute::Yet(Status::unavailable(why)))
             }
         }
     }
@@ -77,6 +125,11 @@ impl Peers {
             ))),
         }
     }
+}
+
+/// Who leads, by the store.
+fn leader(context: &Context) -> Option<Leader> {
+    context.mirror.view().leader.as_ref().map(|leader| (**leader).clone())
 }
 
 /// The same call, marked.

@@ -83,6 +83,20 @@ async fn the_leader_is_killed_in_the_roll_and_the_other_completes() {
     end.cancel();
 }
 
+/// An operator's command, and a script's request, during a handover.
+#[tokio::test(flavor = "multi_thread")]
+async fn change_that_is_asked_for_in_a_handover_waits_for_the_next_leader() {
+    let etcd = Etcd::start().await;
+    let mut first = Daemon::over(&etcd.url);
+    let second = Daemon::over(&etcd.url);
+    assert!(first.http("/readyz").contains("\"leads\":true"));
+    first.kill();
+    let asked = second.ask(&["release", "create", "--version", "1", "--tag", "one"]);
+    assert_eq!(asked.code, 0, "{asked:?}");
+    let shown = second.ask(&["release", "show"]);
+    assert!(shown.out.contains("one"), "{shown:?}");
+}
+
 /// A store that hangs breaks no connection: the leader knows first, by its own lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_whose_lease_is_not_confirmed_is_not_ready() {

@@ -30,7 +30,7 @@ const FIRST: usize = 10;
 pub(super) async fn after(
     run: &mut Run,
     id: &str,
-    requests: (&Path, u64),
+    requests: (&Path, f64),
     before: &[String],
 ) -> anyhow::Result<()> {
     run.settles().await?;

@@ -35,16 +35,17 @@ pub(super) struct Requests {
     pub created: BTreeSet<u64>,
 }
 
-/// Reads the ledger of a load that began at `began` in the story.
+/// Reads the ledger of a load that began at `began` in the story, in milliseconds. Excuses begin at whole ones, rounded down:
+/// so a request that failed within the millisecond of a fault is one that the fault may explain.
 ///
 /// # Errors
 /// When it cannot be read.
-pub(super) fn read(path: &Path, began: u64, excuses: &[Excuse]) -> anyhow::Result<Requests> {
+pub(super) fn read(path: &Path, began: f64, excuses: &[Excuse]) -> anyhow::Result<Requests> {
     let entries = entry::read(path)?;
     let mut requests = Requests::default();
     for request in &entries {
-        let ms = |at: f64| at.round() as u64 + began;
-        let (scheduled, done) = (ms(request.scheduled_ms), ms(request.done_ms));
+        let scheduled = (request.scheduled_ms + began).floor() as u64;
+        let done = (request.done_ms + began).ceil() as u64;
         requests.sent += 1;
         requests.strict += usize::from(!excuses.iter().any(|excuse| excuse.covers(scheduled, done)));
         if request.is_ok() {
@@ -86,7 +87,7 @@ mod tests {
         let header = "seq,scheduled_ms,sent_ms,first_ms,done_ms,own_ms,kind,status,outcome,node,version,written_by,\
                       bytes,connection,reason";
         std::fs::write(file.path(), format!("{header}\n{line}\n")).unwrap();
-        read(file.path(), 1000, excuses).unwrap()
+        read(file.path(), 1000.0, excuses).unwrap()
     }
 
     fn excuse(from: u64, to: u64) -> Excuse {

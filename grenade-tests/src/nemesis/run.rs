@@ -142,9 +142,9 @@ impl Run {
         self.watchman.demand(plan.min_in_service);
         self.faults.expect(&plan.mishaps);
         let ledger = self.ground.world.path(&format!("requests-{id}.csv"));
-        let began = self.ground.tale.now();
         let load = SampleLoad::new(self.ground.balancer.address, RATE, ROWS, ledger.clone());
         let load = SampleLoad { seed: u64::try_from(n)?, ..load }.start()?;
+        let began = self.ground.tale.exactly(load.began().into_std());
         if let Err(why) = self.start(&id, plan).await? {
             self.broken.push(format!("{id} was not started: {why}"));
         } else {

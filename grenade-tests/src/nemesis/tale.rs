@@ -46,6 +46,11 @@ impl Tale {
         u64::try_from(instant.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// The same with its fraction: what lies within one millisecond keeps its order.
+    pub(super) fn exactly(&self, instant: Instant) -> f64 {
+        instant.saturating_duration_since(self.began).as_secs_f64() * 1e3
+    }
+
     /// One more line.
     pub(super) fn tell(&self, line: impl AsRef<str>) {
         let now = self.now();
