@@ -39,6 +39,8 @@ class Server(ThreadingHTTPServer):
     """With --share, two processes may listen on one port, so that a new version that starts too early does not fail."""
 
     share = False
+    # The usual five are too few: where more connections arrive at once, the system lets them wait for a second or more.
+    request_queue_size = 128
 
     def server_bind(self):
         if self.share:

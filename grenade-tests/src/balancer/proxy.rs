@@ -19,8 +19,9 @@ use tokio::net::TcpStream;
 use crate::balancer::server::{Servers, Session};
 use crate::sample::in_flight::Guarded;
 
-/// How long a connection to a server may take.
-const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// How long a connection to a server may take: longer than two attempts that a full queue of the server lets pass, which
+/// the system repeats after one second and after three.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a server may take to begin its answer, its request's body included.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// Headers that concern one connection only (RFC 9110, 7.6.1).
@@ -52,9 +53,8 @@ pub async fn pass_on(
     let address = session.address().address;
     let stream = match tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(_)) | Err(_) => {
-            return Ok(own_answer(StatusCode::SERVICE_UNAVAILABLE, "the server could not be reached"));
-        }
+        Ok(Err(error)) => return Ok(unreachable(&error.to_string())),
+        Err(_) => return Ok(unreachable(&format!("no connection within {CONNECT_LIMIT:?}"))),
     };
     // Pieces of an upload are small writes: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
@@ -112,8 +112,12 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove("keep-alive");
 }
 
-fn own_answer(status: StatusCode, sentence: &'static str) -> Answer {
-    let body = Full::new(Bytes::from_static(sentence.as_bytes())).map_err(|never| match never {}).boxed();
+fn unreachable(why: &str) -> Answer {
+    own_answer(StatusCode::SERVICE_UNAVAILABLE, format!("the server could not be reached: {why}"))
+}
+
+fn own_answer(status: StatusCode, sentence: impl Into<Bytes>) -> Answer {
+    let body = Full::new(sentence.into()).map_err(|never| match never {}).boxed();
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response

@@ -33,7 +33,7 @@ pub async fn start_on(
     let config = world.path(CONFIG);
     let mut text = format!(
         "global\n    stats socket {socket} mode 600 level operator\n    stats timeout 30s\n\
-         defaults\n    mode http\n    timeout connect 2s\n    timeout client 60s\n    timeout server 60s\n    \
+         defaults\n    mode http\n    timeout connect 5s\n    timeout client 60s\n    timeout server 60s\n    \
          retries 0\n    no option redispatch\n\
          listen {PROXY}\n    bind {address}\n    balance roundrobin\n    option httpchk GET {health_path}\n    \
          http-response set-header {SERVED_BY} %s\n    \
