@@ -2,7 +2,6 @@
 //! to stderr; exit codes are documented in `--help` and nowhere else decided than in `exit`.
 
 mod certificate;
-mod colour;
 mod completion;
 mod coordinator;
 mod document;
@@ -10,11 +9,9 @@ mod exit;
 mod fleet;
 mod man;
 mod metadata;
-mod paint;
 mod reach;
 mod release;
 mod schema;
-mod screen;
 mod show;
 mod spec;
 mod table;
@@ -22,6 +19,7 @@ mod task;
 mod token;
 mod upgrade;
 
+use crate::terminal::colour;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

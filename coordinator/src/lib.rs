@@ -31,4 +31,5 @@ pub mod report;
 pub mod standing;
 pub mod stopwatch;
 pub mod telemetry;
+pub mod terminal;
 pub mod turn;

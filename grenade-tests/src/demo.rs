@@ -6,10 +6,10 @@
 pub mod alone;
 pub mod arguments;
 pub mod display;
+pub mod frame;
 pub mod gate;
 pub mod lines;
 pub mod report;
-pub mod screen;
 pub mod summary;
 
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! How a coordinator is reached, and as whom: the options that every command has.
 
-use super::colour::When;
 use super::exit::Failure;
 use crate::grpc::client::{self, Client, Connection, Metadata, Releases, Trust};
 use crate::guard::Token;
 use crate::telemetry::Chain;
+use crate::terminal::colour::When;
 use std::path::PathBuf;
 use std::time::Duration;
 use tidegate_proto::Span;

@@ -1,10 +1,10 @@
 //! Answers as text and as JSON. All that the command line writes to stdout goes through here.
 
-use super::colour;
 use super::exit::Failure;
-use super::paint::{Line, Tone};
-use super::screen;
 use super::table;
+use crate::terminal::colour;
+use crate::terminal::paint::{Line, Tone};
+use crate::terminal::screen;
 use serde::Serialize;
 use std::io::Write;
 use tidegate_proto::printable::one_line;

@@ -1,6 +1,6 @@
 //! Tables without rules, as in `kubectl get`.
 
-use super::paint::{Line, Tone, wrap};
+use crate::terminal::paint::{Line, Tone, wrap};
 use tidegate_proto::printable::one_line;
 use unicode_width::UnicodeWidthStr;
 

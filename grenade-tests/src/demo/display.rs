@@ -1,11 +1,14 @@
 //! Where the demo is shown: a picture on a terminal, lines anywhere else.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidegate_coordinator::terminal::colour::{self, When};
+use tidegate_coordinator::terminal::screen::{self, Screen};
+
+use crate::demo::frame;
 use crate::demo::lines::Lines;
-use crate::demo::screen::Screen;
 use crate::gate::picture::{Picture, Wait};
 use crate::gate::spectator::Spectator;
 
@@ -30,15 +33,17 @@ struct Shown {
 
 #[derive(Debug)]
 enum Form {
-    Screen(Screen),
+    /// The screen, and what was said since it was taken: it stays on the usual screen.
+    Screen(Screen, Vec<String>),
     Lines(Box<Lines>),
 }
 
 impl Display {
     /// A picture if standard output is a terminal and `plain` is not asked for.
     pub fn new(plain: bool) -> Self {
-        let form = match std::io::stdout().is_terminal() && !plain {
-            true => Form::Screen(Screen::default()),
+        colour::decide(When::Auto, false);
+        let form = match screen::can_draw() && !plain {
+            true => Form::Screen(Screen::new(colour::stdout()), Vec::new()),
             false => Form::Lines(Box::default()),
         };
         let now = Instant::now();
@@ -51,11 +56,9 @@ impl Display {
         self.shown().waits.clone()
     }
 
-    /// Leaves the last picture where it is; what is said from now on comes below it.
+    /// Gives the terminal back, with what was said and the last picture; what is said from now on comes below it.
     pub fn end(&self) {
-        if let Form::Screen(screen) = &mut self.shown().form {
-            screen.end();
-        }
+        self.shown().end();
     }
 
     fn shown(&self) -> MutexGuard<'_, Shown> {
@@ -64,7 +67,21 @@ impl Display {
     }
 }
 
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl Shown {
+    fn end(&mut self) {
+        if let Form::Screen(screen, said) = &mut self.form {
+            let _ = screen.suspend();
+            said.drain(..).for_each(|line| say(&line));
+            let _ = screen.close();
+        }
+    }
+
     /// With what the coordinator does not say: it stores the seconds of a phase only every now and then, and once an
     /// upgrade is over, instances belong to no wave any more.
     fn complete(&mut self, picture: &Picture) -> Picture {
@@ -86,8 +103,8 @@ impl Spectator for Display {
     fn say(&self, text: &str) {
         let line = line(self.began.elapsed(), text);
         match &mut self.shown().form {
-            Form::Screen(screen) => screen.above(&line),
-            Form::Lines(_) => say(&line),
+            Form::Screen(screen, said) if screen.is_open() => said.push(line),
+            Form::Screen(..) | Form::Lines(_) => say(&line),
         }
     }
 
@@ -96,7 +113,9 @@ impl Spectator for Display {
         let picture = shown.complete(picture);
         shown.waits = picture.waits.iter().map(Wait::line).collect();
         match &mut shown.form {
-            Form::Screen(screen) => screen.draw(at, &picture),
+            Form::Screen(screen, said) => {
+                let _ = screen.draw(|width, height| frame::lines(at, &picture, said, width, height));
+            }
             Form::Lines(lines) => lines.changes(at, &picture).iter().for_each(|text| say(&line(at, text))),
         }
     }

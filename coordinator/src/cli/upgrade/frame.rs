@@ -1,7 +1,7 @@
 //! An upgrade as a frame for a terminal: a pure function of what is known and of the terminal's size.
 
-use crate::cli::paint::{Line, Tone, bar, wrap};
 use crate::cli::show;
+use crate::terminal::paint::{Line, Tone, bar, wrap};
 use std::time::Duration;
 use tidegate_proto::wire::v1::{Instance, Over, Reason, Reasons, UpgradeStatusReply, UpgradeSummary};
 

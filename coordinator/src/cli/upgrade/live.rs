@@ -6,7 +6,7 @@ use super::watch::outcome;
 use super::watched::Watched;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
-use crate::cli::screen::Screen;
+use crate::terminal::screen::Screen;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tidegate_proto::wire::v1::{UpgradeStatusReply, UpgradeStatusRequest};

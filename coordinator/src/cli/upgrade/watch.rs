@@ -2,11 +2,11 @@
 
 use super::follow::follow;
 use super::live::live;
-use crate::cli::colour;
 use crate::cli::exit::{Failure, Outcome};
 use crate::cli::reach::Reach;
-use crate::cli::screen::{self, Screen};
 use crate::cli::show;
+use crate::terminal::colour;
+use crate::terminal::screen::{self, Screen};
 use tidegate_proto::wire::v1::upgrade_seen::Seen;
 use tidegate_proto::wire::v1::{Over, Reasons, UpgradeSeen, UpgradeSummary};
 

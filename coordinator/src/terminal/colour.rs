@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// When to colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum When {
+pub enum When {
     /// On a terminal. `NO_COLOR` turns it off, `CLICOLOR_FORCE` turns it on in a pipe.
     Auto,
     /// Also in a pipe.
@@ -19,19 +19,19 @@ static STDOUT: AtomicBool = AtomicBool::new(false);
 static STDERR: AtomicBool = AtomicBool::new(false);
 
 /// Decides for this process.
-pub(super) fn decide(when: When, json: bool) {
+pub fn decide(when: When, json: bool) {
     let env = |name: &str| std::env::var_os(name);
     STDOUT.store(wanted(when, json, std::io::stdout().is_terminal(), env), Ordering::Relaxed);
     STDERR.store(wanted(when, json, std::io::stderr().is_terminal(), env), Ordering::Relaxed);
 }
 
 /// Whether stdout is coloured.
-pub(super) fn stdout() -> bool {
+pub fn stdout() -> bool {
     STDOUT.load(Ordering::Relaxed)
 }
 
 /// Whether stderr is coloured.
-pub(super) fn stderr() -> bool {
+pub fn stderr() -> bool {
     STDERR.load(Ordering::Relaxed)
 }
 
@@ -49,7 +49,7 @@ fn wanted(when: When, json: bool, terminal: bool, env: impl Fn(&str) -> Option<O
 
 /// What `--color` and `--json` say in words that were not yet parsed: an error in the command line has the colour that the
 /// command line asks for.
-pub(super) fn typed(words: &[String]) -> clap::ColorChoice {
+pub fn typed(words: &[String]) -> clap::ColorChoice {
     let words: Vec<&str> = words.iter().map(String::as_str).take_while(|word| *word != "--").collect();
     let value = |at: usize, word: &str| match word.strip_prefix("--color") {
         Some("") => words.get(at + 1).map(|value| (*value).to_owned()),

@@ -11,12 +11,12 @@ const OPEN: &str = "\x1b[?1049h\x1b[?25l";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 
 /// Whether a picture can be drawn: stdout is a terminal that knows control sequences.
-pub(super) fn can_draw() -> bool {
+pub fn can_draw() -> bool {
     io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
 /// Columns of stdout, where it is a terminal.
-pub(super) fn width() -> Option<usize> {
+pub fn width() -> Option<usize> {
     io::stdout().is_terminal().then(|| size().0)
 }
 
@@ -30,7 +30,7 @@ fn size() -> (usize, usize) {
 
 /// The screen. It is put back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Screen {
+pub struct Screen {
     colour: bool,
     open: bool,
     size: (usize, usize),
@@ -39,12 +39,17 @@ pub(super) struct Screen {
 
 impl Screen {
     /// A screen that is taken with the first picture.
-    pub(super) fn new(colour: bool) -> Self {
+    pub fn new(colour: bool) -> Self {
         Self { colour, open: false, size: (0, 0), shown: Vec::new() }
     }
 
+    /// Whether a picture is on the terminal.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Draws what `lines` makes of the columns and rows that there are now.
-    pub(super) fn draw(&mut self, lines: impl FnOnce(usize, usize) -> Vec<Line>) -> io::Result<()> {
+    pub fn draw(&mut self, lines: impl FnOnce(usize, usize) -> Vec<Line>) -> io::Result<()> {
         let size = size();
         // The shell's prompt takes a row after the end.
         let lines = lines(size.0, size.1.saturating_sub(1).max(1));
@@ -55,12 +60,12 @@ impl Screen {
     }
 
     /// Puts the usual screen back, without the picture.
-    pub(super) fn suspend(&mut self) -> io::Result<()> {
+    pub fn suspend(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.open) { write(CLOSE) } else { Ok(()) }
     }
 
     /// Puts the usual screen back and leaves the last picture there.
-    pub(super) fn close(&mut self) -> io::Result<()> {
+    pub fn close(&mut self) -> io::Result<()> {
         self.suspend()?;
         let lines = std::mem::take(&mut self.shown);
         write(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())

@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What a piece of text means to its reader; the colour follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+pub enum Tone {
     /// Neither good nor bad.
     Plain,
     /// Read first.
@@ -23,7 +23,7 @@ pub(super) enum Tone {
 
 impl Tone {
     /// The tone of a phase.
-    pub(super) fn of_phase(phase: &str) -> Self {
+    pub fn of_phase(phase: &str) -> Self {
         match phase {
             "completed" => Self::Good,
             "failed" => Self::Bad,
@@ -33,7 +33,7 @@ impl Tone {
     }
 
     /// The tone of a word about an instance: its rotation, its health or its step.
-    pub(super) fn of_instance(word: &str) -> Self {
+    pub fn of_instance(word: &str) -> Self {
         match word {
             "in" | "healthy" => Self::Good,
             "unhealthy" | "silent" | "failed" | "refused" | "not-answering" => Self::Bad,
@@ -55,7 +55,7 @@ impl Tone {
     }
 
     /// The text, in this tone where colours are on.
-    pub(super) fn paint(self, text: &str, colour: bool) -> String {
+    pub fn paint(self, text: &str, colour: bool) -> String {
         match self.code().filter(|_| colour && !text.is_empty()) {
             Some(code) => format!("\x1b[{code}m{text}\x1b[0m"),
             None => text.to_owned(),
@@ -65,27 +65,34 @@ impl Tone {
 
 /// A line of text. Pieces are escaped as they are added ([`one_line`]): none holds a control sequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Line(Vec<(Tone, String)>);
+pub struct Line(Vec<(Tone, String)>);
 
 impl Line {
     /// An empty line.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// With another piece at its end.
-    pub(super) fn with(mut self, tone: Tone, text: impl AsRef<str>) -> Self {
+    pub fn with(mut self, tone: Tone, text: impl AsRef<str>) -> Self {
         self.0.push((tone, one_line(text.as_ref()).into_owned()));
         self
     }
 
+    /// With another line at its end.
+    #[must_use]
+    pub fn and(mut self, more: Self) -> Self {
+        self.0.extend(more.0);
+        self
+    }
+
     /// Columns that it takes.
-    pub(super) fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text.width()).sum()
     }
 
     /// Cut to so many columns.
-    pub(super) fn text(&self, width: usize, colour: bool) -> String {
+    pub fn text(&self, width: usize, colour: bool) -> String {
         let (mut text, mut left) = (String::new(), width);
         for (tone, piece) in &self.0 {
             let shown = cut(piece, left);
@@ -100,7 +107,7 @@ impl Line {
 }
 
 /// The beginning of a text, of at most so many columns.
-pub(super) fn cut(text: &str, width: usize) -> &str {
+pub fn cut(text: &str, width: usize) -> &str {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
         taken += c.width().unwrap_or(0);
@@ -112,7 +119,7 @@ pub(super) fn cut(text: &str, width: usize) -> &str {
 }
 
 /// A text in lines of at most so many columns, broken at spaces where there are any.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let (width, mut lines, mut line) = (width.max(1), Vec::new(), String::new());
     for word in text.split_whitespace() {
         if !line.is_empty() && line.width() + 1 + word.width() > width {
@@ -138,7 +145,7 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// How much is done: `[####....]`.
-pub(super) fn bar(done: u32, of: u32, width: usize) -> String {
+pub fn bar(done: u32, of: u32, width: usize) -> String {
     let full = if of == 0 { 0 } else { (width as u64 * u64::from(done.min(of)) / u64::from(of)) as usize };
     format!("[{}{}]", "#".repeat(full), ".".repeat(width - full))
 }
