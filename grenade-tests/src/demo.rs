@@ -87,6 +87,7 @@ async fn play(world: &World, plan: &DemoPlan, display: &Display) -> anyhow::Resu
     let upgraded = upgraded.map_err(|_| {
         anyhow!("the upgrade was not over after {LONGEST:?}; it waits for: {}", display.waits().join("; "))
     })??;
+    display.end();
     verdict(world.dir(), plan, &alone, &gate, &upgraded)
 }
 

@@ -33,9 +33,34 @@ struct Shown {
 
 #[derive(Debug)]
 enum Form {
-    /// The screen, and what was said since it was taken: it stays on the usual screen.
-    Screen(Screen, Vec<String>),
+    Screen(Box<Taken>),
     Lines(Box<Lines>),
+}
+
+/// The terminal while the picture has it.
+#[derive(Debug)]
+struct Taken {
+    screen: Screen,
+    /// What was said since: it is printed when the terminal is given back.
+    said: Vec<String>,
+    last: Option<(Duration, Picture)>,
+}
+
+impl Taken {
+    fn draw(&mut self) -> std::io::Result<()> {
+        let Some((at, picture)) = &self.last else { return Ok(()) };
+        self.screen.draw(|width, height| frame::lines(*at, picture, &self.said, width, height))
+    }
+
+    fn give_back(&mut self) -> std::io::Result<()> {
+        if !self.screen.is_open() {
+            return Ok(());
+        }
+        self.screen.suspend()?;
+        self.said.drain(..).for_each(|line| say(&line));
+        self.draw()?;
+        self.screen.close()
+    }
 }
 
 impl Display {
@@ -43,7 +68,10 @@ impl Display {
     pub fn new(plain: bool) -> Self {
         colour::decide(When::Auto, false);
         let form = match screen::can_draw() && !plain {
-            true => Form::Screen(Screen::new(colour::stdout()), Vec::new()),
+            true => {
+                let screen = Screen::new(colour::stdout());
+                Form::Screen(Box::new(Taken { screen, said: Vec::new(), last: None }))
+            }
             false => Form::Lines(Box::default()),
         };
         let now = Instant::now();
@@ -75,10 +103,8 @@ impl Drop for Shown {
 
 impl Shown {
     fn end(&mut self) {
-        if let Form::Screen(screen, said) = &mut self.form {
-            let _ = screen.suspend();
-            said.drain(..).for_each(|line| say(&line));
-            let _ = screen.close();
+        if let Form::Screen(taken) = &mut self.form {
+            let _ = taken.give_back();
         }
     }
 
@@ -103,7 +129,7 @@ impl Spectator for Display {
     fn say(&self, text: &str) {
         let line = line(self.began.elapsed(), text);
         match &mut self.shown().form {
-            Form::Screen(screen, said) if screen.is_open() => said.push(line),
+            Form::Screen(taken) if taken.screen.is_open() => taken.said.push(line),
             Form::Screen(..) | Form::Lines(_) => say(&line),
         }
     }
@@ -113,8 +139,9 @@ impl Spectator for Display {
         let picture = shown.complete(picture);
         shown.waits = picture.waits.iter().map(Wait::line).collect();
         match &mut shown.form {
-            Form::Screen(screen, said) => {
-                let _ = screen.draw(|width, height| frame::lines(at, &picture, said, width, height));
+            Form::Screen(taken) => {
+                taken.last = Some((at, picture));
+                let _ = taken.draw();
             }
             Form::Lines(lines) => lines.changes(at, &picture).iter().for_each(|text| say(&line(at, text))),
         }
