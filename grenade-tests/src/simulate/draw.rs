@@ -76,7 +76,8 @@ pub fn scenario(seed: u64) -> Scenario {
         zones.push("b".to_owned());
     }
     let stream = stream_plan::draw(&mut Dice::of(seed, "streams"), &services);
-    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps, stream, falsify: None }
+    let (plan, falsify) = (Vec::new(), None);
+    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps, plan, stream, falsify }
 }
 
 /// The same with no other kinds of mishaps than these; none = all.

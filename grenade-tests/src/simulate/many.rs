@@ -11,6 +11,7 @@ use super::run::{Outcome, run};
 use super::scenario::Scenario;
 use super::seeded;
 use super::shrink::{Kind, shrink};
+use super::source::Source;
 use clap::Parser;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
@@ -48,7 +49,13 @@ pub struct Arguments {
     story: bool,
     /// Play a scenario from a file (JSON) instead of drawing it from the seed
     #[arg(long, value_name = "FILE")]
-    replay: Option<PathBuf>,
+    pub(super) replay: Option<PathBuf>,
+    /// Play plans for this gate file: those that `grenade explore` draws, each from its seed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "without", "only_mishaps"])]
+    pub(super) gate: Option<PathBuf>,
+    /// Play this plan, with what each seed decides beside it: latencies, the order of messages
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    pub(super) plan: Option<PathBuf>,
     /// Leave out of the failing schedule of --seed, or of --replay, what its failure does not need; write what is left as a
     /// scenario to this file, and tell its story
     #[arg(long, value_name = "FILE")]
@@ -108,10 +115,7 @@ pub fn main(arguments: Arguments, fix: Fix) -> ExitCode {
 }
 
 fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
-    match &arguments.replay {
-        None => draw::scenario_with(arguments.seed, &arguments.only_mishaps),
-        Some(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
-    }
+    Source::of(arguments)?.scenario(arguments.seed)
 }
 
 /// One schedule, here: the current directory is its own.
@@ -159,7 +163,8 @@ pub(super) fn jobs(arguments: &Arguments) -> usize {
 }
 
 fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let schedules = if arguments.story || arguments.replay.is_some() { 1 } else { arguments.schedules };
+    let source = Source::of(arguments)?;
+    let schedules = if arguments.story || source.is_one() { 1 } else { arguments.schedules };
     let (jobs, cores) = (jobs(arguments), cores());
     let began = Instant::now();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -167,7 +172,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let shows = std::io::stderr().is_terminal();
     std::thread::scope(|scope| {
         for job in 0..jobs {
-            let (next, stop, tally) = (&next, &stop, &tally);
+            let (source, next, stop, tally) = (&source, &next, &stop, &tally);
             scope.spawn(move || {
                 while !stop.load(Ordering::SeqCst) {
                     let n = next.fetch_add(1, Ordering::SeqCst);
@@ -176,12 +181,8 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                         break;
                     }
                     let seed = arguments.seed + n;
-                    let play = match &arguments.replay {
-                        Some(path) => Play::File(path),
-                        None => Play::Seed(seed, &arguments.only_mishaps),
-                    };
                     let core = (jobs == cores).then_some(job);
-                    let became = child::run(play, arguments.story, core);
+                    let became = source.play(seed, arguments.story, core);
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {

@@ -5,6 +5,7 @@ use super::falsehood::Plan;
 use super::ground::Ground;
 use super::judge::Breach;
 use super::mishap::{self, Undo};
+use super::planned::Steps;
 use super::scenario::{Generation, Mishap, Scenario, What};
 use super::stream::StreamPeople;
 use super::tamper;
@@ -61,6 +62,7 @@ struct Run {
     chains: Vec<Chain>,
     stream: Option<StreamPeople>,
     waiting: Vec<Mishap>,
+    planned: Steps,
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
     falsehood: Plan,
@@ -76,7 +78,9 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
     let falsehood = Plan::of(&world.scenario);
     let stream = StreamPeople::of(&world);
-    let mut run = Run { world, chains, stream, waiting, pending: Vec::new(), fired: Vec::new(), falsehood };
+    let planned = Steps::of(&world.scenario);
+    let (pending, fired) = (Vec::new(), Vec::new());
+    let mut run = Run { world, chains, stream, waiting, planned, pending, fired, falsehood };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.ground.clone()));
     let played = run.play().await;
@@ -203,6 +207,7 @@ impl Run {
             let id = self.chains[service].current.as_ref().map(|current| current.id.clone());
             self.happens(service, phase, id, &mishap).await;
         }
+        self.next_of_the_plan().await;
         for chain in &self.chains {
             let Some(id) = chain.current.as_ref().map(|current| &current.id) else { continue };
             let phase = self.world.ground.state().facts.phases.get(id).copied();
@@ -220,6 +225,20 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// A step of a plan waits for the end of the one above it.
+    async fn next_of_the_plan(&mut self) {
+        const FIRST: usize = 0;
+        if !self.pending.is_empty() {
+            return;
+        }
+        if let Some(step) = self.chains.get(FIRST).and_then(|chain| self.planned.due(&self.world, chain)) {
+            let id = self.chains[FIRST].current.as_ref().map(|current| current.id.clone());
+            let phase = id.as_ref().and_then(|id| self.world.ground.state().facts.phases.get(id).copied());
+            let phase = phase.map(|(phase, _)| word(phase)).unwrap_or_default();
+            self.happens(FIRST, phase, id, &step).await;
+        }
     }
 
     /// What clients do: programs of the versions that are in rotation read and write.

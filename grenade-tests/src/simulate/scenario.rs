@@ -2,6 +2,7 @@
 //! made smaller and played again.
 
 use super::falsehood::Falsehood;
+use super::planned::Step;
 use super::slot::Hiccup;
 use super::stream_plan::StreamPlan;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub struct Scenario {
     pub upgrades: Vec<UpgradePlan>,
     /// What goes wrong, and what people do at a wrong moment.
     pub mishaps: Vec<Mishap>,
+    /// The steps of a plan of a gate job: one after the other, in the upgrades of the first service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<Step>,
     /// What is made false, so that the judge is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub falsify: Option<Falsehood>,

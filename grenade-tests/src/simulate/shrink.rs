@@ -66,6 +66,7 @@ type Cut = fn(&Scenario) -> Vec<Scenario>;
 const CUTS: &[Cut] = &[
     half_of_the_mishaps,
     one_mishap,
+    one_step_of_the_plan,
     last_upgrade_of_a_service,
     one_service,
     half_of_the_nodes,
@@ -86,6 +87,14 @@ fn one_mishap(scenario: &Scenario) -> Vec<Scenario> {
     each(scenario.mishaps.len(), |n| {
         let mut smaller = scenario.clone();
         smaller.mishaps.remove(n);
+        Some(smaller)
+    })
+}
+
+fn one_step_of_the_plan(scenario: &Scenario) -> Vec<Scenario> {
+    each(scenario.plan.len(), |n| {
+        let mut smaller = scenario.clone();
+        smaller.plan.remove(n);
         Some(smaller)
     })
 }

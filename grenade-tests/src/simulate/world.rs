@@ -327,6 +327,13 @@ impl World {
         }
     }
 
+    /// How many instances of a service run a version.
+    pub(super) fn runs_at(&self, service: usize, version: u32) -> u64 {
+        let (now, state) = (self.ground.now(), self.ground.state());
+        let of = state.slots.iter().filter(|((of, _), _)| *of == service);
+        of.filter(|(_, slot)| slot.alive(now).is_some_and(|run| run.is.version == version)).count() as u64
+    }
+
     /// The services of a node, by place.
     pub(super) fn services_on(&self, node: usize) -> Vec<usize> {
         let of = self.scenario.services.iter().enumerate();

@@ -34,6 +34,46 @@ fn simulated_worlds_break_no_rule() {
     }
 }
 
+/// The gate file of the sample service.
+const GATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/gates/pantry-sqlite.yaml");
+
+/// What `grenade explore` draws, by dozens.
+#[test]
+fn simulated_plans_of_a_gate_break_no_rule() {
+    let done = simulate(&["--gate", GATE, "--schedules", "40"]);
+    let said = text(&done);
+    assert!(done.status.success(), "{said}");
+    let ended = |how: &str| said.lines().any(|line| line.trim().starts_with(how));
+    assert!(ended("completed      40") && ended("rolled-back"), "{said}");
+    for kind in
+        ["AgentKilled", "AgentStalled", "CoordinatorKilled", "CoordinatorStalled", "Pause", "RollBack"]
+    {
+        assert!(ended(kind), "{kind} did not happen:\n{said}");
+    }
+}
+
+#[test]
+fn simulated_plan_from_a_file_happens_in_its_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = directory.path().join("plan.yaml");
+    let steps = "steps:\n  - {when: {upgraded: 2}, do: {kill-agent: 1}}\n  - {when: {upgraded: 1}, do: roll-back}\n  \
+                 - {when: {upgraded: 1}, do: {pause: 1s}}\n";
+    std::fs::write(&plan, steps).unwrap();
+    let plan = plan.display().to_string();
+    let done = simulate(&["--gate", GATE, "--plan", &plan, "--story"]);
+    let said = text(&done);
+    assert!(done.status.success(), "{said}");
+    let mut at = 0;
+    for event in ["AgentKilled", "RollBack", "rolled-back", "Pause", "completed"] {
+        let further = said[at..].find(event);
+        at += further.unwrap_or_else(|| panic!("{event} does not come next:\n{said}"));
+    }
+    std::fs::write(&plan, "steps: [{when: {upgraded: 9}, do: roll-back}]\n").unwrap();
+    let done = simulate(&["--gate", GATE, "--plan", &plan]);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(text(&done).contains("steps[0].when.upgraded: 9; 1 to 3 is allowed"), "{}", text(&done));
+}
+
 /// Scenarios in which a fault was found once, made as small as they go.
 #[test]
 fn simulated_regressions_break_no_rule() {

@@ -49,6 +49,7 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         coordinators: 1,
         upgrades: vec![upgrade(1), upgrade(2)],
         mishaps: Vec::new(),
+        plan: Vec::new(),
         stream: None,
         falsify: None,
     }

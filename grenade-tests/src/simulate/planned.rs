@@ -1,0 +1,154 @@
+//! A plan of a gate job in the simulated world: the same upgrade, and the same things happen to it, in the same order. Here a
+//! plan takes a tenth of a second and any of them can be played again exactly.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tidegate_proto::record::upgrade::PhaseName;
+
+use super::chain::Chain;
+use super::scenario::{
+    Change, Generation, Mishap, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+};
+use super::world::World;
+use crate::gate::file::{Gate, Schema};
+use crate::gate::plan::{Event, Plan, When};
+
+/// What a stalled agent stands still for, and what a killed process is away for, in milliseconds, as in a gate job.
+const AWAY: u64 = 2_000;
+/// Rows that the migration fills.
+const ROWS: u64 = 20;
+
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Once so many instances run the version that the upgrade goes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgraded: Option<u64>,
+    /// So many milliseconds after the upgrade began.
+    #[serde(default)]
+    pub after: u64,
+    /// For so many milliseconds.
+    pub lasts: u64,
+    /// What happens.
+    pub what: What,
+}
+
+/// The scenario of a plan for a gate; `seed` decides what the plan does not say: latencies, the order of messages.
+pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
+    let nodes: Vec<usize> = (0..gate.instances as usize).collect();
+    let changes = matches!(gate.schema, Some(Schema::Migrations(_)));
+    let service = ServicePlan {
+        name: gate.service.name.to_string(),
+        nodes: nodes.clone(),
+        late: Vec::new(),
+        asks_balancer: true,
+        counts: gate.service.in_flight.is_some(),
+        hooks: false,
+        one_url: gate.service.health.as_ref() == Some(&gate.service.ready),
+        lease: 5,
+        schema: changes.then_some(0),
+        lingers: 500,
+    };
+    Scenario {
+        seed,
+        zones: nodes.iter().map(|_| "a".to_owned()).collect(),
+        services: vec![service],
+        schemas: changes.then(schema).into_iter().collect(),
+        coordinators: 1,
+        upgrades: vec![upgrade(gate, plan)],
+        mishaps: Vec::new(),
+        plan: plan.steps.iter().filter_map(|of| step(of.when, of.event)).collect(),
+        falsify: None,
+        stream: None,
+    }
+}
+
+fn schema() -> SchemaPlan {
+    let generation = Generation {
+        change: Change::Rename,
+        old_reads: true,
+        after_roll: false,
+        others_first: false,
+        irreversible: false,
+    };
+    SchemaPlan { generations: vec![generation], rows: ROWS, contracted: 0, by_hand: false }
+}
+
+/// What the gate file says of the upgrade, and over it what the plan says.
+fn upgrade(gate: &Gate, plan: &Plan) -> UpgradePlan {
+    let field = |name: &str| gate.upgrade.get(name);
+    let number = |name: &str| field(name).and_then(Value::as_u64);
+    let instances = u64::from(gate.instances);
+    let out = plan.max_unavailable.map(u64::from);
+    let strategy = plan.strategy.as_ref().map(|strategy| json!(strategy));
+    let approvals = field("approvals").and_then(Value::as_array).into_iter().flatten();
+    let then = field("failures").and_then(|failures| failures["then"].as_str());
+    UpgradePlan {
+        service: 0,
+        from: 1,
+        strategy: strategy.or_else(|| field("strategy").cloned()).unwrap_or_else(|| json!({"rolling": {}})),
+        min_in_service: out
+            .map(|out| instances.saturating_sub(out))
+            .or_else(|| number("min_in_service"))
+            .unwrap_or(instances - 1),
+        max_unavailable: out.or_else(|| number("max_unavailable")).unwrap_or(1),
+        by_zone: false,
+        tolerate: 0,
+        then: then.unwrap_or("rollback").to_owned(),
+        approvals: approvals.filter_map(|phase| Some(phase.as_str()?.to_owned())).collect(),
+        release: ReleasePlan::Good,
+        drain_deadline: 30_000,
+        healthy_time: 1_000,
+        fails_on_deadline: true,
+    }
+}
+
+/// None for what only looks: here the judge looks after every step.
+fn step(when: When, event: Event) -> Option<Step> {
+    let place = |node: u32| (node as usize).saturating_sub(1);
+    let (what, lasts) = match event {
+        Event::Pause(span) => (What::Pause, span.as_millis()),
+        Event::RollBack => (What::RollBack, 0),
+        Event::KillCoordinator => (What::CoordinatorKilled(0), AWAY),
+        Event::StallCoordinator(span) => (What::CoordinatorStalled(0), span.as_millis()),
+        Event::KillAgent(node) => (What::AgentKilled(place(node)), AWAY),
+        Event::StallAgent(node) => (What::AgentStalled(place(node)), AWAY),
+        Event::Verify => return None,
+    };
+    let (upgraded, after) = match when {
+        When::Upgraded(count) => (Some(u64::from(count)), 0),
+        When::After(span) => (None, span.as_millis()),
+    };
+    Some(Step { upgraded, after, lasts, what })
+}
+
+/// The steps that are still to come.
+#[derive(Debug)]
+pub(super) struct Steps(VecDeque<Step>);
+
+impl Steps {
+    /// Those of a scenario.
+    pub(super) fn of(scenario: &Scenario) -> Self {
+        Self(scenario.plan.iter().cloned().collect())
+    }
+
+    /// The next one, where it happens now to the upgrade of this service. After a rollback it waits for the next upgrade.
+    pub(super) fn due(&mut self, world: &World, chain: &Chain) -> Option<Mishap> {
+        let (next, current) = (self.0.front()?, chain.current.as_ref()?);
+        let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase)?;
+        let goes_forward = !matches!(
+            phase,
+            PhaseName::RollingBack | PhaseName::RolledBack | PhaseName::Completed | PhaseName::Failed
+        );
+        let upgrade = &world.scenario.upgrades[current.plan];
+        let is_reached =
+            next.upgraded.is_none_or(|count| world.runs_at(upgrade.service, upgrade.from + 1) >= count);
+        if !goes_forward || !is_reached || world.ground.now() < current.since + next.after {
+            return None;
+        }
+        let Step { lasts, what, .. } = self.0.pop_front()?;
+        Some(Mishap { upgrade: current.plan, phase: String::new(), after: 0, lasts, what })
+    }
+}

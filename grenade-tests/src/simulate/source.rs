@@ -1,0 +1,76 @@
+//! Where scenarios come from: drawn from seeds, kept in a file, or plans of a gate job.
+
+use std::path::PathBuf;
+
+use super::child::{self, Became, Play};
+use super::draw;
+use super::many::Arguments;
+use super::planned;
+use super::scenario::Scenario;
+use crate::gate::file::{self, Gate};
+use crate::gate::plan::Plan;
+
+/// Where from.
+pub(super) enum Source<'a> {
+    /// A seed, with no other kinds of mishaps than these; none = all.
+    Seeds(&'a [String]),
+    /// A scenario's file.
+    File(&'a PathBuf),
+    /// Plans for a gate: this one, or those that seeds draw.
+    Plans(Box<Gate>, Option<Plan>),
+}
+
+impl<'a> Source<'a> {
+    /// What the arguments name.
+    ///
+    /// # Errors
+    /// What is wrong with the gate file or the plan.
+    pub(super) fn of(arguments: &'a Arguments) -> anyhow::Result<Self> {
+        Ok(match (&arguments.replay, &arguments.gate) {
+            (Some(path), _) => Self::File(path),
+            (None, Some(path)) => {
+                let gate = file::load(path)?;
+                let plan = arguments.plan.as_ref().map(|plan| Plan::load(plan, &gate)).transpose()?;
+                anyhow::ensure!(
+                    gate.procedure.is_none(),
+                    "a plan is for Tidegate; this gate has a `procedure`"
+                );
+                Self::Plans(Box::new(gate), plan)
+            }
+            (None, None) => Self::Seeds(&arguments.only_mishaps),
+        })
+    }
+
+    /// Whether there is one scenario, whatever the seed.
+    pub(super) fn is_one(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    /// The scenario of a seed.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or nothing is drawn of the kinds that are asked for.
+    pub(super) fn scenario(&self, seed: u64) -> anyhow::Result<Scenario> {
+        match self {
+            Self::Seeds(kinds) => draw::scenario_with(seed, kinds),
+            Self::File(path) => Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?),
+            Self::Plans(gate, plan) => {
+                let drawn = plan.is_none().then(|| Plan::draw(seed, gate));
+                let plan = plan.as_ref().or(drawn.as_ref());
+                Ok(planned::scenario(seed, gate, plan.expect("one is given or drawn")))
+            }
+        }
+    }
+
+    /// Plays it in a process of its own.
+    pub(super) fn play(&self, seed: u64, story: bool, core: Option<usize>) -> Became {
+        match self {
+            Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), story, core),
+            Self::File(path) => child::run(Play::File(path), story, core),
+            Self::Plans(..) => match self.scenario(seed) {
+                Ok(scenario) => child::run(Play::Scenario(&scenario), story, core),
+                Err(error) => Became::Broke(format!("{error:#}")),
+            },
+        }
+    }
+}
