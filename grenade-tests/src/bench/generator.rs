@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use futures::future::join_all;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::bench::figure::Figure;
 use crate::bench::proc;
@@ -16,7 +21,8 @@ use crate::gate::host::HostSeen;
 use crate::gate::host::Reading;
 use crate::load::Load;
 use crate::load::entry::{self, Entry};
-use crate::load::plan::Pace;
+use crate::load::ledger::{Counts, Ledger};
+use crate::load::plan::{Due, Pace};
 use crate::load::requests::{Direct, Requests, Target};
 use crate::load::script::Script;
 use crate::world::{Spawn, World, port, program};
@@ -27,8 +33,8 @@ const TIME: Duration = Duration::from_secs(10);
 const RATE: u32 = 500;
 /// The most that a gate may ask for.
 const FASTEST: u32 = 5_000;
-/// Connections of wrk.
-const CONNECTIONS: &str = "16";
+/// Kept connections that saturate the server, of wrk as of ours.
+const CONNECTIONS: u64 = 16;
 
 /// Measures.
 ///
@@ -45,9 +51,18 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
     let (calm, _) = load(&world, RATE, target()).await?;
     let lag = HostSeen::between(before, Reading::take(), &calm).lag_p99_ms;
     let (fast, used) = load(&world, FASTEST, target()).await?;
-    let own = used.as_secs_f64() * 1e6 / fast.len() as f64;
+    let paced = used.as_secs_f64() * 1e6 / fast.len() as f64;
+    let (answered, used) = saturate(&world, target()).await?;
+    let own = used.as_secs_f64() * 1e6 / answered as f64;
     let spawn = Spawn::new("wrk", &wrk)
-        .args(["--threads", "1", "--connections", CONNECTIONS, "--duration", &format!("{}s", TIME.as_secs())])
+        .args([
+            "--threads",
+            "1",
+            "--connections",
+            &CONNECTIONS.to_string(),
+            "--duration",
+            &format!("{}s", TIME.as_secs()),
+        ])
         .arg(format!("http://{listen}{PATH}1"));
     let before = children()?;
     let mut process = world.spawn(spawn)?;
@@ -64,12 +79,12 @@ pub async fn measure(dir: &Path) -> anyhow::Result<Vec<Figure>> {
             format!("{} requests", calm.len()),
         ),
         Figure::limited(
-            "load generator, CPU for a request, beside wrk",
+            "load generator, CPU for a request that saturates, beside wrk",
             own / peer,
             "x",
             2.0,
             format!(
-                "{own:.0} us at {FASTEST}/s with a ledger, wrk {peer:.0} us with {CONNECTIONS} connections"
+                "{own:.1} us with a ledger, wrk {peer:.1} us, {CONNECTIONS} connections each; {paced:.0} us at {FASTEST}/s"
             ),
         ),
     ])
@@ -98,6 +113,39 @@ async fn load(world: &World, rate: u32, target: Target) -> anyhow::Result<(Vec<E
         report.first_failures
     );
     Ok((entry::read(&ledger)?, used))
+}
+
+/// Sends one request after the other over each of the connections, with a ledger; answers how many, and the CPU time of this
+/// process meanwhile.
+async fn saturate(world: &World, target: Target) -> anyhow::Result<(u64, Duration)> {
+    let (requests, began) = (Arc::new(Requests::new(script()?, target)), Instant::now());
+    let ledger = Ledger::create(world.path("requests-saturating.csv"), began, Arc::new(Counts::default()))?;
+    let (outcomes, written) = mpsc::unbounded_channel();
+    let before = proc::cpu(std::process::id(), false)?;
+    let ledger = tokio::spawn(ledger.keep(written));
+    let callers = (0..CONNECTIONS).map(|first| {
+        let (requests, outcomes) = (Arc::clone(&requests), outcomes.clone());
+        tokio::spawn(async move {
+            let mut dice = StdRng::seed_from_u64(first);
+            for seq in (first..).step_by(CONNECTIONS as usize) {
+                let at = Instant::now();
+                if at.duration_since(began) >= TIME {
+                    break;
+                }
+                let drawn = requests.draw(&mut dice);
+                // The ledger is gone only if its own task failed, which is reported below.
+                let _ = outcomes.send(requests.attempt(Due { seq, at }, drawn).await);
+            }
+        })
+    });
+    for caller in join_all(callers).await {
+        caller.context("a connection's loop broke")?;
+    }
+    drop(outcomes);
+    let report = ledger.await.context("the ledger broke")??;
+    let used = proc::cpu(std::process::id(), false)?.saturating_sub(before);
+    ensure!(report.failed == 0, "{} requests failed: {:?}", report.failed, report.first_failures);
+    Ok((report.ok, used))
 }
 
 /// One GET over kept connections.
