@@ -53,18 +53,19 @@ pub async fn pass_on(
     let address = session.address().address;
     let stream = match tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Ok(unreachable(&error.to_string())),
-        Err(_) => return Ok(unreachable(&format!("no connection within {CONNECT_LIMIT:?}"))),
+        Ok(Err(error)) => return Ok(unreachable(&session, &error.to_string())),
+        Err(_) => return Ok(unreachable(&session, &format!("no connection within {CONNECT_LIMIT:?}"))),
     };
     // Pieces of an upload are small writes: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     match tokio::time::timeout(ANSWER_LIMIT, exchange(stream, outgoing(request, from))).await {
         Ok(Ok(response)) => Ok(incoming(response, session)),
-        Ok(Err(e)) => {
-            tracing::warn!(server = session.address().name, error = %e, "the server did not answer");
-            Ok(own_answer(StatusCode::BAD_GATEWAY, "the server did not answer in HTTP"))
+        Ok(Err(error)) => {
+            tracing::warn!(server = session.address().name, %error, "the server did not answer");
+            let why = format!("the server ended the connection without an answer: {error}");
+            Ok(instead_of(&session, StatusCode::BAD_GATEWAY, why))
         }
-        Err(_) => Ok(own_answer(StatusCode::GATEWAY_TIMEOUT, "the server took too long")),
+        Err(_) => Ok(instead_of(&session, StatusCode::GATEWAY_TIMEOUT, "the server took too long")),
     }
 }
 
@@ -112,8 +113,18 @@ fn drop_hop_by_hop(headers: &mut HeaderMap) {
     headers.remove("keep-alive");
 }
 
-fn unreachable(why: &str) -> Answer {
-    own_answer(StatusCode::SERVICE_UNAVAILABLE, format!("the server could not be reached: {why}"))
+fn unreachable(session: &Session, why: &str) -> Answer {
+    let why = format!("the server could not be reached: {why}");
+    instead_of(session, StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+/// An answer in the place of a server that gave none; it names the server.
+fn instead_of(session: &Session, status: StatusCode, sentence: impl Into<Bytes>) -> Answer {
+    let mut answer = own_answer(status, sentence);
+    if let Ok(name) = HeaderValue::from_str(&session.address().name) {
+        answer.headers_mut().insert(SERVED_BY, name);
+    }
+    answer
 }
 
 fn own_answer(status: StatusCode, sentence: impl Into<Bytes>) -> Answer {

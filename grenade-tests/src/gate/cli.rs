@@ -43,7 +43,8 @@ Examples:
   grenade compare twin.csv upgraded.csv --drains t  zero-impact, from the ledgers of two pools
   grenade compat --compute-tag C --storage-tag S -- tests/compat.sh    run a suite and record its verdict
 
-All processes are private to the run, on free loopback ports, and ended on any exit but SIGKILL.
+All processes are private to the run, on free loopback ports. They are ended with it, also by Ctrl-C, SIGTERM, SIGHUP and
+SIGQUIT; what SIGKILL leaves, the next run names.
 
 Exit codes:
   0    every asserted tag passes
@@ -269,8 +270,18 @@ async fn in_a_world<T>(
 }
 
 fn address_of(url: &http::Uri) -> Result<SocketAddr, ExitCode> {
-    url.authority().and_then(|authority| authority.as_str().parse().ok()).ok_or_else(|| {
-        eprintln!("grenade: {url} is no http://IP:PORT/PATH");
+    let is_http = url.scheme_str().is_none_or(|scheme| scheme == "http");
+    let address = url.authority().filter(|_| is_http).and_then(|authority| {
+        let port = authority.port_u16().unwrap_or(80);
+        match authority.host().trim_matches(['[', ']']) {
+            "localhost" => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+            host => Some(SocketAddr::new(host.parse().ok()?, port)),
+        }
+    });
+    address.ok_or_else(|| {
+        eprintln!(
+            "grenade: {url} is not allowed; http://IP:PORT or http://localhost:PORT is (no TLS, no other names)"
+        );
         ExitCode::from(BAD_INPUT)
     })
 }

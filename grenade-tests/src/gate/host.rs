@@ -5,6 +5,9 @@ use serde::Serialize;
 use crate::gate::written::HostBounds;
 use crate::load::entry::Entry;
 
+/// What helps where the machine cannot keep up.
+const ADVICE: &str = "run it where nothing else runs, or with a lower `load.rate`";
+
 /// What was counted at one instant.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
@@ -96,17 +99,24 @@ impl HostSeen {
         let lag = bounds.lag.as_millis() as f64;
         if self.lag_p99_ms > lag {
             return Some(format!(
-                "the generator was late: 99 % of the requests within {:.0} ms, {lag:.0} ms are allowed",
+                "the generator was late: 99 % of the requests within {:.0} ms, {lag:.0} ms are allowed (`host.lag`); {ADVICE}",
                 self.lag_p99_ms
             ));
         }
-        let beyond = |seen: Option<f64>, what: &str, allowed: f64| {
+        let beyond = |seen: Option<f64>, what: &str, (field, allowed): (&str, f64)| {
             let seen = seen.filter(|seen| *seen > allowed)?;
-            Some(format!("{what} {seen:.0} % of the time, {allowed:.0} % is allowed"))
+            Some(format!(
+                "{what} {seen:.0} % of the time, {allowed:.0} % is allowed (`host.{field}`); {ADVICE}"
+            ))
         };
-        beyond(self.cpu_pressure, "processes waited for a core", bounds.cpu_pressure)
-            .or_else(|| beyond(self.memory_pressure, "processes waited for memory", bounds.memory_pressure))
-            .or_else(|| beyond(self.steal, "the hypervisor gave the cores to others", bounds.steal))
+        beyond(self.cpu_pressure, "processes waited for a core", ("cpu_pressure", bounds.cpu_pressure))
+            .or_else(|| {
+                let allowed = ("memory_pressure", bounds.memory_pressure);
+                beyond(self.memory_pressure, "processes waited for memory", allowed)
+            })
+            .or_else(|| {
+                beyond(self.steal, "the hypervisor gave the cores to others", ("steal", bounds.steal))
+            })
     }
 }
 

@@ -128,15 +128,19 @@ fn filled(address: &str, found: &Found) -> String {
     if found.ready.is_none() {
         none("service.ready", &READY);
     }
-    if found.health.is_none() {
-        notes.push("# service.health: the agent of each node serves a health check instead.".to_owned());
-    }
+    notes.push(match found.health {
+        None => "# service.health: the agent of each node serves a health check instead.".to_owned(),
+        Some(path) => format!(
+            "# service.health: {path} answers; where it follows {{disable_file}}, say so below. Else each node's agent serves one."
+        ),
+    });
     let line = |line: &str| match line.trim_start().split(':').next().unwrap_or_default() {
         "version" if line.starts_with("  version:") => version.clone().unwrap_or_else(|| line.to_owned()),
         "ready" => found.ready.map_or_else(|| line.to_owned(), |path| format!("  ready: {path}")),
         "health" if line.starts_with("  health: /") => match found.health {
+            // Most health checks follow no file, and nobody can see that from outside.
             Some(path) => {
-                format!("  health: {path}                # must answer 503 while {{disable_file}} exists")
+                format!("  # health: {path}              # if it answers 503 while {{disable_file}} exists")
             }
             None => "  # health: /health".to_owned(),
         },
@@ -168,7 +172,7 @@ mod tests {
         for part in [
             "version: {path: /__version__, pointer: /version, means: {\"23.0.0\": 1",
             "ready: /__heartbeat__",
-            "health: /__lbheartbeat__",
+            "\n  # health: /__lbheartbeat__",
             "\n  in_flight: {path: /in-flight, pointer: /in_flight}",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");

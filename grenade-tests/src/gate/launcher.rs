@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -17,6 +18,8 @@ use crate::world::{Process, Spawn, World, port, program};
 
 /// How long a command that is no service may take.
 const COMMAND: Duration = Duration::from_secs(600);
+/// A command that takes longer than this is named.
+const SLOW: Duration = Duration::from_secs(10);
 /// The name of the script in a release.
 pub const SCRIPT: &str = "run";
 
@@ -188,13 +191,17 @@ impl Node {
                     if status.ends_with(": 0") { " (does it put itself into the background?)" } else { "" };
                 bail!("{} ended with {status} before it was ready{hint}{}", self.name, last_lines(&process))
             }
-            Err(late) => bail!("{late}; it must listen on port {}{}", address.port(), last_lines(&process)),
+            Err(late) => bail!(
+                "{late}; it must listen on port {}, and `service.start_timeout` says how long a start may take{}",
+                address.port(),
+                last_lines(&process)
+            ),
         }
     }
 }
 
 /// The end of its log, where it said anything.
-fn last_lines(process: &Process) -> String {
+pub fn last_lines(process: &Process) -> String {
     match process.tail() {
         tail if tail.is_empty() => "; its log is empty".to_owned(),
         tail => format!("; the last lines of its log:\n{tail}"),
@@ -214,11 +221,25 @@ pub async fn run(
 ) -> anyhow::Result<()> {
     let words = places.words(command)?;
     let mut process = begin(world, gate, name, command, places)?;
-    let status = process.wait(COMMAND).await?;
+    let status = end_of(&mut process, &words).await?;
     if status.success() {
         return Ok(());
     }
     bail!("`{}` ended with {status}; its last lines:\n{}", words.join(" "), process.tail())
+}
+
+/// Waits for the end of a command, and names one that is slow.
+async fn end_of(process: &mut Process, words: &[String]) -> anyhow::Result<ExitStatus> {
+    let log = process.log().display().to_string();
+    let ended = process.wait(COMMAND);
+    tokio::pin!(ended);
+    tokio::select! {
+        status = &mut ended => Ok(status?),
+        () = tokio::time::sleep(SLOW) => {
+            tracing::warn!(command = words.join(" "), log, "still runs after {SLOW:?}; it may take {COMMAND:?}");
+            Ok(ended.await?)
+        }
+    }
 }
 
 /// Starts a command in the directory of the gate file.
@@ -244,7 +265,13 @@ pub fn begin(
 pub fn found(name: &str, here: &Path) -> anyhow::Result<PathBuf> {
     if name.contains('/') {
         let path = here.join(name);
-        return if path.is_file() { Ok(path) } else { bail!("there is no program {}", path.display()) };
+        if path.is_file() {
+            return Ok(path);
+        }
+        bail!(
+            "there is no program {}; write a whole path, such as `{{here}}/{name}` or `{{source}}/{name}`",
+            path.display()
+        );
     }
     let package = match name {
         "git" => "; Debian's package `git` has it",

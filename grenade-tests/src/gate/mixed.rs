@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
-use crate::gate::launcher::{Data, Node, Places};
+use crate::gate::launcher::{Data, Node, Places, last_lines};
 use crate::gate::processes;
 use crate::gate::watch::Probe;
 use crate::gate::written::Arrangement;
@@ -93,7 +93,9 @@ impl Instances {
     async fn health(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Option<Health>> {
         let (Some(node), Some(path)) = (self.direct.first(), &gate.service.health) else { return Ok(None) };
         let disable_file = world.path(name).join(&node.node).join("disable");
-        let followed = follows(node, path, &disable_file).await;
+        let followed = follows(node, path, &disable_file).await.with_context(|| {
+            format!("{path} does not follow the disable-file (leave out `service.health`, and each node's agent serves a health check that does)")
+        });
         let _ = std::fs::remove_file(&disable_file);
         Ok(Some(Health { version: node.version, wrong: followed.err().map(|error| format!("{error:#}")) }))
     }
@@ -154,11 +156,12 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
         let failed = entries.iter().filter(|entry| !entry.is_ok()).count();
         bail!(
             "the load fails against the base alone, so it could tell nothing of an upgrade: {failed} of {} requests; \
-             the first: {} {}: {}",
+             the first: {} {}: {}{}",
             entries.len(),
             first.kind,
             first.seq,
-            first.reason
+            first.reason,
+            instances.processes.first().map(last_lines).unwrap_or_default()
         );
     }
     instances.stop(gate).await?;

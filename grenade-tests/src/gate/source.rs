@@ -102,11 +102,17 @@ async fn checked_out(
             git.asks("commit", &["rev-parse", "--verify", "--quiet", "--end-of-options", &asked]).await
         }
     };
-    let id = id.with_context(|| format!("there is no such commit in {top}"))?;
+    let id = match id {
+        Ok(id) => id,
+        Err(error) => return Err(error.context(missing(&git, &top).await)),
+    };
     let words = format!("{top}\n{:?}", commit.build);
     let digest = hex::encode(&Sha256::digest(words.as_bytes())[..6]);
     let cache = cache()?;
     let directory = cache.join(format!("{}-{digest}", &id[..12.min(id.len())]));
+    if directory.join(BUILT).is_file() {
+        return Ok(directory);
+    }
     std::fs::create_dir_all(&cache).with_context(|| format!("could not make {}", cache.display()))?;
     let lock = directory.with_extension("lock");
     let lock = File::create(&lock).with_context(|| format!("could not write {}", lock.display()))?;
@@ -129,6 +135,18 @@ async fn checked_out(
     build(world, gate, name, commit, &directory, say).await?;
     std::fs::write(directory.join(BUILT), words).context("could not mark a checkout as built")?;
     Ok(directory)
+}
+
+/// Why a commit may not be there.
+async fn missing(git: &Git<'_>, top: &str) -> String {
+    let shallow = git.asks("shallow", &["rev-parse", "--is-shallow-repository"]).await;
+    match shallow.is_ok_and(|is| is == "true") {
+        true => format!(
+            "there is no such commit in {top}: that is a shallow clone; fetch the whole history (`git fetch --unshallow`, or \
+             `fetch-depth: 0` of actions/checkout)"
+        ),
+        false => format!("there is no such commit in {top}"),
+    }
 }
 
 /// Runs the commands that build a checkout.
@@ -178,7 +196,8 @@ async fn alone(lock: File, directory: &Path, say: &(dyn Fn(&str) + Sync)) -> any
 
 /// Where checkouts are kept.
 fn cache() -> anyhow::Result<PathBuf> {
-    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // By the XDG specification, a relative path counts as none.
+    let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = given("XDG_CACHE_HOME").or_else(|| Some(given("HOME")?.join(".cache")));
     Ok(home.context("neither XDG_CACHE_HOME nor HOME says where checkouts are to be kept")?.join("grenade"))
 }
@@ -194,7 +213,9 @@ impl Git<'_> {
     /// name too.
     async fn asks(&self, what: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let spawn = Spawn::new(&format!("git-{}-{what}", self.name), &found("git", self.here)?);
-        let mut process = self.world.spawn(spawn.args(arguments).dir(self.here))?;
+        // A checkout of ours is nothing that a hook of the repository waits for.
+        let spawn = spawn.args(["-c", "core.hooksPath=/dev/null"]).args(arguments);
+        let mut process = self.world.spawn(spawn.dir(self.here))?;
         let status = process.wait(GIT).await?;
         let said = std::fs::read_to_string(process.log()).context("could not read what git said")?;
         match status.success() {

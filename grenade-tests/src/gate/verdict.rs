@@ -183,7 +183,7 @@ fn back(up: &Upgraded) -> Result<String, String> {
     }
 }
 
-const WHAT_IS_STORED: &str = "what was stored under the base is there after the upgrade";
+const WHAT_IS_STORED: &str = "what was stored is there after the upgrade";
 
 fn completed(up: &Upgraded) -> Result<String, String> {
     let Ended { word, because, phases, .. } = &up.ended;
@@ -273,11 +273,18 @@ fn across(check: &str, entries: &[Entry]) -> Check {
     if pairs.iter().any(|(.., bad)| bad.iter().any(|entry| is_wrong(entry))) {
         return Check::new(check, Word::Fail, found);
     }
+    if pairs.iter().any(|(_, _, good, bad)| *good == 0 && bad.len() >= ENOUGH_ACROSS) {
+        return Check::new(check, Word::Fail, format!("no read of them succeeds: {found}"));
+    }
     if pairs.iter().any(|(.., bad)| !bad.is_empty()) {
-        return Check::new(check, Word::Inconclusive, found);
+        let which =
+            "reads failed in ways that a busy machine explains too; a wrong answer would be a failure";
+        return Check::new(check, Word::Inconclusive, format!("{which}: {found}"));
     }
     if pairs.len() < 2 || pairs.iter().any(|(_, _, good, _)| *good < ENOUGH_ACROSS) {
-        let few = format!("fewer than {ENOUGH_ACROSS} in one direction");
+        let few = format!(
+            "fewer than {ENOUGH_ACROSS} in one direction; let the mix run longer (`load.mixed`) or at a higher `load.rate`"
+        );
         return Check::new(check, Word::Inconclusive, format!("{few}: {found}"));
     }
     Check::new(check, Word::Pass, found)

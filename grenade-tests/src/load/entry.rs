@@ -88,6 +88,9 @@ impl Entry {
     }
 }
 
+/// The longest load, in milliseconds: thirty days.
+const LONGEST_MS: f64 = 30.0 * 24.0 * 3_600_000.0;
+
 /// Reads a ledger, in the order in which outcomes were known.
 ///
 /// # Errors
@@ -95,7 +98,18 @@ impl Entry {
 pub fn read(path: &Path) -> Result<Vec<Entry>, LoadError> {
     let failed = |source| LoadError::Unreadable { path: path.to_owned(), source };
     let mut lines = csv::Reader::from_path(path).map_err(failed)?;
-    lines.deserialize().collect::<Result<_, _>>().map_err(failed)
+    let mut entries = Vec::new();
+    for (n, entry) in lines.deserialize().enumerate() {
+        let entry: Entry = entry.map_err(failed)?;
+        let times = [entry.scheduled_ms, entry.sent_ms, entry.done_ms, entry.own_ms].into_iter();
+        let is_no_time = |ms: &f64| !(0.0..=LONGEST_MS).contains(ms);
+        if let Some(wrong) = times.chain(entry.first_ms).find(is_no_time) {
+            // The first line names the columns.
+            return Err(LoadError::NoTime { path: path.to_owned(), line: n + 2, wrong });
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
 }
 
 /// A good answer, for tests.
@@ -117,5 +131,29 @@ pub(crate) fn good(seq: u64, node: &str, at_ms: f64, took_ms: f64) -> Entry {
         bytes: 9,
         connection: Connection::Fresh,
         reason: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_no_load_has_is_refused_with_its_line() {
+        for (wrong, refused) in
+            [("1e300", true), ("NaN", true), ("-1.0", true), ("1000000000000", true), ("2.5", false)]
+        {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let mut lines = csv::Writer::from_path(file.path()).unwrap();
+            lines.serialize(good(0, "n1", 1.0, 2.0)).unwrap();
+            lines.serialize(good(1, "n1", 2.0, 2.0)).unwrap();
+            drop(lines);
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            std::fs::write(file.path(), text.replacen("\n1,2.0", &format!("\n1,{wrong}"), 1)).unwrap();
+            let said = read(file.path()).map_err(|error| error.to_string());
+            assert_eq!(said.is_err(), refused, "{wrong}: {said:?}");
+            let line = ":3: ";
+            assert!(said.is_ok() || said.as_ref().is_err_and(|said| said.contains(line)), "{said:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hdrhistogram::Histogram;
+use tidegate_proto::printable::one_line;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -76,9 +77,10 @@ impl Ledger {
         let ms = |at: Instant| at.saturating_duration_since(self.began).as_micros() as f64 / 1e3;
         let (outcome, reason) = match &o.failure {
             None => (Judged::Ok, String::new()),
-            // On one line: a ledger is read with line tools too.
+            // On one line: a ledger is read with line tools too, and on terminals.
             Some(failure) => {
-                (Judged::Failed, format!("{failure}: {}", failure.detail()).replace(['\n', '\r'], " "))
+                let reason = format!("{failure}: {}", failure.detail());
+                (Judged::Failed, one_line(reason.trim_end()).into_owned())
             }
         };
         Entry {

@@ -71,6 +71,16 @@ pub enum LoadError {
         #[source]
         source: csv::Error,
     },
+    /// A ledger has a time that no load has.
+    #[error("{}:{line}: {wrong} is no time of a load; milliseconds from its start are allowed, up to thirty days", path.display())]
+    NoTime {
+        /// Its file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is there.
+        wrong: f64,
+    },
     /// Requests were lost by the load itself: the count is worthless.
     #[error("{sent} requests were sent, but {ok} + {failed} have an outcome")]
     Unbalanced {

@@ -8,6 +8,7 @@ use http::HeaderValue;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value};
+use tidegate_proto::printable::one_line;
 use tokio::time::Instant;
 
 use crate::balancer::proxy::SERVED_BY;
@@ -180,11 +181,17 @@ impl Requests {
                 read += 1;
                 if let Some(failure) = outcome.failure {
                     let by = written.written_by.map_or("?".to_owned(), |version| version.to_string());
-                    wrong.push(format!(
-                        "a {kind} written by version {by}: {failure}: {} ({})",
-                        failure.detail(),
-                        Value::Object(written.variables)
-                    ));
+                    let (detail, shown) = (failure.detail(), Value::Object(written.variables));
+                    let through = match (outcome.node.as_str(), outcome.version) {
+                        ("", _) => String::new(),
+                        (node, None) => format!(", read through {node}"),
+                        (node, Some(version)) => format!(", read through {node} at version {version}"),
+                    };
+                    let text = format!(
+                        "a {kind} written by version {by}{through}: {failure}: {} ({shown})",
+                        detail.trim_end()
+                    );
+                    wrong.push(one_line(&text).into_owned());
                 }
             }
         }

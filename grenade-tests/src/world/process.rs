@@ -15,6 +15,26 @@ use crate::world::{Host, WorldError, program};
 /// How much of a log is quoted in an error, in bytes.
 const TAIL: usize = 1500;
 
+/// What git exports to its hooks: in a process of ours it would name the repository and the index of a commit that is under
+/// way.
+const OF_A_REPOSITORY: [&str; 15] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
 /// What is to be started.
 #[derive(Debug, Clone)]
 pub struct Spawn {
@@ -113,6 +133,9 @@ impl Process {
         let out = File::options().create(true).append(true).open(&log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
         let mut command = spawn.command()?;
+        for name in OF_A_REPOSITORY {
+            command.env_remove(name);
+        }
         command
             .args(&spawn.args)
             // An error is a sentence; where it came from is asked of a panic only.

@@ -21,10 +21,17 @@ where
     let end = Instant::now() + limit;
     let mut seen = "nothing".to_owned();
     loop {
+        let asked = Instant::now();
         match tokio::time::timeout_at(end, probe()).await {
             Ok(Ok(there)) => return Ok(there),
             Ok(Err(instead)) => seen = instead,
-            Err(_) => return Err(WorldError::Late { what: what.to_owned(), limit, seen }),
+            Err(_) => {
+                let unanswered = asked.elapsed().as_secs_f64();
+                if unanswered > 1.0 {
+                    seen = format!("no answer for {unanswered:.1} s (before that: {seen})");
+                }
+                return Err(WorldError::Late { what: what.to_owned(), limit, seen });
+            }
         }
         if Instant::now() + LOOK_EVERY > end {
             return Err(WorldError::Late { what: what.to_owned(), limit, seen });

@@ -67,7 +67,9 @@ impl Run {
             let mix = |target| Arrangement { base: gate.instances - target, target };
             gate.arrangements = (1..gate.instances).map(mix).collect();
         }
-        if let Some(path) = &self.junit
+        // The directory of the artifacts is made, or emptied, when the run begins.
+        let is_within = |path: &PathBuf| path.starts_with(&self.artifacts);
+        if let Some(path) = self.junit.as_ref().filter(|path| !is_within(path))
             && let Err(source) = std::fs::File::create(path)
         {
             return not_run(&Unwritable { path: path.clone(), source }.into());

@@ -121,6 +121,12 @@ fn version(field: &str, written: written::Version, here: &Path, findings: &mut F
     let mut env = Vec::new();
     for (name, text) in &written.env {
         let field = format!("{field}.env.{name}");
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !begins || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            findings
+                .add(&field, format!("`{name}` is no name of a variable; letters, digits and _ are allowed"));
+            continue;
+        }
         if let Some(value) = findings.good(&field, Template::parse(text)) {
             known(&field, value.variables(), &places, findings);
             env.push((name.clone(), value));

@@ -7,12 +7,23 @@ use std::time::{Duration, Instant};
 use crate::gate::picture::Picture;
 use crate::gate::spectator::Spectator;
 
+/// A count of failures that grows is said so often at the most.
+const FAILURES_EVERY: Duration = Duration::from_secs(10);
+
 /// Tells how it goes.
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
     most: Duration,
-    last: Mutex<String>,
+    last: Mutex<Last>,
+}
+
+/// What was said last of an upgrade.
+#[derive(Debug, Default)]
+struct Last {
+    stands: String,
+    failed: u64,
+    at: Option<Instant>,
 }
 
 impl Progress {
@@ -62,15 +73,17 @@ impl Spectator for Progress {
         let Some(seen) = &picture.upgrade else { return };
         let wave = seen.wave.map(|wave| format!(", wave {wave} of {}", seen.waves.len())).unwrap_or_default();
         let waits = picture.waits.first().map(|wait| format!(": {}", wait.what)).unwrap_or_default();
-        let failed = match picture.requests.failed {
-            0 => String::new(),
-            failed => format!(" [{failed} requests failed]"),
-        };
-        let line = format!("{}{wave}{waits}{failed}", seen.phase);
+        let stands = format!("{}{wave}{waits}", seen.phase);
+        let failed = picture.requests.failed;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last != line {
-            self.say(&line);
-            *last = line;
+        let is_old = last.at.is_none_or(|at| at.elapsed() >= FAILURES_EVERY);
+        if last.stands == stands && (last.failed == failed || !is_old) {
+            return;
         }
+        match failed {
+            0 => self.say(&stands),
+            failed => self.say(&format!("{stands} [{failed} requests failed]")),
+        }
+        *last = Last { stands, failed, at: Some(Instant::now()) };
     }
 }

@@ -1,5 +1,6 @@
 //! Versions of a gate from commits and from directories, and a gate file from a service that runs.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -40,6 +41,31 @@ fn from_git(base: &str, target: &str) -> String {
     text
 }
 
+/// A commit whose hook checks the gate: git names the index of that commit to its hooks, and what is committed must be what
+/// was staged.
+fn checked_by_a_hook(rig: &Rig, repository: &Path, text: &str, cache: &Path) {
+    let file = rig.world.path("gate.yaml");
+    std::fs::write(&file, text).unwrap();
+    let (grenade, hook) = (program::own("grenade").unwrap(), repository.join(".git/hooks/pre-commit"));
+    let script = format!(
+        "#!/bin/sh\nexec env XDG_CACHE_HOME='{}' '{}' check '{}'\n",
+        cache.display(),
+        grenade.display(),
+        file.display()
+    );
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(repository.join("three"), "3").unwrap();
+    commit(repository, "three");
+    std::fs::remove_file(&hook).unwrap();
+    let tree = Command::new("git").args(["ls-tree", "--name-only", "HEAD"]).current_dir(repository).output();
+    let tree = String::from_utf8(tree.unwrap().stdout).unwrap();
+    assert_eq!(tree.lines().collect::<Vec<_>>(), [".gitignore", "items.py", "number", "start.sh", "three"]);
+    let changed =
+        Command::new("git").args(["status", "--porcelain"]).current_dir(repository).output().unwrap();
+    assert!(changed.stdout.is_empty(), "{}", String::from_utf8_lossy(&changed.stdout));
+}
+
 #[tokio::test]
 async fn versions_are_checked_out_and_built_once_for_each_commit() {
     let rig = Rig::new();
@@ -55,19 +81,18 @@ async fn versions_are_checked_out_and_built_once_for_each_commit() {
     run(&repository, &["git", "checkout", "-q", "-b", "next"]);
     std::fs::write(repository.join("number"), "2").unwrap();
     commit(&repository, "two");
+    run(&repository, &["git", "tag", "two"]);
     let cache = repository.join("cache");
-    let text = from_git("merge-base main", "next");
-    let mut rig = rig;
-    for _ in 0..2 {
-        let gate = Gate::with_cache(rig, &text, &cache);
-        let done = gate.ends().await;
-        assert_eq!(done.code, Some(0), "{}", done.said);
-        contains(&done.said, &["PASS"]);
-        let builds = std::fs::read_to_string(repository.join("builds")).unwrap();
-        assert_eq!(builds.lines().count(), 2, "each commit is built once: {}", done.said);
-        rig = done.rig();
-    }
-    let refused = Gate::with_cache(rig, &from_git("no-such-tag", "next"), &cache).ends().await;
+    let text = from_git("merge-base main", "two");
+    let built = || std::fs::read_to_string(repository.join("builds")).unwrap().lines().count();
+    checked_by_a_hook(&rig, &repository, &text, &cache);
+    assert_eq!(built(), 2);
+    let done = Gate::with_cache(rig, &text, &cache).ends().await;
+    assert_eq!(done.code, Some(0), "{}", done.said);
+    contains(&done.said, &["PASS"]);
+    assert_eq!(built(), 2, "each commit is built once: {}", done.said);
+    let rig = done.rig();
+    let refused = Gate::with_cache(rig, &from_git("no-such-tag", "two"), &cache).ends().await;
     assert_eq!(refused.code, Some(4), "{}", refused.said);
     contains(&refused.said, &["service.base.git: no-such-tag", "there is no such commit in"]);
     let broken = text.replace("cp number built", "echo the compiler says no; exit 3");

@@ -195,7 +195,7 @@ async fn plan_is_run_from_its_file_and_shows_what_the_upgrade_alone_does_not() {
     std::fs::write(&plan, steps).unwrap();
     let gate = Gate::verb(rig, "run", &forgetful_base(), &["--plan", &plan.display().to_string()]);
     let done = gate.ends().await;
-    contains(&done.failed("supports-upgrade"), &["what was stored under the base", "there is no item"]);
+    contains(&done.failed("supports-upgrade"), &["what was stored is there", "there is no item"]);
     let steps = [
         "the coordinator is killed",
         "the operator rolls back",
