@@ -119,6 +119,7 @@ impl Reach {
     /// The last failure.
     pub async fn insist<T>(&self, ask: impl AsyncFn(Connection) -> Result<T, Status>) -> Result<T, Unasked> {
         let end = Instant::now() + PATIENCE;
+        let mut waits = false;
         loop {
             let failed = match self.connect().await {
                 Err(error @ Unasked::Usage(_)) => return Err(error),
@@ -131,6 +132,10 @@ impl Reach {
             };
             if Instant::now() + PAUSE > end {
                 return Err(failed);
+            }
+            if !waits {
+                waits = true;
+                eprintln!("grenade: {failed}; asking again for {PATIENCE:?}");
             }
             tokio::time::sleep(PAUSE).await;
         }
