@@ -267,7 +267,7 @@ impl Desk {
     async fn window(&self, context: &Context, leadership: &Leadership, asked: SetWindowRequest) -> Came {
         let who = asked.who.clone();
         let before = self.seen(context).await;
-        let promised = operation::foresee_window(context, leadership, asked.clone()).await;
+        let promised = operation::preview_window(context, leadership, asked.clone()).await;
         let between = self.seen(context).await;
         let done = operation::set_window(context, leadership, asked).await;
         let unmoved = before.is_some() && before == between;

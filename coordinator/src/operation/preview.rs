@@ -9,7 +9,7 @@ use tidegate_planner::{Fleet, ServiceFleet, wave};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::record::upgrade::SchemaBinding;
 use tidegate_proto::spec::Spec;
-use tidegate_proto::wire::v1::{Finding, ForeseeUpgradeReply, ForeseeUpgradeRequest, Wave};
+use tidegate_proto::wire::v1::{Finding, PreviewUpgradeReply, PreviewUpgradeRequest, Wave};
 
 /// The first nodes of a wave that are named.
 const NAMED: usize = 10;
@@ -17,11 +17,11 @@ const NAMED: usize = 10;
 /// The most warnings about sessions that are listed.
 const WARNED: usize = 20;
 
-/// Tells what preflight finds now, and the waves as they would be drawn.
-pub async fn foresee_upgrade(
+/// The findings of preflight now, and the waves as they would be drawn.
+pub async fn preview_upgrade(
     context: &Context,
-    asked: &ForeseeUpgradeRequest,
-) -> Result<ForeseeUpgradeReply, OperationError> {
+    asked: &PreviewUpgradeRequest,
+) -> Result<PreviewUpgradeReply, OperationError> {
     let spec = spec::parse(&asked.spec)?;
     let id = start::name(&asked.id, &spec)?;
     look(context, None, &id, &spec).await.map(|looked| looked.reply)
@@ -32,7 +32,7 @@ pub(super) struct Looked {
     pub schema: Option<SchemaBinding>,
     /// What forbids to begin in the database.
     pub obstacles: Vec<String>,
-    pub reply: ForeseeUpgradeReply,
+    pub reply: PreviewUpgradeReply,
 }
 
 /// The same, with the schema that the database shows.
@@ -52,7 +52,7 @@ pub(super) async fn look(
     }
     findings.extend(away);
     findings.extend(obstacles.iter().map(|what| Finding { blocking: true, what: what.clone() }));
-    Ok(Looked { schema, obstacles, reply: ForeseeUpgradeReply { findings, waves } })
+    Ok(Looked { schema, obstacles, reply: PreviewUpgradeReply { findings, waves } })
 }
 
 /// What was found, or that the database does not answer: the upgrade then waits for it in preflight.
