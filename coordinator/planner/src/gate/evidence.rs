@@ -1,7 +1,7 @@
 //! Whether a compute tag was seen to work with every storage release that is in use.
 
-use crate::fleet::Fleet;
-use crate::gate::{Reason, ReleaseGate, Sample};
+use super::{Reason, ReleaseGate};
+use crate::fleet::{Fleet, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;

@@ -5,10 +5,9 @@
 //! What was seen is compared in the transaction that relies on it.
 
 use super::evidence::is_proven;
-use super::floor::is_only_watched;
-use crate::fleet::{Fleet, ServiceFleet};
-use crate::gate::store;
-use crate::gate::{Reason, ReleaseGate, Sample, StoreGate, VersionGate};
+use super::{Reason, ReleaseGate, StoreGate, VersionGate, store};
+use crate::fleet::{Fleet, Sample, ServiceFleet};
+use crate::release::floor::is_only_watched;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::EvidenceRule;
