@@ -1,25 +1,25 @@
-//! What happened in a simulated world, line by line with its time, and a digest over all of it: two runs of one seed have
-//! the same.
+//! The event log of a simulated world: a line with its time for each event, and a digest of all lines, which two runs of
+//! one seed share.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
-/// A story as it is told.
+/// An event log.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Story {
+pub(super) struct EventLog {
     hash: Sha256,
     lines: Vec<String>,
     keeps: bool,
 }
 
-impl Story {
-    /// An empty one; it keeps its lines where that is asked, and their digest in any case.
+impl EventLog {
+    /// An empty log; it keeps its lines if `keeps` is set, and their digest in any case.
     pub(super) fn new(keeps: bool) -> Self {
         Self { hash: Sha256::new(), lines: Vec::new(), keeps }
     }
 
     /// One more line, at so many milliseconds from the beginning.
-    pub(super) fn tell(&mut self, at_ms: u64, line: &str) {
+    pub(super) fn log(&mut self, at_ms: u64, line: &str) {
         let text = format!("{:>4}.{:03} {line}", at_ms / 1000, at_ms % 1000);
         self.hash.update(&text);
         self.hash.update("\n");

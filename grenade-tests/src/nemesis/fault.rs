@@ -1,4 +1,4 @@
-//! How each mishap begins and how it ends.
+//! How each fault begins and ends.
 
 use anyhow::Context;
 use rustix::process::Signal;
@@ -20,7 +20,7 @@ const FILLER: &str = "filler";
 /// How long a store may take to forget.
 const COMPACTS: Duration = Duration::from_secs(5);
 
-/// What is to be done when a mishap is over.
+/// How a fault is ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Undo {
     /// Nothing: it was over at once.
@@ -49,8 +49,8 @@ pub(super) enum Undo {
     ThawDatabase,
     /// The promoted server gets a replica.
     Replicate,
-    /// Hosts reach each other again.
-    Mend(Vec<(String, String)>),
+    /// Hosts fault_scope each other again.
+    Reconnect(Vec<(String, String)>),
     /// There is space again.
     Space(usize),
     /// A disk is as fast as before.
@@ -59,7 +59,7 @@ pub(super) enum Undo {
     Clock(String),
 }
 
-/// Lets a mishap happen; says what ends it. None = there was nothing that it could happen to.
+/// Begins a fault; returns what ends it. None = its target does not exist now.
 ///
 /// # Errors
 /// When the system or a server refuses.
@@ -91,7 +91,7 @@ pub(super) async fn begin(
             for (one, other) in &pairs {
                 ground.network.cut(one, other)?;
             }
-            Ok(Some(Undo::Mend(pairs)))
+            Ok(Some(Undo::Reconnect(pairs)))
         }
     }
 }
@@ -239,7 +239,7 @@ pub(super) async fn end(ground: &mut Ground, undo: &Undo) -> anyhow::Result<()> 
         Undo::StartDatabase => ground.databases.restart(&ground.world).await?,
         Undo::ThawDatabase => ground.databases.signal(Signal::CONT)?,
         Undo::Replicate => ground.databases.rebuild(&ground.world).await?,
-        Undo::Mend(pairs) => {
+        Undo::Reconnect(pairs) => {
             for (one, other) in pairs {
                 ground.network.mend(one, other)?;
             }
@@ -292,7 +292,7 @@ async fn compact(ground: &Ground, auditor: &Auditor) {
         client.compact(revision, None).await
     };
     let done = tokio::time::timeout(COMPACTS, asked).await;
-    ground.tale.tell(format!("compacted at {revision}: {}", matches!(done, Ok(Ok(_)))));
+    ground.log.log(format!("compacted at {revision}: {}", matches!(done, Ok(Ok(_)))));
     for endpoint in endpoints {
         let asked = async {
             let mut client = etcd_client::Client::connect([endpoint], None).await?;

@@ -1,4 +1,4 @@
-//! Stands outside: asks each instance's health URL, as a balancer does, and looks who took it out. Knows nothing of etcd,
+//! Monitors health from outside: asks each instance's health URL, as a balancer does, and looks who took it out. Knows nothing of etcd,
 //! coordinators or agents.
 
 use http::Method;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-use super::tale::Tale;
+use super::event_log::EventLog;
 use crate::fixture::load::version_of;
 use crate::load::wire::{self, NoAnswer};
 
@@ -51,16 +51,16 @@ struct Book {
     breaches: Vec<String>,
 }
 
-/// A watchman; it ends with this value.
+/// A monitor; it ends with this value.
 #[derive(Debug)]
-pub(super) struct Watchman {
+pub(super) struct HealthMonitor {
     book: Arc<Mutex<Book>>,
     task: JoinHandle<()>,
 }
 
-impl Watchman {
+impl HealthMonitor {
     /// Begins with these: name, address of the service, disable-file.
-    pub(super) fn begin(instances: Vec<(String, SocketAddr, PathBuf)>, tale: &Tale) -> Self {
+    pub(super) fn begin(instances: Vec<(String, SocketAddr, PathBuf)>, log: &EventLog) -> Self {
         let instances = instances.into_iter().map(|(name, address, disable_file)| Instance {
             name,
             address,
@@ -71,7 +71,7 @@ impl Watchman {
         let instances: Vec<_> = instances.collect();
         let fewest = instances.len();
         let book = Arc::new(Mutex::new(Book { instances, least: 0, fewest, breaches: Vec::new() }));
-        let task = tokio::spawn(watch(Arc::clone(&book), tale.clone()));
+        let task = tokio::spawn(watch(Arc::clone(&book), log.clone()));
         Self { book, task }
     }
 
@@ -111,7 +111,7 @@ impl Watchman {
     }
 }
 
-impl Drop for Watchman {
+impl Drop for HealthMonitor {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -134,7 +134,7 @@ async fn look(address: SocketAddr) -> Option<Look> {
     }
 }
 
-async fn watch(book: Arc<Mutex<Book>>, tale: Tale) {
+async fn watch(book: Arc<Mutex<Book>>, log: EventLog) {
     let addresses: Vec<SocketAddr> = {
         let book = book.lock().unwrap_or_else(PoisonError::into_inner);
         book.instances.iter().map(|instance| instance.address).collect()
@@ -144,7 +144,7 @@ async fn watch(book: Arc<Mutex<Book>>, tale: Tale) {
         {
             let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
             for (at, look) in looks.into_iter().enumerate() {
-                book.take_in(at, look, &tale);
+                book.take_in(at, look, &log);
             }
         }
         tokio::time::sleep(EVERY).await;
@@ -152,7 +152,7 @@ async fn watch(book: Arc<Mutex<Book>>, tale: Tale) {
 }
 
 impl Book {
-    fn take_in(&mut self, at: usize, look: Option<Look>, tale: &Tale) {
+    fn take_in(&mut self, at: usize, look: Option<Look>, log: &EventLog) {
         let Some(instance) = self.instances.get_mut(at) else { return };
         let by_agent = || {
             let text = std::fs::read(&instance.disable_file).unwrap_or_default();
@@ -161,7 +161,7 @@ impl Book {
         let out = match look {
             Some(Look::In(version)) => {
                 if instance.out.take().is_some() {
-                    tale.tell(format!("{} answers 200 at {version:?}", instance.name));
+                    log.log(format!("{} answers 200 at {version:?}", instance.name));
                 }
                 instance.version = version;
                 return;
@@ -174,15 +174,15 @@ impl Book {
         }
         let name = instance.name.clone();
         instance.out = Some((Instant::now(), out));
-        tale.tell(format!("{name} answers 200 no more: {out:?}"));
+        log.log(format!("{name} answers 200 no more: {out:?}"));
         if out == Cause::Order {
-            self.taken_out(&name, tale);
+            self.taken_out(&name, log);
         }
     }
 
     /// As many as must stay, stay: all that orders took out, and all that were out by themselves for long enough to be
     /// known, are counted.
-    fn taken_out(&mut self, name: &str, tale: &Tale) {
+    fn taken_out(&mut self, name: &str, log: &EventLog) {
         let by_order = self.instances.iter().filter(|i| matches!(i.out, Some((_, Cause::Order)))).count();
         let known = |i: &&Instance| matches!(i.out, Some((at, Cause::Misfortune)) if at.elapsed() > OLD);
         let by_itself = self.instances.iter().filter(known).count();
@@ -193,7 +193,7 @@ impl Book {
             let text = format!(
                 "{name} was taken out of rotation: {by_order} are out by order and {by_itself} by themselves, {left} are left of {least} that must stay"
             );
-            tale.tell(format!("BROKEN rule 4: {text}"));
+            log.log(format!("BROKEN rule 4: {text}"));
             self.breaches.push(text);
         }
     }
@@ -216,40 +216,40 @@ mod tests {
         Book { fewest: instances.len(), instances, least, breaches: Vec::new() }
     }
 
-    fn told() -> (Tale, tempfile::NamedTempFile) {
+    fn told() -> (EventLog, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
-        (Tale::begin(file.path(), false).unwrap(), file)
+        (EventLog::begin(file.path(), false).unwrap(), file)
     }
 
     #[test]
     fn order_that_leaves_too_few_is_a_breach() {
-        let (tale, _file) = told();
+        let (log, _file) = told();
         let outs = [Some(Cause::Order), Some(Cause::Order), None];
         for (least, breaches) in [(1, 0), (2, 1)] {
             let mut book = book(least, &outs);
-            book.taken_out("node", &tale);
+            book.taken_out("node", &log);
             assert_eq!((book.breaches.len(), book.fewest), (breaches, 1), "at least {least}");
         }
     }
 
     #[test]
     fn outage_counts_once_it_must_be_known() {
-        let (tale, _file) = told();
+        let (log, _file) = told();
         let mut book = book(2, &[Some(Cause::Order), Some(Cause::Misfortune), None]);
         book.instances[1].out = Some((Instant::now(), Cause::Misfortune));
-        book.taken_out("node", &tale);
+        book.taken_out("node", &log);
         assert_eq!(book.breaches.len(), 0, "no coordinator can know it yet");
         book.instances[1].out = Instant::now().checked_sub(OLD * 2).map(|at| (at, Cause::Misfortune));
-        book.taken_out("node", &tale);
+        book.taken_out("node", &log);
         assert_eq!(book.breaches.len(), 1);
     }
 
     #[test]
     fn instance_that_ends_by_itself_is_no_breach() {
-        let (tale, _file) = told();
+        let (log, _file) = told();
         let mut book = book(2, &[Some(Cause::Misfortune), None]);
-        book.take_in(0, Some(Look::In(Some(2))), &tale);
-        book.take_in(1, Some(Look::Away), &tale);
+        book.take_in(0, Some(Look::In(Some(2))), &log);
+        book.take_in(1, Some(Look::Away), &log);
         assert_eq!(book.instances[0].out, None);
         assert!(matches!(book.instances[1].out, Some((_, Cause::Misfortune))));
         assert_eq!(book.breaches.len(), 0, "what ends by itself was not ordered");

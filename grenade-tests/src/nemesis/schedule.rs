@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::auditor::Auditor;
+use super::fault::{self, Undo};
+use super::fault_scope;
 use super::ground::{Ground, LEADER_TTL};
 use super::ledger::Excuse;
-use super::mishap::{self, Undo};
-use super::plan::{Mishap, What};
-use super::reach;
+use super::plan::{Fault, What};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -45,8 +45,8 @@ struct Recovery {
 
 /// The faults of a run.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
-    waiting: Vec<Mishap>,
+pub(super) struct FaultSchedule {
+    waiting: Vec<Fault>,
     active: Vec<Active>,
     /// When requests may fail.
     pub excuses: Vec<Excuse>,
@@ -61,13 +61,13 @@ pub(super) struct Faults {
     pub broken: Vec<String>,
 }
 
-impl Faults {
+impl FaultSchedule {
     /// These are to come in the next upgrade, beside what did not come in the one before: that comes in the roll.
-    pub(super) fn expect(&mut self, mishaps: &[Mishap]) {
+    pub(super) fn expect(&mut self, faults: &[Fault]) {
         for left in &mut self.waiting {
             "roll".clone_into(&mut left.phase);
         }
-        self.waiting.extend(mishaps.iter().cloned());
+        self.waiting.extend(faults.iter().cloned());
     }
 
     /// Whether none is there.
@@ -96,20 +96,20 @@ impl Faults {
             self.end(ground, active).await?;
         }
         let mut left = Vec::new();
-        for mishap in std::mem::take(&mut self.waiting) {
-            let entered = id.and_then(|id| auditor.entered(id, &mishap.phase));
-            let due = entered.is_some_and(|at| at + Duration::from_millis(mishap.after) <= now);
-            if !due || !self.has_room(&mishap.what) || !self.begin(ground, auditor, &mishap).await? {
-                left.push(mishap);
+        for fault in std::mem::take(&mut self.waiting) {
+            let entered = id.and_then(|id| auditor.entered(id, &fault.phase));
+            let due = entered.is_some_and(|at| at + Duration::from_millis(fault.after) <= now);
+            if !due || !self.has_room(&fault.what) || !self.begin(ground, auditor, &fault).await? {
+                left.push(fault);
             }
         }
         self.waiting = left;
-        self.recover(auditor, &ground.tale);
+        self.recover(auditor, &ground.log);
         Ok(())
     }
 
     fn has_room(&self, what: &What) -> bool {
-        let touches = reach::touches(what);
+        let touches = fault_scope::touches(what);
         self.active.len() < MOST
             && !self.active.iter().any(|active| active.touches.iter().any(|one| touches.contains(one)))
     }
@@ -117,7 +117,7 @@ impl Faults {
     /// Kills the leader with nothing else wrong, and waits until that is over: for the figure of the recovery.
     ///
     /// # Errors
-    /// As [`Faults::step`].
+    /// As [`FaultSchedule::step`].
     pub(super) async fn kill_leader_alone(
         &mut self,
         ground: &mut Ground,
@@ -125,11 +125,11 @@ impl Faults {
     ) -> anyhow::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let what = What::LeaderKilled;
-        let mishap = Mishap { phase: String::new(), after: 0, lasts: LEADER_TTL * 2000, what };
+        let fault = Fault { phase: String::new(), after: 0, lasts: LEADER_TTL * 2000, what };
         let mut is_begun = false;
         while !is_begun || !self.is_quiet() || self.recovering.is_some() {
             if !is_begun && self.is_undisturbed() {
-                is_begun = self.begin(ground, auditor, &mishap).await?;
+                is_begun = self.begin(ground, auditor, &fault).await?;
             }
             self.step(ground, auditor, None).await?;
             tokio::time::sleep(LOOK_EVERY).await;
@@ -144,36 +144,31 @@ impl Faults {
             && !self.active.iter().any(|active| disturbs(&active.touches))
     }
 
-    async fn begin(
-        &mut self,
-        ground: &mut Ground,
-        auditor: &Auditor,
-        mishap: &Mishap,
-    ) -> anyhow::Result<bool> {
-        let (began, from) = (Instant::now(), ground.tale.now());
-        let Some(undo) = mishap::begin(ground, auditor, &mishap.what).await? else { return Ok(false) };
-        let lasts = if undo == Undo::Nothing { AT_ONCE } else { Duration::from_millis(mishap.lasts) };
-        ground.tale.tell(format!("fault: {:?} for {lasts:?}", mishap.what));
-        *self.fired.entry(mishap.what.kind()).or_default() += 1;
-        let excuse = reach::explains_failures(&mishap.what).then(|| {
-            let node = reach::happens_to(&mishap.what);
-            self.excuses.push(Excuse { what: format!("{:?}", mishap.what), node, from, to: None });
+    async fn begin(&mut self, ground: &mut Ground, auditor: &Auditor, fault: &Fault) -> anyhow::Result<bool> {
+        let (began, from) = (Instant::now(), ground.log.now());
+        let Some(undo) = fault::begin(ground, auditor, &fault.what).await? else { return Ok(false) };
+        let lasts = if undo == Undo::Nothing { AT_ONCE } else { Duration::from_millis(fault.lasts) };
+        ground.log.log(format!("fault: {:?} for {lasts:?}", fault.what));
+        *self.fired.entry(fault.what.kind()).or_default() += 1;
+        let excuse = fault_scope::explains_failures(&fault.what).then(|| {
+            let node = fault_scope::happens_to(&fault.what);
+            self.excuses.push(Excuse { what: format!("{:?}", fault.what), node, from, to: None });
             self.excuses.len() - 1
         });
-        let touches = reach::touches(&mishap.what);
-        if mishap.what == What::LeaderKilled {
+        let touches = fault_scope::touches(&fault.what);
+        if fault.what == What::LeaderKilled {
             self.recovering = Some(Recovery { killed: began, alone: self.is_undisturbed() });
         } else if let Some(recovering) = &mut self.recovering {
             recovering.alone &= !disturbs(&touches);
         }
         let ends = Instant::now() + lasts;
-        self.active.push(Active { what: mishap.what, undo, ends, touches, excuse });
+        self.active.push(Active { what: fault.what, undo, ends, touches, excuse });
         Ok(true)
     }
 
     async fn end(&mut self, ground: &mut Ground, active: Active) -> anyhow::Result<()> {
-        mishap::end(ground, &active.undo).await?;
-        let now = ground.tale.now();
+        fault::end(ground, &active.undo).await?;
+        let now = ground.log.now();
         let afterwards = if matches!(active.what, What::Cut(_)) { AFTER_CUT_MS } else { AFTERWARDS_MS };
         if let Some(excuse) = active.excuse {
             self.excuses[excuse].to = Some(now + afterwards);
@@ -182,17 +177,17 @@ impl Faults {
             self.disturbed = Some(Instant::now());
         }
         self.last_end = Some(Instant::now());
-        ground.tale.tell(format!("over: {:?}", active.what));
+        ground.log.log(format!("over: {:?}", active.what));
         Ok(())
     }
 
     /// Looks whether another coordinator leads after the leader was killed.
-    fn recover(&mut self, auditor: &Auditor, tale: &super::tale::Tale) {
+    fn recover(&mut self, auditor: &Auditor, log: &super::event_log::EventLog) {
         let Some(Recovery { killed, alone }) = &self.recovering else { return };
         let Some(led) = auditor.led_after(*killed) else { return };
         let took = led.duration_since(*killed);
         let beside = if *alone { "" } else { " (beside other faults: not judged)" };
-        tale.tell(format!("another coordinator leads {} ms after the kill{beside}", took.as_millis()));
+        log.log(format!("another coordinator leads {} ms after the kill{beside}", took.as_millis()));
         if *alone {
             self.recoveries.push(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
             if took > RECOVERY {

@@ -158,10 +158,10 @@ pub(super) fn floor_falls_below_a_need(trace: &mut Trace) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::super::super::rules::Broken;
-    use super::super::{About, Lie};
+    use super::super::{About, FalseRecord};
     use super::*;
 
-    /// The breaches of the rules for releases; the fence is another matter, because nobody leads here.
+    /// The breaches of the rules for releases; not of the fence, because this history has no leader.
     fn broken(trace: &Trace) -> Vec<u8> {
         let of = |broken: &Broken| [7, 8].contains(&broken.rule).then_some(broken.rule);
         trace.breaches().iter().filter_map(of).collect()
@@ -176,11 +176,14 @@ mod tests {
 
     #[test]
     fn each_falsified_release_is_found_by_its_rule_alone() {
-        for lie in Lie::ALL.into_iter().filter(|lie| lie.about() == About::Anything) {
+        for record in FalseRecord::ALL.into_iter().filter(|record| record.about() == About::Anything) {
             let mut trace = Trace::default();
-            lie.tell(&mut trace).unwrap();
+            record.apply(&mut trace).unwrap();
             let found = broken(&trace);
-            assert!(!found.is_empty() && found.iter().all(|rule| *rule == lie.rule()), "{lie:?}: {found:?}");
+            assert!(
+                !found.is_empty() && found.iter().all(|rule| *rule == record.rule()),
+                "{record:?}: {found:?}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Falsified histories. Each [`Lie`] makes a history that was good bad in one place, so that what judges histories is itself
-//! judged: it must find the rule broken that the lie breaks.
+//! Falsified histories. Each [`FalseRecord`] makes a history that was good bad in one place, so that what judges histories is itself
+//! judged: it must find the rule broken that the falsification breaks.
 
 mod releases;
 
@@ -16,7 +16,7 @@ use super::{Put, Revision, Trace, Written};
 /// What is changed in a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lie {
+pub enum FalseRecord {
     /// The leader's key is gone while there are orders.
     LeaderIsLost,
     /// A directive bears the term of a leader that was deposed.
@@ -75,18 +75,18 @@ pub enum Lie {
     FloorFallsBelowANeed,
 }
 
-/// What a history must hold for a lie to be told about it.
+/// What a history must hold for a falsification of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
     /// A completed upgrade with a schema.
     Completed,
     /// A rollback that ended.
     RolledBack,
-    /// Any: the lie brings its own records.
+    /// Any: the falsification brings its own records.
     Anything,
 }
 
-impl Lie {
+impl FalseRecord {
     /// All of them.
     pub const ALL: [Self; 28] = [
         Self::LeaderIsLost,
@@ -146,7 +146,7 @@ impl Lie {
         }
     }
 
-    /// What it is told about.
+    /// What a history must contain for it.
     pub fn about(self) -> About {
         match self {
             Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
@@ -155,8 +155,8 @@ impl Lie {
         }
     }
 
-    /// Falsifies a history; none where it lacks what the lie is about.
-    pub fn tell(self, trace: &mut Trace) -> Option<()> {
+    /// Falsifies a history; none where it lacks what the falsification is about.
+    pub fn apply(self, trace: &mut Trace) -> Option<()> {
         match self {
             Self::LeaderIsLost => leader_is_lost(trace),
             Self::DirectiveOfADeposedTerm => directive_of_a_deposed_term(trace),

@@ -1,4 +1,4 @@
-//! What happens, told line by line with its time: to the screen, to a file, and to whoever asks for the end of it.
+//! The event log of a run: a line with its time for each event, on the screen and in a file, with its last lines in memory.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,31 +8,31 @@ use std::time::Instant;
 
 use anyhow::Context;
 
-/// How many of the last lines are told of a failed run.
+/// How many of the last lines are printed of a failed run.
 const LAST: usize = 400;
 
-/// A handle; clones tell the same story.
+/// A handle; clones write to the same log.
 #[derive(Debug, Clone)]
-pub(super) struct Tale {
+pub(super) struct EventLog {
     began: Instant,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<Lines>>,
     aloud: bool,
 }
 
 #[derive(Debug)]
-struct Told {
+struct Lines {
     file: File,
     lines: Vec<String>,
 }
 
-impl Tale {
+impl EventLog {
     /// Begins now, in a file; `aloud` prints each line too.
     ///
     /// # Errors
     /// When the file cannot be made.
     pub(super) fn begin(path: &Path, aloud: bool) -> anyhow::Result<Self> {
         let file = File::create(path).with_context(|| format!("could not make {}", path.display()))?;
-        let told = Arc::new(Mutex::new(Told { file, lines: Vec::new() }));
+        let told = Arc::new(Mutex::new(Lines { file, lines: Vec::new() }));
         Ok(Self { began: Instant::now(), told, aloud })
     }
 
@@ -52,14 +52,14 @@ impl Tale {
     }
 
     /// One more line.
-    pub(super) fn tell(&self, line: impl AsRef<str>) {
+    pub(super) fn log(&self, line: impl AsRef<str>) {
         let now = self.now();
         let text = format!("{:>5}.{:03} {}", now / 1000, now % 1000, line.as_ref());
         if self.aloud {
             println!("{text}");
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // A story that cannot be kept on the disk is still told.
+        // A line that cannot be written to the disk is still printed.
         let _ = writeln!(told.file, "{text}");
         told.lines.push(text);
     }

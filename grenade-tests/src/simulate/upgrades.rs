@@ -1,16 +1,18 @@
 //! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
-//! what `explain` advises, and try once more with a mended release.
+//! what `explain` advises, and try once more with a corrected release.
 
 use super::advice::{advised, is_of_another_database, named_in_config, put_back, reconciled, restored};
 use super::before::{all_filled, as_before};
-use super::falsehood::{Deed, Falsehood};
+use super::falsify::kind::{FalseAction, Falsification};
 use super::lost::{self, Refused};
-use super::operator::{Command, Person, understood};
+use super::operator::{Command, Person, understood, within};
 use super::promise;
 use super::sharing::{self, Turn};
 use super::spec::spec;
+use super::upgrade_id;
 use super::world::World;
 use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::wire::v1::ExplainUpgradeReply;
 
 /// How often people look.
 const LOOK: u64 = 5_000;
@@ -22,7 +24,7 @@ pub(super) const MISFORTUNE: u64 = 150_000;
 const PATIENCE: u64 = 900_000;
 
 /// After so long in all, what is wrong with releases is corrected where they run.
-const MENDED: u64 = MISFORTUNE + PATIENCE / 2;
+const CORRECTED_AFTER: u64 = MISFORTUNE + PATIENCE / 2;
 
 /// How often people try to start one.
 const STARTS: u32 = 12;
@@ -32,7 +34,7 @@ const ATTEMPTS: u32 = 4;
 
 /// The upgrades of one service.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(super) struct UpgradeSequence {
     /// Those to come, by their place in the scenario.
     pub left: Vec<usize>,
     /// The one under way.
@@ -56,8 +58,8 @@ pub(super) struct Current {
     pub since: u64,
     /// The form of its schema before it began.
     pub form: Option<Vec<String>>,
-    /// Whether it is the second try.
-    pub mended: bool,
+    /// Whether it is a further attempt, with a corrected release.
+    pub is_retry: bool,
     /// How often it was resumed.
     pub resumptions: u32,
     corrected: bool,
@@ -65,17 +67,12 @@ pub(super) struct Current {
 }
 
 impl Current {
-    fn new(plan: usize, id: String, since: u64, form: Option<Vec<String>>, mended: bool) -> Self {
-        Self { plan, id, since, form, mended, corrected: false, resumptions: 0, unexplained: 0 }
+    fn new(plan: usize, id: String, since: u64, form: Option<Vec<String>>, is_retry: bool) -> Self {
+        Self { plan, id, since, form, is_retry, corrected: false, resumptions: 0, unexplained: 0 }
     }
 }
 
-/// The place of an upgrade in the scenario, by its id.
-pub(super) fn place_of(id: &str) -> Option<usize> {
-    id.strip_prefix('u')?.split('-').next()?.parse().ok()
-}
-
-impl Chain {
+impl UpgradeSequence {
     /// Those of the service at a place.
     pub(super) fn of(world: &World, service: usize) -> Self {
         let all = world.scenario.upgrades.iter().enumerate();
@@ -93,7 +90,7 @@ impl Chain {
         let place = *self.left.first()?;
         let is_due = self.current.is_none() && world.ground.now() >= self.looked_at + LOOK;
         let starts = is_due && sharing::turn(world, &world.scenario.upgrades[place]) == Turn::Now;
-        starts.then(|| (place, sharing::id(place, self.failed)))
+        starts.then(|| (place, upgrade_id::id(place, self.failed)))
     }
 
     /// What people do now.
@@ -123,10 +120,10 @@ impl Chain {
             None => None,
         };
         if let Some(Err(error)) = schema.map(|schema| world.databases[schema].keep_copy()) {
-            world.ground.tell(format!("no copy of the database: {error}"));
+            world.ground.log(format!("no copy of the database: {error}"));
         }
-        let (id, mended) = (sharing::id(place, self.failed), self.failed > 0);
-        let spec = spec(world, &plan, mended);
+        let (id, is_retry) = (upgrade_id::id(place, self.failed), self.failed > 0);
+        let spec = spec(world, &plan, is_retry);
         let started = match std::mem::take(&mut world.started_twice) {
             true => within(promise::start_twice(world, &id, &spec)).await,
             false => within(Person::new(&world.coordinators).start(&id, &spec)).await,
@@ -134,20 +131,20 @@ impl Chain {
         let now = world.ground.now();
         match started {
             Ok(_) => {
-                world.ground.tell(format!("{id} is started"));
+                world.ground.log(format!("{id} is started"));
                 world.ground.state().facts.services[plan.service].begins(&plan);
                 self.refusals = 0;
-                self.current = Some(Current::new(place, id, now, form, mended));
+                self.current = Some(Current::new(place, id, now, form, is_retry));
             }
             Err(why) => {
-                world.ground.tell(format!("{id} is not started: {why}"));
+                world.ground.log(format!("{id} is not started: {why}"));
                 reconciled(world, &why).await;
                 named_in_config(world, plan.service, &why);
                 self.refusals += 1;
                 // An answer that was lost: it may have begun.
                 if world.ground.state().facts.phases.contains_key(&id) {
                     world.ground.state().facts.services[plan.service].begins(&plan);
-                    self.current = Some(Current::new(place, id, now, form, mended));
+                    self.current = Some(Current::new(place, id, now, form, is_retry));
                     return;
                 }
                 match lost::refused(world, plan.service, plan.from + 1, &why).await {
@@ -179,80 +176,23 @@ impl Chain {
             self.end(world, current, over).await;
             return;
         }
-        if now > current.since + MENDED && !current.corrected {
-            let service = world.scenario.upgrades[current.plan].service;
-            // What shares the schema may be what is waited for.
-            world.scenario.sharing(service).into_iter().for_each(|other| world.ground.mend_all(other));
-            world.ground.mend_all(service);
-            for other in world.scenario.sharing(service) {
-                world.install_anew(other);
-            }
-            current.corrected = true;
+        if now > current.since + CORRECTED_AFTER && !current.corrected {
+            correct_releases(world, &mut current);
         }
         let last = now > current.since + MISFORTUNE + PATIENCE;
-        let explained = Person::new(&world.coordinators).explain(&current.id).await;
-        if let Ok(mut explained) = explained {
-            if world.scenario.falsify == Some(Falsehood::Done(Deed::ReasonsAreLost)) {
-                explained.reasons.clear();
-            }
-            let silent = explained.reasons.is_empty() && explained.trouble.is_none();
-            let moved_at = world.ground.state().facts.phases.get(&current.id).map_or(now, |(_, at)| *at);
-            current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
-            if current.unexplained == 12 {
-                world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
-            }
-            let trouble = explained.trouble.as_deref().unwrap_or_default();
-            reconciled(world, trouble).await;
-            put_back(world, trouble).await;
-            for reason in &explained.reasons {
-                put_back(world, &reason.blocked_on).await;
-                named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.blocked_on);
-            }
-            if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
-                world.wanted.insert(current.plan);
-            }
-            if explained.reasons.iter().any(|reason| reason.kind == "needed") {
-                world.withdraw = Some(world.scenario.upgrades[current.plan].from);
-            }
-            self.turn_back_for_others(world, &current).await;
-            if last {
-                let reasons = explained.reasons.iter().map(|r| r.blocked_on.as_str());
-                let reasons: Vec<&str> = explained.trouble.as_deref().into_iter().chain(reasons).collect();
-                let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
-                world.ground.state().facts.breach(now, 0, text);
-            }
-            if explained.reasons.iter().any(|reason| is_of_another_database(&reason.blocked_on)) {
-                restored(world, &current).await;
-            }
-            for reason in &explained.reasons {
-                if let Some(command) = &reason.next_step
-                    && advised(world, &mut current, &reason.kind, &understood(command)).await
-                {
-                    break;
+        match Person::new(&world.coordinators).explain(&current.id).await {
+            Ok(explained) => self.follow_reasons(world, &mut current, explained, last).await,
+            Err(why) => {
+                reconciled(world, &why).await;
+                put_back(world, &why).await;
+                if why.contains("there is no upgrade") && !last {
+                    self.start_again(world, current).await;
+                    return;
                 }
-            }
-        } else if let Err(why) = explained {
-            reconciled(world, &why).await;
-            put_back(world, &why).await;
-            if why.contains("there is no upgrade") && !last {
-                // The store that knew of it is gone: it is started once more.
-                world.ground.tell(format!("{} is not known any more", current.id));
-                world.ground.state().facts.phases.remove(&current.id);
-                world.ground.state().facts.paused.remove(&current.id);
-                self.current = None;
-                self.begin(world).await;
-                if let Some(again) = &mut self.current {
-                    again.since = current.since;
-                    // What it was before is not known where the first look at it failed.
-                    again.form = current.form;
-                } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
-                    self.current = Some(current);
+                if last {
+                    let text = format!("{} does not end and nobody can explain it: {why}", current.id);
+                    world.ground.state().facts.breach(now, 0, text);
                 }
-                return;
-            }
-            if last {
-                let text = format!("{} does not end and nobody can explain it: {why}", current.id);
-                world.ground.state().facts.breach(now, 0, text);
             }
         }
         if last {
@@ -263,13 +203,82 @@ impl Chain {
         }
     }
 
+    /// Does what the reasons of an upgrade advise; `last` = it has to have ended by now.
+    async fn follow_reasons(
+        &self,
+        world: &mut World,
+        current: &mut Current,
+        mut explained: ExplainUpgradeReply,
+        last: bool,
+    ) {
+        let now = world.ground.now();
+        if world.scenario.falsify == Some(Falsification::Action(FalseAction::ReasonsAreLost)) {
+            explained.reasons.clear();
+        }
+        let silent = explained.reasons.is_empty() && explained.trouble.is_none();
+        let (phase, moved_at) = match world.ground.state().facts.phases.get(&current.id) {
+            Some((phase, at)) => (Some(*phase), *at),
+            None => (None, now),
+        };
+        current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
+        if current.unexplained == 12 {
+            world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
+        }
+        let trouble = explained.trouble.as_deref().unwrap_or_default();
+        reconciled(world, trouble).await;
+        put_back(world, trouble).await;
+        for reason in &explained.reasons {
+            put_back(world, &reason.blocked_on).await;
+            named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.blocked_on);
+        }
+        if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
+            world.wanted.insert(current.plan);
+        }
+        if explained.reasons.iter().any(|reason| reason.kind == "needed") {
+            world.withdraw = Some(world.scenario.upgrades[current.plan].from);
+        }
+        self.roll_back_for_others(world, current).await;
+        if last {
+            let reasons = explained.reasons.iter().map(|r| r.blocked_on.as_str());
+            let reasons: Vec<&str> = explained.trouble.as_deref().into_iter().chain(reasons).collect();
+            let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
+            world.ground.state().facts.breach(now, 0, text);
+        }
+        if explained.reasons.iter().any(|reason| is_of_another_database(&reason.blocked_on)) {
+            restored(world, current).await;
+        }
+        for reason in &explained.reasons {
+            if let Some(command) = &reason.next_step
+                && advised(world, current, &reason.kind, &understood(command)).await
+            {
+                break;
+            }
+        }
+    }
+
+    /// Starts an upgrade once more that the store, which was replaced, does not know.
+    async fn start_again(&mut self, world: &mut World, current: Current) {
+        world.ground.log(format!("{} is not known any more", current.id));
+        world.ground.state().facts.phases.remove(&current.id);
+        world.ground.state().facts.paused.remove(&current.id);
+        self.current = None;
+        self.begin(world).await;
+        if let Some(again) = &mut self.current {
+            again.since = current.since;
+            // The form before it is not known where the first look at it failed.
+            again.form = current.form;
+        } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
+            self.current = Some(current);
+        }
+    }
+
     /// Where a service that shares the schema will not come to the new version, people go back.
-    async fn turn_back_for_others(&self, world: &World, current: &Current) {
+    async fn roll_back_for_others(&self, world: &World, current: &Current) {
         let service = world.scenario.upgrades[current.plan].service;
         if world.scenario.sharing(service).iter().any(|other| world.given_up.contains(other)) {
             let command = Command::RollBack(current.id.clone());
             let done = within(Person::new(&world.coordinators).act(&command)).await;
-            world.ground.tell(format!("a service that shares the schema stays behind: {done:?}"));
+            world.ground.log(format!("a service that shares the schema stays behind: {done:?}"));
         }
     }
 
@@ -284,7 +293,7 @@ impl Chain {
 
     async fn end(&mut self, world: &mut World, current: Current, over: &str) {
         self.current = None;
-        world.ground.tell(format!("{} is over: {over}", current.id));
+        world.ground.log(format!("{} is over: {over}", current.id));
         let service = world.scenario.upgrades[current.plan].service;
         world.ground.state().facts.services[service].upgrading = false;
         if over == "completed" {
@@ -318,8 +327,13 @@ impl Chain {
     }
 }
 
-/// A person gives up on an answer after a while.
-pub(super) async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
-    let limit = std::time::Duration::from_secs(20);
-    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+/// Corrects the releases of the upgrade's service and of all that share its schema, which it may be waiting on.
+fn correct_releases(world: &mut World, current: &mut Current) {
+    let service = world.scenario.upgrades[current.plan].service;
+    world.scenario.sharing(service).into_iter().for_each(|other| world.ground.correct_all(other));
+    world.ground.correct_all(service);
+    for other in world.scenario.sharing(service) {
+        world.reinstall(other);
+    }
+    current.corrected = true;
 }

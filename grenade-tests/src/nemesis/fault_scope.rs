@@ -1,9 +1,9 @@
-//! How far a mishap reaches: what it touches, and whose requests it may hurt.
+//! The scope of a fault: what it touches, and which requests it may fail.
 
 use super::ground::node;
 use super::plan::{Cut, What};
 
-/// What a mishap touches; two that touch the same are not there at the same time.
+/// What a fault touches; two faults that touch the same are never active together.
 pub(super) fn touches(what: &What) -> Vec<String> {
     let of = |kind: &str, n: &usize| vec![format!("{kind} {n}")];
     let one = |kind: &str| vec![kind.to_owned()];

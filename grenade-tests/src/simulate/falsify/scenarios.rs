@@ -1,6 +1,6 @@
-//! The small worlds that are falsified: a few instances, two hops, no mishap.
+//! The small worlds that are falsified: a few instances, two hops, no fault.
 
-use super::super::scenario::{
+use crate::simulate::scenario::{
     Change, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan,
 };
 use serde_json::json;
@@ -48,7 +48,7 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         }],
         coordinators: 1,
         upgrades: vec![upgrade(1), upgrade(2)],
-        mishaps: Vec::new(),
+        faults: Vec::new(),
         stream: None,
         falsify: None,
     }

@@ -3,7 +3,7 @@
 use super::dice::Dice;
 use super::operator::{Answer, Person};
 use super::stream::{said, who};
-use super::stream_plan::Deed;
+use super::stream_plan::StreamCommand;
 use super::world::World;
 use serde_json::json;
 use tidegate_coordinator::operation::release as asks;
@@ -77,30 +77,30 @@ fn body(
 }
 
 /// Does one thing; what was answered.
-pub(super) async fn do_one(world: &mut World, on: usize, number: u64, deed: &Deed) -> String {
+pub(super) async fn run(world: &mut World, on: usize, number: u64, command: &StreamCommand) -> String {
     let lowest = world.ground.lowest(on);
-    let done = match deed {
-        Deed::Create { ahead, canary, evidence } => {
+    let done = match command {
+        StreamCommand::Create { ahead, canary, evidence } => {
             release(world, on, number, (lowest + ahead, *canary, *evidence)).await
         }
-        Deed::SameImage => same_image(world, on, number, lowest).await,
-        Deed::Twice => {
+        StreamCommand::SameImage => same_image(world, on, number, lowest).await,
+        StreamCommand::Twice => {
             let (one, other) =
                 tokio::join!(same_image(world, on, number, lowest), same_image(world, on, number, lowest));
             return format!("{one:?}, {other:?}");
         }
-        Deed::RollBack(back) => roll_back(world, *back).await,
-        Deed::Both(back) => {
+        StreamCommand::RollBack(back) => roll_back(world, *back).await,
+        StreamCommand::Both(back) => {
             let needs = (lowest, false, false);
             let (one, other) = tokio::join!(roll_back(world, *back), release(world, on, number, needs));
             return format!("{one:?}, {other:?}");
         }
-        Deed::Promote(deploys) => promote(world, *deploys).await,
-        Deed::Pin(compute, back) => pin(world, *compute, *back).await,
-        Deed::Unpin(compute) => unpin(world, *compute).await,
-        Deed::Available(answers) => available(world, *answers).await,
-        Deed::HooksFail(..) => Ok("hooks fail".to_owned()),
-        Deed::Wrong(which) => wrong(world, *which).await,
+        StreamCommand::Promote(deploys) => promote(world, *deploys).await,
+        StreamCommand::Pin(compute, back) => pin(world, *compute, *back).await,
+        StreamCommand::Unpin(compute) => unpin(world, *compute).await,
+        StreamCommand::Available(answers) => available(world, *answers).await,
+        StreamCommand::HooksFail(..) => Ok("hooks fail".to_owned()),
+        StreamCommand::Wrong(which) => wrong(world, *which).await,
     };
     format!("{done:?}")
 }
@@ -130,7 +130,7 @@ async fn roll_back(world: &World, back: u64) -> Answer {
             let tag = target.map(|release| release.tag.to_string());
             streams.promoted.extend(tag);
         }
-        world.ground.tell(format!("{STREAM} goes back to revision {revision} with --no-prewarm"));
+        world.ground.log(format!("{STREAM} goes back to revision {revision} with --no-prewarm"));
     }
     let asked = RollBackReleaseRequest {
         stream: STREAM.to_owned(),
