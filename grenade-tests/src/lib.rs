@@ -1,7 +1,7 @@
-//! Who doubts: real processes, load, the sample service and the end-to-end tests.
+//! Tests from outside: real processes, load, the sample service, simulation, faults and the end-to-end tests.
 //!
-//! Nothing here is believed because the product says so: the load counts what a client saw, the balancer tells what it
-//! checked, and a world ends every process that it started.
+//! No test here relies on what the product reports of itself: the load counts what a client saw, the balancer reports what
+//! it checked, and a world ends every process that it started.
 
 pub mod balancer;
 pub mod bench;
@@ -9,6 +9,7 @@ pub mod crash;
 pub mod demo;
 pub mod fixture;
 pub mod gate;
+pub mod hold;
 pub mod ideal;
 pub mod load;
 pub mod nemesis;

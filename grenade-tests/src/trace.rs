@@ -2,12 +2,13 @@
 //!
 //! Nothing of the planner is asked: what must hold is said here once more, in fewer words, from the records alone.
 //! `seen` puts the records of one revision together, `rules` and `releases` judge each step from one revision to the next,
-//! `live` judges what depends on time, `tally` counts what was done how often, `lie` falsifies a history.
+//! `live` judges what depends on time, `tally` counts what was done how often, `falsify` falsifies one.
 
-pub mod lie;
+pub mod falsify;
 pub mod live;
 mod needless;
 mod releases;
+mod revision;
 mod rules;
 mod seen;
 mod streams;
@@ -18,17 +19,14 @@ use std::time::Duration;
 
 use etcd_client::{Client, EventType, KeyValue, WatchOptions};
 use thiserror::Error;
-use tidegate_proto::record::Timestamp;
 use tidegate_proto::{Key, NodeId, Prefix, Value};
 
+pub use revision::{LIE, Put, Revision, Written};
 pub use rules::Broken;
 pub use tally::{Deeds, Tally};
 
-/// How long the store may take to tell its history.
+/// How long the store may take to send its history.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// When an agent that lies in a simulation says that it was admitted.
-pub const LIE: Timestamp = Timestamp(7);
 
 /// A history.
 #[derive(Debug, Clone, Default)]
@@ -49,39 +47,10 @@ pub struct Trace {
 /// How much later than the auditor a coordinator may see a revision, in milliseconds.
 const LATE: u64 = 2_000;
 
-/// One transaction of the history, or the end of a lease.
-#[derive(Debug, Clone)]
-pub struct Revision {
-    /// Its number in the store.
-    pub number: i64,
-    /// What it wrote.
-    pub writes: Vec<Written>,
-}
-
-/// One key that was written.
-#[derive(Debug, Clone)]
-pub struct Written {
-    /// The key.
-    pub key: Key,
-    /// What it holds from then on; none where it is gone, or holds what cannot be read.
-    pub put: Option<Put>,
-    /// Whether the key is gone.
-    pub gone: bool,
-}
-
-/// What a key holds.
-#[derive(Debug, Clone)]
-pub struct Put {
-    /// The record.
-    pub value: Value,
-    /// The revision that made the key.
-    pub created: i64,
-}
-
 /// Why a history could not be had.
 #[derive(Debug, Error)]
 pub enum TraceError {
-    /// The store did not tell.
+    /// The store did not answer.
     #[error("could not read the store's history")]
     Store(#[from] etcd_client::Error),
     /// It has forgotten its beginning.
@@ -90,7 +59,7 @@ pub enum TraceError {
     /// It stopped in the midst of it.
     #[error("the store told its history up to revision {told} of {whole} and no further")]
     Short {
-        /// The last revision that it told.
+        /// The last revision that it sent.
         told: i64,
         /// The last that there is.
         whole: i64,

@@ -13,7 +13,6 @@ pub mod descendants;
 pub mod error;
 pub mod etcd;
 pub mod haproxy;
-pub mod hold;
 pub mod host;
 pub mod interrupt;
 pub mod operator;

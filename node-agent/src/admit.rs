@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_told_is_written_on_only_while_it_stands() {
+    async fn admission_uses_watched_keys_only_while_they_are_current() {
         let client = Embedded::in_memory().client().await.unwrap();
         let store = Store::over(client, Prefix::default());
         let n1 = Asker::n1();
@@ -344,7 +344,7 @@ mod tests {
         let first = admit_as_watched(&store, &n1.asks(2), &window, report_at).await.unwrap();
         assert_eq!(first, Revision(window_at.0 + 1));
 
-        // What was told is old, whichever way the window has moved since.
+        // The watched window is outdated, whichever way it has moved since.
         set_window(&store, &n1.instance.service, 3, 3).await;
         let refused = admit_as_watched(&store, &n1.asks(2), &window, report_at).await;
         assert!(matches!(refused, Err(NotAdmitted::Refused(_))), "{refused:?}");
@@ -353,7 +353,7 @@ mod tests {
             "the window lets it in now"
         );
 
-        // Another agent's report is no ground to write on, though nothing was told of it.
+        // Another agent's report forbids the write, although the watch did not show it.
         let other = Identity { nonce: "another".into(), boot: "b".into() };
         let report: Report = serde_json::from_value(serde_json::json!({ "identity": other })).unwrap();
         let key = Key::Report(service.clone(), node.clone());

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_wrong_value_says_what_is_allowed() {
-        for (from, to, told) in [
+        for (from, to, part) in [
             ("node = \"node-1\"", "node = \"no/de\"", "is not a name"),
             ("lease_ttl = \"10s\"", "lease_ttl = \"1s\"", "at least 2s"),
             ("lease_ttl = \"10s\"", "lease_ttl = \"-1s\"", "is not a duration"),
@@ -126,13 +126,13 @@ mod tests {
             let text = example::text("node-1");
             assert!(text.contains(from), "the example has no {from}");
             let refused = refusal(&text.replacen(from, to, 1));
-            assert!(refused.contains(told), "{to}: {refused}");
+            assert!(refused.contains(part), "{to}: {refused}");
         }
     }
 
     #[test]
     fn a_hook_for_tasks_that_makes_no_sense_is_named() {
-        for (written, told) in [
+        for (written, part) in [
             ("argv = []", "hook.pull: argv is empty"),
             ("argv = [\"x\"]\ntimeout = \"0s\"", "hook.pull: timeout is 0"),
             ("argv = [\"x\"]\ntimeout = \"25h\"", "1s to 24h is allowed"),
@@ -141,7 +141,7 @@ mod tests {
             ("argv = [\"x\"]\nretries = 3", "retries"),
         ] {
             let refused = refusal(&format!("{}\n[hook.pull]\n{written}\n", example::text("node-1")));
-            assert!(refused.contains(told), "{written}: {refused}");
+            assert!(refused.contains(part), "{written}: {refused}");
         }
         let refused = refusal(&format!("{}\n[hook.\"a b\"]\nargv = [\"x\"]\n", example::text("node-1")));
         assert!(refused.contains("is not a name"), "{refused}");

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_holder_is_refused_and_told_who_holds() {
+    fn second_holder_is_refused_and_names_the_first() {
         let room = tempfile::tempdir().unwrap();
         let first = hold(room.path()).unwrap();
         let refused = hold(room.path()).unwrap_err().to_string();

@@ -179,21 +179,21 @@ mod tests {
     fn a_damaged_or_newer_journal_is_refused_and_kept() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("journal.a");
-        let refused = |told: &str| {
+        let refused = |part: &str| {
             let before = std::fs::read(&path).unwrap();
             let error =
                 StateFile::<Journal>::within(&Machine::shared(), room.path()).read().unwrap_err().to_string();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(part), "{error}");
             assert_eq!(std::fs::read(&path).unwrap(), before);
         };
-        for (text, told) in
+        for (text, part) in
             [("{\"schema\":1}", "damaged"), ("nonsense", "damaged"), ("{\"schema\":2}", "newer agent")]
         {
             let _ = std::fs::remove_file(&path);
             Pair::new(&Machine::shared(), [path.clone(), room.path().join("journal.b")])
                 .write(text.as_bytes())
                 .unwrap();
-            refused(told);
+            refused(part);
         }
         std::fs::write(&path, "not written by an agent").unwrap();
         refused("neither file is whole");

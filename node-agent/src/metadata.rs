@@ -165,7 +165,7 @@ impl Follower {
         let outcome = self
             .apply
             .document(version.generation, document, || {
-                self.keeper.write(&Kept { version, outcome: None, told: false })
+                self.keeper.write(&Kept { version, outcome: None, reported: false })
             })
             .await;
         self.retry.after(&outcome, again);
@@ -178,8 +178,9 @@ impl Follower {
             }
         }
         // The same outcome is not signalled twice.
-        let told = former.is_some_and(|former| former.told && former.outcome.as_ref() == Some(&outcome));
-        self.keep(Kept { version, outcome: Some(outcome), told });
+        let reported =
+            former.is_some_and(|former| former.reported && former.outcome.as_ref() == Some(&outcome));
+        self.keep(Kept { version, outcome: Some(outcome), reported });
     }
 
     /// There is no document for this node: none yet, or the first one was returned from.
@@ -209,7 +210,7 @@ impl Follower {
         let Some(kept) = self.kept.clone().filter(|kept| kept.is(version)) else {
             return Ok(Some(RETRY_AFTER));
         };
-        let Some(outcome) = kept.outcome.as_ref().filter(|_| !kept.told) else { return Ok(None) };
+        let Some(outcome) = kept.outcome.as_ref().filter(|_| !kept.reported) else { return Ok(None) };
         let key = Key::GroupSignal(self.group.name.clone(), self.node.clone());
         let at = store.get(&key).await?.map_or(Revision::ABSENT, |entry| entry.mod_revision);
         let (success, failure, why) = match outcome {
@@ -227,7 +228,7 @@ impl Follower {
         let commit = Commit::new().when(Precondition::At(key.clone(), at)).put(key, body);
         match store.commit(&commit).await {
             Ok(_) => {
-                self.keep(Kept { told: true, ..kept });
+                self.keep(Kept { reported: true, ..kept });
                 Ok(None)
             }
             Err(error) => {

@@ -115,7 +115,7 @@ mod tests {
             written.write(&one).unwrap();
             assert_eq!(pair(room.path()).read().unwrap(), text(&one), "{length}");
         }
-        // An agent that begins anew goes on where the former one ended.
+        // A restarted agent continues where the former one ended.
         let mut again = pair(room.path());
         again.read().unwrap();
         again.write(b"again").unwrap();

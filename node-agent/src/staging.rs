@@ -114,7 +114,7 @@ impl Stager {
         self.work = Some((tag, handle));
     }
 
-    /// What is listed and not there; and the running release, so that there is a way back to one that was adopted.
+    /// What is listed and not there; and the running release, so that an adopted one can be rolled back to.
     fn missing(&self, driver: &Driver, journal: &Journal) -> Option<Target> {
         let untried = |tag: &ReleaseTag| !self.failures.contains_key(tag);
         let listed = wanted(journal)

@@ -170,7 +170,7 @@ impl Worker {
     fn begin(&self, id: &TaskId, task: &Task) -> Stage {
         if let Some(outcome) = self.ledger.remembers(id, task) {
             tracing::warn!(task = %id, "this task has ended here before: the store was restored; told again, and not run again");
-            return Stage::Ended { claim: Revision::ABSENT, told: TaskEnd::short(outcome) };
+            return Stage::Ended { claim: Revision::ABSENT, end: TaskEnd::short(outcome) };
         }
         if self.hooks.contains_key(&task.hook) {
             return Stage::Taking;
@@ -181,7 +181,7 @@ impl Worker {
             "the configuration of {} defines no hook {}; it defines: {defined}",
             self.node, task.hook
         );
-        Stage::Ended { claim: Revision::ABSENT, told: TaskEnd::short(Outcome::Failed { why }) }
+        Stage::Ended { claim: Revision::ABSENT, end: TaskEnd::short(Outcome::Failed { why }) }
     }
 
     /// What there is to do with a task that has a result, and of which the journal knows nothing.
@@ -198,7 +198,7 @@ impl Worker {
             return None;
         }
         let why = "this agent has claimed it, and its journal knows nothing of that: it was lost".to_owned();
-        Some(Stage::Ended { claim: entry.mod_revision, told: TaskEnd::short(Outcome::Unknown { why }) })
+        Some(Stage::Ended { claim: entry.mod_revision, end: TaskEnd::short(Outcome::Unknown { why }) })
     }
 
     async fn resume(&mut self, store: &Store, active: Active) -> Result<Step, TaskError> {
@@ -206,20 +206,20 @@ impl Worker {
             Stage::Taking => self.claim(store, active).await,
             Stage::Begun { claim, boot } => {
                 let (claim, stand) = (*claim, self.runs.look(&active.id, boot));
-                let told = match stand {
+                let end = match stand {
                     RunState::Runs => return Ok(Break(Some(POLL_INTERVAL))),
-                    RunState::Ended(told) => told,
+                    RunState::Ended(end) => end,
                     RunState::Lost(why) => TaskEnd::short(Outcome::Unknown { why }),
                     RunState::NotBegun => match self.start(&active) {
                         Ok(()) => return Ok(Break(Some(POLL_INTERVAL))),
                         Err(why) => TaskEnd::short(Outcome::Failed { why }),
                     },
                 };
-                tracing::info!(task = %active.id, outcome = told.outcome.word(), "a task has ended");
-                self.keep(Active { stage: Stage::Ended { claim, told }, ..active })?;
+                tracing::info!(task = %active.id, outcome = end.outcome.word(), "a task has ended");
+                self.keep(Active { stage: Stage::Ended { claim, end }, ..active })?;
                 Ok(Continue(()))
             }
-            Stage::Ended { claim, told } => self.report(store, &active, *claim, told).await,
+            Stage::Ended { claim, end } => self.report(store, &active, *claim, end).await,
         }
     }
 
@@ -285,12 +285,12 @@ impl Worker {
         store: &Store,
         active: &Active,
         claim: Revision,
-        told: &TaskEnd,
+        end: &TaskEnd,
     ) -> Result<Step, TaskError> {
         let result = self.result(&active.id);
         let mut commit = Commit::new()
             .when(Precondition::At(result.clone(), claim))
-            .put(result, self.task_result(told.clone()));
+            .put(result, self.task_result(end.clone()));
         if claim == Revision::ABSENT {
             let task = Key::Task(self.node.clone(), active.id.clone());
             commit = commit.when(Precondition::At(task, active.order));
@@ -303,17 +303,17 @@ impl Worker {
             }
             Err(error) => return Err(error.into()),
         }
-        self.ledger.note(&active.id, &active.task, &told.outcome);
+        self.ledger.note(&active.id, &active.task, &end.outcome);
         self.drop_active()?;
         self.runs.forget(&active.id);
         Ok(Continue(()))
     }
 
-    fn task_result(&self, told: TaskEnd) -> TaskResult {
+    fn task_result(&self, end: TaskEnd) -> TaskResult {
         TaskResult {
             by: Some(self.identity.clone()),
-            output: told.output,
-            ..TaskResult::new(told.outcome, crate::admit::now())
+            output: end.output,
+            ..TaskResult::new(end.outcome, crate::admit::now())
         }
     }
 

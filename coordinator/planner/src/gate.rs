@@ -2,17 +2,25 @@
 //! gate that is closed, one file each. A reason is one variant and one arm of its file: what it is blocked on, who owns
 //! that, the next step, and the timeout.
 
+pub mod below;
 mod budget;
+pub mod capacity;
+pub mod deploy;
+pub mod evidence;
 mod metadata;
 pub mod migrate_floors;
+pub(crate) mod needed;
+pub mod outside;
 pub(crate) mod person;
 pub mod preflight;
 mod release;
 pub(crate) mod roll;
 mod said;
-mod schema;
+pub(crate) mod schema;
+pub mod storage;
 pub mod store;
 mod task;
+pub(crate) mod trial;
 mod verdict;
 pub(crate) mod version;
 

@@ -4,18 +4,19 @@ mod draft;
 mod order;
 mod step;
 
+pub use crate::gate::outside::reason as outside;
 pub(crate) use draft::Draft;
 pub(crate) use step::begin_rollback;
 pub(crate) use step::metadata;
-pub use step::outside::reason as outside;
 
-use crate::action::{Action, Plan};
+use crate::action::{Action, Plan, PlannedCommit};
 use crate::fleet::{Contradiction, Fleet, Stored};
 use crate::gate::{Reason, store};
 use crate::moment::Moment;
 use crate::release::floor;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Precondition, Write};
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::{Phase, RollbackStep, Upgrade};
 use tidegate_proto::{Key, UpgradeId};
 
@@ -108,7 +109,9 @@ impl<'a> Turn<'a> {
     /// Floors of services that are only watched.
     fn floors(&mut self) {
         let written = written(&self.plan.actions);
-        let floors = floor::catch_up(self.fleet).filter(|action| !compares_any(action, &written));
+        let floors = floor::lagging(self.fleet)
+            .map(|(what, commit)| Action::Commit(PlannedCommit { subject: Subject::Fleet, what, commit }));
+        let floors = floors.filter(|action| !compares_any(action, &written));
         let floors: Vec<Action> = floors.collect();
         self.plan.actions.extend(floors);
     }

@@ -1,8 +1,6 @@
-//! Compute releases: the moves of one, what it may be deployed against, who it goes out to, and what its manifest says.
+//! Compute releases: the moves of one, what it needs of storage, who it goes out to, and what its manifest says.
 
 pub mod canary;
-pub mod compatibility;
-pub mod evidence;
 pub mod floor;
 pub mod history;
 pub mod manifest;

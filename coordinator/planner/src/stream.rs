@@ -6,4 +6,3 @@ pub mod grouping;
 pub mod image;
 pub mod retention;
 pub mod returning;
-pub mod strategy;

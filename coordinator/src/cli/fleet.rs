@@ -148,7 +148,7 @@ impl Args {
             Verb::Window { service, floor, ceiling, why, dry_run } => {
                 let asked = SetWindowRequest { service, floor, ceiling, why, who };
                 match dry_run {
-                    true => client.foresee_window(asked).await?,
+                    true => client.preview_window(asked).await?,
                     false => client.set_window(asked).await?,
                 }
             }

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tidegate_planner::Fleet;
-use tidegate_planner::release::floor;
+use tidegate_planner::gate::below;
 
 /// The gauges of all streams.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Streams {
         self.below.clear();
         for (service, _) in fleet.needs() {
             let of = OfStorage { service: service.to_string() };
-            self.below.get_or_create(&of).set(count(floor::count_below(fleet, service)));
+            self.below.get_or_create(&of).set(count(below::count_below(fleet, service)));
         }
         for (name, stream) in fleet.streams() {
             let of = OfStream { stream: name.to_string() };

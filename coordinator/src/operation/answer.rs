@@ -4,7 +4,7 @@ use tidegate_planner::fleet::Known;
 use tidegate_planner::{Fleet, Instance, Sample, ServiceFleet, Stored};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::key::Key;
-use tidegate_proto::record::report::{Health, Heard, Report, Rotation, Step};
+use tidegate_proto::record::report::{BalancerReport, Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::{Phase, Upgrade};
 use tidegate_proto::wire::v1;
 
@@ -127,12 +127,12 @@ pub(super) fn instance(of: &ServiceFleet, instance: &Instance) -> v1::Instance {
     }
 }
 
-fn balancer(heard: &Heard) -> v1::BalancerStatus {
+fn balancer(balancer: &BalancerReport) -> v1::BalancerStatus {
     v1::BalancerStatus {
-        balancer: heard.balancer.clone(),
-        status: heard.status.clone(),
-        sessions: heard.sessions,
-        by_hand: heard.is_by_hand(),
+        balancer: balancer.balancer.clone(),
+        status: balancer.status.clone(),
+        sessions: balancer.sessions,
+        by_hand: balancer.is_by_hand(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A person starts an upgrade.
 
-use super::{OperationError, foresee, mutation, remarking, spec};
+use super::{OperationError, mutation, preview, remarking, spec};
 use crate::act::schema;
 use crate::context::Context;
 use crate::leadership::{Leadership, now};
@@ -8,7 +8,7 @@ use tidegate_planner::ask::{self, StartRequest};
 use tidegate_proto::UpgradeId;
 use tidegate_proto::name::NotAName;
 use tidegate_proto::spec::Spec;
-use tidegate_proto::wire::v1::{ForeseeUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
+use tidegate_proto::wire::v1::{PreviewUpgradeReply, StartUpgradeReply, StartUpgradeRequest};
 
 /// Starts an upgrade. The door answers as soon as the record is there; the next turn sees it.
 pub async fn start_upgrade(
@@ -19,9 +19,9 @@ pub async fn start_upgrade(
     let spec = spec::parse(&asked.spec)?;
     let asker = remarking(&asked.who, "why", "")?;
     let id = name(&asked.id, &spec)?;
-    let foresee::Looked { schema, obstacles, reply } =
-        foresee::look(context, Some(leadership), &id, &spec).await?;
-    let ForeseeUpgradeReply { mut findings, waves } = reply;
+    let preview::Looked { schema, obstacles, reply } =
+        preview::look(context, Some(leadership), &id, &spec).await?;
+    let PreviewUpgradeReply { mut findings, waves } = reply;
     if asked.dry_run {
         return Ok(StartUpgradeReply { findings, waves, ..StartUpgradeReply::default() });
     }
@@ -36,7 +36,7 @@ pub async fn start_upgrade(
     let request = match &request.schema {
         Some(_) => {
             let (schema, away) =
-                foresee::unless_away(schema::bind(context, leadership, &id, &request.spec).await)?;
+                preview::unless_away(schema::bind(context, leadership, &id, &request.spec).await)?;
             findings.extend(away);
             StartRequest { schema, ..request }
         }

@@ -38,7 +38,7 @@ pub async fn set_window(
 }
 
 /// Says whether it would be set; nothing is changed.
-pub async fn foresee_window(
+pub async fn preview_window(
     context: &Context,
     leadership: &Leadership,
     asked: SetWindowRequest,

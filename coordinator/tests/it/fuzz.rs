@@ -327,7 +327,7 @@ fn grpc_call_is_answered_in_linear_time() {
         }),
         Shape::made("a spec in a call", move |bytes| {
             let spec = format!("{}approvals: [{}roll]\n", world_spec(""), many("roll, ", bytes));
-            call("Operator/ForeseeUpgrade", &[(1, spec), text(2, "u3")])
+            call("Operator/PreviewUpgrade", &[(1, spec), text(2, "u3")])
         }),
         Shape::made("a long reason", move |bytes| {
             call("Operator/PauseUpgrade", &[text(1, "u1"), (2, "\u{e9}".repeat(bytes / 2))])

@@ -14,7 +14,7 @@ const MOST_LINES: usize = 400;
 const MOST_LINES_OF_FUNCTION: usize = 80;
 
 /// The source directory of each crate that is held to this.
-const CRATES: [&str; 8] = [
+const CRATES: [&str; 9] = [
     "proto/src",
     "migrations/src",
     "coordinator/src",
@@ -22,8 +22,29 @@ const CRATES: [&str; 8] = [
     "coordinator/store/src",
     "coordinator/embedded-etcd/src",
     "node-agent/src",
+    "grenade-tests/src",
     "grenade-tests/fuzz/src",
 ];
+
+/// Directories of tests, whose files are held to [`MOST_LINES`] as a whole.
+const TESTS: [&str; 8] = [
+    "proto/tests",
+    "migrations/tests",
+    "coordinator/tests",
+    "coordinator/planner/tests",
+    "coordinator/store/tests",
+    "coordinator/embedded-etcd/tests",
+    "node-agent/tests",
+    "grenade-tests/tests",
+];
+
+/// Rooms that are not yet held to this.
+const EXEMPT: [&str; 2] = ["grenade-tests/src/gate", "grenade-tests/src/load"];
+
+fn is_exempt(path: &Path) -> bool {
+    let below = path.strip_prefix(workspace()).unwrap();
+    EXEMPT.iter().any(|room| below.starts_with(room) || below == Path::new(&format!("{room}.rs")))
+}
 
 /// A module by its path below the crate.
 type Module = Vec<String>;
@@ -280,7 +301,8 @@ fn shown(circle: &[Module]) -> String {
 fn no_module_imports_itself_in_a_circle() {
     let mut found = Vec::new();
     for name in CRATES {
-        let files = crate_at(&workspace().join(name));
+        let root = workspace().join(name);
+        let files = crate_at(&root);
         let imports = graph(&files);
         let room = |module: &Module| module.iter().take(1).cloned().collect::<Module>();
         let mut rooms: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
@@ -292,6 +314,7 @@ fn no_module_imports_itself_in_a_circle() {
             circles(&rooms, 2).into_iter().map(|circle| format!("{name}: rooms {}", shown(&circle)));
         let inside: BTreeMap<Module, BTreeSet<Module>> = imports
             .iter()
+            .filter(|(module, _)| !is_exempt(&root.join(module.iter().collect::<PathBuf>())))
             .map(|(module, all)| {
                 let same = all.iter().filter(|other| room(other) == room(module));
                 (module.clone(), same.cloned().collect())
@@ -309,6 +332,7 @@ fn texts() -> Vec<(PathBuf, String)> {
     for name in CRATES {
         sources(&workspace().join(name), &mut files);
     }
+    files.retain(|path| !is_exempt(path));
     let text = |path: &Path| without_tests(&std::fs::read_to_string(path).unwrap()).to_owned();
     files.into_iter().map(|path| (path.clone(), text(&path))).collect()
 }
@@ -333,7 +357,11 @@ fn lines_of_function(code: &str) -> usize {
 
 #[test]
 fn no_file_is_longer_than_400_lines() {
-    let long = texts().into_iter().map(|(path, text)| (text.lines().count(), path));
+    let mut tests = Vec::new();
+    TESTS.iter().for_each(|name| sources(&workspace().join(name), &mut tests));
+    let whole = |path: PathBuf| (path.clone(), std::fs::read_to_string(&path).unwrap());
+    let texts = texts().into_iter().chain(tests.into_iter().map(whole));
+    let long = texts.map(|(path, text)| (text.lines().count(), path));
     let long = long.filter(|(lines, _)| *lines > MOST_LINES);
     let long: Vec<String> = long.map(|(lines, path)| format!("{lines} {}", path.display())).collect();
     assert!(long.is_empty(), "longer than {MOST_LINES} lines:\n{}", long.join("\n"));

@@ -56,7 +56,7 @@ async fn an_upgrade_goes_to_its_end_and_never_takes_out_more_than_it_may() {
     coordinator.stop().await;
 }
 
-/// Command lines that know no `ForeseeUpgrade` ask so: it must never start anything.
+/// Command lines that know no `PreviewUpgrade` ask so: it must never start anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_is_a_dry_run_starts_nothing() {
     let (embedded, coordinator, _herd) = world(3).await;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use grenade_tests::world::hold::{HoldOptions, hold};
+use grenade_tests::hold::{HoldOptions, hold};
 
 /// Pantry at version 1 behind a balancer, on free ports, until Ctrl-C; then everything is ended.
 #[derive(Debug, Parser)]

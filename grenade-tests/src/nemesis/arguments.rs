@@ -35,9 +35,9 @@ pub struct Arguments {
     /// Print the plan as JSON, for --plan, and run nothing
     #[arg(long)]
     pub print_plan: bool,
-    /// Print each line of the story as it happens
+    /// Print each line of the log as it happens
     #[arg(long)]
-    pub story: bool,
+    pub log: bool,
     /// Directory for logs, made if it is absent; default: a new one below the system's for temporary files, removed after
     /// a good run
     #[arg(long, value_name = "DIR")]
@@ -61,7 +61,7 @@ impl Arguments {
         };
         if !self.only.is_empty() {
             for upgrade in &mut plan.upgrades {
-                upgrade.mishaps.retain(|mishap| self.only.contains(&mishap.what.kind()));
+                upgrade.faults.retain(|fault| self.only.contains(&fault.what.kind()));
             }
         }
         Ok(plan)

@@ -11,7 +11,7 @@ use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Key, Prefix, Value};
 use tokio::task::JoinHandle;
 
-use super::tale::Tale;
+use super::event_log::EventLog;
 use crate::trace::{Broken, Trace, Written};
 use crate::world::wait::wait_for;
 
@@ -43,11 +43,11 @@ pub(super) struct Auditor {
 
 impl Auditor {
     /// Follows from the beginning.
-    pub(super) fn begin(endpoints: Vec<String>, tale: &Tale) -> Self {
+    pub(super) fn begin(endpoints: Vec<String>, log: &EventLog) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let follows = endpoints
             .iter()
-            .map(|endpoint| tokio::spawn(follow(endpoint.clone(), Arc::clone(&seen), tale.clone())))
+            .map(|endpoint| tokio::spawn(follow(endpoint.clone(), Arc::clone(&seen), log.clone())))
             .collect();
         Self { seen, endpoints, follows }
     }
@@ -136,11 +136,11 @@ async fn newest(endpoints: &[String]) -> Result<i64, etcd_client::Error> {
     Ok(found.kvs().first().map_or(0, etcd_client::KeyValue::mod_revision))
 }
 
-async fn follow(endpoint: String, seen: Arc<Mutex<Seen>>, tale: Tale) {
+async fn follow(endpoint: String, seen: Arc<Mutex<Seen>>, log: EventLog) {
     loop {
         let from = seen.lock().unwrap_or_else(PoisonError::into_inner).last + 1;
         // An error of a member is its end, its silence or its being behind; the others are followed meanwhile.
-        let _ = follow_from(&endpoint, from, &seen, &tale).await;
+        let _ = follow_from(&endpoint, from, &seen, &log).await;
         tokio::time::sleep(AGAIN).await;
     }
 }
@@ -149,7 +149,7 @@ async fn follow_from(
     endpoint: &str,
     from: i64,
     seen: &Mutex<Seen>,
-    tale: &Tale,
+    log: &EventLog,
 ) -> Result<(), etcd_client::Error> {
     let every = Duration::from_secs(2);
     let options = ConnectOptions::new()
@@ -170,13 +170,13 @@ async fn follow_from(
         if message.canceled() {
             return Ok(());
         }
-        seen.take_in(&message, tale);
+        seen.take_in(&message, log);
     }
     Ok(())
 }
 
 impl Seen {
-    fn take_in(&mut self, message: &WatchResponse, tale: &Tale) {
+    fn take_in(&mut self, message: &WatchResponse, log: &EventLog) {
         let (prefix, last) = (Prefix::default(), self.last);
         for event in message.events() {
             let Some(kv) = event.kv() else { continue };
@@ -190,7 +190,7 @@ impl Seen {
             }
             let written = self.trace.revisions.last().and_then(|revision| revision.writes.last()).cloned();
             if let Some(line) = written.and_then(|written| self.notice(&written)) {
-                tale.tell(format!("[{}] {line}", kv.mod_revision()));
+                log.log(format!("[{}] {line}", kv.mod_revision()));
             }
         }
     }

@@ -73,7 +73,7 @@ impl Databases {
         Ok(databases)
     }
 
-    /// What clients are told.
+    /// What clients connect to.
     pub(super) fn url(&self) -> String {
         url_at(self.address, "pantry")
     }

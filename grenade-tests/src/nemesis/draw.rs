@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::plan::{COORDINATORS, Cut, MEMBERS, Mishap, NODES, Plan, UpgradePlan, What};
+use super::plan::{COORDINATORS, Cut, Fault, MEMBERS, NODES, Plan, UpgradePlan, What};
 use crate::simulate::dice::Dice;
 
 /// The phases in which something can happen.
 const PHASES: [&str; 7] = ["stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
 /// Phases from which a rollback is possible.
 const BACK: [&str; 5] = ["stage", "expand", "migrate", "roll", "remove"];
-/// How many kinds of mishaps there are.
+/// How many kinds of faults there are.
 const KINDS: u64 = 38;
 
 /// A plan with so many upgrades. A plan with more of them begins with the same ones.
@@ -40,7 +40,7 @@ fn upgrade(dice: &mut Dice, deck: &mut Deck) -> UpgradePlan {
         approves_after: dice.within(500, 3000),
         then: if dice.percent(50) { "pause" } else { "rollback" }.to_owned(),
         rolled_back: back.then(|| (phase.to_owned(), after)),
-        mishaps: (0..dice.within(5, 9)).map(|_| deck.mishap(back)).collect(),
+        faults: (0..dice.within(5, 9)).map(|_| deck.fault(back)).collect(),
     }
 }
 
@@ -51,7 +51,7 @@ struct Deck {
 }
 
 impl Deck {
-    fn mishap(&mut self, back: bool) -> Mishap {
+    fn fault(&mut self, back: bool) -> Fault {
         if self.left.is_empty() {
             self.left = (0..KINDS).collect();
         }
@@ -60,7 +60,7 @@ impl Deck {
         let dice = &mut self.dice;
         let possible = if back { &PHASES[..] } else { &PHASES[..6] };
         let phase = if dice.percent(40) { "roll" } else { dice.pick(possible).copied().unwrap_or("roll") };
-        Mishap {
+        Fault {
             phase: phase.to_owned(),
             after: if phase == "roll" { dice.below(15_000) } else { dice.below(1500) },
             lasts: if dice.percent(50) { dice.within(500, 4000) } else { dice.within(4000, 15_000) },
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn every_kind_is_dealt_once_before_any_comes_again() {
         let drawn = plan(1, 30);
-        let kinds = drawn.upgrades.iter().flat_map(|upgrade| &upgrade.mishaps).map(|m| m.what.kind());
+        let kinds = drawn.upgrades.iter().flat_map(|upgrade| &upgrade.faults).map(|m| m.what.kind());
         let first: BTreeSet<String> = kinds.take(number(KINDS)).collect();
         // Three kinds have two numbers each.
         assert_eq!(first.len(), number(KINDS) - 3, "{first:?}");

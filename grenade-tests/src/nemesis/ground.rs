@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use super::clock::Clock;
 use super::database::Databases;
+use super::event_log::EventLog;
 use super::network::{self, Network};
 use super::plan::{COORDINATORS, MEMBERS, NODES, UpgradePlan};
 use super::releases;
-use super::tale::Tale;
 use crate::fixture::migrations;
 use crate::fixture::node::{DATABASE_VARIABLE, NodeConfig, SERVICE};
 use crate::world::agent::Agent;
@@ -62,7 +62,7 @@ pub(super) struct Ground {
     /// What makes a disk slow, while it does.
     pub slowed: Vec<(String, Process)>,
     /// What happens.
-    pub tale: Tale,
+    pub log: EventLog,
     // Last: it ends what is left.
     /// The processes' world.
     pub world: World,
@@ -73,7 +73,7 @@ impl Ground {
     ///
     /// # Errors
     /// When something cannot be started.
-    pub(super) async fn start(world: World, tale: Tale) -> anyhow::Result<Self> {
+    pub(super) async fn start(world: World, log: EventLog) -> anyhow::Result<Self> {
         let (mut network, clock) = (Network::new()?, Clock::new(world.dir())?);
         let (sha256, size) = releases::publish(&world)?;
         let migrations = migrations::write(&world)?;
@@ -115,7 +115,7 @@ impl Ground {
             migrations,
             down: BTreeSet::new(),
             slowed: Vec::new(),
-            tale,
+            log,
             world,
         };
         for n in 0..NODES {
@@ -205,16 +205,16 @@ impl Ground {
     /// # Errors
     /// When something cannot be started.
     pub(super) fn revive(&mut self) -> anyhow::Result<()> {
-        let (world, tale, down) = (&self.world, &self.tale, &self.down);
+        let (world, log, down) = (&self.world, &self.log, &self.down);
         for one in self.coordinators.iter_mut().filter(|one| !down.contains(&one.plan.name)) {
             if let Some(status) = one.process.ended() {
-                tale.tell(format!("{} ended by itself: {status}; it is started again", one.plan.name));
+                log.log(format!("{} ended by itself: {status}; it is started again", one.plan.name));
                 *one = Coordinator::spawn(world, one.plan.clone())?;
             }
         }
         for agent in self.agents.iter_mut().filter(|agent| !down.contains(&agent.node)) {
             if let Some(status) = agent.process.ended() {
-                tale.tell(format!(
+                log.log(format!(
                     "the agent of {} ended by itself: {status}; it is started again",
                     agent.node
                 ));
@@ -226,7 +226,7 @@ impl Ground {
                 continue;
             }
             if let Some(status) = self.etcd.members[n].0.ended() {
-                self.tale.tell(format!("{} ended by itself: {status}; it is started again", member(n)));
+                self.log.log(format!("{} ended by itself: {status}; it is started again", member(n)));
                 self.etcd.spawn_again(&self.world, n)?;
             }
         }

@@ -19,10 +19,10 @@ use crate::sample::seed::seed_id;
 const SERVES: Duration = Duration::from_secs(60);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
-/// As many breaches of a kind are told.
+/// The most breaches of a kind that are printed.
 const FIRST: usize = 10;
 
-/// Judges an upgrade that is over: its requests in the file, by a load that began at such a time of the story; the schema
+/// Judges an upgrade that is over: its requests in the file, by a load that began at such a time of the event log; the schema
 /// before it.
 ///
 /// # Errors
@@ -37,7 +37,7 @@ pub(super) async fn after(
     let (breaches, gaps) = run.auditor.breaches();
     run.broken.extend(breaches.iter().take(FIRST).map(ToString::to_string));
     run.broken.extend(gaps.into_iter().take(FIRST));
-    run.broken.extend(run.watchman.breaches().into_iter().take(FIRST));
+    run.broken.extend(run.health_monitor.breaches().into_iter().take(FIRST));
     run.broken.append(&mut run.faults.broken);
     let requests = ledger::read(requests.0, requests.1, &run.faults.excuses)?;
     run.requests.sent += requests.sent;
@@ -50,9 +50,9 @@ pub(super) async fn after(
     panics(run);
     serves(run, id).await;
     database(run, id, &requests.created, before).await?;
-    let fewest = run.watchman.fewest();
+    let fewest = run.health_monitor.fewest();
     let (explained, sent) = (&requests.explained, requests.sent);
-    run.ground.tale.tell(format!(
+    run.ground.log.log(format!(
         "{id} is judged: {sent} requests; failed and explained by faults: {explained:?}; orders left at least {fewest} in service; {} revisions, {} breaches",
         run.auditor.revisions(),
         run.broken.len()
@@ -75,7 +75,7 @@ fn panics(run: &mut Run) {
 async fn serves(run: &mut Run, id: &str) {
     let end = Instant::now() + SERVES;
     loop {
-        let others = run.watchman.not_serving(run.version);
+        let others = run.health_monitor.not_serving(run.version);
         if others.is_empty() {
             return;
         }

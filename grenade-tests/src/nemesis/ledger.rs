@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::load::entry;
 
-/// When requests may fail because of a fault, in milliseconds of the story.
+/// When requests may fail because of a fault, in milliseconds of the event log.
 #[derive(Debug, Clone)]
 pub(super) struct Excuse {
     /// The fault.
@@ -35,7 +35,7 @@ pub(super) struct Requests {
     pub created: BTreeSet<u64>,
 }
 
-/// Reads the ledger of a load that began at `began` in the story, in milliseconds. Excuses begin at whole ones, rounded down:
+/// Reads the ledger of a load that began at `began` in the event log, in milliseconds. Excuses begin at whole ones, rounded down:
 /// so a request that failed within the millisecond of a fault is one that the fault may explain.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::world::{Host, program};
 
-/// Where namespaces have their files, and the directory above, which is made anew for this process alone.
+/// Where namespaces have their files, and the directory above, which is created for this process alone.
 const NAMESPACES: &str = "/run/netns";
 const ABOVE: &str = "/run";
 /// The first number of a rule that cuts; rules are looked at in the order of their numbers.

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::tale::Tale;
+use super::event_log::EventLog;
 use crate::world::program;
 
 /// How long a command may take; a person then tries the other coordinator.
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Person {
     coordinators: Vec<SocketAddr>,
     token: PathBuf,
-    tale: Tale,
+    log: EventLog,
     last: Arc<Mutex<String>>,
 }
 
@@ -52,8 +52,8 @@ impl Said {
 
 impl Person {
     /// Who knows these coordinators, and bears the token of this file.
-    pub(super) fn new(coordinators: Vec<SocketAddr>, token: PathBuf, tale: &Tale) -> Self {
-        Self { coordinators, token, tale: tale.clone(), last: Arc::default() }
+    pub(super) fn new(coordinators: Vec<SocketAddr>, token: PathBuf, log: &EventLog) -> Self {
+        Self { coordinators, token, log: log.clone(), last: Arc::default() }
     }
 
     /// One command, at the first coordinator that answers.
@@ -91,16 +91,16 @@ impl Person {
         Ok(Said { code: done.status.code(), out: text(&done.stdout), err: text(&done.stderr) })
     }
 
-    /// One command, told in the story.
+    /// One command, written to the event log.
     async fn act(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         let said = self.ask(arguments).await?;
         let answer = if said.is_good() { &said.out } else { &said.err };
         let answer: String = answer.lines().next().unwrap_or_default().chars().take(300).collect();
         let line = format!("tidegate {}: {:?} {answer}", arguments.join(" "), said.code);
-        // What is refused is asked again for a while, and told once.
+        // A refused command is retried for a while, and logged once.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != line {
-            self.tale.tell(&line);
+            self.log.log(&line);
             *last = line;
         }
         drop(last);
@@ -169,7 +169,7 @@ impl Care {
         // The kinds of what is waited for change seldom; the numbers in their sentences change all the time.
         let kinds: Vec<String> = reasons.iter().map(|reason| text(reason, "kind")).collect();
         if kinds != self.kinds {
-            self.person.tale.tell(format!("{} waits: {}", self.id, found.join("; ")));
+            self.person.log.log(format!("{} waits: {}", self.id, found.join("; ")));
             self.kinds = kinds;
         }
         self.reasons = found;

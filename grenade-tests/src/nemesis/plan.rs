@@ -38,12 +38,13 @@ pub struct UpgradePlan {
     /// A person rolls it back so many milliseconds after it entered this phase.
     pub rolled_back: Option<(String, u64)>,
     /// What goes wrong.
-    pub mishaps: Vec<Mishap>,
+    #[serde(rename = "mishaps")]
+    pub faults: Vec<Fault>,
 }
 
 /// Something that goes wrong once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Mishap {
+pub struct Fault {
     /// Once the upgrade was in this phase.
     pub phase: String,
     /// So many milliseconds later.
@@ -54,7 +55,7 @@ pub struct Mishap {
     pub what: What,
 }
 
-/// Two that cannot reach each other.
+/// Two that cannot fault_scope each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cut {
     /// A coordinator and one member of etcd.
@@ -122,7 +123,7 @@ pub enum What {
     DatabaseStalled,
     /// kill -9 of PostgreSQL; its replica takes its place, and gets a replica of its own at the end.
     ReplicaPromoted,
-    /// Two cannot reach each other.
+    /// Two cannot fault_scope each other.
     Cut(Cut),
     /// The disk with an agent's state is full.
     DiskFull(usize),
@@ -167,7 +168,7 @@ impl fmt::Display for Plan {
                 upgrade.approvals,
                 upgrade.then
             )?;
-            for Mishap { phase, after, lasts, what } in &upgrade.mishaps {
+            for Fault { phase, after, lasts, what } in &upgrade.faults {
                 writeln!(f, "      {after} ms into {phase}: {what:?} for {lasts} ms")?;
             }
         }

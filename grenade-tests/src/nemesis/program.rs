@@ -61,7 +61,7 @@ fn inside(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // PostgreSQL runs as another user, and reads what is in it.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&directory, open).context("could not open the directory")?;
-    println!("{plan}logs and story: {}", directory.display());
+    println!("{plan}logs: {}", directory.display());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let mut interrupt = Interrupt::listen()?;
@@ -73,20 +73,20 @@ fn inside(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn play(arguments: &Arguments, plan: &Plan, directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    let mut run = Run::begin(directory, arguments.story).await?;
+    let mut run = Run::begin(directory, arguments.log).await?;
     if let Err(error) = run.play(plan, Duration::from_secs(arguments.minutes * 60)).await {
-        println!("{}\n{}", run.ground.tale.last_lines().join("\n"), run.ground.logs());
+        println!("{}\n{}", run.ground.log.last_lines().join("\n"), run.ground.logs());
         return Err(error);
     }
     summary(&run, plan);
     if run.broken.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    println!("\nseed {} FAILED; its story:", plan.seed);
-    println!("{}", run.ground.tale.last_lines().join("\n"));
+    println!("\nseed {} FAILED; its log:", plan.seed);
+    println!("{}", run.ground.log.last_lines().join("\n"));
     println!("\nbroken:");
     run.broken.iter().for_each(|broken| println!("  {broken}"));
-    println!("logs and story: {}", directory.display());
+    println!("logs: {}", directory.display());
     Ok(ExitCode::FAILURE)
 }
 
@@ -97,8 +97,8 @@ fn summary(run: &Run, plan: &Plan) {
     for (kind, count) in &run.faults.fired {
         println!("  {count:>4} {kind}");
     }
-    let planned = plan.upgrades.iter().take(run.ended.len()).flat_map(|upgrade| &upgrade.mishaps);
-    let planned: BTreeSet<String> = planned.map(|mishap| mishap.what.kind()).collect();
+    let planned = plan.upgrades.iter().take(run.ended.len()).flat_map(|upgrade| &upgrade.faults);
+    let planned: BTreeSet<String> = planned.map(|fault| fault.what.kind()).collect();
     let never: Vec<&String> = planned.iter().filter(|kind| !run.faults.fired.contains_key(*kind)).collect();
     println!("planned and never came: {never:?}");
     let Sums { sent, strict, explained, not_sent } = &run.requests;

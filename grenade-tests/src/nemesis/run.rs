@@ -8,14 +8,14 @@ use tidegate_proto::record::upgrade::PhaseName;
 use tokio::sync::watch;
 
 use super::auditor::Auditor;
-use super::faults::Faults;
+use super::event_log::EventLog;
 use super::ground::{Ground, ROWS};
+use super::health_monitor::HealthMonitor;
 use super::judge;
 use super::operator::{Care, Person};
 use super::plan::{Plan, UpgradePlan};
 use super::releases;
-use super::tale::Tale;
-use super::watchman::Watchman;
+use super::schedule::FaultSchedule;
 use crate::fixture::load::SampleLoad;
 use crate::world::wait::wait_for;
 use crate::world::{World, coordinator};
@@ -44,11 +44,11 @@ pub(super) struct Run {
     /// The store's history.
     pub auditor: Auditor,
     /// The health URLs.
-    pub watchman: Watchman,
+    pub health_monitor: HealthMonitor,
     /// Everything that runs.
     pub ground: Ground,
     /// The faults.
-    pub faults: Faults,
+    pub faults: FaultSchedule,
     person: Person,
     /// The version that every instance runs between two upgrades.
     pub version: u32,
@@ -91,20 +91,20 @@ impl Run {
     /// When something cannot be started.
     pub(super) async fn begin(directory: &Path, aloud: bool) -> anyhow::Result<Self> {
         let world = World::alone(directory)?;
-        let tale = Tale::begin(&world.path("story.txt"), aloud)?;
-        let ground = Ground::start(world, tale.clone()).await?;
-        tale.tell("everything runs");
-        let auditor = Auditor::begin(ground.etcd.endpoints(), &tale);
+        let log = EventLog::begin(&world.path("events.log"), aloud)?;
+        let ground = Ground::start(world, log.clone()).await?;
+        log.log("everything runs");
+        let auditor = Auditor::begin(ground.etcd.endpoints(), &log);
         let instances = ground.nodes.iter().enumerate();
         let instances = instances.map(|(n, (name, at))| (name.clone(), *at, ground.disable_file(n)));
-        let watchman = Watchman::begin(instances.collect(), &tale);
+        let health_monitor = HealthMonitor::begin(instances.collect(), &log);
         let coordinators = ground.coordinators.iter().map(|one| one.plan.grpc).collect();
-        let person = Person::new(coordinators, coordinator::token_file(&ground.world)?, &tale);
+        let person = Person::new(coordinators, coordinator::token_file(&ground.world)?, &log);
         Ok(Self {
             ground,
             auditor,
-            watchman,
-            faults: Faults::default(),
+            health_monitor,
+            faults: FaultSchedule::default(),
             person,
             version: 1,
             images: BTreeSet::new(),
@@ -139,12 +139,12 @@ impl Run {
             self.faults.kill_leader_alone(&mut self.ground, &self.auditor).await?;
         }
         let before = self.ground.databases.form().await?;
-        self.watchman.demand(plan.min_in_service);
-        self.faults.expect(&plan.mishaps);
+        self.health_monitor.demand(plan.min_in_service);
+        self.faults.expect(&plan.faults);
         let ledger = self.ground.world.path(&format!("requests-{id}.csv"));
         let load = SampleLoad::new(self.ground.balancer.address, RATE, ROWS, ledger.clone());
         let load = SampleLoad { seed: u64::try_from(n)?, ..load }.start()?;
-        let began = self.ground.tale.exactly(load.began().into_std());
+        let began = self.ground.log.exactly(load.began().into_std());
         if let Err(why) = self.start(&id, plan).await? {
             self.broken.push(format!("{id} was not started: {why}"));
         } else {
@@ -161,7 +161,7 @@ impl Run {
     async fn serves(&mut self, id: &str) -> anyhow::Result<()> {
         let end = Instant::now() + SERVES;
         loop {
-            let others = self.watchman.not_serving(self.version);
+            let others = self.health_monitor.not_serving(self.version);
             if others.is_empty() {
                 return Ok(());
             }

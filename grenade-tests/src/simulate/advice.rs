@@ -1,10 +1,10 @@
-//! How people follow what `explain` advises: as somebody would who knows what is wrong with the world.
+//! How operators follow what `explain` advises: as a person who knows which faults are active.
 
 use super::by_hand;
-use super::chain::{Current, MISFORTUNE, within};
-use super::operator::{Command, Person};
+use super::operator::{Command, Person, within};
 use super::scenario::ReleasePlan;
 use super::tamper;
+use super::upgrades::{Current, MISFORTUNE};
 use super::world::{World, tag};
 
 /// After so many resumptions people go back.
@@ -13,7 +13,7 @@ const RESUMPTIONS: u32 = 2;
 /// Follows an advice, where a person who knows the world would; whether something was done.
 pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str, command: &Command) -> bool {
     let plan = &world.scenario.upgrades[current.plan];
-    let bad = !current.mended && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
+    let bad = !current.is_retry && !matches!(plan.release, ReleasePlan::Good | ReleasePlan::Slow);
     let command = match command {
         Command::Reconcile(included) => {
             // Of a node that lies nothing is believed.
@@ -26,7 +26,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
         Command::Schema(from, to) => {
             let Some(schema) = world.scenario.owned_schema(plan.service) else { return false };
             let done = by_hand::expand_and_migrate(world, schema, (*from, *to)).await;
-            world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
+            world.ground.log(format!("{kind}: {command:?}: {done:?}"));
             return done.is_ok();
         }
         Command::Look | Command::Window(..) | Command::Other(_) => return false,
@@ -58,18 +58,18 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     // Contract has started, so a rollback is refused, and the advice is to resume.
     let done = match (&command, done) {
         (Command::RollBack(id), Err(why)) => {
-            world.ground.tell(format!("rollback of {id}: {why}"));
+            world.ground.log(format!("rollback of {id}: {why}"));
             if why.contains("has started") {
                 // What is wrong with it is corrected where it runs.
                 let plan = &world.scenario.upgrades[current.plan];
-                world.ground.mend(&tag(&world.scenario.services[plan.service].name, plan.from + 1));
+                world.ground.correct(&tag(&world.scenario.services[plan.service].name, plan.from + 1));
             }
             let again = Command::Resume(id.clone());
             within(Person::new(&world.coordinators).act(&again)).await
         }
         (_, done) => done,
     };
-    world.ground.tell(format!("{kind}: {command:?}: {done:?}"));
+    world.ground.log(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
 }
 
@@ -81,7 +81,7 @@ pub(super) fn is_of_another_database(what: &str) -> bool {
 pub(super) async fn restored(world: &mut World, current: &Current) {
     let command = Command::RollBack(current.id.clone());
     let done = within(Person::new(&world.coordinators).act(&command)).await;
-    world.ground.tell(format!("the database is older: {command:?}: {done:?}"));
+    world.ground.log(format!("the database is older: {command:?}: {done:?}"));
     let schema = world.scenario.owned_schema(world.scenario.upgrades[current.plan].service);
     let Some(schema) = schema else { return };
     if done.is_ok() {
@@ -89,9 +89,9 @@ pub(super) async fn restored(world: &mut World, current: &Current) {
     } else {
         let (now, database) = (world.ground.now(), &mut world.databases[schema]);
         match database.put_right_one_back(now).await {
-            Ok(true) => world.ground.tell("the database in use before is put back"),
+            Ok(true) => world.ground.log("the database in use before is put back"),
             Ok(false) => {}
-            Err(error) => world.ground.tell(format!("the right one is not found: {error}")),
+            Err(error) => world.ground.log(format!("the right one is not found: {error}")),
         }
     }
 }
@@ -127,7 +127,7 @@ async fn reconcile(world: &World, taken_up: Vec<String>) {
     let lies = |instance: &str| is_of_liar(world, instance);
     let stays_out = |instance: &str| stays_out(world, instance);
     let done = within(Person::new(&world.coordinators).reconcile(taken_up, lies, stays_out)).await;
-    world.ground.tell(format!("reconcile: {done:?}"));
+    world.ground.log(format!("reconcile: {done:?}"));
 }
 
 /// Whether people name an instance with `--disregard` where a plan cannot be applied because of it: it answers nothing, or

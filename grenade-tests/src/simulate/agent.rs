@@ -39,7 +39,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Starts the agent of a node, and starts it again where it ends by itself. `nonce` tells two agents of one name apart.
+    /// Starts the agent of a node, and starts it again where it ends by itself. `nonce` distinguishes two agents of one name.
     pub(super) fn start(
         scenario: &Scenario,
         ground: &Ground,
@@ -89,7 +89,7 @@ async fn supervise(
         once.cancel();
         gate.passes().await;
         let name = ground.names().nodes[node].clone();
-        ground.tell(format!("the agent of {name} ends: {ended}"));
+        ground.log(format!("the agent of {name} ends: {ended}"));
         tokio::time::sleep(AGAIN).await;
     }
 }

@@ -2,10 +2,10 @@
 
 use super::ends;
 use super::ground::Ground;
-use super::heard::Heard;
+use super::silence::SilentInstances;
 use super::slot::At;
-use super::stream_facts::noticed;
-use crate::trace::lie::Lie;
+use super::stream_audit::noticed;
+use crate::trace::falsify::FalseRecord;
 use crate::trace::{Trace, Written};
 use etcd_client::{Client, EventType, WatchOptions};
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ impl Auditor {
         let made = now.header().map_or(0, etcd_client::ResponseHeader::revision);
         trace.revisions.retain(|revision| revision.number <= made);
         trace.seen_at.split_off(&(made + 1));
-        ground.state().facts.heard = Heard::default();
+        ground.state().facts.silent = SilentInstances::default();
         for revision in &trace.revisions {
             revision.writes.iter().for_each(|written| notice(&ground, written, None));
         }
@@ -72,12 +72,12 @@ impl Auditor {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every breach of a rule in the history, with a lie in it where one is to be told.
-    pub(super) fn breaches(&self, lie: Option<Lie>) -> Vec<crate::trace::Broken> {
+    /// Every breach of a rule in the history, falsified where that is asked for.
+    pub(super) fn breaches(&self, record: Option<FalseRecord>) -> Vec<crate::trace::Broken> {
         let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(lie) = lie else { return trace.breaches() };
+        let Some(record) = record else { return trace.breaches() };
         let mut falsified = trace.clone();
-        lie.tell(&mut falsified);
+        record.apply(&mut falsified);
         falsified.breaches()
     }
 
@@ -141,7 +141,7 @@ async fn follow(mut client: Client, ground: Ground, trace: Arc<Mutex<Trace>>, af
         let mut trace = trace.lock().unwrap_or_else(PoisonError::into_inner);
         for event in message.events() {
             let Some(kv) = event.kv() else { continue };
-            // What cannot be read was written by a misfortune: as a report it tells as little as none.
+            // An unreadable report was written by a fault: it counts as no report.
             if trace.take_in(&prefix, kv, event.event_type() == EventType::Delete).is_err() {
                 match prefix.parse(kv.key()) {
                     Some(Ok(Key::Report(..))) => drop(trace.take_in(&prefix, kv, true)),
@@ -231,8 +231,8 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
         (Key::Report(service, node), value) => {
             let at = place(ground, service.as_str(), node.as_str());
             match (at, value) {
-                (Some(at), Some(_)) => state.facts.heard.reported(at),
-                (Some(at), None) => state.facts.heard.lost(at, now, !written.gone),
+                (Some(at), Some(_)) => state.facts.silent.reported(at),
+                (Some(at), None) => state.facts.silent.lost(at, now, !written.gone),
                 (None, _) => {}
             }
             line = value.is_none().then(|| format!("{service}/{node} falls silent"));
@@ -240,16 +240,16 @@ fn notice(ground: &Ground, written: &Written, revision: Option<i64>) {
         (Key::Inventory(service, node), Some(_)) => {
             place(ground, service.as_str(), node.as_str())
                 .into_iter()
-                .for_each(|at| state.facts.heard.admitted(at));
+                .for_each(|at| state.facts.silent.admitted(at));
         }
         (Key::Decommission(service, node), Some(_)) => {
             let at = place(ground, service.as_str(), node.as_str());
-            at.into_iter().for_each(|at| state.facts.heard.decommissioned(at));
+            at.into_iter().for_each(|at| state.facts.silent.decommissioned(at));
         }
         _ => {}
     }
     if let (Some(line), Some(revision)) = (line, revision) {
-        state.story.tell(now, &format!("[{revision}] {line}"));
+        state.log.log(now, &format!("[{revision}] {line}"));
     }
 }
 

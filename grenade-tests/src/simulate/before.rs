@@ -1,7 +1,7 @@
 //! What must be as it was before once an upgrade has been rolled back.
 
-use super::chain::Current;
 use super::slot::{At, Slot};
+use super::upgrades::Current;
 use super::world::World;
 
 /// A look at a database that is not older holds for the commit that ends a rollback, in milliseconds.
@@ -44,7 +44,7 @@ pub(super) async fn as_before(world: &mut World, current: &Current, over: &str) 
                     format!("{} is {over}, and its schema is {after:?}, it was {before:?}", current.id);
                 world.ground.state().facts.breach(now, 10, text);
             }
-            Err(why) => world.ground.tell(format!("the schema could not be read: {}", why.0)),
+            Err(why) => world.ground.log(format!("the schema could not be read: {}", why.0)),
         }
         if let Err(wrong) = world.databases[schema].is_filled(plan.from).await {
             let text = format!("{} is {over}: {}", current.id, wrong.0);

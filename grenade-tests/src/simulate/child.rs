@@ -17,7 +17,7 @@ const GUARD: &str = "TIDEGATE_MUTANT";
 /// What is played.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Play<'a> {
-    /// What is drawn from a seed, with no other kinds of mishaps than these; none = all.
+    /// What is drawn from a seed, with no other kinds of faults than these; none = all.
     Seed(u64, &'a [String]),
     /// What a file holds.
     File(&'a Path),
@@ -46,23 +46,23 @@ pub(super) enum Guards<'a> {
 }
 
 /// Plays it, on this core only if one is named.
-pub(super) fn run(play: Play<'_>, story: bool, core: Option<usize>) -> Became {
-    run_with(Guards::AsGiven, play, story, core)
+pub(super) fn run(play: Play<'_>, log: bool, core: Option<usize>) -> Became {
+    run_with(Guards::AsGiven, play, log, core)
 }
 
 /// The same with these guards.
-pub(super) fn run_with(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>) -> Became {
-    try_run(guards, play, story, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
+pub(super) fn run_with(guards: Guards<'_>, play: Play<'_>, log: bool, core: Option<usize>) -> Became {
+    try_run(guards, play, log, core).unwrap_or_else(|error| Became::Broke(format!("{error:#}")))
 }
 
-fn try_run(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>) -> anyhow::Result<Became> {
+fn try_run(guards: Guards<'_>, play: Play<'_>, log: bool, core: Option<usize>) -> anyhow::Result<Became> {
     let directory = room()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--one").current_dir(directory.path());
     match play {
-        Play::Seed(seed, mishaps) => {
-            if !mishaps.is_empty() {
-                command.args(["--only-mishaps", &mishaps.join(",")]);
+        Play::Seed(seed, faults) => {
+            if !faults.is_empty() {
+                command.args(["--only-faults", &faults.join(",")]);
             }
             command.args(["--seed", &seed.to_string()])
         }
@@ -81,8 +81,8 @@ fn try_run(guards: Guards<'_>, play: Play<'_>, story: bool, core: Option<usize>)
     if let Some(core) = core {
         command.args(["--core", &core.to_string()]);
     }
-    if story {
-        command.arg("--story");
+    if log {
+        command.arg("--log");
     }
     for schema in 0..4 {
         command.env(variable(schema), format!("sqlite://{}.sqlite", schema_name(schema)));

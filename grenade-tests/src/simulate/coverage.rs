@@ -1,4 +1,4 @@
-//! Whether enough happened in many schedules: a world in which a mishap never begins says nothing about it.
+//! Whether enough happened in many schedules: a world in which a fault never begins says nothing about it.
 
 use super::draw::{PHASES, kinds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ const LEAST: u64 = 10;
 pub(super) struct Counted<'a> {
     /// Schedules.
     pub done: u64,
-    /// By kind of mishap and phase.
+    /// By kind of fault and phase.
     pub fired: &'a BTreeMap<(String, String), u64>,
     /// Schedules in which some upgrade reached a phase.
     pub reached: &'a BTreeMap<String, u64>,

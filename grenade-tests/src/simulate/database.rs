@@ -287,7 +287,7 @@ impl Database {
         Ok(used.iter().all(|column| form.contains(&format!("items.{column} TEXT"))))
     }
 
-    /// Puts the file away, so that nobody can open it, or back.
+    /// Puts the file away, so that no process can open it, or back.
     ///
     /// # Errors
     /// What the file system says.
@@ -325,7 +325,7 @@ impl Database {
     pub(super) fn put_copy_back(&mut self, now: u64) -> std::io::Result<bool> {
         let Some(rows) = self.kept.clone().filter(|_| !self.is_away()) else { return Ok(false) };
         self.connection = None;
-        // Another file under the same name, as a restore makes it: whoever has the former one open goes on with that.
+        // Another file under the same name, as a restore makes it: a process that has the former one open keeps using it.
         if !self.older {
             std::fs::copy(&self.path, self.path.with_extension("newest"))?;
             self.newest = Some(self.rows.clone());

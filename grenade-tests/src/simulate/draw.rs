@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::scenario::{
-    Change, Generation, Mishap, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+    Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
 use super::slot::Hiccup;
 use super::stream_plan;
@@ -12,7 +12,7 @@ use serde_json::json;
 pub const PHASES: [&str; 8] =
     ["preflight", "stage", "expand", "migrate", "roll", "remove", "contract", "rolling-back"];
 
-/// In which phases mishaps are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
+/// In which phases faults are drawn, with their weights for an upgrade that changes a schema and for one that does not: the
 /// phases that are short, or that many upgrades never reach, weigh more.
 const WEIGHTS: [(&str, usize, usize); 8] = [
     ("preflight", 5, 4),
@@ -68,31 +68,31 @@ pub fn scenario(seed: u64) -> Scenario {
         }
     }
     let coordinators = if dice.percent(40) { 2 } else { 1 };
-    let mut mishaps = mishaps(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
-    mishaps.extend(persons(&mut Dice::of(seed, "persons"), &upgrades, &services));
-    let joins = mishaps.iter().any(|mishap| matches!(mishap.what, What::NodeJoins(_)));
+    let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
+    faults.extend(persons(&mut Dice::of(seed, "persons"), &upgrades, &services));
+    let joins = faults.iter().any(|fault| matches!(fault.what, What::NodeJoins(_)));
     if joins && services.iter().all(|service| service.late.is_empty()) {
         services[0].late.push(zones.len());
         zones.push("b".to_owned());
     }
     let stream = stream_plan::draw(&mut Dice::of(seed, "streams"), &services);
     let (plan, falsify) = (Vec::new(), None);
-    Scenario { seed, zones, services, schemas, coordinators, upgrades, mishaps, plan, stream, falsify }
+    Scenario { seed, zones, services, schemas, coordinators, upgrades, faults, plan, stream, falsify }
 }
 
-/// The same with no other kinds of mishaps than these; none = all.
+/// The same with no other kinds of faults than these; none = all.
 ///
 /// # Errors
 /// Where none is drawn that has one of these kinds.
 pub fn scenario_with(seed: u64, kinds: &[String]) -> anyhow::Result<Scenario> {
     let mut drawn = scenario(seed);
     let mut dice = Dice::of(seed, "kinds");
-    for mishap in drawn.mishaps.iter_mut().filter(|_| !kinds.is_empty()) {
+    for fault in drawn.faults.iter_mut().filter(|_| !kinds.is_empty()) {
         let node = usize::try_from(dice.below(40)).unwrap_or(0);
         let mut some = self::kinds(node);
         some.retain(|what| kinds.contains(&what.kind()));
         let picked = dice.pick(&some).cloned();
-        mishap.what = picked.ok_or_else(|| anyhow::anyhow!("no mishap is drawn of the kinds {kinds:?}"))?;
+        fault.what = picked.ok_or_else(|| anyhow::anyhow!("no fault is drawn of the kinds {kinds:?}"))?;
     }
     Ok(drawn)
 }
@@ -196,14 +196,14 @@ fn upgrade(
     }
 }
 
-fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
+fn faults(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
     let count = match dice.below(10) {
         0 => 0,
         1..=3 => dice.within(1, 2),
         4..=6 => dice.within(3, 6),
         _ => dice.within(5, 9),
     };
-    let mut mishaps = Vec::new();
+    let mut faults = Vec::new();
     for _ in 0..count {
         let (upgrade, phases) = one_of(dice, upgrades, services);
         let phase = *dice.pick(&phases).unwrap_or(&"roll");
@@ -211,7 +211,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
         if phase == "rolling-back" && dice.percent(70) {
             // Most upgrades would not come there.
             let (phase, after) = ("roll".to_owned(), dice.below(6_000));
-            mishaps.push(Mishap { upgrade, phase, after, lasts: 200, what: What::RollBack });
+            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
         }
         let lasts = match what {
             // It comes back after all others have moved.
@@ -219,7 +219,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
             _ if dice.percent(50) => dice.within(200, 4000),
             _ => dice.within(4000, 30_000),
         };
-        mishaps.push(Mishap {
+        faults.push(Fault {
             upgrade,
             phase: phase.to_owned(),
             // Every phase but a roll is short.
@@ -234,7 +234,7 @@ fn mishaps(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) 
             what,
         });
     }
-    mishaps
+    faults
 }
 
 /// One of the upgrades, and its phases, each as often as it weighs.
@@ -248,30 +248,24 @@ fn one_of(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -
 }
 
 /// People who ask for all sorts of things, in about a third of the worlds.
-fn persons(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Mishap> {
+fn persons(dice: &mut Dice, upgrades: &[UpgradePlan], services: &[ServicePlan]) -> Vec<Fault> {
     let count = if dice.percent(35) { dice.within(1, 3) } else { 0 };
-    let mut mishaps = Vec::new();
+    let mut faults = Vec::new();
     for _ in 0..count {
         let (upgrade, phases) = one_of(dice, upgrades, services);
         let phase = *dice.pick(&phases).unwrap_or(&"roll");
         if phase == "rolling-back" && dice.percent(70) {
             let (phase, after) = ("roll".to_owned(), dice.below(6_000));
-            mishaps.push(Mishap { upgrade, phase, after, lasts: 200, what: What::RollBack });
+            faults.push(Fault { upgrade, phase, after, lasts: 200, what: What::RollBack });
         }
         let after = if phase == "roll" { dice.below(8_000) } else { 0 };
         let what = if dice.percent(50) { What::Person } else { What::TwoPersons };
-        mishaps.push(Mishap {
-            upgrade,
-            phase: phase.to_owned(),
-            after,
-            lasts: dice.within(500, 15_000),
-            what,
-        });
+        faults.push(Fault { upgrade, phase: phase.to_owned(), after, lasts: dice.within(500, 15_000), what });
     }
-    mishaps
+    faults
 }
 
-/// Every kind of mishap, at a node; those twice that are twice as likely.
+/// Every kind of fault, at a node; those twice that are twice as likely.
 pub fn kinds(node: usize) -> Vec<What> {
     vec![
         What::BadNetwork,

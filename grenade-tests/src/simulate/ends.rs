@@ -1,7 +1,7 @@
 //! What must be so in the instant in which an upgrade passes a version gate or ends, seen from outside.
 
-use super::ground::Names;
 use super::judge::{Facts, OLD};
+use super::names::Names;
 use super::slot::{At, Slot};
 use std::collections::BTreeMap;
 use tidegate_proto::record::upgrade::{PhaseName, Upgrade};
@@ -33,7 +33,7 @@ pub(super) fn judge(
     // While a certificate is made, a report may lapse that it has seen: a return needs an admission.
     let known = if phase == PhaseName::Contract { OLD } else { facts.known_after(now) };
     for (service, needs) in gated {
-        for (at, rule) in facts.heard.silent_since(service, now.saturating_sub(known)) {
+        for (at, rule) in facts.silent.silent_since(service, now.saturating_sub(known)) {
             let name = names.instance(at);
             facts.breach(now, rule, format!("{phase:?} began while nothing was known of {name}"));
         }
@@ -80,7 +80,7 @@ fn all_serve(
 ) {
     let then = now.saturating_sub(OLD);
     for (at, slot) in slots.iter().filter(|((of, _), _)| *of == service) {
-        if facts.liars.contains(&at.1) || !facts.heard.counts(*at) {
+        if facts.liars.contains(&at.1) || !facts.silent.counts(*at) {
             continue;
         }
         let name = names.instance(*at);

@@ -1,10 +1,15 @@
 //! A simulated node, as its agent touches it: the answers of its services, its hooks, its disk.
 
+mod hooks;
+mod process;
+
+use self::hooks::{SetOfHooks, done};
+use self::process::OwnProcess;
 use super::dice::Dice;
 use super::gate::Gate;
 use super::ground::Ground;
 use super::images;
-use super::slot::{At, Running, Slot};
+use super::slot::At;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -16,11 +21,9 @@ use std::time::Duration;
 use tidegate_agent::config::address::{Stats, Url};
 use tidegate_agent::config::settings::{Artifact, Process};
 use tidegate_agent::host::{
-    Alive, Done, HookSet, HookState, Hooks, Host, Made, NoAnswer, NotRun, NotStaged, ProcessError,
-    ServiceProcess, Started, Target, TaskRuns,
+    Done, HookSet, Hooks, Host, Made, NoAnswer, NotRun, NotStaged, ServiceProcess, TaskRuns,
 };
 use tidegate_proto::{Digest, ReleaseTag};
-use tokio::sync::oneshot;
 
 /// A node for one agent's process.
 #[derive(Debug, Clone)]
@@ -110,16 +113,6 @@ impl Node {
         let sessions = slot.in_flight(now);
         let node = &self.ground.names().nodes[self.node];
         Ok(format!("# pxname,svname,status,scur,\n{service},{node},{word},{sessions},\n"))
-    }
-}
-
-fn done(success: bool, stdout: &str, stderr: &str) -> Done {
-    Done {
-        success,
-        code: Some(i32::from(!success)),
-        ending: format!("exit status: {}", i32::from(!success)),
-        stdout: stdout.into(),
-        stderr: stderr.into(),
     }
 }
 
@@ -252,166 +245,5 @@ impl Made for MadeFile {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.node.ground.write(self.node.node, &self.path, self.bytes)
-    }
-}
-
-/// The hooks of one set. A hook goes on when its agent is killed.
-#[derive(Debug)]
-struct SetOfHooks {
-    node: Node,
-    at: At,
-    set: &'static str,
-}
-
-impl SetOfHooks {
-    fn runs(&self) -> bool {
-        self.node.ground.state().slots.get(&self.at).is_some_and(|slot| slot.hooks.contains_key(self.set))
-    }
-
-    fn kill(&self) {
-        let (ground, at) = (&self.node.ground, self.at);
-        let id = ground.state().slots.get(&at).and_then(|slot| slot.hooks.get(self.set)).map(|run| run.id);
-        if let Some(id) = id {
-            ground.tell(format!("{}: a hook is killed", ground.names().instance(at)));
-            ground.end_hook(at, self.set, id);
-        }
-    }
-
-    async fn run_alone(&self, hook: &str, argv: &[String], limit: Duration) -> Result<Done, NotRun> {
-        self.node.gate.passes().await;
-        let end = tokio::time::Instant::now() + limit;
-        while self.runs() {
-            if tokio::time::Instant::now() >= end {
-                self.kill();
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            self.node.gate.passes().await;
-        }
-        let (ground, at, set) = (self.node.ground.clone(), self.at, self.set);
-        let tag = argv.get(1).cloned().unwrap_or_default();
-        let now = ground.now();
-        let (hangs, fails, lies) = {
-            let state = ground.state();
-            let until = |of: fn(&Slot) -> u64| state.slots.get(&at).is_some_and(|slot| now < of(slot));
-            (until(|s| s.hangs_until), until(|s| s.fails_until), until(|s| s.lies_until))
-        };
-        let id = ground.begin_hook(at, set, hook);
-        let takes = self.node.throw(|dice| dice.within(20, 1200));
-        let (out, answer) = oneshot::channel();
-        let hook = hook.to_owned();
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(takes)).await;
-            if hangs {
-                std::future::pending::<()>().await;
-            }
-            if !ground.end_hook(at, set, id) {
-                return;
-            }
-            if !fails && !lies {
-                match hook.as_str() {
-                    "start" => drop(ground.start(at, &tag)),
-                    "stop" => ground.stop(at),
-                    "stage" => drop(ground.change(at, |slot, _| slot.staged.insert(tag.clone()))),
-                    "remove" => drop(ground.change(at, |slot, _| slot.staged.remove(&tag))),
-                    _ => {}
-                }
-            }
-            let _ = out.send(done(!fails, "", if fails { "the hook failed" } else { "" }));
-        });
-        let ended = tokio::time::timeout(limit, answer).await;
-        self.node.gate.passes().await;
-        match ended {
-            Ok(Ok(done)) => Ok(done),
-            _ => {
-                self.kill();
-                Err(NotRun::Late { program: argv.first().cloned().unwrap_or_default(), limit })
-            }
-        }
-    }
-}
-
-impl Hooks for SetOfHooks {
-    fn look(&self, hook: &str) -> HookState {
-        let state = self.node.ground.state();
-        let Some(slot) = state.slots.get(&self.at) else { return HookState::NotBegun };
-        match (slot.hooks.get(self.set), slot.ended.get(self.set)) {
-            _ if slot.booted.contains(self.set) => HookState::EarlierBoot,
-            (Some(run), _) if run.name == hook => HookState::Runs,
-            (None, Some(name)) if name == hook => HookState::Ended,
-            _ => HookState::NotBegun,
-        }
-    }
-
-    fn run<'a>(
-        &'a self,
-        hook: &'a str,
-        argv: &'a [String],
-        limit: Duration,
-    ) -> BoxFuture<'a, Result<Done, NotRun>> {
-        self.run_alone(hook, argv, limit).boxed()
-    }
-
-    fn end(&self) -> BoxFuture<'_, io::Result<()>> {
-        async {
-            self.node.gate.passes().await;
-            self.kill();
-            Ok(())
-        }
-        .boxed()
-    }
-}
-
-/// A process that the agent runs itself.
-#[derive(Debug)]
-struct OwnProcess {
-    node: Node,
-    at: At,
-}
-
-impl OwnProcess {
-    fn running(&self) -> Option<Running> {
-        let now = self.node.ground.now();
-        self.node.ground.state().slots.get(&self.at).and_then(|slot| slot.alive(now).cloned())
-    }
-}
-
-impl ServiceProcess for OwnProcess {
-    fn alive(&self) -> Alive {
-        if self.running().is_some() { Alive::Yes } else { Alive::No }
-    }
-
-    fn tag(&self) -> Option<ReleaseTag> {
-        self.running()?.tag.parse().ok()
-    }
-
-    fn start(
-        &self,
-        target: &Target,
-        _directory: &Path,
-        _fill: &dyn Fn(&str) -> String,
-    ) -> Result<Started, ProcessError> {
-        if let Some(running) = self.running() {
-            return Err(ProcessError::Running { pids: vec![running.pid] });
-        }
-        let pid = self.node.ground.start(self.at, target.tag.as_str());
-        Ok(Started { pid, ticks: 1 })
-    }
-
-    fn stop<'a>(&'a self, _started: Option<&'a Started>) -> BoxFuture<'a, Result<(), ProcessError>> {
-        async {
-            self.node.gate.passes().await;
-            let takes = self.node.throw(|dice| dice.within(5, 300));
-            let (ground, at) = (self.node.ground.clone(), self.at);
-            // The signal was sent: it ends, whether its agent lives or not.
-            let ending = tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_millis(takes)).await;
-                ground.stop(at);
-            });
-            let _ = ending.await;
-            self.node.gate.passes().await;
-            Ok(())
-        }
-        .boxed()
     }
 }

@@ -35,7 +35,7 @@ enum Run {
 }
 
 impl Images {
-    /// The node lost its power: nobody knows how what ran has ended.
+    /// The node lost its power: how its hooks ended is unknown.
     pub(super) fn lose_power(&mut self) {
         self.runs.values_mut().filter(|run| matches!(run, Run::Runs)).for_each(|run| *run = Run::Lost);
     }
@@ -122,11 +122,11 @@ fn ends(ground: &Ground, node: usize, id: &TaskId, (verb, tag): (&str, &str), fa
     let images = &mut state.disks[node].images;
     match images.runs.get_mut(id) {
         Some(run @ Run::Runs) => *run = Run::Ended(!fails),
-        // The power went, or nobody waits for it any more.
+        // The power went, or nothing waits for it any more.
         _ => return,
     }
     let word = if fails { "fails" } else { "is done" };
-    state.story.tell(now, &format!("{name}: {verb} {tag} {word} ({id})"));
+    state.log.log(now, &format!("{name}: {verb} {tag} {word} ({id})"));
     if fails {
         return;
     }

@@ -1,8 +1,8 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
-use super::heard::Heard;
 use super::scenario::UpgradePlan;
+use super::silence::SilentInstances;
 use super::slot::{At, Cause, Slot};
 use super::stream_facts::StreamFacts;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,24 +76,24 @@ pub(super) struct Facts {
     /// The wave of each roll, and since when.
     pub waves: BTreeMap<String, (u32, u64)>,
     /// What the store says of each instance.
-    pub heard: Heard,
-    /// Nodes whose agents lied: what runs there is known to nobody, and what they cost is theirs.
+    pub silent: SilentInstances,
+    /// Nodes whose agents lied: what runs there is unknown, and they are not judged.
     pub liars: BTreeSet<usize>,
     /// Release streams.
     pub streams: StreamFacts,
     /// When a person let an instance in again that they had kept out.
     pub shown: BTreeMap<At, u64>,
-    /// Until when whoever leads may learn late of what the store holds, in milliseconds.
+    /// Until when the leader may read the store late, in milliseconds.
     pub disturbed_until: u64,
     /// What was broken.
     pub breaches: Vec<Breach>,
 }
 
-/// What stands in the store is known after so many milliseconds to a coordinator that nothing disturbs.
+/// An undisturbed coordinator has read the store after so many milliseconds.
 const KNOWN: u64 = 1_000;
 
 impl Facts {
-    /// After how long whoever leads knows what the store holds.
+    /// After how long the leader has read the store, in milliseconds.
     pub(super) fn known_after(&self, now: u64) -> u64 {
         if now < self.disturbed_until { OLD } else { KNOWN }
     }
@@ -117,7 +117,7 @@ impl Facts {
         }
         let ordered_at = self.directed.get(&at).copied().unwrap_or(now);
         if self.shown.get(&at).is_some_and(|shown| ordered_at < shown + LAG && now < shown + OLD) {
-            // It was ordered while a person kept it out, or before anybody could hear that they no longer do.
+            // It was ordered while a person kept it out, or before a coordinator could know that they no longer do.
             return;
         }
         let admits =

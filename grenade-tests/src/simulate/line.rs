@@ -109,7 +109,7 @@ impl Line {
         self.state.send_modify(|state| state.weather = weather);
     }
 
-    /// Cuts the line, or mends it.
+    /// Cuts the line, or restores it.
     pub(super) fn set_cut(&self, cut: bool) {
         self.state.send_modify(|state| {
             state.cut = cut;

@@ -1,7 +1,6 @@
 //! What people do where the store was lost with the upgrade that it held.
 
-use super::chain::within;
-use super::operator::{Person, understood};
+use super::operator::{Person, understood, within};
 use super::world::World;
 
 /// What comes of a start that was refused.
@@ -32,5 +31,5 @@ async fn set_window(world: &World, why: &str) {
     let named = why.split('`').find(|part| part.starts_with("tidegate fleet window"));
     let Some(command) = named.map(understood) else { return };
     let done = within(Person::new(&world.coordinators).act(&command)).await;
-    world.ground.tell(format!("{command:?}: {done:?}"));
+    world.ground.log(format!("{command:?}: {done:?}"));
 }

@@ -5,7 +5,7 @@ use super::coordinator;
 use super::coverage::{Counted, gaps};
 use super::database;
 use super::draw;
-use super::falsehood::judge_the_judge;
+use super::falsify::report::judge_the_judge;
 use super::judge::Breach;
 use super::run::{Outcome, run};
 use super::scenario::Scenario;
@@ -44,29 +44,29 @@ pub struct Arguments {
     /// No further schedule begins after so many seconds
     #[arg(long, value_name = "SECONDS")]
     pub(super) within: Option<u64>,
-    /// Tell what happens in the schedule of --seed, line by line
+    /// Print the event log of the schedule of --seed
     #[arg(long)]
-    story: bool,
+    log: bool,
     /// Play a scenario from a file (JSON) instead of drawing it from the seed
     #[arg(long, value_name = "FILE")]
     pub(super) replay: Option<PathBuf>,
     /// Play plans for this gate file: those that `grenade explore` draws, each from its seed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "without", "only_mishaps"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "without", "only_faults"])]
     pub(super) gate: Option<PathBuf>,
     /// Play this plan, with what each seed decides beside it: latencies, the order of messages
     #[arg(long, value_name = "FILE", requires = "gate")]
     pub(super) plan: Option<PathBuf>,
     /// Leave out of the failing schedule of --seed, or of --replay, what its failure does not need; write what is left as a
-    /// scenario to this file, and tell its story
+    /// scenario to this file, and print its event log
     #[arg(long, value_name = "FILE")]
     shrink: Option<PathBuf>,
     /// Switch this guard of the product off (a build with --features mutants), and stop at the first schedule that breaks
     /// a rule and breaks none with every guard in place; exit 1 where there is none
-    #[arg(long, value_name = "GUARD", conflicts_with_all = ["story", "replay", "shrink", "scenario"])]
+    #[arg(long, value_name = "GUARD", conflicts_with_all = ["log", "replay", "shrink", "scenario"])]
     pub(super) without: Option<String>,
-    /// Draw no other kinds of mishaps than these
+    /// Draw no other kinds of faults than these
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub(super) only_mishaps: Vec<String>,
+    pub(super) only_faults: Vec<String>,
     /// Falsify small worlds in every way that is known, and look whether the judge finds each out; exit 1 where it does not
     #[arg(long)]
     judge_the_judge: bool,
@@ -120,7 +120,7 @@ fn drawn(arguments: &Arguments) -> anyhow::Result<Scenario> {
 
 /// One schedule, here: the current directory is its own.
 fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
-    let (scenario, story) = (drawn(arguments)?, arguments.story);
+    let (scenario, log) = (drawn(arguments)?, arguments.log);
     if std::env::var_os("RUST_LOG").is_some() {
         tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
@@ -142,7 +142,7 @@ fn one(arguments: &Arguments, fix: Fix) -> anyhow::Result<ExitCode> {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
         runtime.block_on(async {
             (fix.clock)();
-            run(scenario, Path::new("."), story).await
+            run(scenario, Path::new("."), log).await
         })
     };
     let played = std::thread::Builder::new().stack_size(STACK).spawn(play)?;
@@ -164,7 +164,7 @@ pub(super) fn jobs(arguments: &Arguments) -> usize {
 
 fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let source = Source::of(arguments)?;
-    let schedules = if arguments.story || source.is_one() { 1 } else { arguments.schedules };
+    let schedules = if arguments.log || source.is_one() { 1 } else { arguments.schedules };
     let (jobs, cores) = (jobs(arguments), cores());
     let began = Instant::now();
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -182,7 +182,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                     }
                     let seed = arguments.seed + n;
                     let core = (jobs == cores).then_some(job);
-                    let became = source.play(seed, arguments.story, core);
+                    let became = source.play(seed, arguments.log, core);
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     tally.take_in(arguments, seed, became);
                     if shows {
@@ -196,7 +196,7 @@ fn all(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         eprintln!();
     }
     let tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if !arguments.story {
+    if !arguments.log {
         tally.print(began.elapsed(), jobs.min(cores));
     }
     let is_good = tally.failed.is_empty() && tally.gaps().is_empty();
@@ -230,7 +230,7 @@ fn smallest(arguments: &Arguments, file: &Path) -> anyhow::Result<ExitCode> {
     eprintln!("\n{} schedules tried", tries.load(Ordering::SeqCst));
     std::fs::write(file, serde_json::to_string_pretty(&small)? + "\n")?;
     if let Became::Over(outcome) = child::run(Play::Scenario(&small), true, None) {
-        outcome.story.iter().for_each(|line| println!("{line}"));
+        outcome.log.iter().for_each(|line| println!("{line}"));
         outcome.breaches.iter().for_each(|breach| println!("{}", told(breach)));
     }
     Ok(ExitCode::from(1))
@@ -245,11 +245,11 @@ fn first_breach(scenario: &Scenario) -> anyhow::Result<Option<Breach>> {
 
 fn size(scenario: &Scenario) -> String {
     format!(
-        "{} nodes, {} services, {} upgrades, {} mishaps",
+        "{} nodes, {} services, {} upgrades, {} faults",
         scenario.zones.len(),
         scenario.services.len(),
         scenario.upgrades.len(),
-        scenario.mishaps.len()
+        scenario.faults.len()
     )
 }
 
@@ -282,7 +282,7 @@ impl Tally {
             }
             Became::Over(outcome) => outcome,
         };
-        outcome.story.iter().for_each(|line| println!("{line}"));
+        outcome.log.iter().for_each(|line| println!("{line}"));
         if arguments.digests {
             println!("{seed} {}", outcome.digest);
         }
@@ -322,7 +322,7 @@ impl Tally {
         self.reached.iter().for_each(|(phase, n)| println!("  {phase:<14} {n}"));
         println!("upgrades ended:");
         self.ended.iter().for_each(|(how, n)| println!("  {how:<14} {n}"));
-        println!("mishaps, by phase:");
+        println!("faults, by phase:");
         let kinds: std::collections::BTreeSet<&String> = self.fired.keys().map(|(kind, _)| kind).collect();
         print!("  {:<22}", "");
         draw::PHASES.iter().for_each(|phase| print!(" {:>9}", &phase[..phase.len().min(9)]));

@@ -218,3 +218,9 @@ impl<'a> Person<'a> {
         answer(operation::cordon_node(context, &leadership, asked).await, |done| done.what)
     }
 }
+
+/// The answer, or an error after 20 s of simulated time.
+pub(super) async fn within(asked: impl Future<Output = Result<String, String>>) -> Result<String, String> {
+    let limit = std::time::Duration::from_secs(20);
+    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+}

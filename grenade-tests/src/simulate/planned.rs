@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate_proto::record::upgrade::PhaseName;
 
-use super::chain::Chain;
 use super::scenario::{
-    Change, Generation, Mishap, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+    Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
+use super::upgrades::UpgradeSequence;
 use super::world::World;
 use crate::gate::file::{Gate, Schema};
 use crate::gate::plan::{Event, Plan, When};
@@ -58,7 +58,7 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         schemas: changes.then(schema).into_iter().collect(),
         coordinators: 1,
         upgrades: vec![upgrade(gate, plan)],
-        mishaps: Vec::new(),
+        faults: Vec::new(),
         plan: plan.steps.iter().filter_map(|of| step(of.when, of.event)).collect(),
         falsify: None,
         stream: None,
@@ -135,8 +135,8 @@ impl Steps {
     }
 
     /// The next one, where it happens now to the upgrade of this service. After a rollback it waits for the next upgrade.
-    pub(super) fn due(&mut self, world: &World, chain: &Chain) -> Option<Mishap> {
-        let (next, current) = (self.0.front()?, chain.current.as_ref()?);
+    pub(super) fn due(&mut self, world: &World, sequence: &UpgradeSequence) -> Option<Fault> {
+        let (next, current) = (self.0.front()?, sequence.current.as_ref()?);
         let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase)?;
         let goes_forward = !matches!(
             phase,
@@ -149,6 +149,6 @@ impl Steps {
             return None;
         }
         let Step { lasts, what, .. } = self.0.pop_front()?;
-        Some(Mishap { upgrade: current.plan, phase: String::new(), after: 0, lasts, what })
+        Some(Fault { upgrade: current.plan, phase: String::new(), after: 0, lasts, what })
     }
 }

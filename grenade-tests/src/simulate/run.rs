@@ -1,14 +1,14 @@
 //! Runs one scenario to its end in simulated time.
 
-use super::chain::{Chain, MISFORTUNE};
-use super::falsehood::Plan;
+use super::falsify::Plan;
+use super::fault::{self, Undo};
 use super::ground::Ground;
 use super::judge::Breach;
-use super::mishap::{self, Undo};
 use super::planned::Steps;
-use super::scenario::{Generation, Mishap, Scenario, What};
+use super::scenario::{Fault, Generation, Scenario, What};
 use super::stream::StreamPeople;
 use super::tamper;
+use super::upgrades::{MISFORTUNE, UpgradeSequence};
 use super::world::World;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub struct Outcome {
     pub breaches: Vec<Breach>,
     /// The phases that any upgrade reached.
     pub reached: BTreeSet<String>,
-    /// The kind of each mishap that happened, and in which phase.
+    /// The kind of each fault that happened, and in which phase.
     pub fired: Vec<(String, String)>,
     /// How each upgrade ended.
     pub ended: Vec<String>,
@@ -53,19 +53,19 @@ pub struct Outcome {
     pub simulated_ms: u64,
     /// How many revisions of the store wrote something.
     pub revisions: usize,
-    /// What was told, where that was asked for.
-    pub story: Vec<String>,
+    /// The event log, if it was kept.
+    pub log: Vec<String>,
 }
 
 struct Run {
     world: World,
-    chains: Vec<Chain>,
+    sequences: Vec<UpgradeSequence>,
     stream: Option<StreamPeople>,
-    waiting: Vec<Mishap>,
+    waiting: Vec<Fault>,
     planned: Steps,
     pending: Vec<(u64, Undo)>,
     fired: Vec<(String, String)>,
-    falsehood: Plan,
+    falsify: Plan,
 }
 
 /// Runs it; its files lie in `directory`.
@@ -73,14 +73,15 @@ struct Run {
 /// # Errors
 /// Where the simulation itself cannot go on.
 pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::Result<Outcome> {
-    let (seed, waiting) = (scenario.seed, scenario.mishaps.clone());
+    let (seed, waiting) = (scenario.seed, scenario.faults.clone());
     let world = World::make(scenario, directory, keeps).await?;
-    let chains = (0..world.scenario.services.len()).map(|service| Chain::of(&world, service)).collect();
-    let falsehood = Plan::of(&world.scenario);
+    let sequences =
+        (0..world.scenario.services.len()).map(|service| UpgradeSequence::of(&world, service)).collect();
+    let falsify = Plan::of(&world.scenario);
     let stream = StreamPeople::of(&world);
     let planned = Steps::of(&world.scenario);
     let (pending, fired) = (Vec::new(), Vec::new());
-    let mut run = Run { world, chains, stream, waiting, planned, pending, fired, falsehood };
+    let mut run = Run { world, sequences, stream, waiting, planned, pending, fired, falsify };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.ground.clone()));
     let played = run.play().await;
@@ -90,23 +91,24 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
     for text in world.persons.refused_but_done(&world.auditor.names()) {
         world.ground.state().facts.breach(world.ground.now(), 0, text);
     }
-    for broken in world.former.iter().cloned().chain(world.auditor.breaches(run.falsehood.lie())) {
+    for broken in world.former.iter().cloned().chain(world.auditor.breaches(run.falsify.record())) {
         let what = format!("revision {}: {}", broken.at, broken.what);
         world.ground.state().facts.breaches.push(Breach { at: world.ground.now(), rule: broken.rule, what });
     }
-    let ended = run.chains.iter().flat_map(|chain| &chain.ended).map(|(plan, how)| format!("u{plan}: {how}"));
+    let ended =
+        run.sequences.iter().flat_map(|chain| &chain.ended).map(|(plan, how)| format!("u{plan}: {how}"));
     let ended: Vec<String> = ended.collect();
     let state = world.ground.state();
     Ok(Outcome {
         seed,
-        digest: state.story.digest(),
+        digest: state.log.digest(),
         breaches: state.facts.breaches.clone(),
         reached: state.facts.reached.iter().map(|phase| word(*phase)).collect(),
         fired: run.fired,
         ended,
         simulated_ms: world.ground.now(),
         revisions: world.auditor.revisions(),
-        story: state.story.lines().to_vec(),
+        log: state.log.lines().to_vec(),
     })
 }
 
@@ -122,7 +124,7 @@ async fn check(ground: Ground) {
 impl Run {
     async fn play(&mut self) -> anyhow::Result<()> {
         let (mut step, mut next) = (0u64, Instant::now() + STEP);
-        let backs_up = self.waiting.iter().any(|mishap| mishap.what == What::StoreRestored);
+        let backs_up = self.waiting.iter().any(|fault| fault.what == What::StoreRestored);
         while self.world.ground.now() < LONGEST {
             tokio::select! {
                 biased;
@@ -138,9 +140,9 @@ impl Run {
                 tamper::lie(&mut self.world).await;
             }
             self.let_things_happen().await?;
-            for n in 0..self.chains.len() {
+            for n in 0..self.sequences.len() {
                 self.before_the_start(n).await;
-                self.chains[n].step(&mut self.world).await;
+                self.sequences[n].step(&mut self.world).await;
             }
             if backs_up && step % SNAPSHOT == 1 {
                 self.world.keep_store();
@@ -149,11 +151,11 @@ impl Run {
                 self.clients().await;
             }
             self.look_at_processes();
-            if self.falsehood.is_found(&self.world) {
+            if self.falsify.is_found(&self.world) {
                 break;
             }
             self.world.persons.look().await;
-            let rests = self.chains.iter().all(Chain::is_over) && self.pending.is_empty();
+            let rests = self.sequences.iter().all(UpgradeSequence::is_over) && self.pending.is_empty();
             if let Some(stream) = &mut self.stream {
                 stream.step(&mut self.world, rests).await;
             }
@@ -166,18 +168,18 @@ impl Run {
 
     /// Preflight is over in an instant: what happens in it happens as the upgrade is started.
     async fn before_the_start(&mut self, service: usize) {
-        let Some((plan, id)) = self.chains[service].starts_now(&self.world) else { return };
-        let is_due = |mishap: &mut Mishap| mishap.upgrade == plan && mishap.phase == PREFLIGHT;
-        let due: Vec<Mishap> = self.waiting.extract_if(.., is_due).collect();
-        for mishap in due {
-            self.happens(service, PREFLIGHT.to_owned(), Some(id.clone()), &mishap).await;
+        let Some((plan, id)) = self.sequences[service].starts_now(&self.world) else { return };
+        let is_due = |fault: &mut Fault| fault.upgrade == plan && fault.phase == PREFLIGHT;
+        let due: Vec<Fault> = self.waiting.extract_if(.., is_due).collect();
+        for fault in due {
+            self.happens(service, PREFLIGHT.to_owned(), Some(id.clone()), &fault).await;
         }
     }
 
-    async fn happens(&mut self, service: usize, phase: String, id: Option<String>, mishap: &Mishap) {
-        self.fired.push((mishap.what.kind(), phase));
-        let undo = mishap::begin(&mut self.world, id, service, &mishap.what, mishap.lasts).await;
-        let ends = self.world.ground.now() + mishap.lasts;
+    async fn happens(&mut self, service: usize, phase: String, id: Option<String>, fault: &Fault) {
+        self.fired.push((fault.what.kind(), phase));
+        let undo = fault::begin(&mut self.world, id, service, &fault.what, fault.lasts).await;
+        let ends = self.world.ground.now() + fault.lasts;
         self.pending.extend(undo.into_iter().map(|undo| (ends, undo)));
     }
 
@@ -185,34 +187,34 @@ impl Run {
     async fn let_things_happen(&mut self) -> anyhow::Result<()> {
         let now = self.world.ground.now();
         let mut due = Vec::new();
-        for (service, chain) in self.chains.iter().enumerate() {
+        for (service, chain) in self.sequences.iter().enumerate() {
             let Some(current) = &chain.current else { continue };
             let phase = self.world.ground.state().facts.phases.get(&current.id).copied();
             let Some((phase, since)) = phase else { continue };
             let name = word(phase);
-            let late = now > current.since + MISFORTUNE || current.mended;
+            let late = now > current.since + MISFORTUNE || current.is_retry;
             let plan = current.plan;
-            self.waiting.retain(|mishap| {
-                if mishap.upgrade != plan {
+            self.waiting.retain(|fault| {
+                if fault.upgrade != plan {
                     return true;
                 }
-                let fires = !late && mishap.phase == name && now >= since + mishap.after;
+                let fires = !late && fault.phase == name && now >= since + fault.after;
                 if fires {
-                    due.push((service, name.clone(), mishap.clone()));
+                    due.push((service, name.clone(), fault.clone()));
                 }
                 !fires
             });
         }
-        for (service, phase, mishap) in due {
-            let id = self.chains[service].current.as_ref().map(|current| current.id.clone());
-            self.happens(service, phase, id, &mishap).await;
+        for (service, phase, fault) in due {
+            let id = self.sequences[service].current.as_ref().map(|current| current.id.clone());
+            self.happens(service, phase, id, &fault).await;
         }
         self.next_of_the_plan().await;
-        for chain in &self.chains {
+        for chain in &self.sequences {
             let Some(id) = chain.current.as_ref().map(|current| &current.id) else { continue };
             let phase = self.world.ground.state().facts.phases.get(id).copied();
             let Some(phase) = phase else { continue };
-            self.falsehood.step(&mut self.world, id, phase).await;
+            self.falsify.step(&mut self.world, id, phase).await;
         }
         let now = self.world.ground.now();
         if self.pending.iter().any(|(_, undo)| !undo.is_a_persons()) {
@@ -220,7 +222,7 @@ impl Run {
         }
         let over: Vec<(u64, Undo)> = self.pending.extract_if(.., |(ends, _)| *ends <= now).collect();
         for (_, undo) in over {
-            if !mishap::end(&mut self.world, &undo).await? {
+            if !fault::end(&mut self.world, &undo).await? {
                 self.pending.push((now + 5_000, undo));
             }
         }
@@ -233,8 +235,8 @@ impl Run {
         if !self.pending.is_empty() {
             return;
         }
-        if let Some(step) = self.chains.get(FIRST).and_then(|chain| self.planned.due(&self.world, chain)) {
-            let id = self.chains[FIRST].current.as_ref().map(|current| current.id.clone());
+        if let Some(step) = self.sequences.get(FIRST).and_then(|first| self.planned.due(&self.world, first)) {
+            let id = self.sequences[FIRST].current.as_ref().map(|current| current.id.clone());
             let phase = id.as_ref().and_then(|id| self.world.ground.state().facts.phases.get(id).copied());
             let phase = phase.map(|(phase, _)| word(phase)).unwrap_or_default();
             self.happens(FIRST, phase, id, &step).await;
@@ -285,7 +287,7 @@ impl Run {
 
     /// Whether the database has the form that the upgrade under way gave it.
     async fn look_at_form(&mut self, service: usize, schema: usize) {
-        let plan = self.chains[service].current.as_ref().map(|current| current.plan);
+        let plan = self.sequences[service].current.as_ref().map(|current| current.plan);
         let Some(plan) = plan.filter(|_| self.world.scenario.owned_schema(service) == Some(schema)) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! What a seed means: the world, what people do in it, and what goes wrong. Plain data, so that a failing one can be kept,
 //! made smaller and played again.
 
-use super::falsehood::Falsehood;
+use super::falsify::kind::Falsification;
 use super::planned::Step;
 use super::slot::Hiccup;
 use super::stream_plan::StreamPlan;
@@ -23,13 +23,14 @@ pub struct Scenario {
     /// One after the other.
     pub upgrades: Vec<UpgradePlan>,
     /// What goes wrong, and what people do at a wrong moment.
-    pub mishaps: Vec<Mishap>,
+    #[serde(rename = "mishaps")]
+    pub faults: Vec<Fault>,
     /// The steps of a plan of a gate job: one after the other, in the upgrades of the first service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<Step>,
     /// What is made false, so that the judge is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub falsify: Option<Falsehood>,
+    pub falsify: Option<Falsification>,
     /// Compute releases on top of one of the services.
     #[serde(default)]
     pub stream: Option<StreamPlan>,
@@ -57,7 +58,7 @@ pub struct ServicePlan {
     pub lease: u64,
     /// The schema that it reads and writes.
     pub schema: Option<usize>,
-    /// How long its requests last after the balancer let go, in milliseconds.
+    /// How long its requests last after the balancer stopped sending requests, in milliseconds.
     pub lingers: u64,
 }
 
@@ -169,7 +170,7 @@ pub enum ReleasePlan {
 
 /// Something that happens once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Mishap {
+pub struct Fault {
     /// During which upgrade, by its place.
     pub upgrade: usize,
     /// Once it is in this phase.
@@ -215,7 +216,7 @@ pub enum What {
     NodeLeaves(usize),
     /// A node joins, with the version that the upgrade leaves or the one that it goes to.
     NodeJoins(usize),
-    /// A node gets another zone: its agent is started anew.
+    /// A node gets another zone: its agent is restarted.
     Labels(usize),
     /// Services of one node have a hiccup.
     OneHiccup(usize, Hiccup),
@@ -227,7 +228,7 @@ pub enum What {
     HooksHang(usize),
     /// Hooks that are begun on a node say that they succeeded, and did nothing.
     HooksLie(usize),
-    /// One agent lies in everything that it may write, until its machine is built anew.
+    /// One agent lies in everything that it may write, until its machine is rebuilt.
     LyingAgent(usize),
     /// Hooks that are begun on a node fail.
     HooksFail(usize),
@@ -245,17 +246,17 @@ pub enum What {
     StoreBlank,
     /// An agent writes nonsense under its own keys.
     Garbage(usize),
-    /// A record of the coordinators becomes one that nobody can read, until a person puts back what it was.
+    /// A record of the coordinators becomes unreadable, until a person restores it.
     Unreadable(usize),
     /// A second agent with the name of the first begins.
     SecondAgent(usize),
-    /// A program of the version that the upgrade leaves, which nobody knows of, writes a row.
+    /// An unknown program of the version that the upgrade leaves writes a row.
     LateRow,
     /// A person pauses, and resumes at the end.
     Pause,
     /// A person asks for the rollback.
     RollBack,
-    /// Somebody asks for what is already asked for, or for what cannot be.
+    /// An operator repeats commands, and gives impossible ones.
     WrongCommands,
     /// A person takes a node out by hand, and lets it back at the end.
     Cordon(usize),

@@ -68,7 +68,7 @@ pub(super) fn search(arguments: &Arguments, guard: &str) -> anyhow::Result<ExitC
 
 /// What a schedule breaks without the guard, where it breaks nothing with all of them.
 fn broken_without(arguments: &Arguments, guard: &str, seed: u64) -> Option<String> {
-    let play = Play::Seed(seed, &arguments.only_mishaps);
+    let play = Play::Seed(seed, &arguments.only_faults);
     let broken = broken(child::run_with(Guards::Without(guard), play, false, None))?;
     match child::run_with(Guards::All, play, false, None) {
         Became::Over(outcome) if outcome.breaches.is_empty() => Some(broken),

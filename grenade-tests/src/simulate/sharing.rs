@@ -2,6 +2,7 @@
 //! form that its next version needs is there.
 
 use super::scenario::{Scenario, UpgradePlan};
+use super::upgrade_id::is_attempt;
 use super::world::World;
 use serde_json::json;
 use tidegate_proto::record::upgrade::PhaseName;
@@ -58,20 +59,6 @@ pub(super) fn turn(world: &World, plan: &UpgradePlan) -> Turn {
         false if world.given_up.contains(&owner) => Turn::Never,
         false => Turn::Later,
     }
-}
-
-/// The id of an upgrade, and of further attempts at it.
-pub(super) fn id(place: usize, attempt: u32) -> String {
-    match attempt {
-        0 => format!("u{place}"),
-        1 => format!("u{place}-again"),
-        more => format!("u{place}-again{more}"),
-    }
-}
-
-fn is_attempt(id: &str, place: usize) -> bool {
-    let first = format!("u{place}");
-    id == first || id.starts_with(&format!("{first}-again"))
 }
 
 fn has_form(phase: PhaseName, unfilled: bool) -> bool {

@@ -64,8 +64,8 @@ type Cut = fn(&Scenario) -> Vec<Scenario>;
 
 /// What is worth most comes first.
 const CUTS: &[Cut] = &[
-    half_of_the_mishaps,
-    one_mishap,
+    half_of_the_faults,
+    one_fault,
     one_step_of_the_plan,
     last_upgrade_of_a_service,
     one_service,
@@ -74,19 +74,19 @@ const CUTS: &[Cut] = &[
     simpler_world,
     simpler_services,
     simpler_upgrades,
-    simpler_mishaps,
+    simpler_faults,
 ];
 
-fn half_of_the_mishaps(scenario: &Scenario) -> Vec<Scenario> {
-    let half = scenario.mishaps.len() / 2;
-    let with = |mishaps: &[_]| Scenario { mishaps: mishaps.to_vec(), ..scenario.clone() };
-    vec![with(&scenario.mishaps[..half]), with(&scenario.mishaps[half..])]
+fn half_of_the_faults(scenario: &Scenario) -> Vec<Scenario> {
+    let half = scenario.faults.len() / 2;
+    let with = |faults: &[_]| Scenario { faults: faults.to_vec(), ..scenario.clone() };
+    vec![with(&scenario.faults[..half]), with(&scenario.faults[half..])]
 }
 
-fn one_mishap(scenario: &Scenario) -> Vec<Scenario> {
-    each(scenario.mishaps.len(), |n| {
+fn one_fault(scenario: &Scenario) -> Vec<Scenario> {
+    each(scenario.faults.len(), |n| {
         let mut smaller = scenario.clone();
-        smaller.mishaps.remove(n);
+        smaller.faults.remove(n);
         Some(smaller)
     })
 }
@@ -110,9 +110,9 @@ fn last_upgrade_of_a_service(scenario: &Scenario) -> Vec<Scenario> {
 
 fn without_upgrade(mut scenario: Scenario, n: usize) -> Scenario {
     scenario.upgrades.remove(n);
-    scenario.mishaps.retain(|mishap| mishap.upgrade != n);
-    for mishap in scenario.mishaps.iter_mut().filter(|mishap| mishap.upgrade > n) {
-        mishap.upgrade -= 1;
+    scenario.faults.retain(|fault| fault.upgrade != n);
+    for fault in scenario.faults.iter_mut().filter(|fault| fault.upgrade > n) {
+        fault.upgrade -= 1;
     }
     scenario
 }
@@ -226,16 +226,16 @@ fn simpler_upgrades(scenario: &Scenario) -> Vec<Scenario> {
     all
 }
 
-fn simpler_mishaps(scenario: &Scenario) -> Vec<Scenario> {
-    let edits: [fn(&mut super::scenario::Mishap); 5] = [
+fn simpler_faults(scenario: &Scenario) -> Vec<Scenario> {
+    let edits: [fn(&mut super::scenario::Fault); 5] = [
         // An upgrade in which nothing happens can be left out then.
-        |mishap| mishap.upgrade = 0,
-        |mishap| mishap.after = 0,
-        |mishap| mishap.after = mishap.after / 200 * 100,
-        |mishap| mishap.lasts = 200,
-        |mishap| mishap.lasts = (mishap.lasts / 200 * 100).max(200),
+        |fault| fault.upgrade = 0,
+        |fault| fault.after = 0,
+        |fault| fault.after = fault.after / 200 * 100,
+        |fault| fault.lasts = 200,
+        |fault| fault.lasts = (fault.lasts / 200 * 100).max(200),
     ];
-    edited(scenario, &edits, |scenario| &mut scenario.mishaps)
+    edited(scenario, &edits, |scenario| &mut scenario.faults)
 }
 
 fn each(count: usize, make: impl FnMut(usize) -> Option<Scenario>) -> Vec<Scenario> {
@@ -272,11 +272,11 @@ mod tests {
     #[test]
     fn what_a_failure_does_not_need_is_left_out() {
         let is_kill = |what: &What| matches!(what, What::AgentKilled(_));
-        let has_kill = |scenario: &Scenario| scenario.mishaps.iter().any(|mishap| is_kill(&mishap.what));
-        let large = (1..2000).map(draw::scenario).find(|s| s.mishaps.len() > 5 && has_kill(s)).unwrap();
+        let has_kill = |scenario: &Scenario| scenario.faults.iter().any(|fault| is_kill(&fault.what));
+        let large = (1..2000).map(draw::scenario).find(|s| s.faults.len() > 5 && has_kill(s)).unwrap();
         let small = shrink(large, fails_with(has_kill));
-        assert_eq!((small.mishaps.len(), small.upgrades.len(), small.services.len()), (1, 1, 1));
-        assert_eq!((small.zones.len(), small.coordinators, small.mishaps[0].after), (1, 1, 0));
+        assert_eq!((small.faults.len(), small.upgrades.len(), small.services.len()), (1, 1, 1));
+        assert_eq!((small.zones.len(), small.coordinators, small.faults[0].after), (1, 1, 0));
     }
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
                     let first = smaller.first_version(upgrade.service) as usize;
                     assert_eq!(before.count() + first, upgrade.from as usize, "{seed}");
                 }
-                assert!(smaller.mishaps.iter().all(|m| m.upgrade < smaller.upgrades.len()), "{seed}");
+                assert!(smaller.faults.iter().all(|m| m.upgrade < smaller.upgrades.len()), "{seed}");
             }
         }
     }

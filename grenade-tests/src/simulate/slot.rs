@@ -25,7 +25,7 @@ pub(super) struct Behaviour {
 
 impl Behaviour {
     /// The same release without what is wrong with it.
-    pub(super) fn mended(&self) -> Self {
+    pub(super) fn corrected(&self) -> Self {
         Self { says: None, starts: true, crashes_after: None, flaps: None, ..self.clone() }
     }
 }
@@ -43,7 +43,7 @@ pub(super) struct Running {
     pub pid: i32,
 }
 
-/// What goes wrong for a while without anybody's order.
+/// What goes wrong for a while without an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Hiccup {
     /// The health URL answers 503.
@@ -120,7 +120,7 @@ pub(super) struct Slot {
     pub came_with: Option<String>,
     /// The one release of its version that is left in its agent's config.
     pub named_alone: Option<String>,
-    /// How long requests last after the balancer let go.
+    /// How long requests last after the balancer stopped sending requests.
     pub lingers: u64,
     /// Whether the health URL answered 200 when it was last looked at.
     pub serves: bool,

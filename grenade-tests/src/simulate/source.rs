@@ -12,7 +12,7 @@ use crate::gate::plan::Plan;
 
 /// Where from.
 pub(super) enum Source<'a> {
-    /// A seed, with no other kinds of mishaps than these; none = all.
+    /// A seed, with no other kinds of faults than these; none = all.
     Seeds(&'a [String]),
     /// A scenario's file.
     File(&'a PathBuf),
@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
                 );
                 Self::Plans(Box::new(gate), plan)
             }
-            (None, None) => Self::Seeds(&arguments.only_mishaps),
+            (None, None) => Self::Seeds(&arguments.only_faults),
         })
     }
 
@@ -63,12 +63,12 @@ impl<'a> Source<'a> {
     }
 
     /// Plays it in a process of its own.
-    pub(super) fn play(&self, seed: u64, story: bool, core: Option<usize>) -> Became {
+    pub(super) fn play(&self, seed: u64, log: bool, core: Option<usize>) -> Became {
         match self {
-            Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), story, core),
-            Self::File(path) => child::run(Play::File(path), story, core),
+            Self::Seeds(kinds) => child::run(Play::Seed(seed, kinds), log, core),
+            Self::File(path) => child::run(Play::File(path), log, core),
             Self::Plans(..) => match self.scenario(seed) {
-                Ok(scenario) => child::run(Play::Scenario(&scenario), story, core),
+                Ok(scenario) => child::run(Play::Scenario(&scenario), log, core),
                 Err(error) => Became::Broke(format!("{error:#}")),
             },
         }

@@ -6,12 +6,12 @@ use super::world::{World, schema_name, tag, variable};
 use serde_json::json;
 use tidegate_proto::Digest;
 
-/// Of an upgrade; from the second attempt on with a release in which what was wrong is mended.
-pub(super) fn spec(world: &World, plan: &UpgradePlan, mended: bool) -> serde_json::Value {
+/// The spec of an upgrade; from the second attempt on with a corrected release.
+pub(super) fn spec(world: &World, plan: &UpgradePlan, corrected: bool) -> serde_json::Value {
     let service = &world.scenario.services[plan.service];
     let to = plan.from + 1;
     let first = tag(&service.name, to);
-    let tag = if mended { format!("{first}-mended") } else { first };
+    let tag = if corrected { format!("{first}-mended") } else { first };
     let span = |ms: u64| format!("{ms}ms");
     let mut spec = json!({
         "service": service.name,

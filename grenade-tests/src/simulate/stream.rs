@@ -1,14 +1,14 @@
 //! The people of a stream of compute releases: they release, go back, pin and promote, follow what `release explain`
-//! advises, and the computes start and tell how they fare.
+//! advises, and the computes start and signal success or failure.
 
 use super::advice::reconciled;
-use super::chain::{place_of, within};
 use super::images::{DROP, PULL};
-use super::operator::{Answer, Command, Person};
+use super::operator::{Answer, Command, Person, within};
 use super::scenario::What;
-use super::stream_deeds::{self, STREAM, do_one, release};
-use super::stream_facts::shown;
-use super::stream_plan::{Deed, StreamPlan, StreamStep};
+use super::stream_audit::shown;
+use super::stream_commands::{self, STREAM, release, run};
+use super::stream_plan::{StreamCommand, StreamPlan, StreamStep};
+use super::upgrade_id::place_of;
 use super::world::World;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ const LOOK: u64 = 3_000;
 /// So long after everything else is over, no release may wait for what has passed, in milliseconds.
 const PATIENCE: u64 = 300_000;
 
-/// What a release may wait for when all is over: a version of the storage that nobody brings, and what waits before it.
+/// What a release may wait for when all is over: a version of the storage that no upgrade reaches, and releases that wait before it.
 const MAY_WAIT: [&str; 5] = ["floor", "behind", "no-storage", "rolls-back", "manual"];
 
 /// The people of the stream.
@@ -46,7 +46,7 @@ pub(super) struct StreamPeople {
     /// How many releases were asked for.
     pub made: u64,
     configured: bool,
-    /// Whether nodes that came back too old were built anew.
+    /// Whether nodes that came back too old were rebuilt.
     installed: bool,
 }
 
@@ -87,7 +87,7 @@ impl StreamPeople {
             // What its release may wait for is a node that came back too old.
             if self.rests_since.is_some_and(|since| now > since + PATIENCE / 2) && !self.installed {
                 self.installed = true;
-                world.install_anew(self.plan.on);
+                world.reinstall(self.plan.on);
             }
         }
         self.configure(world).await;
@@ -99,7 +99,7 @@ impl StreamPeople {
             self.withdraw(world, need).await;
         }
         while let Some(step) = self.left.pop_front_if(|step| step.at <= now) {
-            self.deed(world, &step.what).await;
+            self.command(world, &step.what).await;
         }
         if self.plan.storage_back {
             self.take_storage_back(world).await;
@@ -144,21 +144,21 @@ impl StreamPeople {
             why: String::new(),
         };
         let done = said(operation::release::configure_stream(room, &seat, asked)).await;
-        world.ground.tell(format!("settings of {STREAM}: {done:?}"));
+        world.ground.log(format!("settings of {STREAM}: {done:?}"));
         if let Err(why) = &done {
             reconciled(world, why).await;
         }
         self.configured = done.is_ok();
     }
 
-    async fn deed(&mut self, world: &mut World, deed: &Deed) {
-        if let Deed::HooksFail(node, lasts) = deed {
+    async fn command(&mut self, world: &mut World, command: &StreamCommand) {
+        if let StreamCommand::HooksFail(node, lasts) = command {
             let until = world.ground.now() + lasts;
             world.ground.state().disks[*node].images.fail_until = until;
         }
-        self.made += u64::from(matches!(deed, Deed::Create { .. } | Deed::Both(_)));
-        let done = do_one(world, self.plan.on, self.made, deed).await;
-        world.ground.tell(format!("{STREAM}: {deed:?}: {done}"));
+        self.made += u64::from(matches!(command, StreamCommand::Create { .. } | StreamCommand::Both(_)));
+        let done = run(world, self.plan.on, self.made, command).await;
+        world.ground.log(format!("{STREAM}: {command:?}: {done}"));
     }
 
     /// Somebody goes back with the storage, while its new version is needed already.
@@ -177,18 +177,18 @@ impl StreamPeople {
         let Some(id) = found else { return };
         self.plan.storage_back = false;
         let done = within(Person::new(&world.coordinators).act(&Command::RollBack(id))).await;
-        world.ground.tell(format!("storage is taken back below what {STREAM} needs: {done:?}"));
+        world.ground.log(format!("storage is taken back below what {STREAM} needs: {done:?}"));
     }
 
     /// Storage goes back, and computes go before it: another release that needs what storage has, and no pin.
     async fn withdraw(&mut self, world: &mut World, need: u32) {
         for compute in 0..8 {
-            drop(do_one(world, self.plan.on, self.made, &Deed::Unpin(compute)).await);
+            drop(run(world, self.plan.on, self.made, &StreamCommand::Unpin(compute)).await);
         }
         self.made += 1;
         let need = need.min(world.ground.lowest(self.plan.on));
         let done = release(world, self.plan.on, self.made, (need, false, false)).await;
-        world.ground.tell(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
+        world.ground.log(format!("{STREAM} is withdrawn from newer storage: {done:?}"));
     }
 
     /// Computes start, say how they fare, and are counted.
@@ -243,7 +243,7 @@ impl StreamPeople {
             }
         }
         // What came back to an upgrade that was over may hold to its last directive for good.
-        let left = world.scenario.mishaps.iter().any(|mishap| matches!(mishap.what, What::NodeLeaves(_)));
+        let left = world.scenario.faults.iter().any(|fault| matches!(fault.what, What::NodeLeaves(_)));
         let moves = |wait: &&Waits| {
             let open = matches!(wait.status, ReleaseStatus::Pending | ReleaseStatus::Canary);
             open && !wait.reasons.iter().any(|reason| {
@@ -293,7 +293,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
             ))
             .await
         }
-        // Its computes tell; where none of them is within the share, a person decides.
+        // Its computes signal; where none of them is within the share, a person decides.
         Some(["release", "promote"]) if wait.status == ReleaseStatus::Canary || kind == "canary-busy" => {
             if !world.dice.percent(25) {
                 return;
@@ -316,7 +316,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
         }
         Some(["task", "settle"]) => {
             let (Some(node), Some(task)) = (words.get(3), words.get(4)) else { return };
-            let Some(outcome) = stream_deeds::truth(world, node, task, wait.tag.as_str()) else { return };
+            let Some(outcome) = stream_commands::truth(world, node, task, wait.tag.as_str()) else { return };
             let (node, task) = ((*node).to_owned(), (*task).to_owned());
             let asked = SettleTaskRequest { node, task, outcome: outcome.to_owned(), why, who };
             said(operation::settle_task(room, &seat, asked)).await
@@ -327,27 +327,27 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
         }
         _ => return,
     };
-    world.ground.tell(format!("{kind}: {command}: {done:?}"));
+    world.ground.log(format!("{kind}: {command}: {done:?}"));
 }
 
 /// What a release request was answered.
-pub(super) async fn said<T: Told>(asked: impl Future<Output = Result<T, OperationError>>) -> Answer {
+pub(super) async fn said<T: Signals>(asked: impl Future<Output = Result<T, OperationError>>) -> Answer {
     within(async { asked.await.map(T::told).map_err(|error| error.to_string()) }).await
 }
 
 /// An answer in words.
-pub(super) trait Told {
+pub(super) trait Signals {
     /// The words.
     fn told(self) -> String;
 }
 
-impl Told for tidegate_proto::wire::v1::ReleaseReply {
+impl Signals for tidegate_proto::wire::v1::ReleaseReply {
     fn told(self) -> String {
         self.what
     }
 }
 
-impl Told for tidegate_proto::wire::v1::Done {
+impl Signals for tidegate_proto::wire::v1::Done {
     fn told(self) -> String {
         self.what
     }

@@ -20,7 +20,7 @@ pub struct StreamPlan {
     pub kept: u64,
     /// How long a superseded release is kept, in milliseconds.
     pub rollback_window: u64,
-    /// Whether somebody takes the storage back as soon as a release needs its new version.
+    /// Whether an operator rolls the storage back as soon as a release needs its new version.
     #[serde(default)]
     pub storage_back: bool,
     /// What its people do, by time.
@@ -33,12 +33,12 @@ pub struct StreamStep {
     /// When, in milliseconds from the beginning of the world.
     pub at: u64,
     /// What.
-    pub what: Deed,
+    pub what: StreamCommand,
 }
 
 /// What people do with a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Deed {
+pub enum StreamCommand {
     /// A release that needs so many versions more of the service than it has now, first on a share of starts or not.
     Create {
         /// How many versions ahead.
@@ -62,7 +62,7 @@ pub enum Deed {
     Pin(u64, u64),
     /// A pin is taken back.
     Unpin(u64),
-    /// Whoever starts computes tells whether the release that waits answers.
+    /// The process that starts computes reports whether the waiting release is available.
     Available(bool),
     /// Hooks that are begun on one node fail for so many milliseconds.
     HooksFail(usize, u64),
@@ -83,7 +83,7 @@ pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
     }
     let count = dice.within(5, 18);
     let mut steps: Vec<StreamStep> = (0..count)
-        .map(|_| StreamStep { at: dice.within(2_000, 160_000), what: deed(dice, &nodes) })
+        .map(|_| StreamStep { at: dice.within(2_000, 160_000), what: command(dice, &nodes) })
         .collect();
     steps.sort_by_key(|step| step.at);
     Some(StreamPlan {
@@ -98,25 +98,25 @@ pub fn draw(dice: &mut Dice, services: &[ServicePlan]) -> Option<StreamPlan> {
     })
 }
 
-fn deed(dice: &mut Dice, nodes: &[usize]) -> Deed {
+fn command(dice: &mut Dice, nodes: &[usize]) -> StreamCommand {
     match dice.below(20) {
-        0..=5 => Deed::Create {
+        0..=5 => StreamCommand::Create {
             ahead: u32::from(dice.percent(60)),
             canary: dice.percent(35),
             evidence: dice.percent(15),
         },
-        6..=8 => Deed::SameImage,
-        9 => Deed::Twice,
-        10..=12 => Deed::RollBack(dice.within(1, 5)),
-        13 => Deed::Both(dice.within(1, 3)),
-        14 => Deed::Promote(dice.percent(50)),
-        15..=16 => Deed::Pin(dice.below(8), dice.below(4)),
-        17 if dice.percent(50) => Deed::Available(dice.percent(60)),
-        17 => Deed::Unpin(dice.below(8)),
+        6..=8 => StreamCommand::SameImage,
+        9 => StreamCommand::Twice,
+        10..=12 => StreamCommand::RollBack(dice.within(1, 5)),
+        13 => StreamCommand::Both(dice.within(1, 3)),
+        14 => StreamCommand::Promote(dice.percent(50)),
+        15..=16 => StreamCommand::Pin(dice.below(8), dice.below(4)),
+        17 if dice.percent(50) => StreamCommand::Available(dice.percent(60)),
+        17 => StreamCommand::Unpin(dice.below(8)),
         18 => match dice.pick(nodes) {
-            Some(node) => Deed::HooksFail(*node, dice.within(2_000, 20_000)),
-            None => Deed::SameImage,
+            Some(node) => StreamCommand::HooksFail(*node, dice.within(2_000, 20_000)),
+            None => StreamCommand::SameImage,
         },
-        _ => Deed::Wrong(dice.below(6)),
+        _ => StreamCommand::Wrong(dice.below(6)),
     }
 }

@@ -1,20 +1,20 @@
 //! What is written beside the product: into the store by an agent that is not itself, into the database by a program that
-//! nobody knows of.
+//! is unknown to the fleet.
 
-use super::chain::place_of;
+use super::upgrade_id::place_of;
 use super::world::World;
 use crate::trace::LIE;
 use tidegate_proto::record::report::{Fault, Health, Report, Rotation, Step};
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Key, Prefix, Record, Revision, ServiceVersion, Value};
 
-/// What nobody can read.
+/// A value that is no record.
 const NONSENSE: &str = "{\"schema\": 1, \"version\": -7";
 
 /// No store counts so far.
 const HUGE: i64 = i64::MAX / 2;
 
-/// What one agent may write, in a form that nobody can read.
+/// What one agent may write, as a value that is no record.
 pub(super) async fn garbage(world: &World, service: usize, node: usize) -> Option<Key> {
     let mut client = world.place.store().client().await.ok()?;
     let names = world.ground.names();
@@ -42,7 +42,7 @@ pub(super) async fn spoil(
     let at = Prefix::default().key(&key);
     let was = client.get(at.clone(), None).await.ok()?.kvs().first()?.value().to_vec();
     client.put(at, NONSENSE, None).await.ok()?;
-    world.ground.tell(format!("{key} cannot be read any more"));
+    world.ground.log(format!("{key} cannot be read any more"));
     Some((key, was))
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn put_back(world: &World, key: &Key, was: &[u8]) {
     let Ok(found) = client.get(at.clone(), None).await else { return };
     if found.kvs().first().is_some_and(|kv| kv.value() == NONSENSE.as_bytes()) {
         let done = client.put(at, was, None).await;
-        world.ground.tell(format!("{key} is put back: {}", done.is_ok()));
+        world.ground.log(format!("{key} is put back: {}", done.is_ok()));
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn put_back(world: &World, key: &Key, was: &[u8]) {
 pub(super) async fn remove(world: &World, key: &Key) {
     let Ok(mut client) = world.place.store().client().await else { return };
     let done = client.delete(Prefix::default().key(key), None).await;
-    world.ground.tell(format!("{key} is removed: {}", done.is_ok()));
+    world.ground.log(format!("{key} is removed: {}", done.is_ok()));
 }
 
 /// A program of the former version writes once more, where the form that it knows is still there.
@@ -76,7 +76,7 @@ pub(super) async fn late_row(world: &mut World, id: Option<&str>) {
     let database = &mut world.databases[schema];
     if !database.is_away() {
         let done = database.write(plan.from).await;
-        world.ground.tell(format!("a row in the form of version {}: {done:?}", plan.from));
+        world.ground.log(format!("a row in the form of version {}: {done:?}", plan.from));
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) async fn lie(world: &mut World) {
     for node in world.liars.clone() {
         for service in world.services_on(node) {
             if let Err(error) = lie_of(world, service, node).await {
-                world.ground.tell(format!("a lie was not written: {error}"));
+                world.ground.log(format!("a lie was not written: {error}"));
             }
         }
     }
@@ -115,7 +115,7 @@ async fn lie_of(world: &mut World, service: usize, node: usize) -> anyhow::Resul
         }
         _ => return Ok(()),
     };
-    world.ground.tell(format!("{key} holds a lie ({form}, {version})"));
+    world.ground.log(format!("{key} holds a lie ({form}, {version})"));
     client.put(prefix.key(&key), lied.encode(), None).await?;
     Ok(())
 }
@@ -142,7 +142,7 @@ fn false_report(record: &mut Record<Report>, version: ServiceVersion, form: u64)
     }
 }
 
-/// The machine of an agent that lied is built anew: what it wrote is gone, its services are as they were.
+/// The machine of an agent that lied is rebuilt: what it wrote is gone, its services are as they were.
 pub(super) async fn rebuilt(world: &mut World, node: usize) {
     world.liars.remove(&node);
     world.agents[node].take().into_iter().for_each(super::agent::Agent::kill);

@@ -6,13 +6,14 @@ use super::by_hand;
 use super::coordinator::Coordinator;
 use super::database::Database;
 use super::dice::Dice;
-use super::ground::{Ground, Names};
+use super::event_log::EventLog;
+use super::ground::Ground;
 use super::judge::{Facts, ServiceFacts};
 use super::line::Place;
+use super::names::Names;
 use super::persons::Persons;
 use super::scenario::{ReleasePlan, Scenario};
 use super::slot::{Behaviour, Server, Slot};
-use super::story::Story;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tidegate_embedded_etcd::Embedded;
@@ -35,7 +36,7 @@ pub(super) struct World {
     pub databases: Vec<Database>,
     /// The history of the store.
     pub auditor: Auditor,
-    /// What nobody can read was written there.
+    /// Keys to which unreadable values were written.
     pub garbage: Vec<tidegate_proto::Key>,
     /// The store as it was a while ago.
     pub snapshot: Option<Embedded>,
@@ -126,7 +127,7 @@ impl World {
             ..ServiceFacts::default()
         };
         let facts = Facts { services: scenario.services.iter().map(known).collect(), ..Facts::default() };
-        let ground = Ground::new(Names { services, nodes }, releases(&scenario), Story::new(keeps), facts);
+        let ground = Ground::new(Names { services, nodes }, releases(&scenario), EventLog::new(keeps), facts);
         let mut databases = Vec::new();
         for (n, plan) in scenario.schemas.iter().enumerate() {
             let shares = scenario.owner(n).map(|owner| scenario.sharing(owner)).unwrap_or_default();
@@ -179,7 +180,7 @@ impl World {
     ///
     /// # Errors
     /// None in practice.
-    pub(super) async fn audit_anew(&mut self) -> Result<(), etcd_client::Error> {
+    pub(super) async fn audit_new_store(&mut self) -> Result<(), etcd_client::Error> {
         self.former.extend(self.auditor.breaches(None));
         // What is put in its place is a copy of the store that stood when the snapshot was made, or blank.
         let history = self.kept_history.get_or_insert_with(|| self.auditor.history()).clone();
@@ -218,7 +219,7 @@ impl World {
         plan.late.retain(|late| *late != node);
         plan.nodes.push(node);
         let (supervised, lingers, first) = (plan.hooks, plan.lingers, tag(&plan.name, version));
-        self.ground.tell(format!("{} joins with {first}", self.ground.names().instance((service, node))));
+        self.ground.log(format!("{} joins with {first}", self.ground.names().instance((service, node))));
         self.ground.change((service, node), |slot, _| {
             slot.staged.insert(first.clone());
             (slot.lingers, slot.supervised) = (lingers, supervised);
@@ -247,7 +248,7 @@ impl World {
                 })
             };
             if named {
-                self.ground.tell(format!("the config of {name} names what runs there"));
+                self.ground.log(format!("the config of {name} names what runs there"));
                 self.agents[node].take().into_iter().for_each(Agent::kill);
                 self.start_agent(node);
             }
@@ -256,7 +257,7 @@ impl World {
 
     /// Where a node came back after the upgrade of a service, at a version that may not run any more, a person builds it anew
     /// with the lowest one that may.
-    pub(super) fn install_anew(&mut self, service: usize) {
+    pub(super) fn reinstall(&mut self, service: usize) {
         let now = self.ground.now();
         let too_old: Vec<(usize, u32)> = {
             let state = self.ground.state();
@@ -274,7 +275,7 @@ impl World {
         for (node, version) in too_old {
             self.agents[node].take().into_iter().for_each(Agent::kill);
             let newest = tag(&name, version);
-            self.ground.tell(format!(
+            self.ground.log(format!(
                 "{} is built anew with {newest}",
                 self.ground.names().instance((service, node))
             ));

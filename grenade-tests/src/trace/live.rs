@@ -8,9 +8,10 @@ use tidegate_proto::record::report::Health;
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::{Key, NodeId, ServiceName, Value};
 
+use super::Trace;
+use super::revision::{Revision, Written};
 use super::rules::Broken;
 use super::seen::{Instance, Seen};
-use super::{Revision, Trace, Written};
 
 /// The records as they stand, and since when too few are in rotation.
 #[derive(Debug, Default)]

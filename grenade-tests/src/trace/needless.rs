@@ -10,7 +10,7 @@ use super::{Trace, Written};
 
 impl Trace {
     /// Every directive that drained, stopped or replaced an instance which served at the version that its upgrade goes to.
-    /// On the way back it is drained again for the former version, which is counted as such.
+    /// In a rollback it is drained again for the former version, which is counted as such.
     pub fn needless_drains(&self) -> Vec<Broken> {
         let (mut needless, mut before) = (Vec::new(), Seen::default());
         for revision in &self.revisions {

@@ -5,7 +5,7 @@ use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ServiceName, ServiceVersion, StreamName, Value};
 
-use super::Written;
+use super::revision::Written;
 use super::rules::{Judge, RECONCILIATION};
 use super::seen::Seen;
 

@@ -16,7 +16,7 @@ use tidegate_proto::{
     Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
-use super::{Put, Revision, Written};
+use super::revision::{Put, Revision, Written};
 
 /// A record and the revision that wrote it last.
 #[derive(Debug, Clone)]

@@ -9,7 +9,8 @@ use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, ReleaseRevision, ReleaseTag, ServiceName, ServiceVersion, StreamName, Value};
 
-use super::{Revision, Written, rules::Broken};
+use super::revision::{Revision, Written};
+use super::rules::Broken;
 
 /// Streams as they stand at one revision.
 #[derive(Default)]
@@ -17,7 +18,7 @@ struct Seen {
     streams: BTreeMap<StreamName, Stream>,
     releases: BTreeMap<StreamName, BTreeMap<ReleaseRevision, ComputeRelease>>,
     windows: BTreeMap<ServiceName, Window>,
-    /// Tags of compute images of which a compatibility run told.
+    /// Tags of compute images with the verdict of a compatibility run.
     tried: BTreeSet<ReleaseTag>,
 }
 

@@ -15,7 +15,7 @@ use super::Trace;
 pub struct Tally {
     /// Each phase that an upgrade was in, and each wave of its roll, in order.
     pub phases: Vec<String>,
-    /// What the upgrades' events tell, in order, without what people said in between.
+    /// The upgrades' events, in order, without those of operators.
     pub moves: Vec<String>,
     /// Each window that there was, in order.
     pub windows: Vec<String>,

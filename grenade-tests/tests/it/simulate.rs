@@ -60,7 +60,7 @@ fn simulated_plan_from_a_file_happens_in_its_order() {
                  - {when: {upgraded: 1}, do: {pause: 1s}}\n";
     std::fs::write(&plan, steps).unwrap();
     let plan = plan.display().to_string();
-    let done = simulate(&["--gate", GATE, "--plan", &plan, "--story"]);
+    let done = simulate(&["--gate", GATE, "--plan", &plan, "--log"]);
     let said = text(&done);
     assert!(done.status.success(), "{said}");
     let mut at = 0;
@@ -81,7 +81,7 @@ fn simulated_regressions_break_no_rule() {
     let files: Vec<_> = std::fs::read_dir(kept).unwrap().map(|file| file.unwrap().path()).collect();
     assert!(!files.is_empty());
     for file in files {
-        let done = simulate(&["--replay", file.to_str().unwrap(), "--story"]);
+        let done = simulate(&["--replay", file.to_str().unwrap(), "--log"]);
         assert!(done.status.success(), "{}:\n{}", file.display(), text(&done));
     }
 }
@@ -136,7 +136,7 @@ fn scenario_that_is_printed_is_played_again() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &drawn.stdout).unwrap();
     let path = file.path().to_str().unwrap();
-    let (first, again) = (simulate(&["--seed", "4", "--story"]), simulate(&["--replay", path, "--story"]));
+    let (first, again) = (simulate(&["--seed", "4", "--log"]), simulate(&["--replay", path, "--log"]));
     assert!(first.status.success(), "{}", text(&first));
     assert_eq!(first.stdout, again.stdout);
     assert!(text(&first).contains("completed"), "{}", text(&first));

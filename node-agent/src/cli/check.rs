@@ -87,7 +87,7 @@ pub(super) fn open_to_others(node: &Node) -> Vec<String> {
     .collect()
 }
 
-/// What keeps the agent from taking anybody out of rotation, and so also from hiding what is refused: without that it
+/// What keeps the agent from taking an instance out of rotation, and so also from hiding what is refused: without that it
 /// does not begin.
 pub(super) fn cannot_disable(node: &Node) -> Vec<String> {
     node.services.values().filter_map(|service| cannot_disable_one(node, service)).collect()

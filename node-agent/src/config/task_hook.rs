@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tidegate_proto::{HookName, Span};
 
-/// What every variable begins with that tells a hook of its task.
+/// The prefix of every variable that describes the task to its hook.
 pub const OURS: &str = "TIDEGATE_";
 
 /// How long a hook may be allowed to take.
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub struct Written {
     /// Program and arguments, with `{stream}`, `{revision}`, `{tag}`, `{task}`, `{node}`.
     pub argv: Vec<String>,
-    /// Its environment, besides the agent's own and what tells of the task.
+    /// Its environment, besides the agent's own and the variables of the task.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// How long it may take.
@@ -36,7 +36,7 @@ fn ten_minutes() -> Span {
 pub struct TaskHook {
     /// Program and arguments; at least one.
     pub argv: Vec<String>,
-    /// Its environment besides the agent's own and what tells of the task.
+    /// Its environment besides the agent's own and the variables of the task.
     pub env: BTreeMap<String, String>,
     /// How long it may take.
     pub timeout: Duration,

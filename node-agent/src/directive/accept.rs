@@ -61,7 +61,7 @@ pub fn phase_for(order: &Order, service: &Service, journal: &Journal, seen: &See
     let back = timers.rotation(seen, service) == Rotation::In;
     let true_now = runs && seen.health == Health::Healthy && back && seen.ready;
     match &order.directive.disposition {
-        // From here on there is no way back before it has ended.
+        // From here on it cannot be recalled before it has ended.
         _ if journal.phase == Phase::Stopping => Phase::Stopping,
         _ if presumption::fails(order, journal, seen) => presumption::phase_without(journal),
         Disposition::Serve { .. } => serve(service, journal, seen, true_now),

@@ -15,7 +15,7 @@ const AGAIN: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Default)]
 pub struct Answers {
     since: Option<Instant>,
-    told: Option<(Instant, String)>,
+    reported: Option<(Instant, String)>,
 }
 
 impl Answers {
@@ -26,14 +26,14 @@ impl Answers {
         }
         let since = *self.since.get_or_insert(seen.now);
         let old = |at: Instant, limit| seen.now.saturating_duration_since(at) >= limit;
-        if old(since, AFTER) && self.told.as_ref().is_none_or(|(at, _)| old(*at, AGAIN)) {
-            self.told = Some((seen.now, seen.last_answers()));
+        if old(since, AFTER) && self.reported.as_ref().is_none_or(|(at, _)| old(*at, AGAIN)) {
+            self.reported = Some((seen.now, seen.last_answers()));
         }
     }
 
     /// What a report says of them.
     pub fn reported(&self) -> Option<&str> {
-        self.told.as_ref().map(|(_, text)| text.as_str())
+        self.reported.as_ref().map(|(_, text)| text.as_str())
     }
 }
 

@@ -143,14 +143,14 @@ impl Context<'_> {
         }
         let moved = |refusal: &Refusal| refusal.window < self.journal.window_revision();
         let again = self.journal.refusal.as_ref().is_none_or(moved);
-        let anew = match self.seen.alive {
+        let next = match self.seen.alive {
             Alive::No | Alive::Silent if again => self.start_again(),
             Alive::Yes | Alive::Unknown if self.journal.refusal.is_none() && !self.seen.readmit => {
                 Act::Enter(Phase::Verifying)
             }
             _ => Act::Wait,
         };
-        if anew == Act::Wait && !stays { self.keep_disabled() } else { anew }
+        if next == Act::Wait && !stays { self.keep_disabled() } else { next }
     }
 
     /// Whether an instance whose version changed in rotation is still there.

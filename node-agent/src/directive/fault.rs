@@ -60,8 +60,8 @@ impl Faults {
             let goes_on = raised.over.is_none() && self.bad_since.is_some();
             raised.lasting |= since >= LASTING && (raised.ended || goes_on);
             let over = raised.over.map(|over| now.saturating_duration_since(over));
-            let told = since >= RECENT && (!raised.lasting || over.is_some_and(|time| time >= RECENT));
-            if told && over.is_some() {
+            let is_expired = since >= RECENT && (!raised.lasting || over.is_some_and(|time| time >= RECENT));
+            if is_expired && over.is_some() {
                 self.raised = None;
             }
         }
@@ -159,7 +159,7 @@ mod tests {
     fn fault_that_stays_is_lasting_and_reported_for_a_while_after_it() {
         let (mut story, mut faults) = (Story::serving().by_hooks(), Faults::default());
         story.silent();
-        story.seen.url = Url::Nobody;
+        story.seen.url = Url::NoListener;
         assert_eq!(reported(&mut story, &mut faults, 20), format!("-rr{}{}", "R".repeat(12), "L".repeat(5)));
         recover(&mut story);
         assert_eq!(reported(&mut story, &mut faults, 20), format!("{}-----", "L".repeat(15)));

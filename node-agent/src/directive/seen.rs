@@ -4,7 +4,7 @@ use crate::host::Alive;
 use crate::host::HookState;
 use crate::journal::{Known, Order, Phase};
 use crate::quote::printable;
-use tidegate_proto::record::report::{Health, Heard};
+use tidegate_proto::record::report::{BalancerReport, Health};
 use tidegate_proto::{Revision, ServiceVersion};
 use tokio::time::Instant;
 
@@ -67,7 +67,7 @@ pub enum InFlight {
     NotAsked,
     /// So many.
     Counted(u32),
-    /// The counter was asked and did not tell: not known is not none.
+    /// The counter did not answer: unknown is not none.
     Unknown,
     /// Nothing listens where the counter answers. Alone that is no count either.
     Refused,
@@ -123,7 +123,7 @@ pub enum Url {
     /// 503.
     Unavailable,
     /// Nothing listens there, nor at the readiness URL: connections are refused.
-    Nobody,
+    NoListener,
     /// Something else, or nothing.
     Other,
 }
@@ -144,7 +144,7 @@ pub enum Balancers {
         /// Sessions that they still have open.
         sessions: u32,
         /// What each says.
-        each: Vec<Heard>,
+        each: Vec<BalancerReport>,
     },
     /// One could not be asked.
     Unreadable(String),
@@ -183,7 +183,7 @@ impl Seen {
 
     /// Whether nothing of the service listens any more: neither its readiness URL nor its health URL nor its counter.
     pub fn nothing_listens(&self) -> bool {
-        self.alive == Alive::Silent && self.url == Url::Nobody && self.in_flight == InFlight::Refused
+        self.alive == Alive::Silent && self.url == Url::NoListener && self.in_flight == InFlight::Refused
     }
 
     /// Whether something shows that the service still works on requests, or that it runs.

@@ -16,7 +16,7 @@ pub enum Standstill {
          what was admitted here last)"
     )]
     StoreAway,
-    /// It is somebody else's to start.
+    /// Something else starts it.
     #[error(
         "nothing runs, and this agent's configuration has no driver to start it with: start the service, or add \
          [service.NAME.driver.process] or [service.NAME.driver.command]"

@@ -161,12 +161,12 @@ fn what_was_never_shown_is_drained_and_its_stop_hook_still_runs() {
 }
 
 #[test]
-fn a_start_hook_whose_end_nobody_saw_is_waited_for_and_not_run_again() {
+fn start_hook_with_unseen_end_is_awaited_and_not_repeated() {
     let mut story = Story::serving().by_hooks();
     story.disabled().silent();
     story.enter(Phase::Starting { target: Target::from(&release(2)) });
     assert_eq!(story.act(), Act::Start(Target::from(&release(2))));
-    // The agent was ended while it ran, and began anew.
+    // The agent was ended while the hook ran, and restarted.
     story.seen.readmit = true;
     story.seen.hook = HookState::Runs;
     story.seen.wanted = Some(order(9, replace(3)));
@@ -197,7 +197,7 @@ fn a_program_that_never_listened_can_be_replaced_and_a_wrong_health_url_is_no_ev
     stuck.seen.ready = false;
     stuck.seen.health = Health::Unhealthy;
     stuck.seen.file = DisableFile::Own;
-    stuck.seen.url = Url::Nobody;
+    stuck.seen.url = Url::NoListener;
     stuck.seen.in_flight = InFlight::Counted(0);
     stuck.enter(Phase::failed("verifying", "not healthy", true));
     stuck.ordered(order(9, replace(2)));

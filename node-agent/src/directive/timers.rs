@@ -9,7 +9,7 @@ use crate::config::Service;
 use crate::host::Alive;
 use std::time::Duration;
 use tidegate_proto::mutant;
-use tidegate_proto::record::report::{Heard, Rotation};
+use tidegate_proto::record::report::{BalancerReport, Rotation};
 use tokio::time::Instant;
 
 /// How long what is seen has been so.
@@ -44,7 +44,7 @@ pub struct Timers {
     balancers_down: Option<bool>,
     balancer_unreachable: Option<String>,
     /// What each balancer said last.
-    heard: Vec<Heard>,
+    balancers: Vec<BalancerReport>,
     asks_balancers: bool,
 }
 
@@ -93,7 +93,7 @@ impl Timers {
             balancers_up: None,
             balancers_down: None,
             balancer_unreachable: None,
-            heard: Vec::new(),
+            balancers: Vec::new(),
             asks_balancers,
         }
     }
@@ -114,7 +114,7 @@ impl Timers {
         self.ready_since_enabled |= !hidden && seen.ready;
         // If nothing listens, or nothing runs, no check is answered either.
         let refuses = match seen.url {
-            Url::Unavailable | Url::Nobody => true,
+            Url::Unavailable | Url::NoListener => true,
             Url::Other => seen.alive == Alive::No,
             Url::Good => false,
         };
@@ -125,7 +125,7 @@ impl Timers {
         since(&mut self.good_since, good, seen.now);
         match &seen.balancers {
             Balancers::Said { up, down, each, .. } => {
-                self.heard.clone_from(each);
+                self.balancers.clone_from(each);
                 (self.balancers_up, self.balancers_down) = (Some(*up), Some(*down));
                 self.balancer_unreachable = None;
                 // Their word counts from the moment at which the health URL was seen to refuse.
@@ -133,7 +133,7 @@ impl Timers {
             }
             Balancers::Unreadable(why) => {
                 self.balancer_unreachable = Some(why.clone());
-                self.heard.clear();
+                self.balancers.clear();
                 self.balancers_up = None;
                 self.balancers_down = None;
                 self.deregistered_since = None;
@@ -227,10 +227,11 @@ impl Timers {
     }
 
     /// What the balancers said last: all of it while an instance leaves, else only what no health check explains.
-    pub fn heard(&self, leaves: bool) -> Vec<Heard> {
-        let by_hand = |heard: &&Heard| leaves || heard.is_by_hand();
-        let said = self.heard.iter().filter(by_hand).cloned();
-        said.map(|heard| Heard { sessions: heard.sessions.filter(|_| leaves), ..heard }).collect()
+    pub fn balancer_reports(&self, leaves: bool) -> Vec<BalancerReport> {
+        let by_hand = |balancer: &&BalancerReport| leaves || balancer.is_by_hand();
+        let said = self.balancers.iter().filter(by_hand).cloned();
+        said.map(|balancer| BalancerReport { sessions: balancer.sessions.filter(|_| leaves), ..balancer })
+            .collect()
     }
 
     /// The balancer that could not be asked last, and why.
@@ -280,12 +281,12 @@ impl Timers {
         }
     }
 
-    /// Whether balancers know that it refuses: they were asked, or their checks had time to see it; or nobody is there to
+    /// Whether balancers know that it refuses: they were asked, or their checks had time to see it; or nothing is there to
     /// answer what they send.
     fn was_noticed(&self, seen: &Seen, service: &Service) -> bool {
-        let nobody = seen.alive == Alive::No || seen.url == Url::Nobody;
+        let no_listener = seen.alive == Alive::No || seen.url == Url::NoListener;
         let long = self.unavailable_for(seen.now).is_some_and(|time| time >= service.fall_time());
-        nobody || long || !service.balancers.is_empty()
+        no_listener || long || !service.balancers.is_empty()
     }
 
     /// How long it has been ready in every look.
@@ -310,7 +311,7 @@ fn since(slot: &mut Option<Instant>, holds: bool, now: Instant) {
 }
 
 /// Nothing in flight: by the counter where one is configured, and by the balancers' sessions where they were asked.
-/// What one of them does not tell is not known, and not known is not idle. A program that closed its listener may still
+/// A source that does not answer is unknown, and unknown is not idle. A program that closed its listener may still
 /// work on requests that it has: without a lock that shows that nothing runs, it is idle only where nothing of it listens,
 /// its counter included, and the balancers, which see the connections of requests under way, have no session.
 fn idle(seen: &Seen) -> bool {

@@ -6,7 +6,7 @@ use crate::config::fragment::Balancer;
 use crate::directive::seen::Balancers;
 use crate::host::Host;
 use std::time::Duration;
-use tidegate_proto::record::report::Heard;
+use tidegate_proto::record::report::BalancerReport;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -50,7 +50,7 @@ pub async fn ask_all(host: &dyn Host, balancers: &[Balancer], limit: Duration) -
                 up &= word.is_up();
                 down &= word.is_down();
                 sessions = sessions.saturating_add(word.sessions);
-                said.push(Heard {
+                said.push(BalancerReport {
                     balancer: balancer.to_string(),
                     status: word.status,
                     sessions: Some(word.sessions),

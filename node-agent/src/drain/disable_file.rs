@@ -115,7 +115,7 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
         let hand =
             DisableFileHandle::new(&Machine::shared(), &path, "n1".parse().unwrap(), "nonce".to_owned());
-        // It leads nowhere: no health check sees a file there, so nobody is kept out by it.
+        // It leads nowhere: no health check sees a file there, so it disables no instance.
         assert_eq!(hand.look(), DisableFile::Absent);
         assert_eq!(put(&hand, Revision(7)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(!elsewhere.exists(), "the link was written through");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_small_regular_file_is_a_persons_and_keeps_nobody_waiting() {
+    fn irregular_or_large_file_is_foreign_and_blocks_no_read() {
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("disable");
         let hand =

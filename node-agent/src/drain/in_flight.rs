@@ -24,7 +24,7 @@ pub async fn count(host: &dyn Host, how: &InFlight, limit: Duration) -> Seen {
     }
 }
 
-/// The established connections of a local port; none where the kernel does not tell.
+/// The established connections of a local port; none where the kernel does not provide them.
 pub async fn connections(port: u16) -> Option<u32> {
     let four = tokio::fs::read_to_string("/proc/net/tcp").await.ok()?;
     // A machine without IPv6 has no such table.

@@ -22,7 +22,7 @@ pub enum Phase {
         /// The deadline passed with requests in flight.
         forced: bool,
     },
-    /// Being stopped: there is no way back from here.
+    /// Being stopped: it cannot be recalled from here on.
     Stopping,
     /// Nothing runs, and that was confirmed.
     Stopped,

@@ -46,7 +46,7 @@ impl Inputs {
         self.known.then(|| self.window.clone())
     }
 
-    /// Whether `newer` tells what must not wait until the next look. What the agent wrote itself is no news; and while
+    /// Whether `newer` contains what must not wait until the next look. What the agent wrote itself is not new; and while
     /// a service serves, a window that only lets more in can wait: its acknowledgement holds nothing back, and
     /// whatever is admitted asks the store itself.
     pub fn is_outdated_by(&self, newer: &Self, journal: &Journal, own: &Identity) -> bool {
@@ -252,15 +252,15 @@ mod tests {
     #[test]
     fn what_the_agent_wrote_itself_is_no_news_and_what_another_wrote_is() {
         let journal = Journal::default();
-        let told =
+        let with_report =
             |holder: Option<Identity>| Inputs { report: Some((Revision(9), holder)), ..with_window(5, 1, 2) };
         let before = with_window(5, 1, 2);
-        assert!(!before.is_outdated_by(&told(Some(own())), &journal, &own()));
+        assert!(!before.is_outdated_by(&with_report(Some(own())), &journal, &own()));
         let another = Identity { nonce: "another".into(), ..own() };
-        assert!(before.is_outdated_by(&told(Some(another)), &journal, &own()));
-        assert!(before.is_outdated_by(&told(None), &journal, &own()), "a report that cannot be read");
+        assert!(before.is_outdated_by(&with_report(Some(another)), &journal, &own()));
+        assert!(before.is_outdated_by(&with_report(None), &journal, &own()), "a report that cannot be read");
         let older = Inputs { report: Some((Revision(8), Some(own()))), ..with_window(5, 1, 2) };
-        assert!(told(Some(own())).is_outdated_by(&older, &journal, &own()), "the store fell back");
+        assert!(with_report(Some(own())).is_outdated_by(&older, &journal, &own()), "the store fell back");
         let admitted = Inputs { inventory: Revision(9), ..with_window(5, 1, 2) };
         assert!(before.is_outdated_by(&admitted, &journal, &own()), "by another hand than the agent's");
     }

@@ -15,8 +15,8 @@ pub(super) struct Kept {
     #[serde(default)]
     pub outcome: Option<Outcome>,
     /// Whether that was signalled.
-    #[serde(default)]
-    pub told: bool,
+    #[serde(default, rename = "told")]
+    pub reported: bool,
 }
 
 /// How applying it ended.
@@ -42,7 +42,7 @@ impl Kept {
     /// As an agent that begins takes it up: what failed is tried again.
     pub(super) fn taken_up(self) -> Self {
         match self.outcome {
-            Some(Outcome::Failed { .. }) => Self { outcome: None, told: false, ..self },
+            Some(Outcome::Failed { .. }) => Self { outcome: None, reported: false, ..self },
             _ => self,
         }
     }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_wait_is_twice_as_long_up_to_the_longest_and_another_document_begins_anew() {
+    fn wait_doubles_up_to_the_limit_and_a_new_document_resets_it() {
         let failed = Outcome::Failed { kind: "hook".into(), why: "exit status: 1".into() };
         let mut retry = Retry::default();
         assert!(retry.left().is_zero());

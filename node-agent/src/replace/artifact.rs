@@ -128,7 +128,7 @@ mod tests {
         verify(&place, &tag, good).unwrap();
         fs::write(place.join("pantry"), "changed").unwrap();
         assert!(matches!(verify(&place, &tag, good), Err(NotStaged::Missing { .. })));
-        // Staged anew, it is mended.
+        // Staging it again fixes it.
         stage(&place, &tag, &artifact, Some(good)).unwrap();
         verify(&place, &tag, good).unwrap();
         remove(&place).unwrap();

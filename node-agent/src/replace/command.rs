@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_and_ending_are_told() {
+    async fn output_and_exit_status_are_returned() {
         let done = run(&argv(&["sh", "-c", "echo out; echo why >&2; exit 3"]), Duration::from_secs(10))
             .await
             .unwrap();

@@ -170,7 +170,7 @@ impl Driver {
         self.blocking(move |host| host.remove_release(&directory)).await
     }
 
-    /// Starts a release, its code verified once more. The effect of hooks is for the probe to tell.
+    /// Starts a release, its code verified once more. The probe verifies the effect of hooks.
     pub async fn start(&self, target: &Target) -> Result<(Digest, Option<Started>), DriverError> {
         let digest = self.ensure(target).await?;
         let started = match &self.kind {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_hook_that_nobody_signed_for_is_found_and_ended() {
+    async fn unsigned_hook_is_found_and_ended() {
         let room = tempfile::tempdir().unwrap();
         let hooks = Hooks::of(room.path(), HookSet::Moving);
         let mut unsigned = begin_unsigned(&hooks, "start", "sleep 60; true");

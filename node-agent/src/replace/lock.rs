@@ -90,7 +90,7 @@ impl RunningLock {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
-        // Not flushed: after a power cut nothing runs that it could tell of.
+        // Not flushed: after a power cut nothing runs that it would describe.
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "{label} {}", boot())?;
@@ -141,7 +141,7 @@ impl RunningLock {
 }
 
 /// Writes into the file of a lock that was taken which process it was given to. Where that fails, the lock still shows
-/// that somebody holds it.
+/// that a process holds it.
 pub fn sign(file: impl AsFd, pid: i32) {
     if let Some(ticks) = proc_stat::ticks(pid) {
         let _ = rustix::io::write(file, format!("{pid} {ticks}\n").as_bytes());

@@ -48,7 +48,7 @@ pub fn compose(
         identity: identity.clone(),
         abilities: abilities(service),
         in_flight: seen.in_flight.counted().filter(|_| journal.phase == Phase::Draining),
-        balancers: timers.heard(journal.phase == Phase::Draining),
+        balancers: timers.balancer_reports(journal.phase == Phase::Draining),
         witness: journal.witness.clone(),
         fault: timers.faults.reported(seen.now).map(Box::new),
         answers: timers.answers.reported().map(Into::into),

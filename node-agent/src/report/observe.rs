@@ -102,7 +102,7 @@ impl Observer {
             Ok((StatusCode::OK, _)) => Url::Good,
             Ok((StatusCode::SERVICE_UNAVAILABLE, _)) => Url::Unavailable,
             // A wrong address is refused too; together with the readiness URL it is the service that does not listen.
-            Err(_) if is_refused(&url) && is_refused(&ready) => Url::Nobody,
+            Err(_) if is_refused(&url) && is_refused(&ready) => Url::NoListener,
             _ => Url::Other,
         };
         // After the health URL, and what is in flight after the balancers: the order is the evidence.

@@ -57,7 +57,8 @@ pub enum Stage {
         /// The mod_revision of the claim; absent = it ended without one.
         claim: Revision,
         /// How.
-        told: TaskEnd,
+        #[serde(rename = "told")]
+        end: TaskEnd,
     },
 }
 
@@ -74,7 +75,7 @@ impl State for Ledger {
     const NAME: &'static str = "journal of tasks";
     const SCHEMA: u32 = 1;
     const IF_DAMAGED: &'static str = "see which hooks still run, then move both files away: a task that was claimed is then \
-                                      told as unknown";
+                                      part as unknown";
     const CRASH_POINT: &'static str = "task";
 
     fn step(&self) -> String {
@@ -159,13 +160,13 @@ mod tests {
 
     #[test]
     fn a_damaged_or_newer_one_is_refused() {
-        for (text, told) in [("{\"schema\":2}", "newer agent"), ("nonsense", "damaged"), ("{}", "damaged")] {
+        for (text, part) in [("{\"schema\":2}", "newer agent"), ("nonsense", "damaged"), ("{}", "damaged")] {
             let room = tempfile::tempdir().unwrap();
             let paths = [room.path().join("journal.a"), room.path().join("journal.b")];
             Pair::new(&Machine::shared(), paths).write(text.as_bytes()).unwrap();
             let refused =
                 StateFile::<Ledger>::within(&Machine::shared(), room.path()).read().unwrap_err().to_string();
-            assert!(refused.contains(told), "{refused}");
+            assert!(refused.contains(part), "{refused}");
         }
     }
 }

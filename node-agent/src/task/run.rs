@@ -25,7 +25,7 @@ use tidegate_proto::{Chain, TaskId};
 /// The hidden subcommand with which the agent starts the runner.
 pub const WORD: &str = "run-task";
 
-/// How much of the last line that a hook printed stands in the reason of its failure, in characters.
+/// The most characters of a hook's last line that the reason of its failure contains.
 const LAST_LINE: usize = 300;
 
 /// How a hook ended, as its runner writes it down.
@@ -73,7 +73,7 @@ impl TaskRuns for Runs {
         };
         // Asked last: a runner writes it down before it ends.
         match read(&self.of(id)) {
-            Some(written) => RunState::Ended(written.told()),
+            Some(written) => RunState::Ended(written.into_end()),
             None => stand,
         }
     }
@@ -150,7 +150,7 @@ impl Written {
         Self { success: done.success, why, output }
     }
 
-    fn told(self) -> TaskEnd {
+    fn into_end(self) -> TaskEnd {
         let outcome = if self.success { Outcome::Succeeded } else { Outcome::Failed { why: self.why } };
         TaskEnd { outcome, output: self.output }
     }
@@ -220,12 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_tells_how_a_run_stands() {
+    fn state_of_a_run_follows_from_its_files() {
         let room = tempfile::tempdir().unwrap();
         let (runs, id) = (Runs::within(room.path()), "t".parse::<TaskId>().unwrap());
         let boot = identity::boot().unwrap();
-        let lost = |stand: RunState, told: &str| match stand {
-            RunState::Lost(why) => assert!(why.contains(told), "{why}"),
+        let lost = |stand: RunState, end: &str| match stand {
+            RunState::Lost(why) => assert!(why.contains(end), "{why}"),
             other => panic!("{other:?}"),
         };
         assert_eq!(runs.look(&id, &boot), RunState::NotBegun);
@@ -250,8 +250,8 @@ mod tests {
         sign("another", own, ticks);
         lost(runs.look(&id, &boot), "rebooted");
 
-        let told = Written { success: true, why: "exit status: 0".into(), output: "o".into() };
-        fs::write(outcome(&directory), serde_json::to_vec(&told).unwrap()).unwrap();
+        let end = Written { success: true, why: "exit status: 0".into(), output: "o".into() };
+        fs::write(outcome(&directory), serde_json::to_vec(&end).unwrap()).unwrap();
         let ended = TaskEnd { outcome: Outcome::Succeeded, output: "o".into() };
         assert_eq!(runs.look(&id, &boot), RunState::Ended(ended));
         runs.forget_all_but(Some(&id));

@@ -7,7 +7,7 @@ use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::{Health, Rotation, Step};
 
 /// A world whose first release is started by the agent, and stands.
-pub(crate) async fn standing() -> (World, crate::world::agent::Agent) {
+pub(crate) async fn serving() -> (World, crate::world::agent::Agent) {
     let mut world = World::new().await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
     let agent = world.agent();
@@ -17,7 +17,7 @@ pub(crate) async fn standing() -> (World, crate::world::agent::Agent) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_initial_release_is_admitted_started_and_reported() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let report = world.store.report().await.unwrap();
     assert_eq!((report.health, report.rotation), (Health::Healthy, Rotation::In));
     let (admission, inventory) = world.store.inventory().await.unwrap();
@@ -32,7 +32,7 @@ async fn the_initial_release_is_admitted_started_and_reported() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_service_is_adopted_without_a_drain() {
-    let (world, agent) = standing().await;
+    let (world, agent) = serving().await;
     agent.kill();
     // Nothing is left of the agent but the service: another state directory, as on a node that had none before.
     world.journal_files().iter().for_each(|file| std::fs::remove_file(file).unwrap());
@@ -60,7 +60,7 @@ async fn a_running_service_is_adopted_without_a_drain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_ends_by_itself_is_admitted_and_started_again() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let (_, pid) = world.starts()[0];
     crate::world::service::end(pid, world.path());
     wait_for("a second start", &world, || async { world.starts().len() }, |n| *n == 2).await;
@@ -72,7 +72,7 @@ async fn a_service_that_ends_by_itself_is_admitted_and_started_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_ends_on_a_signal_and_the_service_goes_on() {
-    let (world, mut agent) = standing().await;
+    let (world, mut agent) = serving().await;
     agent.terminate();
     assert!(agent.wait().await.success());
     let (_, pid) = world.starts()[0];

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 
-/// A node with a service that answers as it is told, and a balancer that calls it n1.
+/// A node with a service that answers as configured, and a balancer that calls it n1.
 struct Node {
     room: TempDir,
     store: TestStore,
@@ -161,7 +161,7 @@ async fn probe_that_answers_no_whole_number_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn disable_file_of_another_or_that_nobody_looks_at_is_an_error() {
+async fn disable_file_shared_or_unread_is_an_error() {
     let node = Node::sound(None).await;
     let file = node.room.path().join("disable");
     let put = |by: &str| {
@@ -209,7 +209,7 @@ async fn hooks_are_tried_without_being_run_but_for_the_status_hook() {
         node.more = command(&format!("status = [{status:?}]"));
         node.is_wrong(&["the status hook", said]);
     }
-    // Where a stage hook brings the code, nobody reads a source.
+    // Where a stage hook brings the code, no source is read.
     let stage = node.script("stage", "true", 0o755);
     node.more = command(&format!("stage = [{stage:?}]"))
         + "[service.nova.artifact.\"nova-28\"]\nsource = \"/nowhere/nova-28\"\nversion = 28\nsha256 = \"absent\"\n";

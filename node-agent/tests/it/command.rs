@@ -1,4 +1,4 @@
-//! The `command` driver: hooks do it, and what answers tells whether they did.
+//! The `command` driver: hooks start and stop the service, and the probe verifies it.
 
 use crate::world::store::{directive, release};
 use crate::world::{CALLED, World, service, wait_for};
@@ -43,17 +43,17 @@ fn hooks_that(world: &World, stop: &str, before: &str, seconds: u32) -> String {
 /// Says that the hook was begun, and waits until the test lets it go on.
 const HELD: &str = "echo begun >> @ROOM@/hooks; while [ ! -e @ROOM@/go ]; do sleep 0.02; done;";
 
-fn told(world: &World) -> Vec<String> {
+fn hook_log(world: &World) -> Vec<String> {
     let text = std::fs::read_to_string(world.path().join("hooks")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-async fn wait_for_told(world: &World, words: &[&str]) {
-    wait_for("what the hooks told", world, || async { told(world) }, |told| told == words).await;
+async fn wait_for_hook_log(world: &World, words: &[&str]) {
+    wait_for("what the hooks told", world, || async { hook_log(world) }, |told| told == words).await;
 }
 
 /// The agent is killed and another one started, which has looked at least once.
-async fn started_anew(world: &World, agent: crate::world::agent::Agent) -> crate::world::agent::Agent {
+async fn restarted(world: &World, agent: crate::world::agent::Agent) -> crate::world::agent::Agent {
     agent.kill();
     let before = world.store.revision().await;
     let again = world.agent();
@@ -137,11 +137,11 @@ async fn a_start_hook_that_outlives_its_agent_is_waited_for_and_not_run_twice() 
     let wanted = release(&world, 2);
     let replace = Disposition::Replace { release: wanted.clone() };
     let generation = world.store.direct(directive(replace, vec![wanted])).await;
-    wait_for_told(&world, &["begun"]).await;
-    let _again = started_anew(&world, agent).await;
+    wait_for_hook_log(&world, &["begun"]).await;
+    let _again = restarted(&world, agent).await;
     std::fs::write(world.path().join("go"), "").unwrap();
     world.store.wait_for_serving(&world, 2, generation).await;
-    assert_eq!(told(&world), ["begun"]);
+    assert_eq!(hook_log(&world), ["begun"]);
     assert_eq!(world.starts().iter().map(|(v, _)| *v).collect::<Vec<_>>(), [1, 2]);
 }
 
@@ -156,7 +156,7 @@ async fn a_start_hook_that_ended_unseen_is_judged_by_what_answers() {
     let (old, new) = (release(&world, 1), release(&world, 2));
     let replace = Disposition::Replace { release: new.clone() };
     world.store.direct(directive(replace.clone(), vec![old.clone(), new.clone()])).await;
-    wait_for_told(&world, &["begun"]).await;
+    wait_for_hook_log(&world, &["begun"]).await;
     agent.kill();
     // The hook ends as well, and nothing of what it was to do was done.
     let hook = std::fs::read_to_string(world.path().join("hook")).unwrap().trim().parse().unwrap();
@@ -169,7 +169,7 @@ async fn a_start_hook_that_ended_unseen_is_judged_by_what_answers() {
         matches!(&report.step, Step::Failed { reason, .. } if reason.contains("not known how that ended")),
         "{report:?}"
     );
-    assert_eq!(told(&world), ["begun"]);
+    assert_eq!(hook_log(&world), ["begun"]);
     // Asked again, it is stopped and started.
     std::fs::write(world.path().join("go"), "").unwrap();
     let generation = world.store.direct(directive(replace, vec![old, new])).await;
@@ -178,7 +178,7 @@ async fn a_start_hook_that_ended_unseen_is_judged_by_what_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_stop_hooks_own_end_confirms_the_stop_also_for_an_agent_that_was_started_anew() {
+async fn end_of_the_stop_hook_confirms_the_stop_for_a_restarted_agent() {
     let mut world = World::new().await;
     let stop = format!("{KILL}; {HELD} echo ended >> @ROOM@/hooks");
     world.driver = Some(hooks_that(&world, &stop, "echo started >> @ROOM@/hooks;", 60));
@@ -188,16 +188,16 @@ async fn the_stop_hooks_own_end_confirms_the_stop_also_for_an_agent_that_was_sta
     let wanted = release(&world, 2);
     let replace = Disposition::Replace { release: wanted.clone() };
     let generation = world.store.direct(directive(replace, vec![wanted])).await;
-    wait_for_told(&world, &["begun"]).await;
+    wait_for_hook_log(&world, &["begun"]).await;
     // Nothing runs any more, and the hook is not through.
     let (_, pid) = world.starts()[0];
     wait_for("the service's end", &world, || async { service::is_running(pid) }, |runs| !runs).await;
-    let _again = started_anew(&world, agent).await;
-    assert_eq!(told(&world), ["begun"], "a second hook was begun beside the first");
+    let _again = restarted(&world, agent).await;
+    assert_eq!(hook_log(&world), ["begun"], "a second hook was begun beside the first");
     std::fs::write(world.path().join("go"), "").unwrap();
     world.store.wait_for_serving(&world, 2, generation).await;
     // How the first ended is not known, so it is run once more, to an end that is seen.
-    assert_eq!(told(&world), ["begun", "ended", "begun", "ended", "started"]);
+    assert_eq!(hook_log(&world), ["begun", "ended", "begun", "ended", "started"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

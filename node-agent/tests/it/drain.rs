@@ -1,6 +1,6 @@
 //! A drain's evidence comes in its order, and each part is waited for.
 
-use crate::adopt::standing;
+use crate::adopt::serving;
 use crate::world::store::{directive, release};
 use crate::world::{World, wait_for};
 use tidegate_proto::Span;
@@ -28,7 +28,7 @@ async fn still(world: &World, step: Step) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_then_let_go_then_idle() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     world.balancer.say("UP", 3);
     std::fs::write(world.path().join("in-flight"), "2").unwrap();
     let generation = world.store.direct(directive(Disposition::Drain, vec![])).await;
@@ -43,8 +43,9 @@ async fn refused_then_let_go_then_idle() {
     // It has, and a session is open.
     world.balancer.say("DOWN", 1);
     still(&world, Step::Draining).await;
-    let one_session =
-        |r: &Report| r.balancers.iter().any(|heard| heard.status == "DOWN" && heard.sessions == Some(1));
+    let one_session = |r: &Report| {
+        r.balancers.iter().any(|balancer| balancer.status == "DOWN" && balancer.sessions == Some(1))
+    };
     world.store.wait_for_report(&world, "its session", one_session).await;
     // None is, but the service itself still works on something.
     world.balancer.say("DOWN", 0);
@@ -72,7 +73,7 @@ async fn refused_then_let_go_then_idle() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn serving_instance_declines_a_replacement_without_budget() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let wanted = release(&world, 2);
     let replaced = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted.clone()]);
     let generation = world.store.direct(Directive { presumes_out: true, ..replaced }).await;
@@ -88,7 +89,7 @@ async fn serving_instance_declines_a_replacement_without_budget() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_deadline_excuses_what_is_in_flight_and_nothing_else() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     std::fs::write(world.path().join("in-flight"), "1").unwrap();
     let mut drain = directive(Disposition::Drain, vec![]);
     drain.drain.deadline = Span::from_millis(600);
@@ -107,7 +108,7 @@ async fn the_deadline_excuses_what_is_in_flight_and_nothing_else() {
 
     let generation = world.store.direct(directive(Disposition::Serve { returning: true }, vec![])).await;
     world.store.wait_for_serving(&world, 1, generation).await;
-    // The balancer has not let go: no deadline makes that a drained instance.
+    // The balancer still sends requests: no deadline makes that a drained instance.
     world.balancer.say("UP", 0);
     drain.drain.on_deadline = OnDeadline::Proceed;
     world.store.direct(drain).await;
@@ -119,7 +120,7 @@ async fn the_deadline_excuses_what_is_in_flight_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_later_serve_reverses_a_drain() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     world.balancer.say("UP", 1);
     world.store.direct(directive(Disposition::Drain, vec![])).await;
     world.store.wait_for_report(&world, "draining", |r| r.step == Step::Draining).await;
@@ -130,7 +131,7 @@ async fn a_later_serve_reverses_a_drain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persons_disable_file_stays_and_shows_as_maintenance() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     std::fs::write(world.disable_file(), "disk test, back at six\n").unwrap();
     world.store.wait_for_report(&world, "maintenance", |r| r.rotation == Rotation::Maintenance).await;
     let wanted = release(&world, 2);
@@ -151,11 +152,12 @@ async fn a_persons_disable_file_stays_and_shows_as_maintenance() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_in_maintenance_is_reported_as_such_and_without_counts() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     assert_eq!(world.store.report().await.unwrap().balancers, [], "a balancer that says UP is not told of");
     world.balancer.say("MAINT", 4);
-    let by_hand =
-        |r: &Report| r.balancers.iter().any(|heard| heard.status == "MAINT" && heard.sessions.is_none());
+    let by_hand = |r: &Report| {
+        r.balancers.iter().any(|balancer| balancer.status == "MAINT" && balancer.sessions.is_none())
+    };
     world.store.wait_for_report(&world, "the word", by_hand).await;
     world.balancer.follow();
     world.store.wait_for_report(&world, "no word", |r| r.balancers.is_empty()).await;

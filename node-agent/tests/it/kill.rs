@@ -1,6 +1,6 @@
 //! Killed at any instant and started again, the agent neither starts a service twice nor forgets a drain.
 
-use crate::adopt::standing;
+use crate::adopt::serving;
 use crate::world::store::{directive, release};
 use crate::world::wait_for;
 use tidegate_proto::record::directive::Disposition;
@@ -10,7 +10,7 @@ const MOST_POINTS: u32 = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replacement_survives_a_kill_before_and_after_each_journal_write() {
-    let (world, agent) = standing().await;
+    let (world, agent) = serving().await;
     agent.kill();
     let mut hit = 0;
     let mut version = 1;
@@ -65,7 +65,7 @@ async fn a_replacement_survives_a_kill_before_and_after_each_journal_write() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_is_not_forgotten() {
-    let (world, agent) = standing().await;
+    let (world, agent) = serving().await;
     let generation = world.store.direct(directive(Disposition::Drain, vec![])).await;
     world.store.wait_for_report(&world, "drained", |r| r.step.word() == "drained").await;
     agent.kill();

@@ -1,4 +1,4 @@
-//! The document of a metadata group: in a file, a hook run when it has changed, its outcome told while an update runs.
+//! The document of a metadata group: in a file, a hook run when it has changed, its outcome reported while an update runs.
 
 use crate::world::store::node;
 use crate::world::{World, wait_for};
@@ -68,7 +68,7 @@ async fn write(world: &World, current: Option<u64>, update: Option<(u64, u32)>) 
     world.store.store.commit(&commit.put(Key::Group(group()), body)).await.unwrap();
 }
 
-/// A world whose agent follows the group, with a hook that notes what it is told, then does something.
+/// A world whose agent follows the group, with a hook that logs its arguments, then does something.
 async fn world_with(then: &str) -> World {
     let mut world = World::new().await;
     let room = world.path().display().to_string();
@@ -108,7 +108,7 @@ async fn wait_for_word(world: &World, generation: u64) -> Signal {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_is_taken_when_its_turn_comes_told_of_and_given_back() {
+async fn document_is_applied_in_its_batch_reported_and_returned() {
     let world = world_with("true").await;
     write(&world, Some(1), None).await;
     let agent = world.agent();
@@ -134,7 +134,7 @@ async fn a_document_is_taken_when_its_turn_comes_told_of_and_given_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_fails_is_told_with_its_words_and_the_first_document_may_be_returned_from() {
+async fn failed_hook_is_reported_with_its_output_and_rolled_back() {
     let world = world_with("echo no such upstream >&2; exit 3").await;
     write(&world, None, Some((1, 1))).await;
     let _agent = world.agent();
@@ -175,7 +175,7 @@ async fn an_agent_killed_in_its_hook_runs_it_again_and_never_beside_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_cannot_be_written_is_told_of() {
+async fn unwritable_document_file_is_reported() {
     let world = world_with("true").await;
     std::fs::create_dir(world.path().join("edge.json")).unwrap();
     write(&world, None, Some((1, 1))).await;

@@ -9,7 +9,7 @@ use tidegate_proto::record::report::{Health, Report, Step};
 use tidegate_proto::{Revision, Span};
 
 /// Version 1 serves; readiness is asked at the health URL.
-async fn standing() -> (World, Agent) {
+async fn serving() -> (World, Agent) {
     let mut world = World::new().await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
     world.ready = "healthcheck";
@@ -36,8 +36,8 @@ async fn failed_in_verifying(world: &World, generation: Revision) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ready_url_that_is_the_health_url_strands_nobody() {
-    let (world, _agent) = standing().await;
+async fn ready_url_equal_to_health_url_blocks_no_instance() {
+    let (world, _agent) = serving().await;
     for version in [2, 1] {
         let generation = world.store.direct(replaced_by(&world, version)).await;
         world.store.wait_for_serving(&world, version.into(), generation).await;
@@ -54,7 +54,7 @@ async fn ready_url_that_is_the_health_url_strands_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instance_not_ready_when_shown_is_hidden_and_rolls_back() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     std::fs::write(world.path().join("sick-2"), "").unwrap();
     let mut directive = replaced_by(&world, 2);
     directive.health.healthy_deadline = Span::from_secs(4);
@@ -71,7 +71,7 @@ async fn instance_not_ready_when_shown_is_hidden_and_rolls_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_that_exits_at_once_fails_with_the_last_answers() {
-    let (mut world, agent) = standing().await;
+    let (mut world, agent) = serving().await;
     drop(agent);
     let text = std::fs::read_to_string(world.config()).unwrap();
     let process = text.split_once("[service.pantry.driver.process]").unwrap().1;

@@ -27,7 +27,7 @@ const ENOUGH: u32 = 10;
 const MOST: u32 = 10_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_window_that_moves_between_read_and_write_admits_nobody_it_does_not_hold() {
+async fn window_moved_between_read_and_write_admits_only_within_it() {
     let mut world = World::new().await;
     let etcd = Etcd::start(&mut world).await;
     world.store.set_window(1, 1).await;
@@ -97,7 +97,7 @@ async fn a_store_that_is_away_for_longer_than_the_lease_takes_nothing_out_and_is
     let _agent = world.agent();
     let first = world.store.wait_for_serving(&world, 1, Revision::ABSENT).await;
 
-    // A second agent under the node's name is told who holds it.
+    // The error of a second agent under the node's name names the holder.
     let text = std::fs::read_to_string(world.config()).unwrap();
     let other = world.path().join("other.toml");
     std::fs::write(&other, text.replace("/state\"", "/state-2\"")).unwrap();

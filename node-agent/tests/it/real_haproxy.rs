@@ -48,7 +48,7 @@ async fn drained_is_down_without_sessions_and_back_is_up() {
     let word = haproxy.word().await.unwrap();
     assert_eq!((word.status.as_str(), word.sessions), ("DOWN", 0));
 
-    // The way back: not before HAProxy itself says UP.
+    // Back into rotation: not before HAProxy itself says UP.
     let generation = world.store.direct(directive(Disposition::Serve { returning: true }, vec![])).await;
     world.store.wait_for_serving(&world, 1, generation).await;
     assert_eq!(haproxy.word().await.unwrap().status, "UP");

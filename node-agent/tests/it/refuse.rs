@@ -1,6 +1,6 @@
 //! What is refused, and how that is said.
 
-use crate::adopt::standing;
+use crate::adopt::serving;
 use crate::world::agent::PROGRAM;
 use crate::world::store::{directive, release, report_key, service};
 use crate::world::{LONG, World, wait_for};
@@ -56,7 +56,7 @@ async fn a_late_old_node_is_not_started() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_old_node_is_kept_out_of_rotation() {
-    let (world, agent) = standing().await;
+    let (world, agent) = serving().await;
     agent.kill();
     let before = world.store.inventory().await.unwrap().0;
     world.store.set_window(2, 2).await;
@@ -77,7 +77,7 @@ async fn a_running_old_node_is_kept_out_of_rotation() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_beyond_the_window_is_not_started_and_the_way_back_is_open() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     world.store.set_window(1, 1).await;
     let (old, new) = (release(&world, 1), release(&world, 2));
     let replace = directive(Disposition::Replace { release: new.clone() }, vec![old.clone(), new]);
@@ -114,7 +114,7 @@ async fn reports(world: &World, since: Revision) -> Vec<(Revision, Report)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_that_came_behind_the_agents_back_is_admitted_before_it_is_reported() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let good = world.store.set_window(1, 3).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == good).await;
     let before = world.store.inventory().await.unwrap().0;
@@ -138,7 +138,7 @@ async fn a_version_that_came_behind_the_agents_back_is_admitted_before_it_is_rep
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_refused_is_shown_again_only_after_it_was_admitted_again() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let window = world.store.set_window(2, 2).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
     // Its code is changed behind the agent's back, and changed back: what was admitted before the floor rose is asked
@@ -172,7 +172,7 @@ async fn what_was_refused_is_shown_again_only_after_it_was_admitted_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_version_serves_until_it_is_drained_or_a_contract_forbids_it() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let window = world.store.set_window_after_contract(1, 1).await;
     world.store.wait_for_report(&world, "the window acknowledged", |r| r.window == window).await;
     std::fs::write(world.path().join("changed-to"), "3").unwrap();
@@ -197,7 +197,7 @@ async fn changed_version_serves_until_it_is_drained_or_a_contract_forbids_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changed_version_below_the_contracted_one_is_disabled_at_once() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     std::fs::write(world.path().join("changed-to"), "3").unwrap();
     world.store.wait_for_serving(&world, 3, Revision::ABSENT).await;
     let window = world.store.set_window_after_contract(3, 2).await;
@@ -217,7 +217,7 @@ async fn changed_version_below_the_contracted_one_is_disabled_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_agent_under_the_nodes_name_is_refused_and_the_holder_named() {
-    let (world, first) = standing().await;
+    let (world, first) = serving().await;
     // The same state directory.
     let output = run(&["run"], &world.config());
     assert_eq!(output.status.code(), Some(4), "{}", words(&output));
@@ -237,7 +237,7 @@ async fn a_second_agent_under_the_nodes_name_is_refused_and_the_holder_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_reboot_the_old_lease_is_waited_for() {
-    let (world, agent) = standing().await;
+    let (world, agent) = serving().await;
     agent.kill();
     let mut report = world.store.report().await.unwrap();
     report.identity = Identity { boot: "an earlier boot".to_owned(), ..report.identity };
@@ -291,7 +291,7 @@ async fn check_lists_every_finding() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_configuration_that_could_hide_nobody_or_lacks_a_hook_is_refused_and_changes_nothing() {
+async fn config_without_disable_file_or_hook_is_refused_unchanged() {
     let mut world = World::new().await;
     world.more = "initial_release = \"pantry-1\"".to_owned();
     let before = world.store.revision().await;
@@ -329,7 +329,7 @@ async fn a_configuration_that_could_hide_nobody_or_lacks_a_hook_is_refused_and_c
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_cannot_be_read_change_nothing() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let mut client = world.store.embedded.client().await.unwrap().kv_client();
     let directive = format!("/tidegate/directives/{}/n1", service());
     for bytes in [b"{".to_vec(), vec![0xff, 0xfe], vec![b'x'; 1 << 20]] {

@@ -1,6 +1,6 @@
 //! Replacing a release, with and without a drain before it.
 
-use crate::adopt::standing;
+use crate::adopt::serving;
 use crate::world::store::{directive, release};
 use crate::world::{CALLED, World, service, wait_for};
 use tidegate_proto::record::directive::Disposition;
@@ -9,7 +9,7 @@ use tidegate_proto::{Digest, Release, Revision, Span};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn staged_drained_replaced_and_the_old_code_removed() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let (old, new) = (release(&world, 1), release(&world, 2));
     let stage = directive(Disposition::Serve { returning: false }, vec![old.clone(), new.clone()]);
     let generation = world.store.direct(stage).await;
@@ -46,7 +46,7 @@ async fn staged_drained_replaced_and_the_old_code_removed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_that_is_terminated_does_not_wait_for_a_copy() {
-    let (world, mut agent) = standing().await;
+    let (world, mut agent) = serving().await;
     // 3 GiB without a block on the disk: hashing it takes far longer than the agent may take to end.
     let source = std::fs::File::create(world.artifact(2)).unwrap();
     source.set_len(3 << 30).unwrap();
@@ -103,7 +103,7 @@ async fn a_service_that_closes_what_it_inherits_is_not_started_a_second_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_runs_and_serves_already_is_not_drained_for_its_own_release() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let same = release(&world, 1);
     let replace = directive(Disposition::Replace { release: same.clone() }, vec![same]);
     let generation = world.store.direct(replace).await;
@@ -114,7 +114,7 @@ async fn what_runs_and_serves_already_is_not_drained_for_its_own_release() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_digest_takes_nothing_out() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let mut wrong = release(&world, 2);
     wrong.sha256 = Digest::of(b"something else");
     let replace = directive(Disposition::Replace { release: wrong.clone() }, vec![wrong.clone()]);
@@ -134,7 +134,7 @@ async fn a_wrong_digest_takes_nothing_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_without_an_artifact_is_said_to_be_unknown() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let mut unknown = release(&world, 2);
     unknown.tag = "pantry-9".parse().unwrap();
     world.store.direct(directive(Disposition::Serve { returning: false }, vec![unknown.clone()])).await;
@@ -148,7 +148,7 @@ async fn a_release_without_an_artifact_is_said_to_be_unknown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_does_not_become_healthy_is_kept_out() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     std::fs::write(world.path().join("unready-2"), "").unwrap();
     let (old, new) = (release(&world, 1), release(&world, 2));
     let mut replace = directive(Disposition::Replace { release: new.clone() }, vec![old.clone(), new]);
@@ -157,7 +157,7 @@ async fn a_release_that_does_not_become_healthy_is_kept_out() {
     let failed = |step: &Step| matches!(step, Step::Failed { at, .. } if at == "verifying");
     world.store.wait_for_report(&world, "failed", |r| failed(&r.step) && r.rotation == Rotation::Out).await;
     assert!(world.disable_file().exists());
-    // The way back needs no healthy instance.
+    // A rollback needs no healthy instance.
     let back = directive(Disposition::Replace { release: old.clone() }, vec![old]);
     let generation = world.store.direct(back).await;
     world.store.wait_for_serving(&world, 1, generation).await;

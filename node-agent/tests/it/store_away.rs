@@ -1,6 +1,6 @@
 //! The store goes away, and comes back.
 
-use crate::adopt::standing;
+use crate::adopt::serving;
 use crate::world::store::{directive, release};
 use crate::world::wait_for;
 use tidegate_proto::Revision;
@@ -9,7 +9,7 @@ use tidegate_proto::record::report::{Rotation, Step};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_go_on_and_the_report_comes_back() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     world.store.leave();
     wait_for("the agent notices", &world, || async { world.log() }, |log| log.contains("the store is away"))
         .await;
@@ -23,8 +23,8 @@ async fn services_go_on_and_the_report_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_started_while_nobody_can_admit_it() {
-    let (world, _agent) = standing().await;
+async fn nothing_starts_while_the_store_is_unreachable() {
+    let (world, _agent) = serving().await;
     world.store.leave();
     wait_for("the agent notices", &world, || async { world.log() }, |log| log.contains("the store is away"))
         .await;
@@ -49,7 +49,7 @@ async fn nothing_is_started_while_nobody_can_admit_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_admitted_here_starts_where_that_is_allowed() {
-    let (mut world, agent) = standing().await;
+    let (mut world, agent) = serving().await;
     agent.kill();
     world.more += "\nstart_without_store = true";
     let _agent = world.agent();
@@ -67,7 +67,7 @@ async fn what_was_admitted_here_starts_where_that_is_allowed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_that_has_ended_does_not_become_a_stop() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     world.balancer.say("UP", 0);
     let wanted = release(&world, 2);
     let replace = directive(Disposition::Replace { release: wanted.clone() }, vec![wanted]);

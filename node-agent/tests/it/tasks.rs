@@ -127,7 +127,7 @@ fn signal(pid: i32, signal: rustix::process::Signal) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_is_told_of_its_task_and_how_it_ended_is_told() {
+async fn hook_gets_its_task_and_its_end_is_reported() {
     let node = Node::new().await;
     let _agent = node.agent();
     let id = node.order("t-1", "words").await;
@@ -225,8 +225,8 @@ async fn the_claim_of_another_agent_and_what_a_person_settled_are_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_killed_around_every_step_has_the_hook_run_once_and_tells_how_it_ended() {
-    // The steps that are journalled: it is about to be claimed, it is claimed, it has ended, it was told.
+async fn agent_killed_at_each_step_runs_the_hook_once_and_reports_it() {
+    // The steps that are journalled: it is about to be claimed, it is claimed, it has ended, it was reported.
     for at in 1..=4 {
         for when in ["before", "after"] {
             let node = Node::new().await;
@@ -249,7 +249,7 @@ async fn an_agent_killed_around_every_step_has_the_hook_run_once_and_tells_how_i
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_outlives_its_agent_which_tells_how_it_ended_all_the_same() {
+async fn hook_outlives_its_agent_and_its_end_is_still_reported() {
     let node = Node::new().await;
     let agent = node.agent();
     let id = node.order("t-1", "wait").await;
@@ -270,7 +270,7 @@ async fn a_hook_outlives_its_agent_which_tells_how_it_ended_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_found_out_is_told_as_unknown_and_not_run_again() {
+async fn unclear_outcome_is_reported_as_unknown_and_not_repeated() {
     let node = Node::new().await;
     let agent = node.agent();
     let id = node.order("t-1", "wait").await;
@@ -290,7 +290,7 @@ async fn what_cannot_be_found_out_is_told_as_unknown_and_not_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_of_which_the_journal_knows_nothing_is_told_as_unknown() {
+async fn claim_missing_in_the_journal_is_reported_as_unknown() {
     let node = Node::new().await;
     let agent = node.agent();
     let id = node.order("t-1", "wait").await;
@@ -305,7 +305,7 @@ async fn a_claim_of_which_the_journal_knows_nothing_is_told_as_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_away_while_the_hook_runs_is_told_when_it_is_back() {
+async fn end_of_a_hook_is_reported_once_the_store_is_back() {
     let node = Node::new().await;
     let _agent = node.agent();
     let id = node.order("t-1", "wait").await;
@@ -321,7 +321,7 @@ async fn a_store_that_is_away_while_the_hook_runs_is_told_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_was_forgotten_while_it_ran_is_not_told_of_and_holds_up_nothing() {
+async fn task_removed_while_it_ran_is_not_reported_and_blocks_nothing() {
     let node = Node::new().await;
     let _agent = node.agent();
     let id = node.order("t-1", "wait").await;

@@ -1,6 +1,6 @@
 //! What counts as healthy without a break, and what is reported of a service that fails after that.
 
-use crate::adopt::standing;
+use crate::adopt::serving;
 use crate::world::service;
 use crate::world::store::{directive, release};
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn is_lasting(fault: &Option<Box<Fault>>) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flapping_health_url_is_verified_only_when_it_stops() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     // The balancer is too slow to notice.
     world.balancer.say("DOWN", 0);
     let generation = world.store.direct(replaced_by(&release(&world, 2), 1500)).await;
@@ -48,7 +48,7 @@ async fn flapping_health_url_is_verified_only_when_it_stops() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn service_that_dies_after_verification_reports_a_fault() {
-    let (world, _agent) = standing().await;
+    let (world, _agent) = serving().await;
     let generation = world.store.direct(replaced_by(&release(&world, 2), 100)).await;
     world.store.wait_for_serving(&world, 2, generation).await;
     let (_, pid) = world.starts()[1];

@@ -63,7 +63,7 @@ pub struct Report {
     /// What balancers say of the instance: while it drains each of them, with its sessions and at most once a second; else
     /// only one that a person, and not a health check, keeps from sending requests (MAINT, DRAIN, NOLB).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub balancers: Vec<Heard>,
+    pub balancers: Vec<BalancerReport>,
     /// What the agent has obeyed, whatever a restored store says later.
     #[serde(default, skip_serializing_if = "Witness::is_silent")]
     pub witness: Witness,
@@ -94,7 +94,7 @@ pub struct Fault {
 
 /// What one balancer says of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Heard {
+pub struct BalancerReport {
     /// Which, and under which name it knows the instance.
     pub balancer: String,
     /// Its word: UP, DOWN, MAINT, `DOWN 1/2`.
@@ -104,14 +104,14 @@ pub struct Heard {
     pub sessions: Option<u32>,
 }
 
-impl Heard {
+impl BalancerReport {
     /// Whether the balancer was told so, and no health check says it.
     pub fn is_by_hand(&self) -> bool {
         ["MAINT", "DRAIN", "NOLB"].iter().any(|word| self.status.starts_with(word))
     }
 }
 
-impl std::fmt::Display for Heard {
+impl std::fmt::Display for BalancerReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.balancer, self.status)?;
         match self.sessions {

@@ -96,11 +96,11 @@ pub enum Phase {
     },
     /// Every instance was seen at the new version, in rotation, healthy.
     Completed,
-    /// Walking back.
+    /// Instances are returned to the old version.
     RollingBack {
-        /// Where it stood when it turned.
+        /// The phase in which the rollback began.
         from: PhaseName,
-        /// How far back it is.
+        /// The step that it is in.
         #[serde(rename = "retreat")]
         step: RollbackStep,
         /// Why it turned.
@@ -137,7 +137,7 @@ impl RollbackStep {
     fn word(self) -> &'static str {
         match self {
             Self::Restage => "restage",
-            Self::Move => "walk",
+            Self::Move => "move",
             Self::Lower => "lower",
             Self::Undo => "undo",
         }
@@ -319,7 +319,7 @@ pub struct Failure {
     /// A person went on in spite of it: it no longer counts against the budget.
     #[serde(default)]
     pub accepted: bool,
-    /// It failed on the way back. One that had failed before the upgrade turned is walked back all the same.
+    /// It failed while it was rolled back. One that had failed before the rollback began is still moved back.
     #[serde(default)]
     pub returning: bool,
     /// How often the upgrade had been resumed when it failed.

@@ -4,11 +4,11 @@ use super::{Asker, Refusal, RefusalKind, demand_why, find_active, refuse, rewrit
 use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::capacity;
 use crate::gate::{PersonGate, Reason};
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
 use crate::upgrade::rollback_path;
-use crate::wave;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::budget::Budget;
 use tidegate_proto::record::directive::{Directive, Disposition};
@@ -283,7 +283,7 @@ fn taken_out(
 ) -> Result<Commit, Refusal> {
     let (spec, node) = (&stored.spec, &serving.node);
     let Some(service) = fleet.service(&spec.service) else { return Ok(commit) };
-    let mut room = wave::budget::Budget::of(service, spec);
+    let mut room = capacity::Budget::of(service, spec);
     if !room.take(serving, spec.failure_domain.as_deref()) {
         let (service, why) = (&spec.service, room.reason());
         return refuse(

@@ -4,6 +4,7 @@
 use super::{Asker, Refusal, RefusalKind, demand_why, reconciled, refuse, told};
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
+use crate::gate::needed;
 use crate::gate::store;
 use crate::moment::Moment;
 use crate::release::need;
@@ -76,7 +77,7 @@ pub fn set_window(
         return refused("it is that already".to_owned());
     }
     let lowers = now.is_some_and(|now| *floor < now.floor);
-    if lowers && let Some(needed) = need::forbids(fleet, name, *floor) {
+    if lowers && let Some(needed) = needed::forbids(fleet, name, *floor) {
         return refused(format!("{needed}. Withdraw that first"));
     }
     let was = now.map_or_else(|| "any version".to_owned(), |now| now.record.body.to_string());

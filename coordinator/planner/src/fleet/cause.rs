@@ -27,9 +27,10 @@ impl Instance {
             () if report.rotation == Rotation::Maintenance => "a person's disable-file".to_owned(),
             () => troubled(report).unwrap_or_else(|| {
                 let word = self.word(report);
-                let held = report.balancers.iter().filter(|heard| heard.is_by_hand());
+                let held = report.balancers.iter().filter(|balancer| balancer.is_by_hand());
                 // Without its sessions: this text is stored, and they change all the time.
-                let held = held.map(|heard| short(&format!("; {}: {}", heard.balancer, heard.status)));
+                let held =
+                    held.map(|balancer| short(&format!("; {}: {}", balancer.balancer, balancer.status)));
                 let held: String = held.take(HELD).collect();
                 let unreachable = report.balancer_unreachable.as_ref();
                 let more = unreachable.map(|why| short(&format!("; a balancer could not be asked: {why}")));

@@ -178,6 +178,25 @@ pub(crate) fn stage_failures<'a>(instances: impl Iterator<Item = &'a Instance>) 
     failures.map(|(node, release, why)| RollGate::StageFailed { node, release, why }.into()).collect()
 }
 
+/// Whether a release is present again on every node that runs something else. Silent nodes are waited for later.
+pub(crate) fn restaged(service: &ServiceFleet, release: &ReleaseTag) -> Answer {
+    let (failed, at_work): (Vec<_>, Vec<_>) = service
+        .stranded()
+        .each
+        .partition(|instance| instance.stage_failures().any(|(failed, _)| failed == *release));
+    let mut answer = if failed.is_empty() { Answer::open() } else { Answer::closed() };
+    for instance in failed.iter().take(Sample::NAMED) {
+        for (release, why) in instance.stage_failures().filter(|(failed, _)| failed == release) {
+            let node = instance.node.clone();
+            answer.reasons.push(Reason::Roll(RollGate::StageFailed { node, release, why }));
+        }
+    }
+    let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
+    let release = release.clone();
+    answer.and(Answer::of_any(at_work, |nodes| RollGate::Staging { release, nodes }));
+    answer
+}
+
 /// Whether every node holds no other code than it should. One that could not remove it is named with the cause: its agent
 /// tries again when a person has the directive written again.
 pub(crate) fn removed(service: &ServiceFleet) -> Answer {

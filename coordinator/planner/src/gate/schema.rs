@@ -1,8 +1,11 @@
 //! What is done to the database.
 
+use super::Reason;
 use super::roll::rollback;
 use super::said::{Said, Waits};
+use crate::moment::SchemaFacts;
 use serde::{Deserialize, Serialize};
+use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName, Upgrade};
 use tidegate_proto::{ServiceName, ServiceVersion};
 
 /// A gate on the schema of an upgrade.
@@ -83,4 +86,27 @@ impl SchemaGate {
             .timeout(REPEATED),
         }
     }
+}
+
+/// The job of an earlier phase that the database no longer shows done.
+pub(crate) fn lost(upgrade: &Upgrade, facts: &SchemaFacts) -> Option<&'static str> {
+    let fills_first = upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
+    match upgrade.phase.name() {
+        PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract if !facts.expanded => {
+            Some("expand")
+        }
+        // Rows that came since are filled in remove.
+        PhaseName::Roll if fills_first && !facts.filled => Some("migrate"),
+        _ => None,
+    }
+}
+
+/// Why a phase waits for a job of the database: it does not succeed, it runs, or it is about to.
+pub(crate) fn runs(job: &str, facts: &SchemaFacts) -> Reason {
+    let job = job.to_owned();
+    Reason::Schema(match (&facts.trouble, &facts.running) {
+        (Some(why), _) => SchemaGate::SchemaTrouble { job, why: why.clone() },
+        (None, Some(progress)) => SchemaGate::Schema { job, progress: progress.clone() },
+        (None, None) => SchemaGate::Schema { job, progress: "about to begin".to_owned() },
+    })
 }

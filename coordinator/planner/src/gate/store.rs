@@ -132,6 +132,21 @@ pub(crate) fn claims_of_one_node<'a>(
     })
 }
 
+/// Open where every instance of a service has accepted the directives of the reconciled store.
+pub(crate) fn former_store(fleet: &Fleet, service: &ServiceName) -> Answer {
+    let nodes = Sample::counted(fleet.of_a_former_store(service).map(|instance| &instance.node));
+    Answer::of_any(nodes, |nodes| StoreGate::FormerStore { nodes })
+}
+
+/// Names the instances whose claim a person disregarded; they block nothing by themselves.
+pub(crate) fn disregarded(fleet: &Fleet, service: &ServiceName) -> Answer {
+    let nodes = Sample::counted(fleet.disregarded_of(service).map(|instance| &instance.node));
+    Answer {
+        is_open: true,
+        ..Answer::of_any(nodes, |nodes| StoreGate::Disregarded { service: service.clone(), nodes })
+    }
+}
+
 /// A record that authorises steps and cannot be read stops them; one of an instance closes that instance's gates.
 pub(crate) fn readable(view: &View<'_>) -> Answer {
     const NAMED: usize = 20;

@@ -74,19 +74,6 @@ impl<'a> Draft<'a> {
         gate.is_open
     }
 
-    /// Waits for whatever the reason names; tells whether it names anybody.
-    pub(crate) fn wait_for_any(
-        &mut self,
-        nodes: crate::gate::Sample,
-        reason: impl FnOnce(crate::gate::Sample) -> Reason,
-    ) -> bool {
-        if nodes.is_empty() {
-            return false;
-        }
-        self.wait(reason(nodes));
-        true
-    }
-
     /// Whether what is waited for is an approval, or the floor of another service: neither comes sooner by a deadline.
     pub(crate) fn waits_for_others(&self) -> bool {
         let others = |reason: &Reason| {

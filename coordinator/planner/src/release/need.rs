@@ -3,7 +3,6 @@
 
 use super::floor;
 use crate::fleet::Fleet;
-use crate::gate::{NeededBy, Reason, ReleaseGate, StoreGate};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::need::{Hold, Holder, Need};
@@ -84,31 +83,6 @@ pub(crate) fn rewritten(fleet: &Fleet, mut commit: Commit, name: &StreamName, af
         };
     }
     commit
-}
-
-/// Why a service's floor may not be lowered to `floor`; none = it may, under `same`.
-pub fn forbids(fleet: &Fleet, service: &ServiceName, floor: ServiceVersion) -> Option<Reason> {
-    let key = Key::Need(service.clone());
-    if let Some(why) = fleet.unreadable_at(&key) {
-        return Some(Reason::Store(StoreGate::Unreadable { key: key.to_string(), why: why.to_string() }));
-    }
-    if mutant::is("need-is-not-asked") {
-        return None;
-    }
-    let (stream, holder) = fleet.need(service)?.highest()?;
-    (holder.minimum > floor).then(|| {
-        Reason::Release(ReleaseGate::Needed {
-            service: service.clone(),
-            floor,
-            by: Box::new(NeededBy {
-                stream: stream.clone(),
-                revision: holder.revision,
-                tag: holder.tag.clone(),
-                hold: holder.hold,
-                needs: holder.minimum,
-            }),
-        })
-    })
 }
 
 /// The lowest floor that releases leave to a service.

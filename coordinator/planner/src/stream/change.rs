@@ -6,9 +6,10 @@
 //!   what it changes in the needs; so are the removals withdrawn of images that it makes wanted again.
 
 use crate::fleet::{Fleet, Stored};
+use crate::gate::below;
 use crate::moment::Moment;
+use crate::release::need;
 use crate::release::status::{Move, Refused, transition};
-use crate::release::{floor, need};
 use crate::stream::image;
 use std::collections::BTreeMap;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -243,7 +244,7 @@ impl<'a> Change<'a> {
 
     /// Adds to the event what already runs less than the stream begins to need.
     fn tells_what_runs_below(&mut self) {
-        let below = floor::begun_below(self.fleet, self.name, &need::of_stream(&self.stream));
+        let below = below::begun_below(self.fleet, self.name, &need::of_stream(&self.stream));
         let Some((_, event)) = self.told.last_mut() else { return };
         for sentence in below {
             let separator = if event.because.is_empty() { "" } else { "; " };

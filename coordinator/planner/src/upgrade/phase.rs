@@ -6,7 +6,7 @@
 //!     │          │        └──(Nova: migrate after)─► roll ─► migrate ─► remove
 //!     ▼          └─────────┴─────────┴────────┴─────────┘
 //!   failed                           ▼ turn back
-//!                  rolling-back: restage ─► walk ─► lower ─► undo ─► rolled-back
+//!                  rolling-back: restage ─► move ─► lower ─► undo ─► rolled-back
 //! ```
 //!
 //! # Invariants

@@ -1,11 +1,12 @@
 //! No decision rests on an old look at the database: rows come late, it is replaced by an older copy, or it is away.
 
+mod properties;
+
 use crate::sim::{Database, World, binding, node, release, spec, upgrade_id};
-use proptest::prelude::*;
 use serde_json::json;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::{PersonGate, SchemaGate, Waits};
-use tidegate_planner::{Action, LookedFor, Plan, Reason, SchemaJob};
+use tidegate_planner::{Action, Plan, Reason, SchemaJob};
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::spec::{ApprovalPoint, Spec};
@@ -267,155 +268,4 @@ fn a_wave_costs_one_look() {
     let before = world.jobs.len();
     world.until("remove", |world| world.phase() == Phase::Remove);
     assert_eq!(world.jobs[before..], [SchemaJob::Look; 3], "three waves of one");
-}
-
-/// What happens to a database and to the fleet that uses it.
-#[derive(Debug, Clone)]
-enum Deed {
-    Turns(usize),
-    Agents,
-    Lose,
-    Return,
-    LateRows,
-    Away(bool),
-    Elect,
-    RollBack,
-    Silence(usize),
-    Break(usize),
-}
-
-fn deed() -> impl Strategy<Value = Deed> {
-    prop_oneof![
-        10 => (1..4_usize).prop_map(Deed::Turns),
-        10 => Just(Deed::Agents),
-        2 => Just(Deed::Lose),
-        2 => Just(Deed::Return),
-        2 => Just(Deed::LateRows),
-        1 => any::<bool>().prop_map(Deed::Away),
-        1 => Just(Deed::Elect),
-        1 => Just(Deed::RollBack),
-        1 => (0..4_usize).prop_map(Deed::Silence),
-        1 => (0..4_usize).prop_map(Deed::Break),
-    ]
-}
-
-/// A database, and the copy that it is replaced by.
-struct Story {
-    world: World,
-    /// What was there before it was replaced, and the decision before which the upgrade was then.
-    replaced: Option<(Database, LookedFor)>,
-    term: usize,
-}
-
-impl Story {
-    fn turn(&mut self) {
-        let decision = self.world.upgrade().map(LookedFor::of);
-        let replaced = self.replaced.as_ref().is_some_and(|(_, then)| Some(then) != decision.as_ref());
-        let rolls = matches!(self.world.phase(), Phase::Roll { .. });
-        let (_, plan) = self.world.turn();
-        if self.world.database.expanded {
-            // Expand was done on the copy: from here on the copy is the database.
-            self.replaced = None;
-        }
-        assert!(!(rolls && replaced && drains(&plan)), "drained on an older copy: {plan:?}");
-    }
-
-    fn happen(&mut self, deed: Deed) {
-        let world = &mut self.world;
-        match deed {
-            Deed::Turns(n) => (0..n).for_each(|_| self.turn()),
-            Deed::Agents => drop(world.agents_step()),
-            Deed::Lose if self.replaced.is_none() && world.database.expanded => {
-                let then = LookedFor::of(world.upgrade().unwrap());
-                self.replaced = Some((std::mem::take(&mut world.database), then));
-            }
-            Deed::Return => {
-                // On the way back the older copy is the one that stays: its undo was judged by it.
-                let back = matches!(world.phase(), Phase::RollingBack { .. });
-                if let Some((was, _)) = self.replaced.take().filter(|_| !back) {
-                    world.database = was;
-                }
-            }
-            Deed::LateRows if world.database.expanded && !world.database.contracted => {
-                world.database.late_rows += 1;
-            }
-            Deed::Away(away) => world.database.away = away,
-            Deed::Elect => {
-                self.term += 1;
-                world.elect(self.term);
-                world.facts = None;
-            }
-            Deed::RollBack => {
-                let asked = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker());
-                if let Ok(commit) = asked {
-                    assert!(world.store.commit(&commit));
-                    world.events += 1;
-                }
-            }
-            Deed::Silence(n) => world.fall_silent(n),
-            Deed::Break(n) => world.agents.get_mut(&node(n)).unwrap().broken_at = Some(2),
-            Deed::Lose | Deed::LateRows => {}
-        }
-    }
-
-    fn mend(&mut self) {
-        self.happen(Deed::Return);
-        self.world.database.away = false;
-        for n in 0..4 {
-            let agent = self.world.agents.get_mut(&node(n)).unwrap();
-            (agent.broken_at, agent.idle) = (None, None);
-            let runs = i64::from(agent.release.version.get());
-            if !agent.alive {
-                self.world.return_with(&node(n), runs);
-            }
-            let (fleet, moment) = (self.world.store.fleet(), self.world.moment());
-            if let Ok(commit) = ask::retry(fleet, &moment, &upgrade_id(), &node(n), &asker()) {
-                assert!(self.world.store.commit(&commit));
-                self.world.events += 1;
-            }
-        }
-        let (fleet, moment) = (self.world.store.fleet(), self.world.moment());
-        if let Ok(commit) = ask::resume(fleet, &moment, &upgrade_id(), &asker()) {
-            assert!(self.world.store.commit(&commit));
-            self.world.events += 1;
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
-    /// Whatever becomes of the database: nothing is drained on what an old look showed, each turn moves or says why
-    /// (the simulation asserts that), and once it is back the upgrade ends as the database shows.
-    #[test]
-    fn whatever_becomes_of_the_database_no_wave_begins_on_an_old_look(
-        deeds in prop::collection::vec(deed(), 10..60), nova in any::<bool>(),
-    ) {
-        let order = if nova { MigrateOrder::AfterRoll } else { MigrateOrder::BeforeRoll };
-        let mut world = World::at_version_1(4);
-        world.start_with_schema(with_schema(json!({"min_in_service": 2})), order);
-        let mut story = Story { world, replaced: None, term: 1 };
-        for deed in deeds {
-            if story.world.phase().is_over() {
-                break;
-            }
-            story.happen(deed);
-        }
-        for _ in 0..4 {
-            if !story.world.phase().is_over() {
-                story.mend();
-                story.world.run();
-            }
-        }
-        let world = story.world;
-        match world.phase() {
-            Phase::Completed => {
-                prop_assert!(world.database.contracted && world.database.late_rows == 0);
-                prop_assert!(world.versions().iter().all(|version| *version == release(2).version.get()));
-            }
-            Phase::RolledBack { .. } => prop_assert!(!world.database.expanded),
-            Phase::Failed { .. } => {}
-            other => prop_assert!(false, "it stands in {:?}", other),
-        }
-    }
 }

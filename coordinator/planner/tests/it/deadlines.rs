@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use tidegate_planner::Plan;
 use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::preflight::{self, Finding};
-use tidegate_proto::record::report::{Heard, Rotation, Step};
+use tidegate_proto::record::report::{BalancerReport, Rotation, Step};
 use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{NodeId, Span, Value};
@@ -90,8 +90,12 @@ fn unreachable_balancer_that_holds_the_roll_is_named_and_fails_it() {
     assert!(matches!(after_the_deadline(&mut world), Phase::RollingBack { .. }));
 }
 
-fn heard(status: &str, sessions: Option<u32>, n: usize) -> Heard {
-    Heard { balancer: format!("pantry/n{n} at unix:/run/b.sock"), status: status.to_owned(), sessions }
+fn heard(status: &str, sessions: Option<u32>, n: usize) -> BalancerReport {
+    BalancerReport {
+        balancer: format!("pantry/n{n} at unix:/run/b.sock"),
+        status: status.to_owned(),
+        sessions,
+    }
 }
 
 #[test]

@@ -1,18 +1,20 @@
 //! Reconciling in two steps: nothing is applied that was not shown, no instance is refused because of it, and the word
 //! of one node counts for that node.
 
+mod rollback;
+
 use crate::sim::{Store, World, node, service, spec, upgrade_id};
 use serde_json::json;
 use tidegate_planner::ask::reconcile::{Choices, Fate, propose, reconcile};
 use tidegate_planner::ask::{self, Asker, Gone, Refusal};
 use tidegate_planner::gate::preflight;
 use tidegate_planner::gate::{StoreGate, Waits};
-use tidegate_planner::{Known, Reason, SchemaFacts, plan};
+use tidegate_planner::{Known, Reason};
 use tidegate_proto::commit::{Commit, Write};
 use tidegate_proto::record::Timestamp;
 use tidegate_proto::record::leader::Term;
 use tidegate_proto::record::report::Witness;
-use tidegate_proto::record::upgrade::{Phase, RollbackStep};
+use tidegate_proto::record::upgrade::Phase;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{InstanceId, Key, Revision, ServiceVersion, Value};
 
@@ -330,75 +332,6 @@ fn disregarded_instance_is_named_until_it_is_included() {
         !waiting.iter().any(|r| matches!(r, Reason::Store(StoreGate::Disregarded { .. }))),
         "{waiting:?}"
     );
-}
-
-/// An agent that reports late may have obeyed the floor of a roll that the restored store does not know.
-#[test]
-fn floor_raised_in_a_rollback_is_withdrawn_again() {
-    for stands_at in [RollbackStep::Restage, RollbackStep::Move, RollbackStep::Lower] {
-        let mut world = World::at_version_1(3);
-        elect(&mut world, 1);
-        world.start(spec(json!({"min_in_service": 2}))).unwrap();
-        world.until("all are new", |world| world.versions().iter().all(|v| *v == 2));
-        let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
-        assert!(world.store.commit(&commit));
-        world.events += 1;
-        let is_there = |phase: Phase| matches!(phase, Phase::RollingBack { step, .. } if step == stands_at);
-        world.until("it is there", |world| is_there(world.phase()));
-        let by = "reconciliation".parse().unwrap();
-        world.store.put(
-            Key::Window(service()),
-            Window { floor: version(2), ceiling: version(2), set_by: by, contracted: None },
-        );
-        let last = world.run();
-        assert_eq!(world.phase().name().word(), "rolled-back", "{stands_at:?}: {:?}", last.waiting);
-        assert_eq!(world.versions(), [1, 1, 1]);
-    }
-}
-
-/// A rollback that a person asks for walks instances on a contradicted store, and leaves the schema alone.
-#[test]
-fn contradicted_store_still_lets_instances_be_rolled_back() {
-    let mut world = World::at_version_1(4);
-    elect(&mut world, 1);
-    world.start(spec(json!({"min_in_service": 2}))).unwrap();
-    world.until("two are new", |world| world.versions().iter().filter(|v| **v == 2).count() >= 2);
-    let stranger = ("elsewhere".parse().unwrap(), Revision(5));
-    world.facts = Some(SchemaFacts { obeyed: Some(stranger), clean: false, ..SchemaFacts::default() });
-    let (changed, _) = world.turn();
-    assert!(!changed, "nothing acts by itself");
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
-    world.min_seen_in_service = usize::MAX;
-    world.run();
-    assert_eq!(world.versions(), [1, 1, 1, 1]);
-    assert!(world.min_seen_in_service >= 2);
-    let waiting = &plan(world.store.fleet(), &world.moment()).waiting[&upgrade_id()];
-    assert!(
-        waiting.iter().any(|r| matches!(r, Reason::Store(StoreGate::Restored { .. }))),
-        "what follows waits: {waiting:?}"
-    );
-    assert!(!matches!(world.phase(), Phase::RolledBack { .. }));
-}
-
-#[test]
-fn contradicted_store_refuses_a_rollback_below_an_obeyed_floor() {
-    let mut world = World::at_version_1(3);
-    elect(&mut world, 1);
-    world.start(spec(json!({"min_in_service": 1}))).unwrap();
-    world.until_roll();
-    for n in [node(0), node(1)] {
-        let report = &mut world.agents.get_mut(&n).unwrap().report;
-        report.witness = Witness {
-            term: Some("later".parse().unwrap()),
-            floor: Some(version(2)),
-            reconciled: Revision::ABSENT,
-        };
-        world.publish(&n);
-    }
-    let refused = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker()).unwrap_err();
-    assert!(refused.message.contains("obeyed a floor of 2"), "{refused}");
 }
 
 #[test]

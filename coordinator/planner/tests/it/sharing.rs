@@ -1,10 +1,12 @@
 //! Services that share the schema of an upgrade: each has a window before contract, and migrate waits for the floors
 //! that the migrations require.
 
+mod many;
+mod rollback;
+
 use crate::sim::{World, binding, node, release, service, spec, upgrade_id};
 use serde_json::json;
 use std::collections::BTreeMap;
-use tidegate_planner::ask::{self, Asker};
 use tidegate_planner::gate::SchemaGate;
 use tidegate_planner::gate::preflight;
 use tidegate_planner::{Reason, SchemaJob};
@@ -13,7 +15,7 @@ use tidegate_proto::record::active::Active;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::upgrade::{MigrateOrder, Phase, SchemaBinding};
 use tidegate_proto::record::window::Window;
-use tidegate_proto::spec::{Spec, SpecSchema};
+use tidegate_proto::spec::Spec;
 use tidegate_proto::{Key, Revision, ServiceName, ServiceVersion, Value};
 
 fn version(number: i64) -> ServiceVersion {
@@ -308,20 +310,6 @@ fn a_service_named_as_empty_is_given_the_floor_that_contract_needs() {
 }
 
 #[test]
-fn the_second_attempt_gives_again_the_window_that_a_rollback_opened() {
-    let mut world = World::at_version_1(2);
-    runs(&mut world, &scheduler(), 7, 2);
-    // As the rollback of a first attempt, or of the service's own first upgrade, leaves it.
-    set_floor(&mut world, &scheduler(), 1);
-    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
-    world.until("it expands", |world| world.phase() == Phase::Expand);
-    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
-    acknowledge(&mut world, &scheduler());
-    let last = world.run();
-    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
-}
-
-#[test]
 fn window_that_the_upgrade_gave_follows_what_runs() {
     let mut world = nova();
     assert_eq!(world.run().waiting[&upgrade_id()], [waits_for_scheduler(1)]);
@@ -360,64 +348,6 @@ fn window_that_an_upgrade_of_its_service_will_raise_holds_no_start() {
 }
 
 #[test]
-fn a_rollback_opens_the_windows_that_it_had_set_for_others() {
-    let mut world = World::at_version_1(2);
-    world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
-    world.until_roll();
-    assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(2));
-    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
-    world.run();
-    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
-    assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
-}
-
-fn roll_back(world: &mut World) {
-    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
-    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
-    assert!(world.store.commit(&commit));
-    world.events += 1;
-}
-
-#[test]
-fn undo_spares_the_form_that_a_sharing_service_uses() {
-    for (runs_at, stays) in [(1, false), (2, true)] {
-        let mut world = World::at_version_1(2);
-        runs(&mut world, &scheduler(), 7, 1);
-        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
-        world.until_roll();
-        runs(&mut world, &scheduler(), 7, runs_at);
-        acknowledge(&mut world, &scheduler());
-        roll_back(&mut world);
-        world.run();
-        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
-        assert_eq!(world.database.expanded, stays, "the scheduler is at {runs_at}");
-        let left = world.upgrade().unwrap().schema.clone().unwrap().left;
-        assert_eq!(left.iter().any(|what| what.contains("scheduler")), stays, "{left:?}");
-    }
-}
-
-#[test]
-fn sharing_service_is_not_upgraded_while_the_schema_is_undone() {
-    let mut world = World::at_version_1(2);
-    runs(&mut world, &scheduler(), 7, 1);
-    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
-    world.until_roll();
-    let next = Spec { service: scheduler(), schema: None, ..shared(json!({})) };
-    let holds = |world: &World| {
-        let found = preflight::findings(world.store.fleet(), &next, None);
-        found.iter().any(|finding| finding.blocks && finding.what.contains("rolls back the schema"))
-    };
-    assert!(!holds(&world));
-    roll_back(&mut world);
-    assert!(holds(&world));
-    world.run();
-    assert!(!holds(&world), "{:?}", world.phase());
-}
-
-#[test]
 fn a_window_with_a_floor_alone_leaves_the_next_hop_open() {
     let mut world = World::at_version_1(0);
     for n in 0..2 {
@@ -429,50 +359,4 @@ fn a_window_with_a_floor_alone_leaves_the_next_hop_open() {
     world.start(spec(json!({"from": 2, "to": 3, "release": target, "min_in_service": 1}))).unwrap();
     world.run();
     assert_eq!(world.phase(), Phase::Completed);
-}
-
-/// A transaction has at most 128 compares, and the store of this simulation refuses more.
-#[test]
-fn sixty_services_may_share_a_schema() {
-    let mut world = World::at_version_1(2);
-    let names: Vec<ServiceName> = (0..60).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
-    names.iter().for_each(|name| runs(&mut world, name, 7, 2));
-    let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
-    let binding = SchemaBinding { migrate_floors: BTreeMap::new(), ..binding(MigrateOrder::AfterRoll) };
-    world.start_bound(shared(json!({"shared_with": with})), binding).unwrap();
-    world.until("it expands", |world| world.phase() == Phase::Expand);
-    names.iter().for_each(|name| acknowledge(&mut world, name));
-    let last = world.run();
-    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
-    assert_eq!(world.certificate.as_ref().unwrap().services.len(), 61);
-}
-
-#[test]
-fn an_admission_of_one_of_sixty_services_voids_the_certificate() {
-    let mut world = World::at_version_1(2);
-    let names: Vec<ServiceName> = (0..60).map(|n| format!("worker-{n:02}").parse().unwrap()).collect();
-    names.iter().for_each(|name| runs(&mut world, name, 7, 2));
-    let with: BTreeMap<&ServiceName, u32> = names.iter().map(|name| (name, 2)).collect();
-    world.evidence.pending_rows = 1;
-    world.start_bound(shared(json!({"shared_with": with})), binding(MigrateOrder::BeforeRoll)).unwrap();
-    world.until("it expands", |world| world.phase() == Phase::Expand);
-    names.iter().for_each(|name| acknowledge(&mut world, name));
-    world.run();
-    assert_eq!(world.phase(), Phase::Remove);
-    let evidence =
-        tidegate_planner::certificate::DatabaseEvidence { pending_rows: 0, ..world.evidence.clone() };
-    let made =
-        tidegate_planner::certificate::certify(world.store.fleet(), &world.moment(), &upgrade_id(), evidence);
-    runs(&mut world, &names[59], 8, 1);
-    assert!(made.unwrap().commits.iter().all(|commit| !world.store.commit(commit)));
-}
-
-#[test]
-fn more_services_than_a_transaction_can_compare_are_refused_at_the_start() {
-    let mut world = World::at_version_1(2);
-    let with: BTreeMap<String, u32> =
-        (0..=SpecSchema::MAX_SHARING).map(|n| (format!("worker-{n}"), 2)).collect();
-    let spec = shared(json!({"shared_with": with}));
-    let refused = world.start_bound(spec, binding(MigrateOrder::BeforeRoll)).unwrap_err();
-    assert!(refused.message.contains("schema.shared_with: names 101 services, and at most 100"), "{refused}");
 }

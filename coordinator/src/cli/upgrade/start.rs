@@ -7,7 +7,7 @@ use crate::cli::show::{self, Page};
 use crate::operation::spec;
 use std::io::Read;
 use std::path::Path;
-use tidegate_proto::wire::v1::{ForeseeUpgradeReply, ForeseeUpgradeRequest, StartUpgradeRequest};
+use tidegate_proto::wire::v1::{PreviewUpgradeReply, PreviewUpgradeRequest, StartUpgradeRequest};
 
 /// Starts.
 pub(super) async fn start(reach: &Reach, path: &Path, id: String, wait: bool) -> Result<Outcome, Failure> {
@@ -30,8 +30,8 @@ pub(super) async fn start(reach: &Reach, path: &Path, id: String, wait: bool) ->
 
 /// Shows what starting would do.
 pub(super) async fn preview(reach: &Reach, path: &Path, id: String) -> Result<Outcome, Failure> {
-    let request = ForeseeUpgradeRequest { spec: read(path)?, id };
-    let reply = reach.client().await?.foresee_upgrade(request).await?.into_inner();
+    let request = PreviewUpgradeRequest { spec: read(path)?, id };
+    let reply = reach.client().await?.preview_upgrade(request).await?.into_inner();
     if reach.json {
         show::json(&reply)?
     } else {
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn previewed(reply: &ForeseeUpgradeReply) -> Page {
+fn previewed(reply: &PreviewUpgradeReply) -> Page {
     let mut page = Page::default();
     for finding in &reply.findings {
         let word = if finding.blocking { "blocks " } else { "warning" };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use tidegate_planner::gate::VersionGate;
-use tidegate_planner::release::floor::{self, Below};
+use tidegate_planner::gate::below::{self, Below};
 use tidegate_planner::release::{canary, settings};
 use tidegate_planner::stream::retention::{self, Keep};
 use tidegate_planner::{Fleet, Reason, Sample};
@@ -233,7 +233,7 @@ impl Stream {
             kept: stream.kept.iter().map(kept).collect(),
             pins: stream.pins.iter().map(|(compute, pin)| (compute.clone(), pin.into())).collect(),
             running: stream.running.iter().map(|(tag, running)| (tag.clone(), running.count)).collect(),
-            storage_below: floor::below(fleet, name).into_iter().map(StorageBelow::from).collect(),
+            storage_below: below::below(fleet, name).into_iter().map(StorageBelow::from).collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The engine's history, as far as it tells who wrote it.
+/// The engine's history, as far as it shows its writers.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// The number of the term that is obeyed.
@@ -12,7 +12,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Takes in what stands there now; tells of a row that a lower term wrote than was obeyed at the last look.
+    /// Reads the rows of now; returns a row that a lower term wrote than was obeyed at the last look.
     pub(super) fn follow(&mut self, term: i64, rows: Vec<(String, Option<String>)>) -> Option<String> {
         let before = std::mem::take(self);
         self.term = term;

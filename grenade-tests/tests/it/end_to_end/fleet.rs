@@ -1,9 +1,10 @@
-//! A fleet that is upgraded: store, coordinators, agents with their instances, balancer; and the operator's hands.
+//! A fleet that is upgraded: store, coordinators, agents with their instances, balancer.
+
+mod command;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use grenade_tests::crash::Reaper;
 use grenade_tests::crash::asked::{self, Asked};
@@ -13,17 +14,15 @@ use grenade_tests::fixture::node::{DATABASE_VARIABLE, NEW, NodeConfig, OLD, PROG
 use grenade_tests::load::LoadHandle;
 use grenade_tests::world::agent::Agent;
 use grenade_tests::world::balancer::RunningBalancer;
-use grenade_tests::world::coordinator::{self, Coordinator, CoordinatorPlan};
+use grenade_tests::world::coordinator::{Coordinator, CoordinatorPlan};
 use grenade_tests::world::etcd::Etcd;
 use grenade_tests::world::postgres::Postgres;
-use grenade_tests::world::wait::get;
 use grenade_tests::world::{balancer, etcd, pantry, port, postgres, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tidegate_proto::wire::v1;
-use tidegate_proto::wire::v1::operator_client::OperatorClient;
 
+pub(super) use self::command::{Said, run, tidegate};
 use super::line::Line;
 use crate::rig::Rig;
 
@@ -31,8 +30,6 @@ use crate::rig::Rig;
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// How long the store waits for an agent.
 pub(super) const LEASE: Duration = Duration::from_secs(3);
-/// How a command ends when no coordinator answers, or none leads.
-const AWAY: i32 = 4;
 /// The upgrade's name.
 pub(super) const ID: &str = "u1";
 
@@ -79,14 +76,6 @@ impl Gate {
     fn env(&self) -> (String, String) {
         (asked::VARIABLE.to_owned(), self.asked.socket().to_str().unwrap().to_owned())
     }
-}
-
-/// What a command said.
-#[derive(Debug)]
-pub(super) struct Said {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
 }
 
 pub(super) struct Fleet {
@@ -268,94 +257,6 @@ impl Fleet {
         self.must(&["upgrade", "start", &path, "--id", ID]).await;
     }
 
-    /// One command of `tidegate`, at the first coordinator.
-    pub(super) async fn ask(&self, args: &[&str]) -> Said {
-        let token = coordinator::token_file(&self.rig.world).unwrap();
-        let args = [&["--token-file", token.to_str().unwrap()], args].concat();
-        tidegate(self.coordinators[0].plan.grpc, &args).await
-    }
-
-    /// One command that must succeed; its output. While nobody leads it is asked again, as the command itself says.
-    pub(super) async fn must(&self, args: &[&str]) -> String {
-        let said = self.until("somebody leads", args, |said| said.code != Some(AWAY)).await;
-        assert_eq!(said.code, Some(0), "tidegate {}: {said:#?}", args.join(" "));
-        said.out
-    }
-
-    /// Whether a coordinator leads.
-    pub(super) async fn leads(&self, at: usize) -> bool {
-        let answer = get(self.coordinators[at].plan.http, "/readyz").await;
-        answer.is_ok_and(|(_, body)| body.contains("\"leads\":true"))
-    }
-
-    /// Where the upgrade stands, quickly, as one coordinator sees it.
-    pub(super) async fn phase(&self, at: usize) -> Option<String> {
-        let url = format!("http://{}", self.coordinators[at].plan.grpc);
-        let mut client = OperatorClient::connect(url).await.ok()?;
-        let asked = v1::UpgradeStatusRequest { id: ID.to_owned(), max_instances: 1 };
-        Some(client.upgrade_status(asked).await.ok()?.into_inner().upgrade?.phase)
-    }
-
-    /// Asks until the answer is such, or says what the last one was.
-    pub(super) async fn until(&self, what: &str, args: &[&str], good: impl Fn(&Said) -> bool) -> Said {
-        let end = Instant::now() + LIMIT;
-        loop {
-            let said = self.ask(args).await;
-            if good(&said) {
-                return said;
-            }
-            assert!(Instant::now() < end, "not in {LIMIT:?}: {what}; last {said:#?}\n{}", self.logs());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    /// Waits until `explain` says this.
-    pub(super) async fn waits_for(&self, words: &[&str]) {
-        self.explains(ID, words).await;
-    }
-
-    /// Waits until `explain` of any upgrade says this.
-    pub(super) async fn explains(&self, id: &str, words: &[&str]) {
-        let what = format!("it waits for {words:?}");
-        self.until(&what, &["upgrade", "explain", id], |said| words.iter().all(|w| said.out.contains(w)))
-            .await;
-    }
-
-    /// A leader that is new takes no approval before it has looked how far the database is.
-    pub(super) async fn approve(&self, phase: &str) {
-        let approve = ["upgrade", "approve", ID, phase];
-        self.until("the approval is taken", &approve, |said| said.code == Some(0)).await;
-    }
-
-    /// Says, as a person, what SQLite cannot tell; the wait for it comes first.
-    pub(super) async fn accept_sessions(&self) {
-        self.waits_for(&["accepts what cannot be proved"]).await;
-        self.must(&["upgrade", "approve", ID, "contract", "--accept", "sessions"]).await;
-    }
-
-    pub(super) async fn status(&self) -> Value {
-        serde_json::from_str(&self.must(&["--json", "upgrade", "status", ID]).await).unwrap()
-    }
-
-    pub(super) async fn completed(&self) {
-        let over = |said: &Said| said.out.contains("\"over\":true");
-        let said = self.until("the upgrade is over", &["--json", "upgrade", "status", ID], over).await;
-        let status: Value = serde_json::from_str(&said.out).unwrap();
-        assert_eq!(status["upgrade"]["phase"], "completed", "{status:#}\n{}", self.logs());
-    }
-
-    /// What happened: from, to and when, in milliseconds since the epoch.
-    pub(super) async fn history(&self) -> Vec<Value> {
-        let said = self.must(&["--json", "upgrade", "history", ID]).await;
-        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    /// When contract was entered, in milliseconds since the epoch; none while it was not.
-    pub(super) async fn contract_began(&self) -> Option<i64> {
-        let events = self.history().await;
-        events.iter().find(|event| event["to"] == "contract").map(|event| event["at"].as_i64().unwrap())
-    }
-
     /// Waits until every instance serves at this version.
     pub(super) async fn all_serve(&self, version: u32) {
         let count = self.nodes.len();
@@ -439,16 +340,6 @@ impl Fleet {
     }
 }
 
-/// One command of `tidegate` at a coordinator, without a token.
-pub(super) async fn tidegate(coordinator: SocketAddr, args: &[&str]) -> Said {
-    let mut command = Command::new(program::own("tidegate").unwrap());
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TIDEGATE_")) {
-        command.env_remove(name);
-    }
-    command.args(["--coordinator", &format!("http://{coordinator}"), "--as", "op"]).args(args);
-    run(command).await
-}
-
 /// The catalogue, a database that is not there and, where a server tells, one with a wrong password.
 fn environment(database: &str, postgres: Option<&Postgres>) -> Vec<(String, String)> {
     let nowhere = format!("postgres://pantry:{SECRET}@{}/pantry", port::free().unwrap());
@@ -457,17 +348,6 @@ fn environment(database: &str, postgres: Option<&Postgres>) -> Vec<(String, Stri
     let mut all = vec![named(DATABASE_VARIABLE, database.to_owned()), named(NOWHERE, nowhere)];
     all.extend(stranger.map(|url| named(STRANGER, url)));
     all
-}
-
-/// Runs a command to its end.
-pub(super) async fn run(mut command: Command) -> Said {
-    command.stdin(Stdio::null());
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    Said {
-        code: output.status.code(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
 }
 
 /// Puts both releases where agents fetch them; answers the sha256 of the new one.

@@ -108,7 +108,7 @@ fn a_balancer_that_is_configured_is_always_asked() {
 }
 
 #[test]
-fn what_a_counter_does_not_tell_is_not_idle_whatever_the_balancers_say() {
+fn unknown_counter_is_not_idle_whatever_balancers_report() {
     let mut story = Story::serving();
     story.timers = Timers::new(story.seen.now, true);
     story.ordered(order(9, Disposition::Drain));
@@ -135,7 +135,7 @@ fn who_stopped_listening_may_still_work_on_something() {
         story.pass(60);
         assert_eq!(story.act(), Act::Enter(Phase::Drained { forced: true }));
     }
-    // A port's connections are counted whether anybody listens or not.
+    // A port's connections are counted whether a process listens or not.
     let mut story = Story::serving().by_hooks();
     story.ordered(order(9, Disposition::Drain)).disabled();
     story.seen.in_flight = InFlight::Counted(0);
@@ -229,7 +229,7 @@ fn instance_without_a_balancer_is_out_only_after_its_settle_time() {
     assert_eq!(rotation(&story), Rotation::Leaving, "checks of balancers had no time to see it");
     story.pass(1);
     assert_eq!(rotation(&story), Rotation::Out);
-    // What runs no more answers nobody, whatever balancers have seen.
+    // An ended process answers no request, whatever balancers have seen.
     let mut story = Story::serving();
     story.ordered(order(9, Disposition::Drain)).disabled().gone();
     assert_eq!(rotation(&story), Rotation::Out);

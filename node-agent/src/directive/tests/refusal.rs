@@ -115,7 +115,7 @@ fn restart_that_no_check_had_time_to_see_leaves_it_in_rotation() {
         let mut story = put_back();
         later(&mut story, Url::Good, 0.0);
         later(&mut story, Url::Good, 10.0);
-        later(&mut story, Url::Nobody, 0.1);
+        later(&mut story, Url::NoListener, 0.1);
         later(&mut story, Url::Good, falls);
         assert_eq!(still_in(&story), expected, "down for {falls} of the fall time");
     }
@@ -125,13 +125,13 @@ fn restart_that_no_check_had_time_to_see_leaves_it_in_rotation() {
 fn one_that_never_answered_or_flaps_for_long_is_not_still_in_rotation() {
     let mut story = put_back();
     story.timers = Timers::new(story.seen.now, false);
-    later(&mut story, Url::Nobody, 0.1);
+    later(&mut story, Url::NoListener, 0.1);
     later(&mut story, Url::Good, 0.1);
     assert!(!still_in(&story), "it was never seen in rotation");
     let mut story = put_back();
     later(&mut story, Url::Good, 10.0);
     for _ in 0..6 {
-        later(&mut story, Url::Nobody, 0.05);
+        later(&mut story, Url::NoListener, 0.05);
         later(&mut story, Url::Good, 0.3);
     }
     assert!(!still_in(&story));
@@ -143,7 +143,7 @@ fn balancers_that_can_be_asked_say_whether_it_is_still_in_rotation() {
         let mut story = put_back();
         story.timers = Timers::new(story.seen.now, true);
         story.seen.balancers = Balancers::Said { up: false, down, sessions: 0, each: Vec::new() };
-        later(&mut story, Url::Nobody, 5.0);
+        later(&mut story, Url::NoListener, 5.0);
         assert_eq!(still_in(&story), !down);
         story.journal.refusal = Some(refusal(true));
         story.enter(Phase::Refused { reason: "below the floor".to_owned(), stays: Some(BOOT.to_owned()) });
@@ -156,10 +156,10 @@ fn balancers_that_can_be_asked_say_whether_it_is_still_in_rotation() {
 fn staying_instance_that_answers_nothing_for_long_is_refused_like_any_other() {
     let mut story = staying();
     later(&mut story, Url::Good, 1.0);
-    later(&mut story, Url::Nobody, 0.1);
-    later(&mut story, Url::Nobody, 0.5);
+    later(&mut story, Url::NoListener, 0.1);
+    later(&mut story, Url::NoListener, 0.5);
     assert_eq!(story.act(), Act::Wait);
-    later(&mut story, Url::Nobody, 0.6);
+    later(&mut story, Url::NoListener, 0.6);
     assert_eq!(story.act(), Act::Enter(Phase::refused("below the floor")));
 }
 

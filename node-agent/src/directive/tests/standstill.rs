@@ -1,4 +1,4 @@
-//! What is told of an instance that stays out.
+//! The reason that is reported for an instance that stays out.
 
 use super::super::seen::Probed;
 use super::super::standstill::{Standstill, standstill};
@@ -8,7 +8,7 @@ use crate::host::Alive;
 use crate::journal::{Journal, Phase};
 use tidegate_proto::record::directive::Disposition;
 
-fn told(story: &Story) -> Option<Standstill> {
+fn of(story: &Story) -> Option<Standstill> {
     standstill(&story.service, &story.journal, &story.seen)
 }
 
@@ -22,11 +22,11 @@ fn stopped() -> Story {
 
 #[test]
 fn what_serves_and_what_is_about_to_start_stand_still_for_nothing() {
-    assert_eq!(told(&Story::serving()), None);
+    assert_eq!(of(&Story::serving()), None);
     let mut story = stopped();
-    assert_eq!(told(&story), None);
+    assert_eq!(of(&story), None);
     story.seen.store = false;
-    assert_eq!(told(&story), Some(Standstill::StoreAway));
+    assert_eq!(of(&story), Some(Standstill::StoreAway));
 }
 
 #[test]
@@ -35,9 +35,9 @@ fn without_a_release_that_belongs_there_it_says_so_and_waits() {
     story.seen.file = super::super::seen::DisableFile::Own;
     story.journal = Journal { phase: Phase::Stopped, ..Journal::default() };
     story.service.initial_release = None;
-    assert_eq!((story.act(), told(&story)), (Act::Wait, Some(Standstill::NoTarget)));
+    assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoTarget)));
     story.service.driver = None;
-    assert_eq!((story.act(), told(&story)), (Act::Wait, Some(Standstill::NoDriver)));
+    assert_eq!((story.act(), of(&story)), (Act::Wait, Some(Standstill::NoDriver)));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn what_answers_without_a_version_is_named_with_what_the_probe_found() {
     story.seen.probe = Probed::Failed("404 Not Found".to_owned());
     for alive in [Alive::Yes, Alive::Unknown] {
         story.seen.alive = alive;
-        let text = told(&story).unwrap().to_string();
+        let text = of(&story).unwrap().to_string();
         assert!(
             text.contains("404 Not Found") && text.contains(&story.service.ready_url.to_string()),
             "{text}"
@@ -57,12 +57,12 @@ fn what_answers_without_a_version_is_named_with_what_the_probe_found() {
 }
 
 #[test]
-fn what_was_told_to_stop_is_where_it_should_be() {
+fn instance_ordered_to_stop_is_no_standstill() {
     let mut story = Story::serving();
     story.ordered(order(2, replace(2)));
     story.ordered(order(3, Disposition::Stop));
     story.gone();
     story.enter(Phase::Stopped);
     story.seen.store = false;
-    assert_eq!(told(&story), None);
+    assert_eq!(of(&story), None);
 }

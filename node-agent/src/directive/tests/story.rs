@@ -158,11 +158,11 @@ impl Story {
         self.pass(0)
     }
 
-    /// Nothing listens any more where it answered, and there is no lock that tells more.
+    /// Nothing listens any more where it answered, and no lock shows more.
     pub(crate) fn silent(&mut self) -> &mut Self {
         self.gone();
         self.seen.alive = Alive::Silent;
-        self.seen.url = Url::Nobody;
+        self.seen.url = Url::NoListener;
         self.pass(0)
     }
 

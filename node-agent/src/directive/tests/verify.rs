@@ -96,7 +96,7 @@ fn instance_that_is_let_back_is_hidden_at_its_deadline_only_where_it_is_unhealth
 }
 
 #[test]
-fn short_dip_alone_does_not_begin_the_healthy_time_anew() {
+fn short_single_dip_does_not_restart_the_healthy_time() {
     let mut story = shown(true);
     story.pass(5);
     story.seen.ready = false;

@@ -105,7 +105,7 @@ pub(crate) fn is_running(pid: i32) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
-/// Ends a service of `room`, if it is still one: pids are given anew.
+/// Ends a service of `room`, if it is still one: pids are reused.
 pub(crate) fn end(pid: i32, room: &Path) {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let ours = String::from_utf8_lossy(&environment).contains(&room.display().to_string());

@@ -34,13 +34,13 @@ impl Planned {
             );
         }
         check(fleet, choices)?;
-        let heard = Heard::of(fleet, moment, choices);
-        let body = heard.record();
-        let witnesses = heard.witnesses(&body);
+        let claims = Claims::of(fleet, moment, choices);
+        let body = claims.record();
+        let witnesses = claims.witnesses(&body);
         let services: BTreeSet<&ServiceName> = witnesses.iter().map(|w| &w.instance.service).collect();
         let windows: Vec<WindowChange> =
-            services.iter().map(|service| heard.window(service, &body, &witnesses)).collect();
-        let instances = heard.instances(contradiction, &services, &windows, &witnesses);
+            services.iter().map(|service| claims.window(service, &body, &witnesses)).collect();
+        let instances = claims.instances(contradiction, &services, &windows, &witnesses);
         let proposal = Proposal {
             choices: choices.clone(),
             nothing_acts: contradiction == Contradiction::Supported,
@@ -113,7 +113,7 @@ fn check(fleet: &Fleet, choices: &Choices) -> Result<(), Refusal> {
 }
 
 /// What was said, by whom.
-struct Heard<'a> {
+struct Claims<'a> {
     fleet: &'a Fleet,
     choices: &'a Choices,
     databases: Vec<(TermId, Revision)>,
@@ -124,7 +124,7 @@ struct Heard<'a> {
     floors: BTreeMap<&'a ServiceName, Vec<(ServiceVersion, &'a NodeId)>>,
 }
 
-impl<'a> Heard<'a> {
+impl<'a> Claims<'a> {
     fn of(fleet: &'a Fleet, moment: &'a Moment, choices: &'a Choices) -> Self {
         let databases =
             fleet.unknown_to_store(&moment.schemas).map(|(_, term, number)| (term.clone(), number)).collect();

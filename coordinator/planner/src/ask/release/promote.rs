@@ -4,11 +4,12 @@ use super::roll_back::is_warmed_up;
 use super::{Asked, find, find_head, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::Fleet;
+use crate::gate::deploy;
+use crate::gate::storage::may_meet_storage;
 use crate::gate::{Reason, ReleaseGate};
 use crate::moment::Moment;
-use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
-use crate::stream::{image, returning};
+use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
@@ -62,7 +63,7 @@ pub fn promote(
     let mut reasons = Vec::new();
     let waits =
         |reason: &Reason| matches!(reason, Reason::Release(ReleaseGate::RollsBack { failed: false, .. }));
-    reasons.extend(returning::holds_back(stream, revision).filter(waits));
+    reasons.extend(deploy::holds_back(stream, revision).filter(waits));
     if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
         reasons.push(Reason::Release(ReleaseGate::ReleaseApproval { stream: name.clone(), revision }));
     }

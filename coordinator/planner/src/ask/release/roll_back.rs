@@ -4,8 +4,8 @@
 use super::{Asked, find, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::{Fleet, Stored};
+use crate::gate::storage::may_meet_storage;
 use crate::moment::Moment;
-use crate::release::compatibility::may_meet_storage;
 use crate::stream::change::Change;
 use crate::stream::image;
 use crate::stream::returning::{again, created_with_body, emergency, while_removed};

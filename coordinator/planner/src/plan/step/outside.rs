@@ -4,19 +4,20 @@
 //! admitted. An upgrade in a phase in which instances are moved does both by itself.
 
 use crate::action::{Action, PlannedCommit};
-use crate::fleet::{Exposure, Fleet, Instance, ServiceFleet, Stored};
-use crate::gate::{BudgetGate, Causes, Reason};
+use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
+use crate::gate::Reason;
+use crate::gate::capacity::Budget;
+use crate::gate::outside::{is_left_in_rotation, is_to_drain, reason};
 use crate::moment::Moment;
 use crate::release::floor::follows_needs;
-use crate::wave::budget::Budget;
 use std::collections::BTreeSet;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::key::{EventSeq, Subject};
 use tidegate_proto::record::budget::Budget as BudgetRecord;
 use tidegate_proto::record::directive::{Directive, Disposition};
 use tidegate_proto::record::event::Event;
-use tidegate_proto::record::report::{Health, Step};
-use tidegate_proto::record::upgrade::{Phase, Upgrade};
+use tidegate_proto::record::report::Health;
+use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::spec::Spec;
 use tidegate_proto::{Amount, Key, Revision, UpgradeId, mutant};
@@ -45,29 +46,6 @@ pub(in crate::plan) fn turn(
     Some(Turn { told_at: place.told_at().cloned(), action, reason, events })
 }
 
-/// Why instances of a service are drained, or stay out after that, without a wave of an upgrade.
-pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
-    let window = service.window()?;
-    let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_to_drain(i)).peekable();
-    concerned.peek()?;
-    if is_moved_by_upgrade(fleet, service) || is_unreadable(fleet, service) {
-        return None;
-    }
-    let (service, words) = (service.name().clone(), window.record.body.to_string());
-    Some(Reason::Budget(BudgetGate::Outside { service, window: words, nodes: Causes::counted(concerned) }))
-}
-
-/// In rotation with a version that the window does not admit.
-fn is_left_in_rotation(instance: &Instance) -> bool {
-    let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
-    refused && instance.exposure() == Exposure::In && instance.unreadable.is_empty()
-}
-
-fn is_to_drain(instance: &Instance) -> bool {
-    let drains = instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
-    drains && instance.unreadable.is_empty()
-}
-
 /// Whether its drain came to an end, good or bad.
 fn has_ended_draining(instance: &Instance) -> bool {
     is_to_drain(instance) && (instance.is_drained() || instance.failure().is_some())
@@ -76,23 +54,6 @@ fn has_ended_draining(instance: &Instance) -> bool {
 /// Whether nothing runs, or nothing that tells a version.
 fn runs_nothing(instance: &Instance) -> bool {
     instance.report.as_ref().is_some_and(|r| r.runs().is_none() && r.health != Health::Healthy)
-}
-
-/// Whether instances get their orders from an upgrade now. One that is paused takes nobody out, and neither does this.
-fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
-    let Some((id, _)) = fleet.lock(service.name()) else { return false };
-    let Some(upgrade) = fleet.upgrade(id).map(|stored| &stored.record.body) else { return true };
-    let moves = !matches!(upgrade.phase, Phase::Preflight | Phase::Stage | Phase::Expand | Phase::Migrate);
-    moves || upgrade.paused.is_some() || upgrade.waves.is_some()
-}
-
-/// A lock, a window or a cordon that cannot be read is not the same as none.
-fn is_unreadable(fleet: &Fleet, service: &ServiceFleet) -> bool {
-    fleet.unreadable().any(|(key, ..)| match key {
-        Key::Active(s) | Key::Window(s) | Key::Budget(s) => s == service.name(),
-        Key::Maintenance(_) => true,
-        _ => false,
-    })
 }
 
 struct Place<'a> {

@@ -6,35 +6,30 @@
 use super::super::Draft;
 use super::super::order::Order;
 use crate::fleet::{Instance, awaits_new_directive, releases};
-use crate::gate::{Reason, Sample, StoreGate};
+use crate::gate::store;
 use tidegate_proto::mutant;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::upgrade::Phase;
 
 /// Orders instances again that still obey a former store; returns whether there are any. Disregarded instances are named
-/// and block nothing here. An instance that has not taken the
-/// reconciliation in yet is waited for: what its report says was said of other directives.
+/// and block nothing here. An instance that has not accepted the reconciliation yet is waited for: its report is about
+/// directives of the former store.
 pub(super) fn restate(draft: &mut Draft<'_>) -> bool {
     let service = &draft.spec().service;
-    // Preflight wants nothing of anybody; staging tells everybody.
+    // Preflight orders nothing; staging gives every instance a directive.
     if draft.upgrade.phase == Phase::Preflight || mutant::is("former-store-is-believed") {
         return false;
     }
-    let standing: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
-    let nodes = Sample::counted(standing.iter().map(|instance| &instance.node));
-    let waits = draft.wait_for_any(nodes, |nodes| Reason::Store(StoreGate::FormerStore { nodes }));
-    let disregarded = draft.fleet.disregarded_of(service);
-    let nodes = Sample::counted(disregarded.map(|instance| &instance.node));
-    draft.wait_for_any(nodes, |nodes| {
-        Reason::Store(StoreGate::Disregarded { service: service.clone(), nodes })
-    });
-    let told = standing.into_iter().filter(|instance| awaits_new_directive(instance));
-    let orders: Vec<Order<'_>> = told
+    let obeying: Vec<&Instance> = draft.fleet.of_a_former_store(service).collect();
+    let accepted = draft.passes(store::former_store(draft.fleet, service));
+    draft.passes(store::disregarded(draft.fleet, service));
+    let orders = obeying.into_iter().filter(|instance| awaits_new_directive(instance));
+    let orders: Vec<Order<'_>> = orders
         .map(|instance| Order {
             disposition: Disposition::Serve { returning: true },
             ..Order::serve(instance)
         })
         .collect();
     draft.order(&orders, &releases(draft.upgrade), "order again", "the store was reconciled");
-    waits
+    !accepted
 }

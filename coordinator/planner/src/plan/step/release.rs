@@ -8,14 +8,14 @@ mod trial;
 use super::super::draft::BATCH;
 use crate::action::{Action, PlannedCommit};
 use crate::fleet::Fleet;
-use crate::gate::{CanaryCount, Reason, ReleaseGate};
+use crate::gate::storage::may_meet_storage;
+use crate::gate::trial::{Trial, assess};
+use crate::gate::{CanaryCount, Reason, ReleaseGate, below, deploy};
 use crate::moment::Moment;
 use crate::release::canary::{Judgement, counted, judge};
-use crate::release::compatibility::may_meet_storage;
-use crate::release::floor;
 use crate::stream::change::{Change, Told};
+use crate::stream::image;
 use crate::stream::returning::{again, emergency, while_removed};
-use crate::stream::{image, returning, strategy};
 use crate::task::Purpose;
 use collect::{WITH_ANOTHER, collect, count, forget_signals};
 use hook::Hooks;
@@ -24,9 +24,8 @@ use tidegate_proto::commit::Precondition;
 use tidegate_proto::compute::Canary;
 use tidegate_proto::key::Subject;
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
-use tidegate_proto::record::stream::{ApprovalRule, Head, MAX_KEPT, Stream};
+use tidegate_proto::record::stream::{Head, Stream};
 use tidegate_proto::{Fraction, ReleaseRevision, ReleaseTag, StreamName};
-use trial::Trial;
 
 /// What a turn decides about one stream.
 #[derive(Default)]
@@ -51,7 +50,7 @@ impl Step {
 /// Decides the next step of a stream. `number` is that of its next event.
 pub(in crate::plan) fn turn(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn {
     let mut turn = moved(fleet, moment, name, number);
-    for (revision, behind) in floor::named(fleet, name) {
+    for (revision, behind) in below::named(fleet, name) {
         let reasons = turn.waiting.entry(revision).or_default();
         let new: Vec<Reason> = behind.into_iter().filter(|reason| !reasons.contains(reason)).collect();
         reasons.extend(new);
@@ -139,26 +138,19 @@ fn outer_gates(change: &Change<'_>, head: &Head) -> Result<Vec<Precondition>, Ve
         Err(reasons) => (Vec::new(), reasons),
     };
     let by_hand = stream.settings.strategy.manual.is_some();
-    reasons.extend(returning::holds_back(stream, release.revision));
+    reasons.extend(deploy::holds_back(stream, release.revision));
     if head.returns() {
-        reasons.extend(strategy::wants(&stream.settings.strategy, head).err().filter(|_| by_hand));
+        reasons.extend(deploy::wants(&stream.settings.strategy, head).err().filter(|_| by_hand));
         reasons.extend(match head.at_once {
             true => image::not_withdrawn(change.fleet, change.name, &release.tag),
             false => image::being_removed(change.fleet, change.name, &release.tag),
         });
         return if reasons.is_empty() { Ok(compares) } else { Err(reasons) };
     }
-    if stream.settings.approval == ApprovalRule::Required && release.approved.is_none() {
-        reasons.push(Reason::Release(ReleaseGate::ReleaseApproval {
-            stream: change.name.clone(),
-            revision: release.revision,
-        }));
-    }
-    reasons.extend(strategy::wants(&stream.settings.strategy, head).err());
-    if let Some(other) = stream.canary.as_ref().filter(|_| !by_hand) {
-        reasons.push(Reason::Release(ReleaseGate::CanaryBusy { revision: other.release.revision }));
-    }
-    reasons.extend(room_to_keep(stream, release.revision).err());
+    reasons.extend(deploy::approved(change.name, stream, release).err());
+    reasons.extend(deploy::wants(&stream.settings.strategy, head).err());
+    reasons.extend(deploy::is_canary_free(stream).err());
+    reasons.extend(deploy::room_to_keep(stream, release.revision).err());
     reasons.extend(image::being_removed(change.fleet, change.name, &release.tag));
     if reasons.is_empty() { Ok(compares) } else { Err(reasons) }
 }
@@ -190,7 +182,7 @@ fn gates(change: &Change<'_>, head: &Head) -> Gates {
     if head.returns() {
         return if reasons.is_empty() { Gates::Open(compares) } else { Gates::Shut(reasons) };
     }
-    match trial::assess(stream.settings.availability.as_ref(), head, reasons) {
+    match assess(stream.settings.availability.as_ref(), head, reasons) {
         Ok(()) => Gates::Open(compares),
         Err(Trial::Shut(reasons)) => Gates::Shut(reasons),
         Err(trial) => Gates::Trial(trial),
@@ -213,20 +205,6 @@ fn not_warmed_up(change: &Change<'_>, head: &Head, why: &str) -> String {
     }
 }
 
-/// Whether what a release would supersede can be kept.
-fn room_to_keep(stream: &Stream, revision: ReleaseRevision) -> Result<(), Reason> {
-    let before = |head: &&Head| head.release.revision < revision;
-    let superseded = stream.pending.iter().filter(before).count()
-        + usize::from(stream.deployed.is_some())
-        + usize::from(stream.canary.is_some());
-    let count = stream.kept.len();
-    if count + superseded > MAX_KEPT {
-        Err(Reason::Release(ReleaseGate::TooManyKept { count }))
-    } else {
-        Ok(())
-    }
-}
-
 fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> Option<Step> {
     let compares = match gates {
         Gates::Shut(_) | Gates::Trial(Trial::Shut(_) | Trial::Waits(_)) => return None,
@@ -244,7 +222,7 @@ fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> O
             let to = format!("revision {revision} in canary for {} of starts", canary.fraction);
             Some(Step::told(format!("revision {revision} pending"), to, "every gate is open"))
         }
-        None => deploy(change, revision, "every gate is open"),
+        None => put_out(change, revision, "every gate is open"),
     }
 }
 
@@ -254,7 +232,7 @@ fn canary_of(stream: &Stream, revision: ReleaseRevision) -> Option<Canary> {
     own.or_else(|| stream.settings.canary.clone())
 }
 
-fn deploy(change: &mut Change<'_>, revision: ReleaseRevision, because: &str) -> Option<Step> {
+fn put_out(change: &mut Change<'_>, revision: ReleaseRevision, because: &str) -> Option<Step> {
     let from = change.stream.head(revision).map(|head| head.release.status)?;
     let tag = change.stream.head(revision).map(|head| head.release.tag.clone())?;
     change.goes_out(revision).ok()?;
@@ -299,16 +277,16 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
     let compares = may_meet_storage(change.fleet, &change.stream.settings, release)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();
-    reasons.extend(returning::holds_back(&change.stream, revision));
-    reasons.extend(strategy::wants(&change.stream.settings.strategy, head).err());
-    reasons.extend(room_to_keep(&change.stream, revision).err());
+    reasons.extend(deploy::holds_back(&change.stream, revision));
+    reasons.extend(deploy::wants(&change.stream.settings.strategy, head).err());
+    reasons.extend(deploy::room_to_keep(&change.stream, revision).err());
     if !reasons.is_empty() {
         waiting.insert(revision, reasons);
         return None;
     }
     change.relies_on(compares);
     let because = format!("{} computes signalled success", told.successes);
-    deploy(change, revision, &because)
+    put_out(change, revision, &because)
 }
 
 /// The tag that the manual strategy names was superseded: it goes out again, as a new revision.
@@ -337,7 +315,7 @@ fn return_to_manual(
     let compares = may_meet_storage(change.fleet, &change.stream.settings, &wanted)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();
-    reasons.extend(room_to_keep(&change.stream, next).err());
+    reasons.extend(deploy::room_to_keep(&change.stream, next).err());
     if !reasons.is_empty() {
         waiting.insert(wanted.revision, reasons);
         return None;

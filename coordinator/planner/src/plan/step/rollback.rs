@@ -8,9 +8,10 @@ use super::{schema, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::contracted;
 use crate::fleet::{Instance, Standing};
-use crate::gate::roll::{all_serving, removed};
+use crate::gate::needed;
+use crate::gate::roll::{all_serving, removed, restaged};
 use crate::gate::version::{self, acknowledged, all_at};
-use crate::gate::{PersonGate, Reason, RollGate, Sample};
+use crate::gate::{PersonGate, Reason};
 use crate::moment::SchemaFacts;
 use crate::release::need;
 use crate::upgrade::phase::Move;
@@ -66,7 +67,7 @@ pub(super) fn needed(draft: &Draft<'_>) -> Option<Reason> {
     let floor = draft.service().and_then(|service| service.window()).map(|window| window.floor);
     let (service, from) = (&draft.spec().service, draft.spec().from);
     let lowers = draft.upgrade.former.is_some() && floor.is_some_and(|floor| from < floor);
-    need::forbids(draft.fleet, service, from).filter(|_| lowers)
+    needed::forbids(draft.fleet, service, from).filter(|_| lowers)
 }
 
 /// The old release is present again wherever something else runs. Silent ones are waited for later, not here.
@@ -79,21 +80,8 @@ pub(super) fn restage(draft: &mut Draft<'_>) {
         &[former.release.clone(), draft.spec().target()],
         "the old code is staged again where it is missing",
     );
-    let tag = &former.release.tag;
-    let (failed, at_work): (Vec<_>, Vec<_>) = service
-        .stranded()
-        .each
-        .partition(|instance| instance.stage_failures().any(|(failed, _)| failed == *tag));
-    for instance in failed.iter().take(Sample::NAMED) {
-        for (release, why) in instance.stage_failures().filter(|(release, _)| release == tag) {
-            draft.wait(Reason::Roll(RollGate::StageFailed { node: instance.node.clone(), release, why }));
-        }
-    }
-    let at_work = Sample::counted(at_work.into_iter().map(|instance| &instance.node));
-    let release = tag.clone();
-    let waits = draft.wait_for_any(at_work, |nodes| Reason::Roll(RollGate::Staging { release, nodes }))
-        || !failed.is_empty();
-    if !waits && !draft.has_commits() {
+    let is_present = draft.passes(restaged(service, &former.release.tag));
+    if is_present && !draft.has_commits() {
         draft.advance(Move::RollbackStepDone, Commit::new(), |_| (), "the old code is present");
     }
 }

@@ -5,13 +5,14 @@ use super::enter::roll;
 use super::{rollback, shared, stragglers};
 use crate::action::SchemaJob;
 use crate::gate::person::approved;
+use crate::gate::schema::{lost, runs};
 use crate::gate::version::all_at;
 use crate::gate::{Reason, SchemaGate, migrate_floors};
 use crate::moment::SchemaFacts;
 use crate::upgrade::{phase::Move, rollback_path};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::mutant;
-use tidegate_proto::record::upgrade::{MigrateOrder, PhaseName};
+use tidegate_proto::record::upgrade::MigrateOrder;
 use tidegate_proto::spec::ApprovalPoint;
 
 /// How long a look holds for what is taken out in one wave, in milliseconds: a wave may last for hours.
@@ -123,31 +124,13 @@ fn look(draft: &mut Draft<'_>) {
 
 /// Whether the database no longer shows what an earlier phase did: then it is looked at again, and nothing begins.
 fn is_lost(draft: &mut Draft<'_>, facts: &SchemaFacts) -> bool {
-    let Some(job) = lost(draft, facts) else { return false };
+    let Some(job) = lost(draft.upgrade, facts) else { return false };
     draft.schema(SchemaJob::Look);
     let (from, to) = (draft.spec().from, draft.spec().to);
     let rollback_path =
         rollback_path(draft.fleet, draft.upgrade, "").is_ok() && rollback::needed(draft).is_none();
-    draft.wait(Reason::Schema(SchemaGate::SchemaLost {
-        job: job.word().to_owned(),
-        from,
-        to,
-        rollback_path,
-    }));
+    draft.wait(Reason::Schema(SchemaGate::SchemaLost { job: job.to_owned(), from, to, rollback_path }));
     true
-}
-
-/// The job of an earlier phase that the database does not show done.
-fn lost(draft: &Draft<'_>, facts: &SchemaFacts) -> Option<SchemaJob> {
-    let fills_first = draft.upgrade.schema.as_ref().is_some_and(|s| s.order == MigrateOrder::BeforeRoll);
-    match draft.upgrade.phase.name() {
-        PhaseName::Migrate | PhaseName::Roll | PhaseName::Remove | PhaseName::Contract if !facts.expanded => {
-            Some(SchemaJob::Expand)
-        }
-        // Rows that came since are filled in remove.
-        PhaseName::Roll if fills_first && !facts.filled => Some(SchemaJob::Migrate),
-        _ => None,
-    }
 }
 
 /// Has the job run, and says how it goes.
@@ -158,16 +141,5 @@ pub(super) fn see_to(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts)
 
 fn ask(draft: &mut Draft<'_>, job: SchemaJob, facts: &SchemaFacts) {
     draft.schema(job);
-    draft.wait(match (&facts.trouble, &facts.running) {
-        (Some(why), _) => {
-            Reason::Schema(SchemaGate::SchemaTrouble { job: job.word().to_owned(), why: why.clone() })
-        }
-        (None, Some(progress)) => {
-            Reason::Schema(SchemaGate::Schema { job: job.word().to_owned(), progress: progress.clone() })
-        }
-        (None, None) => Reason::Schema(SchemaGate::Schema {
-            job: job.word().to_owned(),
-            progress: "about to begin".to_owned(),
-        }),
-    });
+    draft.wait(runs(job.word(), facts));
 }

@@ -4,6 +4,7 @@
 use super::super::Draft;
 use crate::contracted;
 use crate::fleet::{Instance, ServiceFleet};
+use crate::gate::needed;
 use crate::gate::preflight::lowest;
 use crate::gate::version;
 use crate::release::floor::is_only_watched;
@@ -78,7 +79,7 @@ pub(super) fn reopen_windows(draft: &mut Draft<'_>) -> bool {
     let opens = |name: &&ServiceName| {
         let window = draft.fleet.service(name).and_then(ServiceFleet::window);
         let ours = window.is_some_and(|window| window.set_by == *draft.id && !window.is_open());
-        ours && need::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
+        ours && needed::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
             && contracted::forbids(draft.fleet, name, ServiceVersion::ABSENT).is_none()
     };
     let set: Vec<&ServiceName> = asked.shared_with.keys().filter(opens).collect();

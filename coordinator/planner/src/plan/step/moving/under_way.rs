@@ -2,11 +2,11 @@
 
 use super::{Moving, needs_no_wave};
 use crate::fleet::{Exposure, Instance, Known, ServiceFleet};
+use crate::gate::capacity::Budget;
 use crate::gate::roll::unfit;
 use crate::gate::{Answer, BudgetGate, Causes, Reason, RollGate, Sample, VersionGate};
 use crate::plan::Draft;
 use crate::plan::order::Order;
-use crate::wave::budget::Budget;
 use tidegate_proto::record::directive::Disposition;
 use tidegate_proto::record::report::Step;
 use tidegate_proto::{NodeId, mutant};

@@ -1,0 +1,247 @@
+//! The one capacity rule (rule 4): how many instances may be taken out of rotation now, by any cause.
+//!
+//! # Invariants
+//! * By what is observed, at least `min_in_service` healthy instances stay in rotation.
+//! * At most `max_unavailable` are out, by any cause; unhealthy, silent and maintained ones included.
+//! * Where a failure domain is named, nothing is taken from a second one while something of a first is out. Who lacks
+//!   the label may be in any of them: a domain of its own that conflicts with all, its like included.
+//! * An instance that gets no requests costs nothing. One that may get requests and is unhealthy is judged as if every
+//!   unhealthy one in rotation became healthy at once: orders then still leave `min_in_service`, and no more than
+//!   `max_unavailable` of one domain get no requests. So a hiccup of all takes no more out than a roll would, and a
+//!   fleet that is unhealthy for good still moves, one after the other.
+//! * One that is healthy in rotation, and not in service because of the version that it runs, answers requests as well as
+//!   any: of those that do, too, `min_in_service` stay and no more than `max_unavailable` are missing.
+
+use super::{BudgetGate, Reason};
+use crate::fleet::{Causes, Exposure, Instance, NO_DOMAIN, Sample, ServiceFleet};
+use tidegate_proto::spec::Spec;
+use tidegate_proto::{Amount, mutant};
+
+/// What may still be taken out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    room: usize,
+    domain: Option<String>,
+    one_domain: bool,
+    domains_unwell: usize,
+    unlabelled_out: Sample,
+    out: Causes,
+    max_unavailable: usize,
+    in_service: usize,
+    min_in_service: usize,
+    /// How many are healthy in rotation, whatever version they run, and how many there are.
+    well: usize,
+    whole: usize,
+    reach: Reach,
+}
+
+/// Whom requests can reach, healthy or not: what unhealthy instances are judged by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Reach {
+    /// In rotation.
+    inside: usize,
+    /// In rotation, or neither in nor out by evidence.
+    possibly: usize,
+    /// None of these.
+    away: usize,
+    /// The failure domain of those that are away.
+    domain: Option<String>,
+    /// How many domains that is; more than one closes.
+    domains: usize,
+    /// Capacity held for longer than the progress deadline of a rollback: failure domains hold, and one goes at a time.
+    overdue: bool,
+}
+
+impl Budget {
+    /// The budget of a service as it is observed.
+    pub fn of(fleet: &ServiceFleet, spec: &Spec) -> Self {
+        Self::within(fleet, spec.min_in_service, spec.max_unavailable, spec.failure_domain.is_some())
+    }
+
+    /// The same with these limits. `one_domain`: nothing is taken from a second failure domain, by the label that the
+    /// active upgrade names.
+    pub fn within(
+        fleet: &ServiceFleet,
+        min_in_service: Amount,
+        max_unavailable: Amount,
+        one_domain: bool,
+    ) -> Self {
+        let whole = fleet.len();
+        let max_unavailable = max_unavailable.rounded_down(whole).max(1);
+        let min_in_service = min_in_service.rounded_up(whole);
+        let (out, in_service) = (Causes::of(fleet.out()), fleet.in_service());
+        let may_go = match mutant::is("min-in-service-is-ignored") {
+            true => in_service,
+            false => in_service.saturating_sub(min_in_service),
+        };
+        let may_be_out = match mutant::is("max-unavailable-is-ignored") {
+            true => whole,
+            false => max_unavailable.saturating_sub(out.count),
+        };
+        let room = may_be_out.min(may_go);
+        let unlabelled_out = match mutant::is("an-unlabelled-one-is-in-no-domain") {
+            true => Sample::default(),
+            false => fleet.unlabelled_out().sample(),
+        };
+        let mut domains = fleet.domains_out().filter(|domain| *domain != NO_DOMAIN);
+        let domain = domains.next().map(str::to_owned);
+        let domains_out = usize::from(domain.is_some()) + domains.count() + unlabelled_out.count;
+        let closed = one_domain && (domains_out > 1 || !unlabelled_out.is_empty());
+        Self {
+            room: if closed { 0 } else { room },
+            domain,
+            one_domain,
+            domains_unwell: if one_domain { fleet.domains_unwell() } else { 0 },
+            unlabelled_out,
+            out,
+            max_unavailable,
+            in_service,
+            min_in_service,
+            well: fleet.well(),
+            whole,
+            reach: Reach::of(fleet, one_domain),
+        }
+    }
+
+    /// Whether it allows nobody any more, of whatever domain.
+    pub fn is_spent(&self) -> bool {
+        self.room == 0
+    }
+
+    /// Takes one healthy instance out of the budget; false where it does not allow that.
+    pub fn take(&mut self, instance: &Instance, label: Option<&str>) -> bool {
+        if self.room == 0 {
+            return false;
+        }
+        if self.one_domain {
+            let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
+            match &self.domain {
+                Some(out) if out != domain && !mutant::is("a-second-domain-is-taken") => return false,
+                Some(_) => {}
+                None => self.domain = Some(domain.to_owned()),
+            }
+            if domain == NO_DOMAIN {
+                self.room = 1;
+            }
+        }
+        self.room -= 1;
+        self.well = self.well.saturating_sub(1);
+        true
+    }
+
+    /// Takes one out of the budget that may get requests and is not in service; false where it does not allow that.
+    pub fn take_unhealthy(&mut self, instance: &Instance, label: Option<&str>) -> bool {
+        let exposure = instance.exposure();
+        if !self.may_take_unhealthy(exposure) || instance.is_well() && !self.may_take_well() {
+            return false;
+        }
+        let domain = label.and_then(|label| instance.label(label)).unwrap_or(NO_DOMAIN);
+        let fits = match &self.reach.domain {
+            Some(away) => away == domain && domain != NO_DOMAIN,
+            None => true,
+        };
+        if self.one_domain && !fits {
+            return false;
+        }
+        self.well = self.well.saturating_sub(usize::from(instance.is_well()));
+        let reach = &mut self.reach;
+        reach.domain = Some(domain.to_owned());
+        reach.inside -= usize::from(exposure == Exposure::In);
+        let counted = usize::from(matches!(exposure, Exposure::In | Exposure::Possible));
+        (reach.possibly, reach.away) = (reach.possibly - counted, reach.away + counted);
+        reach.overdue = false;
+        true
+    }
+
+    /// Whether it allows no unhealthy one any more, of whatever domain.
+    pub fn is_spent_for_unhealthy(&self) -> bool {
+        let each = [Exposure::In, Exposure::Possible, Exposure::Between];
+        !each.into_iter().any(|exposure| self.may_take_unhealthy(exposure))
+    }
+
+    fn may_take_well(&self) -> bool {
+        let missing = self.whole - self.well;
+        self.reach.overdue || self.well > self.min_in_service && missing < self.max_unavailable
+    }
+
+    fn may_take_unhealthy(&self, exposure: Exposure) -> bool {
+        let reach = &self.reach;
+        let (there, cost) = match exposure {
+            Exposure::In => (reach.inside, 1),
+            Exposure::Possible => (reach.possibly, 1),
+            Exposure::Between => (reach.possibly, 0),
+            Exposure::Away => return false,
+        };
+        let holds = there >= self.min_in_service + cost && reach.away + cost <= self.max_unavailable;
+        let closed = self.one_domain && reach.domains > 1;
+        (holds || reach.overdue) && !closed
+    }
+
+    /// Whether capacity has held unhealthy ones for too long: then one goes, and is stopped, all the same.
+    pub fn set_overdue(&mut self, overdue: bool) {
+        self.reach.overdue = overdue;
+    }
+
+    /// Whether an instance that is drained and still unhealthy may be stopped.
+    pub fn bears_unhealthy(&self) -> bool {
+        self.bears_unhealthy_in_any_domain() && !(self.one_domain && self.reach.domains > 1)
+    }
+
+    /// The same, whatever failure domains are out.
+    pub fn bears_unhealthy_in_any_domain(&self) -> bool {
+        let reach = &self.reach;
+        let holds = reach.possibly >= self.min_in_service && reach.away <= self.max_unavailable;
+        holds || reach.overdue
+    }
+
+    /// How many more do not answer well than the spec leaves, so that so many which are not stopped yet go back. Those
+    /// that are on their way back count as out until they are there.
+    pub fn lacks(&self) -> usize {
+        if self.domains_unwell > 1 {
+            return usize::MAX;
+        }
+        let few = self.min_in_service.saturating_sub(self.well);
+        few.max((self.whole - self.well).saturating_sub(self.max_unavailable))
+    }
+
+    /// How many may be under way at once.
+    pub fn max_unavailable(&self) -> usize {
+        self.max_unavailable
+    }
+
+    /// Why it allows no more.
+    pub fn reason(&self) -> Reason {
+        let out = self.out.clone();
+        if self.in_service <= self.min_in_service {
+            return Reason::Budget(BudgetGate::Capacity {
+                in_service: self.in_service,
+                required: self.min_in_service,
+                out,
+            });
+        }
+        if out.count >= self.max_unavailable || self.room == 0 && !self.one_domain {
+            return Reason::Budget(BudgetGate::Unavailable { allowed: self.max_unavailable, out });
+        }
+        match &self.unlabelled_out {
+            nodes if nodes.is_empty() => {
+                Reason::Budget(BudgetGate::Domain { domain: self.domain.clone().unwrap_or_default(), out })
+            }
+            nodes => Reason::Budget(BudgetGate::Unlabelled { nodes: nodes.clone() }),
+        }
+    }
+}
+
+impl Reach {
+    fn of(fleet: &ServiceFleet, one_domain: bool) -> Self {
+        let away = fleet.away();
+        let domain = fleet.domains_away().next().map(str::to_owned);
+        Self {
+            inside: fleet.in_rotation(),
+            possibly: fleet.len() - away,
+            away,
+            domains: fleet.count_of_domains_away(),
+            domain: domain.filter(|_| one_domain),
+            overdue: false,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Instances in rotation at a version outside the window, and those that were drained because of that.
+
+use super::{BudgetGate, Reason};
+use crate::fleet::{Causes, Exposure, Fleet, Instance, ServiceFleet};
+use tidegate_proto::Key;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::Step;
+use tidegate_proto::record::upgrade::Phase;
+
+/// Why instances of a service are drained, or stay out after that, without a wave of an upgrade.
+pub fn reason(fleet: &Fleet, service: &ServiceFleet) -> Option<Reason> {
+    let window = service.window()?;
+    let mut concerned = service.out().each.filter(|i| is_left_in_rotation(i) || is_to_drain(i)).peekable();
+    concerned.peek()?;
+    if is_moved_by_upgrade(fleet, service) || is_unreadable(fleet, service) {
+        return None;
+    }
+    let (service, words) = (service.name().clone(), window.record.body.to_string());
+    Some(Reason::Budget(BudgetGate::Outside { service, window: words, nodes: Causes::counted(concerned) }))
+}
+
+/// In rotation with a version that the window does not admit.
+pub(crate) fn is_left_in_rotation(instance: &Instance) -> bool {
+    let refused = instance.report.as_ref().is_some_and(|r| matches!(r.step, Step::Refused { .. }));
+    refused && instance.exposure() == Exposure::In && instance.unreadable.is_empty()
+}
+
+pub(crate) fn is_to_drain(instance: &Instance) -> bool {
+    let drains = instance.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Drain);
+    drains && instance.unreadable.is_empty()
+}
+
+/// Whether instances get their orders from an upgrade now. One that is paused takes nobody out, and neither does this.
+fn is_moved_by_upgrade(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    let Some((id, _)) = fleet.lock(service.name()) else { return false };
+    let Some(upgrade) = fleet.upgrade(id).map(|stored| &stored.record.body) else { return true };
+    let moves = !matches!(upgrade.phase, Phase::Preflight | Phase::Stage | Phase::Expand | Phase::Migrate);
+    moves || upgrade.paused.is_some() || upgrade.waves.is_some()
+}
+
+/// A lock, a window or a cordon that cannot be read is not the same as none.
+fn is_unreadable(fleet: &Fleet, service: &ServiceFleet) -> bool {
+    fleet.unreadable().any(|(key, ..)| match key {
+        Key::Active(s) | Key::Window(s) | Key::Budget(s) => s == service.name(),
+        Key::Maintenance(_) => true,
+        _ => false,
+    })
+}

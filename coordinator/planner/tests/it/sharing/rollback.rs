@@ -1,0 +1,82 @@
+//! Rollbacks of an upgrade whose schema other services share.
+
+use super::{acknowledge, runs, scheduler, set_floor, shared, window};
+use crate::sim::{World, upgrade_id};
+use serde_json::json;
+use tidegate_planner::ask::{self, Asker};
+use tidegate_planner::gate::preflight;
+use tidegate_proto::ServiceVersion;
+use tidegate_proto::record::upgrade::{MigrateOrder, Phase};
+use tidegate_proto::spec::Spec;
+
+#[test]
+fn the_second_attempt_gives_again_the_window_that_a_rollback_opened() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 2);
+    // As the rollback of a first attempt, or of the service's own first upgrade, leaves it.
+    set_floor(&mut world, &scheduler(), 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until("it expands", |world| world.phase() == Phase::Expand);
+    assert_eq!(window(&world, &scheduler()), Some((2, ServiceVersion::MAX.get())));
+    acknowledge(&mut world, &scheduler());
+    let last = world.run();
+    assert_eq!(world.phase(), Phase::Completed, "{:?}", last.waiting);
+}
+
+#[test]
+fn a_rollback_opens_the_windows_that_it_had_set_for_others() {
+    let mut world = World::at_version_1(2);
+    world.start_with_schema(shared(json!({"empty": ["scheduler"]})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    assert_eq!(window(&world, &scheduler()).map(|(floor, _)| floor), Some(2));
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+    world.run();
+    assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+    assert_eq!(window(&world, &scheduler()), Some((1, ServiceVersion::MAX.get())));
+}
+
+fn roll_back(world: &mut World) {
+    let asker = Asker { who: "op".into(), why: "regret".into(), accepts: Default::default() };
+    let commit = ask::roll_back(world.store.fleet(), &world.moment(), &upgrade_id(), &asker).unwrap();
+    assert!(world.store.commit(&commit));
+    world.events += 1;
+}
+
+#[test]
+fn undo_spares_the_form_that_a_sharing_service_uses() {
+    for (runs_at, stays) in [(1, false), (2, true)] {
+        let mut world = World::at_version_1(2);
+        runs(&mut world, &scheduler(), 7, 1);
+        world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+        world.until_roll();
+        runs(&mut world, &scheduler(), 7, runs_at);
+        acknowledge(&mut world, &scheduler());
+        roll_back(&mut world);
+        world.run();
+        assert!(matches!(world.phase(), Phase::RolledBack { .. }), "{:?}", world.phase());
+        assert_eq!(world.database.expanded, stays, "the scheduler is at {runs_at}");
+        let left = world.upgrade().unwrap().schema.clone().unwrap().left;
+        assert_eq!(left.iter().any(|what| what.contains("scheduler")), stays, "{left:?}");
+    }
+}
+
+#[test]
+fn sharing_service_is_not_upgraded_while_the_schema_is_undone() {
+    let mut world = World::at_version_1(2);
+    runs(&mut world, &scheduler(), 7, 1);
+    world.start_with_schema(shared(json!({})), MigrateOrder::BeforeRoll);
+    world.until_roll();
+    let next = Spec { service: scheduler(), schema: None, ..shared(json!({})) };
+    let holds = |world: &World| {
+        let found = preflight::findings(world.store.fleet(), &next, None);
+        found.iter().any(|finding| finding.blocks && finding.what.contains("rolls back the schema"))
+    };
+    assert!(!holds(&world));
+    roll_back(&mut world);
+    assert!(holds(&world));
+    world.run();
+    assert!(!holds(&world), "{:?}", world.phase());
+}

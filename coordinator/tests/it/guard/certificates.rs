@@ -1,0 +1,100 @@
+//! Client certificates at both doors, and the renewal of the coordinator's own.
+
+use super::pki::{self, Pki};
+use super::{House, call, is_let_in};
+use crate::world::store;
+use tidegate_coordinator::api;
+use tidegate_coordinator::door::{Certificates, Listener};
+use tidegate_coordinator::grpc::client::Trust;
+use tidegate_embedded_etcd::Embedded;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_is_its_holders_name_at_both_doors() {
+    let pki = Pki::new(&["ci", "cd", "nobody"]);
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, Some((&pki, false))).await;
+    house.coordinator.leads().await;
+    let plain = pki.trust(None);
+    house.create("runner", "operate", "ci", &plain).await;
+    let gone = house.create("former", "operate", "cd", &plain).await;
+    assert!(gone.token.is_empty(), "a certificate needs no token");
+
+    let with = |name| pki.trust(Some(name));
+    assert!(is_let_in(call(&house, None, &with("ci"), "CordonNode").await));
+    assert!(is_let_in(call(&house, None, &with("cd"), "CordonNode").await));
+    house.revoke(&gone.id, &plain).await;
+    assert_eq!(call(&house, None, &with("cd"), "CordonNode").await, Code::Unauthenticated);
+    assert_eq!(
+        call(&house, None, &with("nobody"), "Leader").await,
+        Code::Unauthenticated,
+        "shown, and not known"
+    );
+    assert!(is_let_in(call(&house, None, &plain, "Leader").await), "none shown, from this machine");
+    let own = house.own.clone();
+    assert!(is_let_in(call(&house, Some(&own), &with("nobody"), "CordonNode").await), "a token is enough");
+    // A certificate of another authority ends the handshake.
+    let other = Pki::new(&["ci"]);
+    let forged = Trust { identity: other.trust(Some("ci")).identity, ..plain.clone() };
+    assert!(
+        !matches!(call(&house, None, &forged, "Leader").await, Code::Ok),
+        "a forged certificate was taken"
+    );
+
+    for (name, status) in [(Some("ci"), 200), (Some("cd"), 401), (Some("nobody"), 401), (None, 200)] {
+        let answer = pki::get(house.http, "/metrics", None, Some(&pki.connector(name))).await.unwrap();
+        assert_eq!(answer.status, status, "{name:?}: {answer:?}");
+    }
+    assert!(pki::get(house.http, "/metrics", None, Some(&forging(&pki, &other))).await.is_err());
+}
+
+fn forging(pki: &Pki, other: &Pki) -> tokio_rustls::TlsConnector {
+    pki.connector_with(Some(other.pem("ci")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_certificates_are_required_none_is_turned_away_at_the_handshake() {
+    let pki = Pki::new(&["ci"]);
+    let embedded = Embedded::in_memory();
+    let house = House::open(store(&embedded).await, Some((&pki, true))).await;
+    house.coordinator.leads().await;
+    house.create("runner", "read", "ci", &pki.trust(Some("ci"))).await;
+    assert!(is_let_in(call(&house, None, &pki.trust(Some("ci")), "Leader").await));
+    let own = house.own.clone();
+    assert_ne!(
+        call(&house, Some(&own), &pki.trust(None), "Leader").await,
+        Code::Ok,
+        "no certificate, and let in"
+    );
+    assert!(pki::get(house.http, "/healthz", None, Some(&pki.connector(None))).await.is_err());
+    assert_eq!(
+        pki::get(house.http, "/healthz", None, Some(&pki.connector(Some("ci")))).await.unwrap().status,
+        200
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_while_both_doors_stay_open() {
+    let pki = Pki::new(&[]);
+    let mut certificates = Certificates::new(pki.files(false)).unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = tcp.local_addr().unwrap();
+    let listener = Listener::new(tcp, Some(certificates.http()));
+    let router = axum::Router::new().route("/", axum::routing::get(|| async { "here" }));
+    let open = CancellationToken::new();
+    let _open = open.clone().drop_guard();
+    tokio::spawn(api::serve(listener, router, open));
+    let serial = async || pki::served(address, &pki.connector(None)).await;
+    let first = serial().await;
+    assert!(!certificates.renew().unwrap(), "nothing is new");
+    assert_eq!(serial().await, first);
+    // Half of a renewal: the certificate is new and its key is not. The former pair goes on.
+    let key = pki.renew_certificate();
+    assert!(certificates.renew().is_err());
+    assert_eq!(serial().await, first);
+    pki.renew_key(&key);
+    assert!(certificates.renew().unwrap());
+    assert_ne!(serial().await, first, "the new certificate is served");
+}

@@ -1,0 +1,131 @@
+//! Applies a false action to the world.
+
+use super::kind::FalseAction;
+use crate::simulate::ground::disable_file;
+use crate::simulate::slot::{At, Cause, Slot};
+use crate::simulate::tamper;
+use crate::simulate::world::{World, tag};
+use tidegate_proto::record::upgrade::PhaseName;
+
+impl FalseAction {
+    /// Whether it is done in this phase of an upgrade: in the first, but what needs a floor above the first version.
+    pub(super) fn is_due(self, id: &str, phase: PhaseName) -> bool {
+        let (of, when) = match self {
+            Self::OldProgramComesIn => ("u1", PhaseName::Roll),
+            Self::OldProgramAtContract | Self::OldProgramAtTheEnd | Self::OutAtTheEnd => {
+                ("u0", PhaseName::Remove)
+            }
+            Self::TableIsLeft => ("u0", PhaseName::RollingBack),
+            Self::NewProgramAfterRollback => ("u0", PhaseName::RolledBack),
+            _ => ("u0", PhaseName::Roll),
+        };
+        id == of && phase == when
+    }
+
+    /// Does it; none where that is not possible now, or is to be repeated.
+    pub(super) async fn apply(self, world: &mut World, since: u64) -> Option<()> {
+        match self {
+            Self::ReasonsAreLost => Some(()),
+            Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
+            Self::RowIsLost => world.databases[0].lose_row().await.ok(),
+            Self::RowIsFilledWrongly => world.databases[0].fill_wrongly().await.ok(),
+            Self::ColumnIsGone => world.databases[0].lose_column(1).await.ok(),
+            Self::TableIsLeft => world.databases[0].leave_table().await.ok(),
+            Self::BadRecordEndsALoop => {
+                let key = tamper::garbage(world, 0, 0).await?;
+                world.garbage.push(key);
+                world.coordinators.iter().flatten().next()?.end_by_itself();
+                Some(())
+            }
+            Self::OneOutTooMany => {
+                find(world, Slot::is_out_by_order)?;
+                self.apply_to(world, serving(world)?, since)
+            }
+            Self::GateOverSilence | Self::GateOverABadRecord => {
+                let at = find(world, |slot| slot.serves && slot.version() == Some(2))?;
+                self.apply_to(world, at, since)
+            }
+            Self::StoppedAtWork => {
+                let now = world.ground.now();
+                let works = |slot: &Slot| slot.is_out_by_order() && slot.in_flight(now) > 0;
+                self.apply_to(world, find(world, |slot| works(slot) && !slot.server.up)?, since)
+            }
+            // The judge looks repeatedly while the roll lasts.
+            Self::DatabaseWasOlder => {
+                world.ground.state().facts.services[0].lacks_since = Some(0);
+                None
+            }
+            _ => self.apply_to(world, serving(world)?, since),
+        }
+    }
+
+    /// Does it to one instance.
+    fn apply_to(self, world: &World, at: At, since: u64) -> Option<()> {
+        let release = |version| tag(&world.scenario.services[0].name, version);
+        match self {
+            Self::OldProgramAtContract | Self::OldProgramAtTheEnd => becomes(world, at, 1, Some(2)),
+            Self::NewProgramAfterRollback => becomes(world, at, 2, Some(1)),
+            Self::OldProgramComesIn => {
+                // Every instance that was admitted under the former floor has been started by then.
+                if world.ground.now() <= since + 16_000 {
+                    return None;
+                }
+                world.ground.change(at, |slot, _| slot.running = None);
+                world.ground.start(at, &release(1));
+                world
+                    .ground
+                    .change(at, |slot, _| slot.running.iter_mut().for_each(|run| run.is.ready_after = 0));
+            }
+            Self::GateOverSilence | Self::GateOverABadRecord => {
+                let is_bad = self == Self::GateOverABadRecord;
+                // Repeated while the roll lasts: the instance reports again.
+                world.ground.state().facts.silent.falsify(at, is_bad);
+                return None;
+            }
+            Self::OneOutTooMany => hide(world, at),
+            Self::SecondProcess => drop(world.ground.start(at, &release(2))),
+            Self::SecondHook => {
+                for _ in 0..2 {
+                    world.ground.begin_hook(at, "moving", "start");
+                }
+            }
+            Self::StoppedInRotation | Self::StoppedAtWork => world.ground.stop(at),
+            Self::PersonsFileIsRemoved => {
+                let file = disable_file(&world.ground.names().services[at.0]);
+                world.ground.write(at.1, &file, b"kept out by hand".to_vec()).ok()?;
+                world.ground.removed_by_agent(at.1, &file);
+                return world.ground.remove(at.1, &file).ok();
+            }
+            Self::OutAtTheEnd => {
+                // Only what the judge saw: the instance serves, and the upgrade would not end without it.
+                let out = Some((0, Cause::Misfortune("falsified")));
+                world.ground.change(at, |slot, _| slot.out = out);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn serving(world: &World) -> Option<At> {
+    find(world, |slot| slot.serves)
+}
+
+fn find(world: &World, is: impl Fn(&Slot) -> bool) -> Option<At> {
+    world.ground.state().slots.iter().find(|(_, slot)| is(slot)).map(|(at, _)| *at)
+}
+
+/// What runs is another version, and says what it says.
+fn becomes(world: &World, at: At, version: u32, says: Option<u32>) {
+    world.ground.change(at, |slot, _| {
+        if let Some(run) = &mut slot.running {
+            (run.is.version, run.is.says) = (version, says);
+        }
+    });
+}
+
+/// The disable-file of its agent appears.
+fn hide(world: &World, (service, node): At) {
+    let file = disable_file(&world.ground.names().services[service]);
+    let _ = world.ground.write(node, &file, b"put by tidegate-agent".to_vec());
+}

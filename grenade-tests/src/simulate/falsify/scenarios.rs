@@ -1,0 +1,85 @@
+//! The small worlds that are falsified: a few instances, two hops, no fault.
+
+use crate::simulate::scenario::{
+    Change, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan,
+};
+use serde_json::json;
+
+/// Each with its name.
+pub(super) fn scenarios() -> Vec<(&'static str, Scenario)> {
+    vec![
+        ("processes", with_schema(false, Change::Rename)),
+        ("hooks", with_schema(true, Change::Rename)),
+        ("rolled back", rolled_back(with_schema(true, Change::Add))),
+        ("without a schema", without_schema(with_schema(false, Change::Rename))),
+    ]
+}
+
+/// Whether the first upgrade of a scenario is rolled back.
+pub(super) fn is_rolled_back(scenario: &Scenario) -> bool {
+    scenario.upgrades[0].release == ReleasePlan::NeverStarts
+}
+
+/// Three instances that are moved one by one, and a balancer that is asked.
+fn with_schema(hooks: bool, change: Change) -> Scenario {
+    let service = ServicePlan {
+        name: "pantry".to_owned(),
+        nodes: vec![0, 1, 2],
+        late: Vec::new(),
+        asks_balancer: true,
+        counts: true,
+        hooks,
+        one_url: false,
+        lease: 3,
+        schema: Some(0),
+        lingers: 2_500,
+    };
+    let generation =
+        Generation { change, old_reads: true, after_roll: false, others_first: false, irreversible: false };
+    Scenario {
+        seed: 1,
+        zones: ["a", "b", "c"].map(str::to_owned).into(),
+        services: vec![service],
+        schemas: vec![SchemaPlan {
+            generations: vec![generation.clone(), generation],
+            rows: 20,
+            contracted: 0,
+            by_hand: false,
+        }],
+        coordinators: 1,
+        upgrades: vec![upgrade(1), upgrade(2)],
+        faults: Vec::new(),
+        plan: Vec::new(),
+        stream: None,
+        falsify: None,
+    }
+}
+
+fn upgrade(from: u32) -> UpgradePlan {
+    UpgradePlan {
+        service: 0,
+        from,
+        strategy: json!({"rolling": {"batch": 1}}),
+        min_in_service: 2,
+        max_unavailable: 1,
+        by_zone: false,
+        tolerate: 0,
+        then: "rollback".to_owned(),
+        approvals: vec!["remove".to_owned()],
+        release: ReleasePlan::Good,
+        drain_deadline: 20_000,
+        healthy_time: 2_000,
+        fails_on_deadline: false,
+    }
+}
+
+fn rolled_back(mut scenario: Scenario) -> Scenario {
+    scenario.upgrades[0].release = ReleasePlan::NeverStarts;
+    scenario
+}
+
+fn without_schema(mut scenario: Scenario) -> Scenario {
+    scenario.schemas.clear();
+    scenario.services[0].schema = None;
+    scenario
+}

@@ -1,0 +1,33 @@
+//! Faults of the network between agents, coordinators and the store.
+
+use super::undo::Undo;
+use crate::simulate::line::{Line, Weather};
+use crate::simulate::world::World;
+
+pub(super) fn each_line(world: &World, change: impl Fn(&Line)) {
+    world.agents.iter().flatten().for_each(|agent| change(&agent.line));
+    world.coordinators.iter().flatten().for_each(|one| change(&one.line));
+}
+
+/// Requests and answers of all lines are lost or late.
+pub(super) fn degrade(world: &World) -> Vec<Undo> {
+    let weather = Weather { lost_requests: 5, lost_answers: 5, late: 30, late_ms: 1500 };
+    each_line(world, |line| line.set_weather(weather));
+    vec![Undo::Weather]
+}
+
+pub(super) fn cut_agent(world: &World, node: usize) -> Vec<Undo> {
+    world.agents[node].iter().for_each(|agent| agent.line.set_cut(true));
+    vec![Undo::AgentLine(node)]
+}
+
+pub(super) fn cut_coordinator(world: &World, n: usize) -> Vec<Undo> {
+    let n = n % world.coordinators.len();
+    world.coordinators[n].iter().for_each(|one| one.line.set_cut(true));
+    vec![Undo::CoordinatorLine(n)]
+}
+
+pub(super) fn end_streams(world: &World) -> Vec<Undo> {
+    each_line(world, Line::reset);
+    Vec::new()
+}

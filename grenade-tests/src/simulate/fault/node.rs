@@ -1,0 +1,52 @@
+//! Faults of whole nodes and of their disks.
+
+use super::undo::Undo;
+use crate::simulate::agent::Agent;
+use crate::simulate::world::World;
+
+pub(super) fn fill_disk(world: &World, node: usize) -> Vec<Undo> {
+    world.ground.state().disks[node].full = true;
+    vec![Undo::Disk(node)]
+}
+
+pub(super) fn slow_disk(world: &World, node: usize) -> Vec<Undo> {
+    world.ground.state().disks[node].slow_ms = 700;
+    vec![Undo::Disk(node)]
+}
+
+pub(super) fn repair_disk(world: &World, node: usize) {
+    let mut state = world.ground.state();
+    (state.disks[node].full, state.disks[node].slow_ms) = (false, 0);
+}
+
+/// Agent and services of a node lose their power.
+pub(super) fn switch_off(world: &mut World, node: usize) -> Vec<Undo> {
+    world.agents[node].take().into_iter().for_each(Agent::kill);
+    for service in world.services_on(node) {
+        world.ground.loses_power((service, node));
+    }
+    world.off.insert(node);
+    vec![Undo::Boot(node)]
+}
+
+pub(super) fn boot(world: &mut World, node: usize) {
+    world.left.remove(&node);
+    world.off.remove(&node);
+    for service in world.services_on(node) {
+        world.ground.boots((service, node));
+    }
+    world.start_agent(node);
+}
+
+/// Moves a node to another zone, which restarts its agent.
+pub(super) fn relabel(world: &mut World, node: usize) -> Vec<Undo> {
+    let zone = if world.scenario.zones[node] == "a" { "b" } else { "a" };
+    world.scenario.zones[node] = zone.to_owned();
+    let up = world.agents[node].take();
+    let was_up = up.is_some();
+    up.into_iter().for_each(Agent::kill);
+    if was_up {
+        world.start_agent(node);
+    }
+    Vec::new()
+}

@@ -1,0 +1,68 @@
+//! Faults of the processes of agents and coordinators.
+
+use super::undo::Undo;
+use crate::simulate::agent::{Agent, IMPOSTOR};
+use crate::simulate::coordinator::Coordinator;
+use crate::simulate::gate::Passage;
+use crate::simulate::ground::disable_file;
+use crate::simulate::world::World;
+
+pub(super) fn kill_coordinator(world: &mut World, n: usize) -> Vec<Undo> {
+    let n = n % world.coordinators.len();
+    world.coordinators[n].take().into_iter().for_each(Coordinator::kill);
+    vec![Undo::StartCoordinator(n)]
+}
+
+pub(super) fn stall_coordinator(world: &World, n: usize) -> Vec<Undo> {
+    let n = n % world.coordinators.len();
+    world.coordinators[n].iter().for_each(|one| one.gate.set(Passage::Stalled));
+    vec![Undo::ThawCoordinator(n)]
+}
+
+pub(super) fn resume_coordinator(world: &World, n: usize) {
+    world.coordinators[n].iter().for_each(|one| one.gate.set(Passage::Open));
+}
+
+pub(super) fn kill_agent(world: &mut World, node: usize) -> Vec<Undo> {
+    world.agents[node].take().into_iter().for_each(Agent::kill);
+    vec![Undo::StartAgent(node)]
+}
+
+pub(super) fn stall_agent(world: &World, node: usize) -> Vec<Undo> {
+    world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Stalled));
+    vec![Undo::ThawAgent(node)]
+}
+
+pub(super) fn resume_agent(world: &World, node: usize) {
+    world.agents[node].iter().for_each(|agent| agent.gate.set(Passage::Open));
+}
+
+/// Kills an agent whose state directory is empty when it is started again.
+pub(super) fn lose_journal(world: &mut World, node: usize) -> Vec<Undo> {
+    let undo = kill_agent(world, node);
+    let mut state = world.ground.state();
+    state.disks[node].files.retain(|path, _| !path.starts_with("/var/agent"));
+    undo
+}
+
+/// Kills an agent; from then on something else writes false records in its place.
+pub(super) fn replace_by_liar(world: &mut World, node: usize) -> Vec<Undo> {
+    world.agents[node].take().into_iter().for_each(Agent::kill);
+    world.ground.state().facts.liars.insert(node);
+    world.liars.insert(node);
+    vec![Undo::Liar(node)]
+}
+
+pub(super) fn start_second_agent(world: &mut World, node: usize) -> Vec<Undo> {
+    world.start_impostor(node);
+    vec![Undo::Impostor(node)]
+}
+
+pub(super) fn end_second_agent(world: &mut World, node: usize) {
+    world.impostors[node].take().into_iter().for_each(Agent::kill);
+    // The right agent would take the other one's disable-file for a person's.
+    for service in world.services_on(node) {
+        let file = disable_file(&world.ground.names().services[service]);
+        world.ground.remove_of(node, &file, IMPOSTOR);
+    }
+}

@@ -1,0 +1,68 @@
+//! The files on the disks of nodes, disable-files among them.
+
+use super::Ground;
+use super::rotation::BY_AGENT;
+use std::path::{Path, PathBuf};
+
+/// Where the disable-file of a service lies on each node.
+pub(in crate::simulate) fn disable_file(service: &str) -> PathBuf {
+    Path::new("/run").join(format!("{service}.disable"))
+}
+
+impl Ground {
+    /// Writes a file of a node.
+    pub(in crate::simulate) fn write(&self, node: usize, path: &Path, bytes: Vec<u8>) -> std::io::Result<()> {
+        let mut state = self.state();
+        let disk = &mut state.disks[node];
+        if disk.full {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        disk.files.insert(path.to_owned(), bytes);
+        drop(state);
+        self.look_at_node(node);
+        Ok(())
+    }
+
+    /// An agent removes a file: a disable-file that a person put is not its to touch.
+    pub(in crate::simulate) fn removed_by_agent(&self, node: usize, path: &Path) {
+        let now = self.now();
+        let mut state = self.state();
+        let Some(service) = self.names.services.iter().find(|service| *path == disable_file(service)) else {
+            return;
+        };
+        let file = state.disks[node].files.get(path);
+        if file.is_some_and(|file| !file.starts_with(BY_AGENT)) {
+            let text = format!(
+                "the agent of {} removed a person's disable-file of {service}",
+                self.names.nodes[node]
+            );
+            state.facts.breach(now, 6, text);
+        }
+    }
+
+    /// Removes a file of a node.
+    pub(in crate::simulate) fn remove(&self, node: usize, path: &Path) -> std::io::Result<()> {
+        let gone = self.state().disks[node].files.remove(path);
+        self.look_at_node(node);
+        gone.map(drop).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    }
+
+    /// Removes a file of a node where it names this agent.
+    pub(in crate::simulate) fn remove_of(&self, node: usize, path: &Path, nonce: &str) {
+        let names = |file: &Vec<u8>| file.windows(nonce.len()).any(|part| part == nonce.as_bytes());
+        let is_of = self.state().disks[node].files.get(path).is_some_and(names);
+        if is_of && let Err(error) = self.remove(node, path) {
+            self.log(format!("{} stays: {error}", path.display()));
+        }
+    }
+
+    fn look_at_node(&self, node: usize) {
+        let now = self.now();
+        let mut state = self.state();
+        for service in 0..self.names.services.len() {
+            if state.slots.contains_key(&(service, node)) {
+                self.look_at(&mut state, (service, node), now, None);
+            }
+        }
+    }
+}

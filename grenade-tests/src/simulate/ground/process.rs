@@ -1,0 +1,155 @@
+//! Processes of services: how they start, stop, crash and lose their power, and the hooks that do so for their agent.
+
+use super::{Ground, State};
+use crate::simulate::slot::{At, HookRun, Running, Slot};
+
+/// How long a supervisor waits before it starts a service again, in milliseconds.
+const RESTARTS_AFTER: u64 = 4_000;
+
+impl Ground {
+    /// A process begins.
+    pub(in crate::simulate) fn start(&self, at: At, tag: &str) -> i32 {
+        let now = self.now();
+        let mut state = self.state();
+        state.next += 1;
+        let pid = i32::try_from(state.next).unwrap_or(i32::MAX) + 1000;
+        let Some(is) = state.releases.get(tag).cloned() else { return pid };
+        let slot = state.slots.entry(at).or_default();
+        let still = slot.alive(now).map(|run| run.tag.clone());
+        slot.running = Some(Running { tag: tag.to_owned(), is, since: now, pid });
+        slot.last = Some(tag.to_owned());
+        let name = self.names.instance(at);
+        state.log.log(now, &format!("{name} starts {tag}"));
+        if let Some(still) = still {
+            state.facts.breach(now, 5, format!("{name} was started at {tag} while {still} ran"));
+        }
+        self.look_at(&mut state, at, now, None);
+        pid
+    }
+
+    /// A process ends because its agent wants it to.
+    pub(in crate::simulate) fn stop(&self, at: At) {
+        let now = self.now();
+        let mut state = self.state();
+        let slot = state.slots.entry(at).or_default();
+        let (in_flight, hidden_at, ran) = (slot.in_flight(now), slot.hidden_at, slot.alive(now).is_some());
+        let exposed = slot.serves || slot.server.up;
+        slot.running = None;
+        let name = self.names.instance(at);
+        state.log.log(now, &format!("{name} stops"));
+        if ran && (in_flight > 0 || exposed) {
+            state.facts.stopped_at_work(now, at, hidden_at, exposed, &name);
+        }
+        self.look_at(&mut state, at, now, Some("stop"));
+    }
+
+    /// A process ends by itself.
+    pub(in crate::simulate) fn crash(&self, at: At) {
+        self.log(format!("{} crashes", self.names.instance(at)));
+        self.change(at, |slot, now| {
+            if let Some(run) = &mut slot.running {
+                run.is.crashes_after = Some(now - run.since);
+            }
+        });
+    }
+
+    /// A node loses its power: nothing of it is left.
+    pub(in crate::simulate) fn loses_power(&self, at: At) {
+        self.log(format!("{} loses its power", self.names.instance(at)));
+        self.state().disks[at.1].images.lose_power();
+        self.change(at, |slot, _| {
+            slot.running = None;
+            let begun = std::mem::take(&mut slot.hooks).into_keys();
+            slot.booted.extend(begun.chain(std::mem::take(&mut slot.ended).into_keys()));
+        });
+    }
+
+    /// A node is back: what its own supervisor starts is started, where the window admits it, as a unit with `tidegate-agent
+    /// admit` does.
+    pub(in crate::simulate) fn boots(&self, at: At) {
+        let starts = {
+            let state = self.state();
+            let slot = state.slots.get(&at).filter(|slot| slot.supervised && slot.running.is_none());
+            let tag = slot.and_then(|slot| slot.last.clone());
+            let version = tag.as_ref().and_then(|tag| state.releases.get(tag)).map(|is| is.version);
+            let window = state.facts.services.get(at.0).and_then(|service| service.windows.last().copied());
+            let admits = |version| window.is_none_or(|(_, floor, top)| floor <= version && version <= top);
+            tag.filter(|_| version.is_some_and(admits))
+        };
+        if let Some(tag) = starts {
+            self.start(at, &tag);
+        }
+    }
+
+    /// What ended by itself is started again by its own supervisor.
+    pub(super) fn supervise(&self) {
+        let now = self.now();
+        let ended: Vec<(At, String)> = {
+            let state = self.state();
+            let over = |slot: &Slot| {
+                let run = slot.running.as_ref().filter(|_| slot.supervised && slot.hooks.is_empty())?;
+                let ended = run.since + run.is.crashes_after?;
+                (now >= ended + RESTARTS_AFTER).then(|| run.tag.clone())
+            };
+            state.slots.iter().filter_map(|(at, slot)| Some((*at, over(slot)?))).collect()
+        };
+        for (at, tag) in ended {
+            self.start(at, &tag);
+        }
+    }
+
+    /// A hook begins; its number.
+    pub(in crate::simulate) fn begin_hook(&self, at: At, set: &'static str, name: &str) -> u64 {
+        let now = self.now();
+        let mut state = self.state();
+        state.next += 1;
+        let id = state.next;
+        let slot = state.slots.entry(at).or_default();
+        slot.booted.remove(set);
+        if let Some(other) = slot.hooks.insert(set, HookRun { id, name: name.to_owned() }) {
+            let name = self.names.instance(at);
+            state.facts.breach(now, 5, format!("{name}: hook {} was begun beside another", other.name));
+        }
+        id
+    }
+
+    /// A hook ends, or is killed; whether it still ran.
+    pub(in crate::simulate) fn end_hook(&self, at: At, set: &'static str, id: u64) -> bool {
+        let mut state = self.state();
+        let slot = state.slots.entry(at).or_default();
+        let runs = slot.hooks.get(set).is_some_and(|run| run.id == id);
+        if runs && let Some(run) = slot.hooks.remove(set) {
+            slot.ended.insert(set, run.name);
+        }
+        runs
+    }
+
+    /// A release behaves from its next start on as it should.
+    pub(in crate::simulate) fn correct(&self, tag: &str) {
+        self.log(format!("{tag} is mended"));
+        if let Some(is) = self.state().releases.get_mut(tag) {
+            *is = is.corrected();
+        }
+    }
+
+    /// Every release of a service behaves as it should, those that run included: what was wrong with their configuration is
+    /// corrected where they run.
+    pub(in crate::simulate) fn correct_all(&self, service: usize) {
+        self.log(format!("every release of {} is mended", self.names.services[service]));
+        let now = self.now();
+        let mut state = self.state();
+        let State { releases, slots, .. } = &mut *state;
+        let name = format!("{}-", self.names.services[service]);
+        releases
+            .iter_mut()
+            .filter(|(tag, _)| tag.starts_with(&name))
+            .for_each(|(_, is)| *is = is.corrected());
+        for (_, slot) in slots.iter_mut().filter(|((of, _), _)| *of == service) {
+            if slot.alive(now).is_some()
+                && let Some(run) = &mut slot.running
+            {
+                run.is = run.is.corrected();
+            }
+        }
+    }
+}

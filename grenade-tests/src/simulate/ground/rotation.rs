@@ -1,0 +1,81 @@
+//! Health URLs and balancers: whether an instance answers 200, why not, and whether its balancer sends requests to it.
+
+use super::files::disable_file;
+use super::{Ground, State};
+use crate::simulate::slot::{At, Cause};
+
+/// The balancer's checks until it takes an instance out, or in.
+const CHECKS: u32 = 2;
+
+/// What the disable-file of an agent begins with.
+pub(super) const BY_AGENT: &[u8] = b"put by tidegate-agent";
+
+impl Ground {
+    /// One look of the balancers at every instance.
+    pub(in crate::simulate) fn tick(&self) {
+        self.supervise();
+        let now = self.now();
+        let mut state = self.state();
+        let all: Vec<At> = state.slots.keys().copied().collect();
+        for at in all {
+            self.look_at(&mut state, at, now, None);
+            let Some(slot) = state.slots.get_mut(&at) else { continue };
+            let good = slot.serves && !slot.hangs(now);
+            let server = &mut slot.server;
+            server.against = if good == server.up { 0 } else { server.against + 1 };
+            if server.against >= CHECKS {
+                (server.up, server.against) = (good, 0);
+                if !good {
+                    server.down_at = now;
+                }
+            }
+        }
+    }
+
+    /// Looks whether the health URL of an instance answers 200, and says so where that changed.
+    pub(super) fn look_at(&self, state: &mut State, at: At, now: u64, _by: Option<&str>) {
+        let file = state.disks[at.1].files.get(&disable_file(&self.names.services[at.0]));
+        let (hidden, by_agent) = (file.is_some(), file.is_some_and(|file| file.starts_with(BY_AGENT)));
+        let Some(slot) = state.slots.get_mut(&at) else { return };
+        let serves = slot.is_healthy(now) && !(hidden && slot.heeds(now));
+        if by_agent && slot.hidden_at.is_none() {
+            slot.hidden_at = Some(now);
+        } else if !by_agent {
+            slot.hidden_at = None;
+        }
+        let cause = match () {
+            () if by_agent => Cause::Order,
+            () if hidden => Cause::Misfortune("a person's disable-file"),
+            () if slot.alive(now).is_none() => Cause::Misfortune("nothing runs"),
+            () if !slot.is_healthy(now) => Cause::Misfortune("its health"),
+            () => Cause::Misfortune("unknown"),
+        };
+        let (was, out) = (slot.serves, slot.out.clone());
+        slot.serves = serves;
+        let version = slot.alive(now).map(|run| run.is.version);
+        match (was, serves) {
+            (false, true) => {
+                (slot.out, slot.came_at) = (None, now);
+                let name = self.names.instance(at);
+                state.log.log(now, &format!("{name} answers 200 at version {}", version.unwrap_or(0)));
+                state.facts.came_in(now, at, version.unwrap_or(0), &name);
+            }
+            (true, false) => {
+                slot.out = Some((now, cause.clone()));
+                slot.drains += u32::from(cause == Cause::Order);
+                let name = self.names.instance(at);
+                state.log.log(now, &format!("{name} answers 200 no more: {cause:?}"));
+                if cause == Cause::Order {
+                    let State { slots, facts, .. } = state;
+                    facts.taken_out(now, at, slots, &name);
+                }
+            }
+            // What ended by itself was not taken out by the agent that hides it until it may come back.
+            (false, false) if matches!((&out, &cause), (Some((_, Cause::Misfortune(_))), Cause::Order)) => {}
+            (false, false) if out.as_ref().is_none_or(|(_, was)| *was != cause) => {
+                slot.out = Some((now, cause));
+            }
+            _ => {}
+        }
+    }
+}

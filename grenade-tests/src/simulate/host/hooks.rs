@@ -1,0 +1,127 @@
+//! The hooks of a simulated node.
+
+use super::Node;
+use crate::simulate::slot::{At, Slot};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use std::io;
+use std::time::Duration;
+use tidegate_agent::host::{Done, HookState, Hooks, NotRun};
+use tokio::sync::oneshot;
+
+pub(super) fn done(success: bool, stdout: &str, stderr: &str) -> Done {
+    Done {
+        success,
+        code: Some(i32::from(!success)),
+        ending: format!("exit status: {}", i32::from(!success)),
+        stdout: stdout.into(),
+        stderr: stderr.into(),
+    }
+}
+
+/// The hooks of one set. A hook goes on when its agent is killed.
+#[derive(Debug)]
+pub(super) struct SetOfHooks {
+    pub node: Node,
+    pub at: At,
+    pub set: &'static str,
+}
+
+impl SetOfHooks {
+    fn runs(&self) -> bool {
+        self.node.ground.state().slots.get(&self.at).is_some_and(|slot| slot.hooks.contains_key(self.set))
+    }
+
+    fn kill(&self) {
+        let (ground, at) = (&self.node.ground, self.at);
+        let id = ground.state().slots.get(&at).and_then(|slot| slot.hooks.get(self.set)).map(|run| run.id);
+        if let Some(id) = id {
+            ground.log(format!("{}: a hook is killed", ground.names().instance(at)));
+            ground.end_hook(at, self.set, id);
+        }
+    }
+
+    async fn run_alone(&self, hook: &str, argv: &[String], limit: Duration) -> Result<Done, NotRun> {
+        self.node.gate.passes().await;
+        let end = tokio::time::Instant::now() + limit;
+        while self.runs() {
+            if tokio::time::Instant::now() >= end {
+                self.kill();
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            self.node.gate.passes().await;
+        }
+        let (ground, at, set) = (self.node.ground.clone(), self.at, self.set);
+        let tag = argv.get(1).cloned().unwrap_or_default();
+        let now = ground.now();
+        let (hangs, fails, lies) = {
+            let state = ground.state();
+            let until = |of: fn(&Slot) -> u64| state.slots.get(&at).is_some_and(|slot| now < of(slot));
+            (until(|s| s.hangs_until), until(|s| s.fails_until), until(|s| s.lies_until))
+        };
+        let id = ground.begin_hook(at, set, hook);
+        let takes = self.node.throw(|dice| dice.within(20, 1200));
+        let (out, answer) = oneshot::channel();
+        let hook = hook.to_owned();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(takes)).await;
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            if !ground.end_hook(at, set, id) {
+                return;
+            }
+            if !fails && !lies {
+                match hook.as_str() {
+                    "start" => drop(ground.start(at, &tag)),
+                    "stop" => ground.stop(at),
+                    "stage" => drop(ground.change(at, |slot, _| slot.staged.insert(tag.clone()))),
+                    "remove" => drop(ground.change(at, |slot, _| slot.staged.remove(&tag))),
+                    _ => {}
+                }
+            }
+            let _ = out.send(done(!fails, "", if fails { "the hook failed" } else { "" }));
+        });
+        let ended = tokio::time::timeout(limit, answer).await;
+        self.node.gate.passes().await;
+        match ended {
+            Ok(Ok(done)) => Ok(done),
+            _ => {
+                self.kill();
+                Err(NotRun::Late { program: argv.first().cloned().unwrap_or_default(), limit })
+            }
+        }
+    }
+}
+
+impl Hooks for SetOfHooks {
+    fn look(&self, hook: &str) -> HookState {
+        let state = self.node.ground.state();
+        let Some(slot) = state.slots.get(&self.at) else { return HookState::NotBegun };
+        match (slot.hooks.get(self.set), slot.ended.get(self.set)) {
+            _ if slot.booted.contains(self.set) => HookState::EarlierBoot,
+            (Some(run), _) if run.name == hook => HookState::Runs,
+            (None, Some(name)) if name == hook => HookState::Ended,
+            _ => HookState::NotBegun,
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        hook: &'a str,
+        argv: &'a [String],
+        limit: Duration,
+    ) -> BoxFuture<'a, Result<Done, NotRun>> {
+        self.run_alone(hook, argv, limit).boxed()
+    }
+
+    fn end(&self) -> BoxFuture<'_, io::Result<()>> {
+        async {
+            self.node.gate.passes().await;
+            self.kill();
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,75 @@
+//! Starts people in the upgrade that a fault is drawn for.
+
+use super::desk::Desk;
+use crate::simulate::coordinator::Coordinator;
+use crate::simulate::dice::Dice;
+use crate::simulate::fault::Undo;
+use crate::simulate::gate::Gate;
+use crate::simulate::request::Known;
+use crate::simulate::spec::spec;
+use crate::simulate::upgrade_id::place_of;
+use crate::simulate::world::World;
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_coordinator::context::Context;
+
+/// So many people ask for something of the upgrade with this id; what is to be put right when they have done.
+pub(in crate::simulate) fn begin(
+    world: &mut World,
+    id: Option<String>,
+    service: usize,
+    count: u32,
+    lasts: u64,
+) -> Vec<Undo> {
+    let Some(id) = id else { return Vec::new() };
+    let Some(place) = place_of(&id) else { return Vec::new() };
+    // It is about to be started: that is done with care, and by two people at once.
+    world.started_twice = !world.ground.state().facts.phases.contains_key(&id);
+    let plan = world.scenario.upgrades[place].clone();
+    let names = world.ground.names();
+    let nodes = world.scenario.services[service].nodes.clone();
+    // Nobody says of what only fell silent that it is gone: only what is switched off, and what shows that it is there.
+    let may_be_named = |node: &&usize| {
+        let there = world.agents[**node].as_ref().is_some_and(|agent| agent.gate.is_open());
+        world.left.contains(*node) || (there && !world.liars.contains(*node) && world.garbage.is_empty())
+    };
+    let to_decommission = nodes.iter().filter(may_be_named).map(|node| names.instance((service, *node)));
+    let known = Known {
+        id: id.clone(),
+        service: names.services[service].clone(),
+        nodes: nodes.iter().map(|node| names.nodes[*node].clone()).collect(),
+        to_decommission: to_decommission.collect(),
+        spec: spec(world, &plan, false),
+        from: plan.from,
+        nobody_lies: world.liars.is_empty() && world.garbage.is_empty(),
+    };
+    start(world, &known, count, lasts);
+    let lets_back = nodes.into_iter().map(Undo::Uncordon);
+    std::iter::once(Undo::Resume(id)).chain(lets_back).collect()
+}
+
+/// Lets so many people begin, who ask the coordinators that there are for something during `lasts` milliseconds.
+fn start(world: &mut World, known: &Known, count: u32, lasts: u64) {
+    let reached = |one: &Coordinator| (one.context.clone(), one.gate.clone());
+    let contexts: Vec<(Context, Gate)> = world.coordinators.iter().flatten().map(reached).collect();
+    for _ in 0..count {
+        let persons = &mut world.persons;
+        persons.begun += 1;
+        let desk = Desk {
+            contexts: contexts.clone(),
+            place: world.place.clone(),
+            ground: world.ground.clone(),
+            asked: Arc::clone(&persons.asked),
+            name: format!("person-{}", persons.begun),
+            services: world.scenario.upgrades.iter().map(|plan| plan.service).collect(),
+        };
+        let dice = Dice::of(world.scenario.seed, &desk.name);
+        let ends = Duration::from_millis(lasts);
+        let known = known.clone();
+        let work = async move {
+            // Who gives up on an answer leaves the request where it is.
+            let _ = tokio::time::timeout(ends, desk.work(dice, known)).await;
+        };
+        persons.at_work.push(tokio::spawn(work));
+    }
+}

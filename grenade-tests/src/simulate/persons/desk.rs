@@ -1,0 +1,225 @@
+//! One person at work: each request in turn, and what its answer must be consistent with.
+
+use super::Asked;
+use crate::simulate::dice::Dice;
+use crate::simulate::gate::Gate;
+use crate::simulate::ground::Ground;
+use crate::simulate::line::Place;
+use crate::simulate::promise::{blocks, seen};
+use crate::simulate::request::{Known, Request, request};
+use crate::simulate::upgrade_id::place_of;
+use crate::simulate::verbs::{look, wished};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use tidegate_coordinator::context::Context;
+use tidegate_coordinator::leadership::Leadership;
+use tidegate_coordinator::operation::{self, OperationError};
+use tidegate_proto::wire::v1::{DecommissionInstanceRequest, SetWindowRequest, StartUpgradeRequest};
+
+/// No request takes longer where nothing disturbs it.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// How long people think between two requests, in milliseconds.
+const THINKS: u64 = 1_500;
+
+/// What came of a request.
+enum Came {
+    Done(String),
+    Refused(String),
+    /// Whether it was carried out is not known.
+    Unclear(String),
+}
+
+impl Came {
+    fn of(done: Result<String, OperationError>) -> Self {
+        match done {
+            Ok(what) => Self::Done(what),
+            Err(error @ OperationError::OutcomeUnknown(_)) => Self::Unclear(error.to_string()),
+            Err(error) => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// One person, and whom they reach.
+pub(super) struct Desk {
+    pub contexts: Vec<(Context, Gate)>,
+    pub place: Place,
+    pub ground: Ground,
+    pub asked: Arc<Asked>,
+    pub name: String,
+    /// Of which service each upgrade is.
+    pub services: Vec<usize>,
+}
+
+impl Desk {
+    pub(super) async fn work(self, mut dice: Dice, known: Known) {
+        for n in 0u32.. {
+            let who = format!("{}-{n}", self.name);
+            self.ask(&who, request(&mut dice, &known)).await;
+            tokio::time::sleep(Duration::from_millis(dice.below(THINKS))).await;
+        }
+    }
+
+    fn breach(&self, text: String) {
+        let now = self.ground.now();
+        self.ground.state().facts.breach(now, 0, text);
+    }
+
+    /// Asks for one thing; a process that does not go on is asked all the same.
+    async fn ask(&self, who: &str, request: Request) {
+        let mut living = self.contexts.iter().filter(|(_, gate)| !gate.is_dead());
+        let Some((context, gate, leadership)) =
+            living.find_map(|(context, gate)| Some((context, gate, context.led_here()?)))
+        else {
+            return;
+        };
+        let begun = self.ground.now();
+        let came = tokio::time::timeout(LIMIT, self.come(context, &leadership, who, &request)).await;
+        let what = format!("{request:?}");
+        match came {
+            Ok(Came::Done(done)) => self.ground.log(format!("{who} asks {what}: {done}")),
+            Ok(Came::Refused(why)) => {
+                self.ground.log(format!("{who} asks {what}: refused, {why}"));
+                let mut refused = self.asked.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                refused.push((who.to_owned(), what));
+            }
+            Ok(Came::Unclear(why)) => self.ground.log(format!("{who} asks {what}: {why}")),
+            Err(_) => {
+                self.ground.log(format!("{who} asks {what}: no answer"));
+                let calm = self.asked.disturbed_at.load(Ordering::Relaxed) + 5_000 < begun;
+                if calm && gate.is_open() && leadership.is_held() {
+                    self.breach(format!("{what} was not answered within {} s", LIMIT.as_secs()));
+                }
+            }
+        }
+    }
+
+    async fn come(&self, context: &Context, leadership: &Leadership, who: &str, request: &Request) -> Came {
+        match request {
+            Request::StartWrong(spec) => self.start(context, leadership, who, spec).await,
+            Request::Window(service, floor, ceiling) => {
+                let asked = SetWindowRequest {
+                    service: service.clone(),
+                    floor: *floor,
+                    ceiling: *ceiling,
+                    why: "by hand".to_owned(),
+                    who: who.to_owned(),
+                };
+                self.window(context, leadership, asked).await
+            }
+            Request::DeclareStopped(id, node) if !self.stands_still(id, node) => {
+                Came::Done("it runs: nobody says that it has stopped".to_owned())
+            }
+            Request::Decommission(instance) => self.decommission(context, leadership, who, instance).await,
+            Request::Preview(..) | Request::Look(..) => {
+                look(context, leadership, request).await;
+                Came::Done("looked".to_owned())
+            }
+            other => Came::of(wished(context, leadership, who, other).await),
+        }
+    }
+
+    async fn seen(&self, context: &Context) -> Option<i64> {
+        seen(&self.place, context).await
+    }
+
+    /// Starts what must be refused, after a dry run: both say the same.
+    async fn start(
+        &self,
+        context: &Context,
+        leadership: &Leadership,
+        who: &str,
+        spec: &serde_json::Value,
+    ) -> Came {
+        let asked = |dry_run| StartUpgradeRequest {
+            spec: spec.to_string(),
+            id: who.to_owned(),
+            who: who.to_owned(),
+            dry_run,
+        };
+        let before = self.seen(context).await;
+        let promised = operation::start_upgrade(context, leadership, asked(true)).await;
+        let between = self.seen(context).await;
+        let done = operation::start_upgrade(context, leadership, asked(false)).await;
+        let after = self.seen(context).await;
+        let accepts = promised.as_ref().is_ok_and(|reply| !blocks(reply));
+        // A wrong spec may be accepted where no other look came between and the promise was the same: it is a fault all
+        // the same.
+        if before.is_some() && before == between && (after == between || done.is_ok()) {
+            self.compare(who, accepts, done.is_ok());
+        }
+        if done.is_ok() {
+            self.breach(format!("a spec that no fleet allows was started: {spec}"));
+        }
+        Came::of(done.map(|reply| reply.id))
+    }
+
+    async fn window(&self, context: &Context, leadership: &Leadership, asked: SetWindowRequest) -> Came {
+        let who = asked.who.clone();
+        let before = self.seen(context).await;
+        let promised = operation::preview_window(context, leadership, asked.clone()).await;
+        let between = self.seen(context).await;
+        let done = operation::set_window(context, leadership, asked).await;
+        let unmoved = before.is_some() && before == between;
+        let first = match &done {
+            Ok(done) => between.is_some_and(|between| done.revision == between + 1),
+            Err(_) => self.seen(context).await == between,
+        };
+        if unmoved && first {
+            self.compare(&who, promised.is_ok(), done.is_ok());
+        }
+        Came::of(done.map(|done| done.what))
+    }
+
+    /// Whether nothing runs there, and nothing starts it by itself: as a person sees who looks.
+    fn stands_still(&self, id: &str, node: &str) -> bool {
+        let names = self.ground.names();
+        let Some(node) = names.node(node) else { return true };
+        let Some(service) = place_of(id).and_then(|place| self.services.get(place)) else { return true };
+        let (now, state) = (self.ground.now(), self.ground.state());
+        let slot = state.slots.get(&(*service, node));
+        slot.is_none_or(|slot| slot.alive(now).is_none() && !slot.supervised)
+    }
+
+    fn compare(&self, who: &str, promised: bool, done: bool) {
+        if promised != done {
+            let word = |accepted| if accepted { "accepts" } else { "refuses" };
+            self.breach(format!("the dry run of {who} {}, the real one {}", word(promised), word(done)));
+        }
+    }
+
+    /// An instance that reports, before and after, is not gone.
+    async fn decommission(
+        &self,
+        context: &Context,
+        leadership: &Leadership,
+        who: &str,
+        instance: &str,
+    ) -> Came {
+        let asked = DecommissionInstanceRequest {
+            instance: instance.to_owned(),
+            stopped_how: "it was switched off".to_owned(),
+            who: who.to_owned(),
+            why: "it is gone".to_owned(),
+            ..Default::default()
+        };
+        let before = self.reported(instance).await;
+        let done = operation::decommission_instance(context, leadership, asked).await;
+        let after = self.reported(instance).await;
+        // A report under a new lease has a new key, with another create revision.
+        if done.is_ok() && before.is_some() && before == after {
+            self.breach(format!("{instance} was decommissioned while it reported"));
+        }
+        Came::of(done.map(|done| done.what))
+    }
+
+    /// The revision that made the report of an instance.
+    async fn reported(&self, instance: &str) -> Option<i64> {
+        let (service, node) = instance.split_once('/')?;
+        let key = tidegate_proto::Key::Report(service.parse().ok()?, node.parse().ok()?);
+        let mut client = self.place.store().client().await.ok()?;
+        let found = client.get(tidegate_proto::Prefix::default().key(&key), None).await.ok()?;
+        found.kvs().first().map(etcd_client::KeyValue::create_revision)
+    }
+}

@@ -1,0 +1,339 @@
+//! The upgrades of one service, one after the other, as the people of that service carry them out: they start them, follow
+//! what `explain` advises, and try once more with a corrected release.
+
+use super::advice::{advised, is_of_another_database, named_in_config, put_back, reconciled, restored};
+use super::before::{all_filled, as_before};
+use super::falsify::kind::{FalseAction, Falsification};
+use super::lost::{self, Refused};
+use super::operator::{Command, Person, understood, within};
+use super::promise;
+use super::sharing::{self, Turn};
+use super::spec::spec;
+use super::upgrade_id;
+use super::world::World;
+use tidegate_proto::record::upgrade::PhaseName;
+use tidegate_proto::wire::v1::ExplainUpgradeReply;
+
+/// How often people look.
+const LOOK: u64 = 5_000;
+
+/// After so long everything that went wrong ends, in milliseconds.
+pub(super) const MISFORTUNE: u64 = 150_000;
+
+/// So long after that every upgrade must be over.
+const PATIENCE: u64 = 900_000;
+
+/// After so long in all, what is wrong with releases is corrected where they run.
+const CORRECTED_AFTER: u64 = MISFORTUNE + PATIENCE / 2;
+
+/// How often people try to start one.
+const STARTS: u32 = 12;
+
+/// How often a service that shares a schema tries to get to the next version: another upgrade waits for it.
+const ATTEMPTS: u32 = 4;
+
+/// The upgrades of one service.
+#[derive(Debug)]
+pub(super) struct UpgradeSequence {
+    /// Those to come, by their place in the scenario.
+    pub left: Vec<usize>,
+    /// The one under way.
+    pub current: Option<Current>,
+    /// How each ended.
+    pub ended: Vec<(usize, String)>,
+    looked_at: u64,
+    refusals: u32,
+    /// How many attempts at the next upgrade have ended without success.
+    failed: u32,
+}
+
+/// An upgrade under way.
+#[derive(Debug, Clone)]
+pub(super) struct Current {
+    /// Its place in the scenario.
+    pub plan: usize,
+    /// Its id.
+    pub id: String,
+    /// When it was started.
+    pub since: u64,
+    /// The form of its schema before it began.
+    pub form: Option<Vec<String>>,
+    /// Whether it is a further attempt, with a corrected release.
+    pub is_retry: bool,
+    /// How often it was resumed.
+    pub resumptions: u32,
+    corrected: bool,
+    unexplained: u32,
+}
+
+impl Current {
+    fn new(plan: usize, id: String, since: u64, form: Option<Vec<String>>, is_retry: bool) -> Self {
+        Self { plan, id, since, form, is_retry, corrected: false, resumptions: 0, unexplained: 0 }
+    }
+}
+
+impl UpgradeSequence {
+    /// Those of the service at a place.
+    pub(super) fn of(world: &World, service: usize) -> Self {
+        let all = world.scenario.upgrades.iter().enumerate();
+        let left = all.filter(|(_, plan)| plan.service == service).map(|(n, _)| n).collect();
+        Self { left, current: None, ended: Vec::new(), looked_at: 0, refusals: 0, failed: 0 }
+    }
+
+    /// Whether nothing is left to do.
+    pub(super) fn is_over(&self) -> bool {
+        self.left.is_empty() && self.current.is_none()
+    }
+
+    /// The upgrade that people start now: its place and its id.
+    pub(super) fn starts_now(&self, world: &World) -> Option<(usize, String)> {
+        let place = *self.left.first()?;
+        let is_due = self.current.is_none() && world.ground.now() >= self.looked_at + LOOK;
+        let starts = is_due && sharing::turn(world, &world.scenario.upgrades[place]) == Turn::Now;
+        starts.then(|| (place, upgrade_id::id(place, self.failed)))
+    }
+
+    /// What people do now.
+    pub(super) async fn step(&mut self, world: &mut World) {
+        let now = world.ground.now();
+        if now < self.looked_at + LOOK {
+            return;
+        }
+        self.looked_at = now;
+        match self.current.clone() {
+            None => self.begin(world).await,
+            Some(current) => self.follow(world, current).await,
+        }
+    }
+
+    async fn begin(&mut self, world: &mut World) {
+        let Some(&place) = self.left.first() else { return };
+        let plan = world.scenario.upgrades[place].clone();
+        match sharing::turn(world, &plan) {
+            Turn::Now => {}
+            Turn::Later => return,
+            Turn::Never => return self.give_up(world, place, "not begun".to_owned()),
+        }
+        let schema = world.scenario.owned_schema(plan.service);
+        let form = match schema {
+            Some(schema) => world.databases[schema].form().await.ok(),
+            None => None,
+        };
+        if let Some(Err(error)) = schema.map(|schema| world.databases[schema].keep_copy()) {
+            world.ground.log(format!("no copy of the database: {error}"));
+        }
+        let (id, is_retry) = (upgrade_id::id(place, self.failed), self.failed > 0);
+        let spec = spec(world, &plan, is_retry);
+        let started = match std::mem::take(&mut world.started_twice) {
+            true => within(promise::start_twice(world, &id, &spec)).await,
+            false => within(Person::new(&world.coordinators).start(&id, &spec)).await,
+        };
+        let now = world.ground.now();
+        match started {
+            Ok(_) => {
+                world.ground.log(format!("{id} is started"));
+                world.ground.state().facts.services[plan.service].begins(&plan);
+                self.refusals = 0;
+                self.current = Some(Current::new(place, id, now, form, is_retry));
+            }
+            Err(why) => {
+                world.ground.log(format!("{id} is not started: {why}"));
+                reconciled(world, &why).await;
+                named_in_config(world, plan.service, &why);
+                self.refusals += 1;
+                // An answer that was lost: it may have begun.
+                if world.ground.state().facts.phases.contains_key(&id) {
+                    world.ground.state().facts.services[plan.service].begins(&plan);
+                    self.current = Some(Current::new(place, id, now, form, is_retry));
+                    return;
+                }
+                match lost::refused(world, plan.service, plan.from + 1, &why).await {
+                    Refused::Done => {
+                        self.ended.push((place, "completed, and its store was lost".to_owned()));
+                        // Services that share the schema go on.
+                        world.wanted.insert(place);
+                        self.left.retain(|left| *left != place);
+                    }
+                    Refused::Again if self.refusals >= STARTS => {
+                        self.give_up(world, place, format!("refused: {why}"));
+                    }
+                    Refused::Again => {}
+                }
+            }
+        }
+    }
+
+    async fn follow(&mut self, world: &mut World, mut current: Current) {
+        let now = world.ground.now();
+        let phase = world.ground.state().facts.phases.get(&current.id).map(|(phase, _)| *phase);
+        let over = match phase {
+            Some(PhaseName::Completed) => Some("completed"),
+            Some(PhaseName::RolledBack) => Some("rolled-back"),
+            Some(PhaseName::Failed) => Some("failed"),
+            _ => None,
+        };
+        if let Some(over) = over {
+            self.end(world, current, over).await;
+            return;
+        }
+        if now > current.since + CORRECTED_AFTER && !current.corrected {
+            correct_releases(world, &mut current);
+        }
+        let last = now > current.since + MISFORTUNE + PATIENCE;
+        match Person::new(&world.coordinators).explain(&current.id).await {
+            Ok(explained) => self.follow_reasons(world, &mut current, explained, last).await,
+            Err(why) => {
+                reconciled(world, &why).await;
+                put_back(world, &why).await;
+                if why.contains("there is no upgrade") && !last {
+                    self.start_again(world, current).await;
+                    return;
+                }
+                if last {
+                    let text = format!("{} does not end and nobody can explain it: {why}", current.id);
+                    world.ground.state().facts.breach(now, 0, text);
+                }
+            }
+        }
+        if last {
+            self.current = None;
+            self.give_up(world, current.plan, "dead end".to_owned());
+        } else {
+            self.current = Some(current);
+        }
+    }
+
+    /// Does what the reasons of an upgrade advise; `last` = it has to have ended by now.
+    async fn follow_reasons(
+        &self,
+        world: &mut World,
+        current: &mut Current,
+        mut explained: ExplainUpgradeReply,
+        last: bool,
+    ) {
+        let now = world.ground.now();
+        if world.scenario.falsify == Some(Falsification::Action(FalseAction::ReasonsAreLost)) {
+            explained.reasons.clear();
+        }
+        let silent = explained.reasons.is_empty() && explained.trouble.is_none();
+        let (phase, moved_at) = match world.ground.state().facts.phases.get(&current.id) {
+            Some((phase, at)) => (Some(*phase), *at),
+            None => (None, now),
+        };
+        current.unexplained = if silent && now > moved_at + 60_000 { current.unexplained + 1 } else { 0 };
+        if current.unexplained == 12 {
+            world.ground.state().facts.breach(now, 0, format!("{} waits without a reason", current.id));
+        }
+        let trouble = explained.trouble.as_deref().unwrap_or_default();
+        reconciled(world, trouble).await;
+        put_back(world, trouble).await;
+        for reason in &explained.reasons {
+            put_back(world, &reason.blocked_on).await;
+            named_in_config(world, world.scenario.upgrades[current.plan].service, &reason.blocked_on);
+        }
+        if explained.reasons.iter().any(|reason| reason.kind == "migrate-floor") {
+            world.wanted.insert(current.plan);
+        }
+        if explained.reasons.iter().any(|reason| reason.kind == "needed") {
+            world.withdraw = Some(world.scenario.upgrades[current.plan].from);
+        }
+        self.roll_back_for_others(world, current).await;
+        if last {
+            let reasons = explained.reasons.iter().map(|r| r.blocked_on.as_str());
+            let reasons: Vec<&str> = explained.trouble.as_deref().into_iter().chain(reasons).collect();
+            let text = format!("{} does not end: {phase:?}, {}", current.id, reasons.join("; "));
+            world.ground.state().facts.breach(now, 0, text);
+        }
+        if explained.reasons.iter().any(|reason| is_of_another_database(&reason.blocked_on)) {
+            restored(world, current).await;
+        }
+        for reason in &explained.reasons {
+            if let Some(command) = &reason.next_step
+                && advised(world, current, &reason.kind, &understood(command)).await
+            {
+                break;
+            }
+        }
+    }
+
+    /// Starts an upgrade once more that the store, which was replaced, does not know.
+    async fn start_again(&mut self, world: &mut World, current: Current) {
+        world.ground.log(format!("{} is not known any more", current.id));
+        world.ground.state().facts.phases.remove(&current.id);
+        world.ground.state().facts.paused.remove(&current.id);
+        self.current = None;
+        self.begin(world).await;
+        if let Some(again) = &mut self.current {
+            again.since = current.since;
+            // The form before it is not known where the first look at it failed.
+            again.form = current.form;
+        } else if self.ended.iter().all(|(place, _)| *place != current.plan) {
+            self.current = Some(current);
+        }
+    }
+
+    /// Where a service that shares the schema will not come to the new version, people go back.
+    async fn roll_back_for_others(&self, world: &World, current: &Current) {
+        let service = world.scenario.upgrades[current.plan].service;
+        if world.scenario.sharing(service).iter().any(|other| world.given_up.contains(other)) {
+            let command = Command::RollBack(current.id.clone());
+            let done = within(Person::new(&world.coordinators).act(&command)).await;
+            world.ground.log(format!("a service that shares the schema stays behind: {done:?}"));
+        }
+    }
+
+    /// Nothing further is tried.
+    fn give_up(&mut self, world: &mut World, place: usize, how: String) {
+        if let Some(plan) = world.scenario.upgrades.get(place) {
+            world.given_up.insert(plan.service);
+        }
+        self.ended.push((place, how));
+        self.left.clear();
+    }
+
+    async fn end(&mut self, world: &mut World, current: Current, over: &str) {
+        self.current = None;
+        world.ground.log(format!("{} is over: {over}", current.id));
+        let service = world.scenario.upgrades[current.plan].service;
+        world.ground.state().facts.services[service].upgrading = false;
+        if over == "completed" {
+            all_filled(world, &current).await;
+        }
+        // What shares the schema may go on to need what an older copy lacks.
+        let to = world.scenario.upgrades[current.plan].from + 1;
+        let sharing = world.scenario.sharing(service);
+        let is_needed = sharing.into_iter().any(|other| world.ground.highest(other) >= to);
+        if let Some(schema) = world.scenario.owned_schema(service)
+            && (over == "completed" || !is_needed)
+        {
+            world.databases[schema].older = false;
+        }
+        if over == "completed" {
+            self.failed = 0;
+            self.ended.push((current.plan, over.to_owned()));
+            self.left.retain(|place| *place != current.plan);
+            return;
+        }
+        as_before(world, &current, over).await;
+        self.failed += 1;
+        let shares = world.scenario.services[service].schema.is_some()
+            && world.scenario.owned_schema(service).is_none();
+        if self.failed < if shares { ATTEMPTS } else { 2 } {
+            self.ended.push((current.plan, over.to_owned()));
+            self.begin(world).await;
+        } else {
+            self.give_up(world, current.plan, over.to_owned());
+        }
+    }
+}
+
+/// Corrects the releases of the upgrade's service and of all that share its schema, which it may be waiting on.
+fn correct_releases(world: &mut World, current: &mut Current) {
+    let service = world.scenario.upgrades[current.plan].service;
+    world.scenario.sharing(service).into_iter().for_each(|other| world.ground.correct_all(other));
+    world.ground.correct_all(service);
+    for other in world.scenario.sharing(service) {
+        world.reinstall(other);
+    }
+    current.corrected = true;
+}

@@ -1,0 +1,394 @@
+//! Falsified histories. Each [`FalseRecord`] makes a history that was good bad in one place, so that what judges histories is itself
+//! judged: it must find the rule broken that the falsification breaks.
+
+mod releases;
+
+use serde::{Deserialize, Serialize};
+use tidegate_proto::record::Timestamp;
+use tidegate_proto::record::directive::Disposition;
+use tidegate_proto::record::report::{Report, Step};
+use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade};
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Key, Value};
+
+use super::{Put, Revision, Trace, Written};
+
+/// What is changed in a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FalseRecord {
+    /// The leader's key is gone while there are orders.
+    LeaderIsLost,
+    /// A directive bears the term of a leader that was deposed.
+    DirectiveOfADeposedTerm,
+    /// An event is written a second time.
+    EventIsWrittenAgain,
+    /// A paused upgrade begins to roll.
+    PauseIsIgnored,
+    /// The roll begins without the approval that was asked for.
+    ApprovalIsMissing,
+    /// The floor is not raised at the end of the roll.
+    FloorIsLost,
+    /// The certificate of contract is not stored.
+    CertificateIsLost,
+    /// The stored certificate names other witnesses than the one that contract was entered with.
+    WitnessesAreFalse,
+    /// An instance has not acknowledged the floor when contract begins.
+    FloorIsNotAcknowledged,
+    /// A report names an older directive than the one before it.
+    AgentForgets,
+    /// The former version is admitted after the end.
+    OldNodeIsAdmitted,
+    /// The window is removed.
+    WindowIsRemoved,
+    /// A report is back after its lease without an admission.
+    ReportIsBackUnadmitted,
+    /// An instance disappears from the inventory.
+    InventoryIsForgotten,
+    /// Two instances are taken out at once.
+    TwoAreDrained,
+    /// An instance is taken out beside the budget.
+    BudgetIsLost,
+    /// An upgrade goes back to an earlier phase.
+    UpgradeGoesBack,
+    /// An upgrade goes on without the lock of its service.
+    LockIsLost,
+    /// An upgrade is completed while an instance does not serve.
+    OneDoesNotServe,
+    /// The window is not put back at the end of a rollback.
+    WindowIsNotRestored,
+    /// An upgrade is rolled back while an instance does not serve.
+    OneIsNotBack,
+    /// Two releases of a stream are deployed.
+    TwoAreDeployed,
+    /// No release of a stream is deployed any more.
+    NoneIsDeployed,
+    /// A revision of a stream is given twice.
+    RevisionIsGivenTwice,
+    /// A release is removed from the history of its stream.
+    ReleaseIsRemoved,
+    /// A release is deployed over storage that is too old for it.
+    ReleaseMeetsOldStorage,
+    /// What a deployed release needs is not written down.
+    NeedIsNotWritten,
+    /// A floor is lowered below what a deployed release needs.
+    FloorFallsBelowANeed,
+}
+
+/// What a history must hold for a falsification of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum About {
+    /// A completed upgrade with a schema.
+    Completed,
+    /// A rollback that ended.
+    RolledBack,
+    /// Any: the falsification brings its own records.
+    Anything,
+}
+
+impl FalseRecord {
+    /// All of them.
+    pub const ALL: [Self; 28] = [
+        Self::LeaderIsLost,
+        Self::DirectiveOfADeposedTerm,
+        Self::EventIsWrittenAgain,
+        Self::PauseIsIgnored,
+        Self::ApprovalIsMissing,
+        Self::FloorIsLost,
+        Self::CertificateIsLost,
+        Self::WitnessesAreFalse,
+        Self::FloorIsNotAcknowledged,
+        Self::AgentForgets,
+        Self::OldNodeIsAdmitted,
+        Self::WindowIsRemoved,
+        Self::ReportIsBackUnadmitted,
+        Self::InventoryIsForgotten,
+        Self::TwoAreDrained,
+        Self::BudgetIsLost,
+        Self::UpgradeGoesBack,
+        Self::LockIsLost,
+        Self::OneDoesNotServe,
+        Self::WindowIsNotRestored,
+        Self::OneIsNotBack,
+        Self::TwoAreDeployed,
+        Self::NoneIsDeployed,
+        Self::RevisionIsGivenTwice,
+        Self::ReleaseIsRemoved,
+        Self::ReleaseMeetsOldStorage,
+        Self::NeedIsNotWritten,
+        Self::FloorFallsBelowANeed,
+    ];
+
+    /// The rule of `docs/rules.md` that it breaks.
+    pub fn rule(self) -> u8 {
+        match self {
+            Self::LeaderIsLost
+            | Self::DirectiveOfADeposedTerm
+            | Self::EventIsWrittenAgain
+            | Self::PauseIsIgnored
+            | Self::ApprovalIsMissing => 0,
+            Self::FloorIsLost
+            | Self::CertificateIsLost
+            | Self::WitnessesAreFalse
+            | Self::FloorIsNotAcknowledged
+            | Self::AgentForgets => 1,
+            Self::OldNodeIsAdmitted | Self::WindowIsRemoved => 2,
+            Self::ReportIsBackUnadmitted | Self::InventoryIsForgotten => 3,
+            Self::TwoAreDrained | Self::BudgetIsLost => 4,
+            Self::TwoAreDeployed
+            | Self::NoneIsDeployed
+            | Self::RevisionIsGivenTwice
+            | Self::ReleaseIsRemoved => 7,
+            Self::ReleaseMeetsOldStorage | Self::NeedIsNotWritten | Self::FloorFallsBelowANeed => 8,
+            Self::UpgradeGoesBack | Self::LockIsLost => 9,
+            Self::WindowIsNotRestored | Self::OneIsNotBack => 10,
+            Self::OneDoesNotServe => 12,
+        }
+    }
+
+    /// What a history must contain for it.
+    pub fn about(self) -> About {
+        match self {
+            Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
+            _ if matches!(self.rule(), 7 | 8) => About::Anything,
+            _ => About::Completed,
+        }
+    }
+
+    /// Falsifies a history; none where it lacks what the falsification is about.
+    pub fn apply(self, trace: &mut Trace) -> Option<()> {
+        match self {
+            Self::LeaderIsLost => leader_is_lost(trace),
+            Self::DirectiveOfADeposedTerm => directive_of_a_deposed_term(trace),
+            Self::EventIsWrittenAgain => comes_again(trace, |w| matches!(w.key, Key::Event(..))),
+            Self::PauseIsIgnored => pause_is_ignored(trace),
+            Self::ApprovalIsMissing => approval_is_missing(trace),
+            Self::FloorIsLost => window_is_lost(trace, |phase| *phase == Phase::Remove),
+            Self::CertificateIsLost => lose(trace, is_certificate),
+            Self::WitnessesAreFalse => witnesses_are_false(trace),
+            Self::FloorIsNotAcknowledged => {
+                let at = first(trace, |w| enters(w, is_contract))?;
+                last_report(trace, at, |report| report.window.0 -= 1)
+            }
+            Self::AgentForgets => agent_forgets(trace),
+            Self::OldNodeIsAdmitted => comes_again(trace, |w| matches!(w.key, Key::Inventory(..))),
+            Self::WindowIsRemoved => is_removed(trace, |key| matches!(key, Key::Window(_))),
+            Self::ReportIsBackUnadmitted => report_is_back_unadmitted(trace),
+            Self::InventoryIsForgotten => is_removed(trace, |key| matches!(key, Key::Inventory(..))),
+            Self::TwoAreDrained => two_are_drained(trace),
+            Self::BudgetIsLost => {
+                let at = first(trace, drains)?;
+                lose_at(trace, at, |written| matches!(written.key, Key::Budget(_)))
+            }
+            Self::UpgradeGoesBack => upgrade_goes_back(trace),
+            Self::LockIsLost => is_removed_before_the_end(trace),
+            Self::OneDoesNotServe => {
+                let at = first(trace, |w| enters(w, |phase| *phase == Phase::Completed))?;
+                last_report(trace, at, |report| report.step = Step::Verifying)
+            }
+            Self::WindowIsNotRestored => {
+                window_is_lost(trace, |phase| matches!(phase, Phase::RolledBack { .. }))
+            }
+            Self::OneIsNotBack => {
+                let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::RolledBack { .. })))?;
+                last_report(trace, at, |report| report.step = Step::Verifying)
+            }
+            Self::TwoAreDeployed => releases::two_are_deployed(trace),
+            Self::NoneIsDeployed => releases::none_is_deployed(trace),
+            Self::RevisionIsGivenTwice => releases::revision_is_given_twice(trace),
+            Self::ReleaseIsRemoved => releases::release_is_removed(trace),
+            Self::ReleaseMeetsOldStorage => releases::meets_old_storage(trace),
+            Self::NeedIsNotWritten => releases::need_is_not_written(trace),
+            Self::FloorFallsBelowANeed => releases::floor_falls_below_a_need(trace),
+        }
+    }
+}
+
+/// The first drain comes again at the end of the roll, when its instance serves at the new version: what
+/// [`Trace::needless_drains`] must find.
+pub fn one_is_drained_again(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, drains)?;
+    let again = trace.revisions[at].writes.iter().find(|w| drains(w))?.clone();
+    let end = first(trace, |w| enters(w, |phase| *phase == Phase::Remove))?;
+    let number = trace.revisions[end].number;
+    trace.revisions.insert(end, Revision { number, writes: vec![again] });
+    Some(())
+}
+
+/// The first revision with such a write.
+fn first(trace: &Trace, is: impl Fn(&Written) -> bool) -> Option<usize> {
+    trace.revisions.iter().position(|revision| revision.writes.iter().any(&is))
+}
+
+fn value(written: &Written) -> Option<&Value> {
+    written.put.as_ref().map(|put| &put.value)
+}
+
+fn enters(written: &Written, is: impl Fn(&Phase) -> bool) -> bool {
+    matches!(value(written), Some(Value::Upgrade(upgrade)) if is(&upgrade.body.phase))
+}
+
+fn is_contract(phase: &Phase) -> bool {
+    matches!(phase, Phase::Contract { .. })
+}
+
+fn is_certificate(written: &Written) -> bool {
+    matches!(written.key, Key::Certificate(..))
+}
+
+fn drains(written: &Written) -> bool {
+    matches!(value(written), Some(Value::Directive(d)) if d.body.disposition == Disposition::Drain)
+}
+
+/// What is written at the end of the history.
+fn append(trace: &mut Trace, writes: Vec<Written>) {
+    let number = next(trace);
+    trace.revisions.push(Revision { number, writes });
+}
+
+/// The number of the next revision.
+fn next(trace: &Trace) -> i64 {
+    trace.revisions.last().map_or(0, |last| last.number) + 1
+}
+
+/// The revision that first wrote such a thing comes again at the end.
+fn comes_again(trace: &mut Trace, is: impl Fn(&Written) -> bool) -> Option<()> {
+    let at = first(trace, is)?;
+    let again = trace.revisions[at].writes.clone();
+    append(trace, again);
+    Some(())
+}
+
+/// The key that was written last of such is removed at the end.
+fn is_removed(trace: &mut Trace, is: impl Fn(&Key) -> bool) -> Option<()> {
+    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
+    let key = writes.find(|written| is(&written.key) && written.put.is_some())?.key.clone();
+    append(trace, vec![Written { key, put: None, gone: true }]);
+    Some(())
+}
+
+fn lose(trace: &mut Trace, is: impl Fn(&Written) -> bool) -> Option<()> {
+    let at = first(trace, &is)?;
+    lose_at(trace, at, is)
+}
+
+fn lose_at(trace: &mut Trace, at: usize, is: impl Fn(&Written) -> bool) -> Option<()> {
+    let writes = &mut trace.revisions[at].writes;
+    let before = writes.len();
+    writes.retain(|written| !is(written));
+    (writes.len() < before).then_some(())
+}
+
+/// The last report before a place in the history, changed.
+fn last_report(trace: &mut Trace, at: usize, change: fn(&mut Report)) -> Option<()> {
+    let writes = trace.revisions[..at].iter_mut().rev().flat_map(|revision| &mut revision.writes);
+    let mut values = writes.filter_map(|written| written.put.as_mut()).map(|put| &mut put.value);
+    let report = values.find_map(|value| match value {
+        Value::Report(report) => Some(report),
+        _ => None,
+    });
+    change(&mut report?.body);
+    Some(())
+}
+
+/// The revision that enters such a phase writes no window.
+fn window_is_lost(trace: &mut Trace, is: fn(&Phase) -> bool) -> Option<()> {
+    let at = first(trace, |w| enters(w, is))?;
+    lose_at(trace, at, |written| matches!(written.key, Key::Window(_)))
+}
+
+fn witnesses_are_false(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, is_certificate)?;
+    let written = trace.revisions[at].writes.iter_mut().find(|written| is_certificate(written))?;
+    let Some(Put { value: Value::Certificate(page), .. }) = &mut written.put else { return None };
+    page.body.text = page.body.text.replacen('1', "2", 1);
+    Some(())
+}
+
+fn directive_of_a_deposed_term(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, drains)?;
+    let written = trace.revisions[at].writes.iter_mut().find(|written| drains(written))?;
+    let Some(Put { value: Value::Directive(directive), .. }) = &mut written.put else { return None };
+    directive.body.term = "deposed".parse().ok()?;
+    Some(())
+}
+
+/// The last report that names a directive names the one before the first.
+fn agent_forgets(trace: &mut Trace) -> Option<()> {
+    let names = |w: &Written| matches!(value(w), Some(Value::Report(report)) if report.body.generation.0 > 1);
+    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
+    let mut again = writes.find(|written| names(written))?.clone();
+    if let Some(Put { value: Value::Report(report), .. }) = &mut again.put {
+        report.body.generation.0 = 1;
+    }
+    append(trace, vec![again]);
+    Some(())
+}
+
+/// The second drain comes with the first.
+fn two_are_drained(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, drains)?;
+    let drained = trace.revisions[at].writes.iter().find(|w| drains(w))?.key.clone();
+    let mut later = trace.revisions[at + 1..].iter().flat_map(|revision| &revision.writes);
+    let second = later.find(|w| drains(w) && w.key != drained)?.clone();
+    trace.revisions[at].writes.push(second);
+    Some(())
+}
+
+fn upgrade_goes_back(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
+    each_upgrade(&mut trace.revisions[at..=at], |upgrade| upgrade.phase = Phase::Stage);
+    Some(())
+}
+
+/// The lock of the service goes with the last drain.
+fn is_removed_before_the_end(trace: &mut Trace) -> Option<()> {
+    let at = trace.revisions.iter().rposition(|revision| revision.writes.iter().any(drains))?;
+    let mut locks = trace.revisions[..at].iter().flat_map(|revision| &revision.writes);
+    let key = locks.rfind(|w| matches!(w.key, Key::Active(_)))?.key.clone();
+    trace.revisions[at].writes.push(Written { key, put: None, gone: true });
+    Some(())
+}
+
+fn leader_is_lost(trace: &mut Trace) -> Option<()> {
+    let at = first(trace, drains)?.checked_sub(1)?;
+    trace.revisions[at].writes.push(Written { key: Key::Leader, put: None, gone: true });
+    Some(())
+}
+
+/// The last report lapses with its lease, and is there again.
+fn report_is_back_unadmitted(trace: &mut Trace) -> Option<()> {
+    let mut writes = trace.revisions.iter().rev().flat_map(|revision| &revision.writes);
+    let report = writes.find(|w| matches!(value(w), Some(Value::Report(_))))?.clone();
+    append(trace, vec![Written { key: report.key.clone(), put: None, gone: true }]);
+    append(trace, vec![report]);
+    Some(())
+}
+
+fn each_upgrade(revisions: &mut [Revision], change: fn(&mut Upgrade)) {
+    for written in revisions.iter_mut().flat_map(|revision| &mut revision.writes) {
+        if let Some(Put { value: Value::Upgrade(upgrade), .. }) = &mut written.put {
+            change(&mut upgrade.body);
+        }
+    }
+}
+
+/// Every record of the upgrade up to the roll, changed.
+fn each_upgrade_before_the_roll(trace: &mut Trace, change: fn(&mut Upgrade)) -> Option<()> {
+    let at = first(trace, |w| enters(w, |phase| matches!(phase, Phase::Roll { .. })))?;
+    each_upgrade(&mut trace.revisions[..=at], change);
+    Some(())
+}
+
+fn pause_is_ignored(trace: &mut Trace) -> Option<()> {
+    each_upgrade_before_the_roll(trace, |upgrade| {
+        upgrade.paused = Some(Pause { who: "a person".to_owned(), why: "look".to_owned(), at: Timestamp(0) });
+    })
+}
+
+fn approval_is_missing(trace: &mut Trace) -> Option<()> {
+    each_upgrade_before_the_roll(trace, |upgrade| {
+        upgrade.spec.approvals.push(ApprovalPoint::Roll);
+        upgrade.approvals.remove(&ApprovalPoint::Roll);
+    })
+}

@@ -1,0 +1,128 @@
+//! Phases: one upgrade of a service at a time, and each phase follows the one before it, with its event, its approval and
+//! what must be so at the end (rules 0, 9, 10 and 12).
+
+use tidegate_proto::key::Subject;
+use tidegate_proto::record::upgrade::{Phase, PhaseName, RollbackStep, Upgrade};
+use tidegate_proto::spec::ApprovalPoint;
+use tidegate_proto::{Key, ServiceVersion, UpgradeId, Value};
+
+use super::Judge;
+use crate::trace::revision::Written;
+
+impl Judge<'_> {
+    pub(super) fn one_upgrade_a_service(&mut self) {
+        for (id, upgrade) in self.after.upgrades.iter().filter(|(_, upgrade)| !upgrade.phase.is_over()) {
+            let active = self.after.active.get(&upgrade.spec.service);
+            self.holds(9, active == Some(id), || format!("{id} goes on, and {active:?} has the lock"));
+        }
+        for (service, id) in &self.after.active {
+            let over = self.after.upgrades.get(id).is_none_or(|upgrade| upgrade.phase.is_over());
+            self.holds(9, !over, || format!("{service} is locked by {id}, which has ended"));
+        }
+    }
+
+    pub(super) fn upgrade(&mut self, id: &UpgradeId, upgrade: &Upgrade) {
+        let former = self.before.upgrades.get(id);
+        let moves = former.is_none_or(|former| former.phase != upgrade.phase);
+        if moves {
+            let from = former.map(|former| &former.phase);
+            self.holds(9, follows(from, &upgrade.phase), || {
+                format!("{id} went from {from:?} to {:?}", upgrade.phase)
+            });
+            let told = self.revision.writes.iter().any(
+                |w| matches!(&w.key, Key::Event(Subject::Upgrade(of), _) if of == id && w.put.is_some()),
+            );
+            self.holds(0, told, || format!("{id} went to {} without an event", upgrade.phase));
+            let asked = point(upgrade.phase.name()).filter(|point| upgrade.spec.approvals.contains(point));
+            let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
+            self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
+            let paused = former.is_some_and(|former| former.paused.is_some());
+            // A rollback out of preflight has nothing to go back from; only a person may ask for it then.
+            let back = match upgrade.phase.name() {
+                PhaseName::Failed => self.revision.writes.iter().any(is_a_persons_word),
+                name => name == PhaseName::RollingBack,
+            };
+            self.holds(0, !paused || back, || format!("{id} went to {} while it was paused", upgrade.phase));
+        }
+        let window_moves =
+            self.revision.writes.iter().any(|w| w.key == Key::Window(upgrade.spec.service.clone()));
+        if moves || window_moves && !upgrade.phase.is_over() {
+            self.window(id, upgrade, moves);
+        }
+        match &upgrade.phase {
+            Phase::Contract { certificate } if moves => self.contract(id, upgrade, certificate),
+            Phase::Completed if moves => self.all_serve(12, id, upgrade, upgrade.spec.to),
+            Phase::RolledBack { .. } if moves => self.all_serve(10, id, upgrade, upgrade.spec.from),
+            _ => {}
+        }
+    }
+
+    fn all_serve(&mut self, rule: u8, id: &UpgradeId, upgrade: &Upgrade, version: ServiceVersion) {
+        let others: Vec<String> = self
+            .after
+            .fleet(&upgrade.spec.service)
+            .filter(|(_, instance)| !instance.serves(version))
+            .map(|(node, _)| node.to_string())
+            .collect();
+        self.holds(rule, others.is_empty(), || {
+            format!("{id} ended in {}, and {} do not serve at {version}", upgrade.phase, others.join(", "))
+        });
+    }
+}
+
+/// Whether an event of a person was written: coordinators write under a name of their own.
+fn is_a_persons_word(written: &Written) -> bool {
+    let value = written.put.as_ref().map(|put| &put.value);
+    matches!(value, Some(Value::Event(event)) if event.body.who != "coordinator")
+}
+
+/// The approval that a phase may ask for.
+fn point(phase: PhaseName) -> Option<ApprovalPoint> {
+    Some(match phase {
+        PhaseName::Stage => ApprovalPoint::Stage,
+        PhaseName::Expand => ApprovalPoint::Expand,
+        PhaseName::Migrate => ApprovalPoint::Migrate,
+        PhaseName::Roll => ApprovalPoint::Roll,
+        PhaseName::Remove => ApprovalPoint::Remove,
+        PhaseName::Contract => ApprovalPoint::Contract,
+        _ => return None,
+    })
+}
+
+/// Whether there is such a move. Every phase is entered once; a roll goes on by one wave.
+fn follows(from: Option<&Phase>, to: &Phase) -> bool {
+    use PhaseName::{Contract, Expand, Failed, Migrate, Preflight, Remove, Roll, Stage};
+    let Some(from) = from else { return to.name() == Preflight };
+    match (from, to) {
+        (Phase::Roll { wave }, Phase::Roll { wave: next }) => *next == wave + 1,
+        (_, Phase::Roll { wave }) if *wave > 0 => false,
+        (Phase::RollingBack { step, .. }, Phase::RollingBack { step: next, .. }) => matches!(
+            (step, next),
+            (RollbackStep::Restage, RollbackStep::Move)
+                | (RollbackStep::Move, RollbackStep::Lower)
+                | (RollbackStep::Lower, RollbackStep::Undo)
+        ),
+        (Phase::RollingBack { step, .. }, Phase::RolledBack { .. }) => {
+            matches!(step, RollbackStep::Lower | RollbackStep::Undo)
+        }
+        (_, Phase::RollingBack { from: turned, step, .. }) => {
+            let back = [Stage, Expand, Migrate, Roll, Remove].contains(&from.name());
+            back && *turned == from.name() && *step == RollbackStep::Restage
+        }
+        (_, Phase::Completed) => [Remove, Contract].contains(&from.name()),
+        _ => [
+            (Preflight, Stage),
+            (Preflight, Failed),
+            (Stage, Expand),
+            (Stage, Roll),
+            (Expand, Migrate),
+            (Expand, Roll),
+            (Migrate, Roll),
+            (Roll, Migrate),
+            (Migrate, Remove),
+            (Roll, Remove),
+            (Remove, Contract),
+        ]
+        .contains(&(from.name(), to.name())),
+    }
+}
