@@ -3,12 +3,11 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate_proto::record::upgrade::PhaseName;
 
 use super::scenario::{
-    Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
+    Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, Step, UpgradePlan, What,
 };
 use super::upgrades::UpgradeSequence;
 use super::world::World;
@@ -19,21 +18,6 @@ use crate::gate::plan::{Event, Plan, When};
 const AWAY: u64 = 2_000;
 /// Rows that the migration fills.
 const ROWS: u64 = 20;
-
-/// A step of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
-    /// Once so many instances run the version that the upgrade goes to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub upgraded: Option<u64>,
-    /// So many milliseconds after the upgrade began.
-    #[serde(default)]
-    pub after: u64,
-    /// For so many milliseconds.
-    pub lasts: u64,
-    /// What happens.
-    pub what: What,
-}
 
 /// The scenario of a plan for a gate; `seed` decides what the plan does not say: latencies, the order of messages.
 pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {

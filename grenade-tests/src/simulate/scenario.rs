@@ -2,7 +2,6 @@
 //! made smaller and played again.
 
 use super::falsify::kind::Falsification;
-use super::planned::Step;
 use super::slot::Hiccup;
 use super::stream_plan::StreamPlan;
 use serde::{Deserialize, Serialize};
@@ -180,6 +179,21 @@ pub struct Fault {
     /// For so many milliseconds.
     pub lasts: u64,
     /// What.
+    pub what: What,
+}
+
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Once so many instances run the version that the upgrade goes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgraded: Option<u64>,
+    /// So many milliseconds after the upgrade began.
+    #[serde(default)]
+    pub after: u64,
+    /// For so many milliseconds.
+    pub lasts: u64,
+    /// What happens.
     pub what: What,
 }
 
