@@ -8,6 +8,7 @@
 
 pub mod departure;
 pub mod entry;
+pub mod exchange;
 pub mod findings;
 pub mod judge;
 pub mod ledger;

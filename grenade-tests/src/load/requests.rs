@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use http::HeaderValue;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value};
@@ -15,8 +14,8 @@ use crate::load::judge::{judged, left};
 use crate::load::object::{Idle, Object};
 use crate::load::outcome::{Failure, Outcome};
 use crate::load::plan::{ANSWER_LIMIT, Due, SEND_LIMIT};
-use crate::load::script::{Body, Deed, Script, ScriptStep, WRITTEN_BY};
-use crate::load::wire::{self, Answer, Client, Outgoing, json, nothing};
+use crate::load::script::{Deed, Script, ScriptStep, WRITTEN_BY};
+use crate::load::wire::{Answer, Client};
 
 /// The most ended objects that are read again.
 const MOST_ENDED: usize = 500;
@@ -193,15 +192,12 @@ impl Requests {
 
     async fn carry_out(&self, due: Due, drawn: Drawn) -> (Outcome, Option<(String, Object)>) {
         let step = &self.script.steps[drawn.step];
-        let own = match step.body {
-            Body::Slow(_, over) => over + step.slow_read,
-            _ => step.slow_read,
-        };
+        let own = step.exchange.own_length();
         let mut outcome = Outcome::begun(due, step.name.clone(), own);
         let before = drawn.object.clone().unwrap_or_default();
         outcome.written_by = if step.deed == Deed::Reads { before.written_by } else { None };
         let variables = self.set(step, &before, &drawn.chosen, due.seq);
-        let answered = match self.outgoing(step, &variables) {
+        let answered = match step.exchange.outgoing(&variables) {
             Err(missing) => Err(Failure::Content(missing)),
             Ok(_) if outcome.sent.duration_since(due.at) > SEND_LIMIT => Err(Failure::NotSent),
             Ok(outgoing) => {
@@ -229,7 +225,7 @@ impl Requests {
             }
         };
         self.note(&answer, &mut outcome);
-        match judged(step, &answer, &variables) {
+        match judged(&step.exchange, &answer, &variables) {
             Err(failure) => {
                 outcome.failure = Some(failure);
                 // A read changes nothing, whatever it answers: what was written must still be there.
@@ -286,30 +282,6 @@ impl Requests {
             }
         }
         variables
-    }
-
-    fn outgoing(&self, step: &ScriptStep, variables: &Map<String, Value>) -> Result<Outgoing, String> {
-        let value = |name: &str| variables.get(name).cloned();
-        let missing = |name: String| format!("`{{{name}}}` has no value yet");
-        let mut headers = Vec::new();
-        for (name, text) in &step.headers {
-            let text = text.fill(&value).map_err(missing)?;
-            let text = HeaderValue::from_str(&text).map_err(|_| format!("`{text}` is no header"))?;
-            headers.push((name.clone(), text));
-        }
-        let body = match &step.body {
-            Body::None => nothing(),
-            Body::Json(pattern) => {
-                headers.push((http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-                json(&pattern.fill(&value).map_err(missing)?)
-            }
-            Body::Slow(bytes, over) => {
-                headers.push((http::header::CONTENT_LENGTH, HeaderValue::from(*bytes)));
-                wire::slow(*bytes, *over)
-            }
-        };
-        let path = step.path.fill(&value).map_err(missing)?;
-        Ok(Outgoing { method: step.method.clone(), path, headers, body, slow_read: step.slow_read })
     }
 }
 

@@ -9,8 +9,8 @@ use tidegate_proto::{ServiceName, ServiceVersion, Span};
 use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, commands};
 use crate::gate::source::{Commit, Source};
 use crate::gate::written::{self, Counter, VersionProbe};
+use crate::load::exchange;
 use crate::load::findings::Findings;
-use crate::load::script;
 use crate::load::template::{Template, known};
 
 /// One version of the service.
@@ -69,10 +69,10 @@ pub fn service(written: written::Service, here: &Path, findings: &mut Findings) 
         }
     }
     if let Some(pointer) = &written.version.pointer {
-        script::is_pointer("service.version.pointer", pointer, findings);
+        exchange::is_pointer("service.version.pointer", pointer, findings);
     }
     if let Some(pointer) = written.in_flight.as_ref().and_then(|counter| counter.pointer.as_ref()) {
-        script::is_pointer("service.in_flight.pointer", pointer, findings);
+        exchange::is_pointer("service.in_flight.pointer", pointer, findings);
     }
     for (field, span) in [("start_timeout", written.start_timeout), ("stop_timeout", written.stop_timeout)] {
         if span.as_millis() < 1_000 {
