@@ -329,7 +329,8 @@ impl Drive<'_> {
         match step.when {
             When::After(span) => steps.began.elapsed() >= Duration::from_millis(span.as_millis()),
             When::Upgraded(count) => {
-                let target = Some(self.gate.service.target.number.get());
+                let service = &self.gate.service;
+                let target = Some(service.in_tidegate(service.target.number));
                 status.instances.iter().filter(|instance| instance.version == target).count()
                     >= count as usize
             }
@@ -385,7 +386,8 @@ impl Drive<'_> {
 
     fn is_mixed(&self, status: &UpgradeStatusReply) -> bool {
         let at = |number: u32| status.instances.iter().any(|instance| instance.version == Some(number));
-        at(self.gate.service.base.number.get()) && at(self.gate.service.target.number.get())
+        let service = &self.gate.service;
+        at(service.base.number.get()) && at(service.in_tidegate(service.target.number))
     }
 
     /// Approves what waits for it, once each; before instances are rolled, changes the schema by the service's own

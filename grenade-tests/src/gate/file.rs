@@ -2,6 +2,7 @@
 //! reading is listed.
 
 pub mod command;
+mod level;
 pub mod load;
 pub mod schema;
 pub mod service;
@@ -48,21 +49,14 @@ pub enum NotAGate {
         #[source]
         source: std::io::Error,
     },
-    /// It is no YAML, or fields are unknown or of the wrong kind; each finding names line and column.
+    /// It is no YAML, fields are unknown or of the wrong kind, or their values are not allowed; each finding names line and
+    /// column.
     #[error("{}", findings.iter().map(|f| format!("{}:{f}", path.display())).collect::<Vec<_>>().join("\n"))]
-    Form {
+    Wrong {
         /// The file.
         path: PathBuf,
         /// Everything that was found.
         findings: Vec<Finding>,
-    },
-    /// Each field is well formed, together they are not.
-    #[error("{}:\n{}", path.display(), findings.iter().map(|f| format!("  {f}")).collect::<Vec<_>>().join("\n"))]
-    Sense {
-        /// The file.
-        path: PathBuf,
-        /// Everything that was found.
-        findings: Vec<String>,
     },
 }
 
@@ -133,13 +127,13 @@ pub fn load(path: &Path) -> Result<Gate, NotAGate> {
 /// # Errors
 /// As [`load()`].
 pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
-    let (written, _): (GateFile, _) = document::checked(text, EXAMPLE)
-        .map_err(|findings| NotAGate::Form { path: path.to_owned(), findings })?;
+    let wrong = |findings| NotAGate::Wrong { path: path.to_owned(), findings };
+    let (written, located): (GateFile, _) = document::checked(text, EXAMPLE).map_err(wrong)?;
     let mut findings = Findings::default();
     let gate = settled(written, here, &mut findings);
     match gate {
         Some(gate) if findings.all().is_empty() => Ok(gate),
-        _ => Err(NotAGate::Sense { path: path.to_owned(), findings: findings.all().to_vec() }),
+        _ => Err(wrong(findings.located(&located))),
     }
 }
 
@@ -171,6 +165,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         })
         .collect();
     let by_hand = procedure(&written, &tags, &of_service, findings);
+    let skips_level = written.service.skip_level;
     let service = service(written.service, here, findings);
     let has_database = written.database.is_some();
     let database = written.database.map(|database| {
@@ -179,6 +174,11 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     });
     let schema =
         written.schema.and_then(|steps| schema_of(&steps, here, has_database, &of_service, findings));
+    if let (true, Some(Schema::Migrations(_))) = (skips_level, &schema) {
+        let one = "is not allowed with `service.skip_level`: Tidegate runs the migrations of one version in an upgrade; write \
+                   the commands of your service (`expand`, `migrate`, `contract`)";
+        findings.add("schema.migrations", one);
+    }
     let (pace, script) = load_of(written.load, service.as_ref()?, here, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
     let survival = written.survival.and_then(|survival| survival_of(&survival, &of_service, findings));

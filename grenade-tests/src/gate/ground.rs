@@ -287,6 +287,7 @@ pub async fn balance(world: &World, gate: &Gate, nodes: &[Node]) -> anyhow::Resu
 /// A version as a release: a tag and a script.
 struct Release {
     tag: String,
+    /// Its number in Tidegate.
     version: u32,
     script: PathBuf,
     sha256: String,
@@ -298,7 +299,7 @@ impl Release {
         let script = places.release(version, &world.path("artifacts").join(&tag))?;
         let text = std::fs::read(&script).context("could not read a release")?;
         let sha256 = hex::encode(Sha256::digest(&text));
-        Ok(Self { tag, version: version.number.get(), script, sha256 })
+        Ok(Self { tag, version: gate.service.in_tidegate(version.number), script, sha256 })
     }
 }
 

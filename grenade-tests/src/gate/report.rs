@@ -40,6 +40,8 @@ pub struct GateReport {
     pub from: u32,
     /// The target version.
     pub to: u32,
+    /// The versions between them that the upgrade skips, in words; absent: none.
+    pub skipped: Option<String>,
     /// Whether another way of upgrading than Tidegate's was judged.
     pub procedure: bool,
     /// What happened in the upgrade beside what the gate file says; absent: nothing.
@@ -180,6 +182,7 @@ impl GateReport {
             service: gate.service.name.to_string(),
             from: gate.service.base.number.get(),
             to: gate.service.target.number.get(),
+            skipped: gate.service.skipped(),
             procedure: gate.procedure.is_some(),
             plan: None,
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
@@ -191,6 +194,12 @@ impl GateReport {
             calibration: None,
             seconds,
         }
+    }
+
+    /// Between which versions, in words.
+    pub fn versions(&self) -> String {
+        let skipped = self.skipped.as_ref().map(|skipped| format!(" (skips {skipped})")).unwrap_or_default();
+        format!("from version {} to {}{skipped}", self.from, self.to)
     }
 
     /// Every load with its name.

@@ -81,6 +81,10 @@ pub struct Service {
     pub base: Version,
     /// What it is upgraded to.
     pub target: Version,
+    /// Whether the target is not the version after the base: such an upgrade is refused unless it is declared. Default:
+    /// false.
+    #[serde(default)]
+    pub skip_level: bool,
     /// How the version that runs is learned.
     pub version: VersionProbe,
     /// The path that answers 200 when an instance can serve.
@@ -116,7 +120,7 @@ fn half_a_minute() -> Span {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
-    /// Its number; the target's is above the base's.
+    /// Its number. The target's is the base's and one, or higher with `skip_level`.
     pub number: ServiceVersion,
     /// Program and arguments, with `{port}`, `{address}`, `{node}`, `{node_dir}`, `{disable_file}`, `{database}`,
     /// `{database_file}`, `{here}` (the directory of this file), `{bin}` (that of grenade), `{work}` (that of this run) and

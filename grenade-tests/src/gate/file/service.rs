@@ -7,6 +7,7 @@ use http::uri::PathAndQuery;
 use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
 use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, commands};
+use crate::gate::file::level;
 use crate::gate::source::{Commit, Source};
 use crate::gate::written::{self, Counter, VersionProbe};
 use crate::load::exchange;
@@ -80,12 +81,7 @@ pub fn service(written: written::Service, here: &Path, findings: &mut Findings) 
         }
     }
     let (base, target) = (base?, target?);
-    if target.number.get() != base.number.get() + 1 {
-        findings.add(
-            "service.target.number",
-            format!("{} after {}; an upgrade goes one version up", target.number, base.number),
-        );
-    }
+    level::check(base.number, target.number, written.skip_level, findings);
     let means = &written.version.means;
     if !means.is_empty() {
         for number in [base.number, target.number] {

@@ -20,6 +20,28 @@ fn unknown_field_is_named_with_its_place() {
     assert!(said.contains(&format!(":{line}:1")), "{said}");
 }
 
+/// What is found at the line of the text that begins with `begin`.
+fn at(text: &str, begin: &str) -> String {
+    let line = text.lines().position(|line| line.trim_start().starts_with(begin)).unwrap();
+    let column = text.lines().nth(line).unwrap().find(begin).unwrap();
+    format!("gate.yaml:{}:{}: ", line + 1, column + 1)
+}
+
+#[test]
+fn skipped_level_is_refused_unless_declared() {
+    let skips = GOOD.replace("number: 2", "number: 4");
+    let said = findings(&skips);
+    let expected = at(&skips, "number: 4") + "service.target.number: 4 after 1 skips versions 2 to 3";
+    assert!(said.starts_with(&expected) && said.contains("write `skip_level: true` in `service`"), "{said}");
+    let declared = skips.replace("ready: /ready", "ready: /ready\n  skip_level: true");
+    let service = parse(&declared, Path::new("gate.yaml"), Path::new("/")).unwrap().service;
+    assert_eq!(service.skipped().as_deref(), Some("versions 2 to 3"));
+    let numbers = [service.base.number, service.target.number].map(|number| service.in_tidegate(number));
+    assert_eq!(numbers, [1, 2], "Tidegate accepts one hop only");
+    let migrations = format!("{declared}\nschema: {{migrations: .}}\n");
+    assert!(findings(&migrations).contains("schema.migrations: is not allowed with `service.skip_level`"));
+}
+
 #[test]
 fn everything_that_makes_no_sense_is_listed() {
     for (old, new, expected) in [
@@ -29,7 +51,12 @@ fn everything_that_makes_no_sense_is_listed() {
         ("\"{port}\"", "\"{prot}\"", "`{prot}` is not known here"),
         ("\"/items/{id}\"", "\"/items/{ib}\"", "`{ib}`"),
         ("ready: /ready", "ready: ready", "`ready` is no path"),
-        ("number: 2", "number: 3", "one version up"),
+        ("number: 2", "number: 1", "service.target.number: 1 is not above that of the base (1)"),
+        (
+            "ready: /ready",
+            "ready: /ready\n  skip_level: true",
+            "service.skip_level: is true, but no version is between",
+        ),
         ("name: items\ninst", "name: \"\"\ninst", "name: is empty"),
         ("rate: 50", "rate: 50\n  before: 0s", "load.before: at least"),
         ("ready: /ready", "ready: /ready\n  stop_timeout: 0s", "service.stop_timeout: at least 1s"),
