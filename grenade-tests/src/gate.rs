@@ -35,6 +35,7 @@ pub mod report;
 pub mod run;
 pub mod source;
 pub mod spectator;
+pub mod survival;
 pub mod upgrade;
 pub mod verdict;
 pub mod watch;

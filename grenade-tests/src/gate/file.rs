@@ -6,6 +6,7 @@ mod level;
 pub mod load;
 pub mod schema;
 pub mod service;
+pub mod survival;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,11 @@ use tidegate_planner::document::{self, Finding};
 pub use command::Command;
 use command::{OF_FLEET, OF_SERVICE, command, commands};
 use load::{ImpactPace, Pace, impact_of, load_of};
-pub use schema::{Schema, Survival};
-use schema::{schema_of, spec, survival_of};
+pub use schema::Schema;
+use schema::{schema_of, spec};
 pub use service::Version;
 use service::{Service, service};
+use survival::{Survival, survival_of};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::init::EXAMPLE;
@@ -181,7 +183,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     }
     let (pace, script) = load_of(written.load, service.as_ref()?, here, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
-    let survival = written.survival.and_then(|survival| survival_of(&survival, &of_service, findings));
+    let survival = written.survival.and_then(|survival| survival_of(survival, &of_service, findings));
     let arrangements = written
         .arrangements
         .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);

@@ -62,6 +62,13 @@ impl Places {
         self
     }
 
+    /// With further variables.
+    #[must_use]
+    pub fn and(mut self, variables: &Map<String, Value>) -> Self {
+        self.0.extend(variables.clone());
+        self
+    }
+
     /// With the file that describes the fleet.
     #[must_use]
     pub fn fleet(mut self, file: &Path) -> Self {

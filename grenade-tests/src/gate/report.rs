@@ -8,7 +8,6 @@ pub mod text;
 
 use serde::Serialize;
 
-use crate::gate::drive::Survived;
 use crate::gate::file::Gate;
 use crate::gate::host::HostSeen;
 use crate::gate::impact::Impact;
@@ -16,6 +15,7 @@ use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::mixed::Mixed;
 use crate::gate::plan::Plan;
+use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::verdict::{Evidence, TagVerdict, Word, words, worst};
 use crate::gate::watch::Change;

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-
-use crate::gate::drive::{Course, Drive, Ended, Survived, verify};
+use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
-use crate::gate::launcher::{self, Places};
+use crate::gate::launcher::Places;
 use crate::gate::processes::{Overlap, ProcessWatch};
 use crate::gate::spectator::Spectator;
+use crate::gate::survival::{Survived, Survivors};
 use crate::gate::watch::{Change, Watch};
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
@@ -88,12 +87,11 @@ pub async fn upgrade(
     spectator.say(&format!("{} instances start at version {}", gate.instances, gate.service.base.number));
     let mut fleet = Fleet::bring_up(world, gate, data.clone(), course).await?;
     let places = Places::of(world, gate, &data)?.behind(fleet.balancer());
-    let mut survival = Vec::new();
-    if let Some(commands) = &gate.survival {
-        launcher::run(world, gate, "survival-create", &commands.create, &places)
-            .await
-            .context("resources that are to survive could not be made")?;
-        verify(world, gate, commands, &places, "before the upgrade", &mut survival).await;
+    let mut survivors = Survivors::of(world, gate, places.clone(), "survival");
+    if let Some(survivors) = &mut survivors {
+        survivors.reach(Some(fleet.balancer()));
+        survivors.create().await?;
+        survivors.verify("before the upgrade").await;
     }
     let versions = Versions::default();
     let target = Target::Balancer(fleet.balancer(), versions.clone());
@@ -111,10 +109,10 @@ pub async fn upgrade(
     let ended = match &mut fleet {
         Fleet::Tidegate(ground) => {
             let operator = ground.operator.clone();
-            let (places, load, survives) = (&places, &load, gate.survival.as_ref());
+            let (places, load, survivors) = (&places, &load, survivors.as_mut());
             let mut drive =
-                Drive { world, gate, ground, operator, places, spectator, load, course, survival: survives };
-            drive.drive(&mut survival).await?
+                Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
+            drive.drive().await?
         }
         Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await?,
     };
@@ -127,13 +125,12 @@ pub async fn upgrade(
     spectator.say("waiting for the last answers");
     let load = load.stop().await?;
     let after = Reading::take();
-    if let Some(commands) = &gate.survival {
-        verify(world, gate, commands, &places, "after the upgrade", &mut survival).await;
-        if let Some(destroy) = &commands.destroy {
-            let destroyed = launcher::run(world, gate, "survival-destroy", destroy, &places).await;
-            let wrong = destroyed.err().map(|error| format!("{error:#}"));
-            survival.push(Survived { stage: "destroyed at the end", wrong });
+    if let Some(survivors) = &mut survivors {
+        match ended.word.as_str() {
+            "completed" => survivors.verify_after("after the upgrade").await,
+            _ => survivors.verify("after the upgrade").await,
         }
+        survivors.destroy("destroyed at the end").await;
     }
     spectator.say("reading again what the load made");
     let sweep = requests.sweep(SWEEP).await;
@@ -158,6 +155,6 @@ pub async fn upgrade(
         changes: watch.changes(),
         overlaps: processes.overlaps(),
         sweep,
-        survival,
+        survival: survivors.map(Survivors::seen).unwrap_or_default(),
     })
 }

@@ -8,10 +8,11 @@ mod processes;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::gate::drive::{Ended, Survived};
+use crate::gate::drive::Ended;
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
 use crate::gate::offline::Offline;
+use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;

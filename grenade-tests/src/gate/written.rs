@@ -1,5 +1,7 @@
 //! A gate file as it is written: YAML. Unknown fields are refused; what fields mean together is checked in `file`.
 
+pub mod survival;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -8,6 +10,7 @@ use serde_json::{Map, Value};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
 use crate::gate::plan::PlanStep;
+use crate::gate::written::survival::Survival;
 use crate::load::written::Load;
 
 /// The whole file.
@@ -43,7 +46,7 @@ pub struct GateFile {
     pub procedure: Option<Vec<String>>,
     /// What clients do.
     pub load: Load,
-    /// Resources that must survive the upgrade, by commands of their own.
+    /// Resources that must survive the upgrade, by commands or HTTP steps of their own.
     #[serde(default)]
     pub survival: Option<Survival>,
     /// What happens to Tidegate in the upgrade, in this order, as in a plan of `grenade plan`: pauses, rollbacks, kills.
@@ -232,23 +235,6 @@ pub enum Store {
     Embedded,
     /// Three members of a real etcd, started for the run and ended with it.
     Etcd,
-}
-
-/// Commands about resources that must survive the upgrade. Each has the places of a version's command but those of a node,
-/// and `{url}` (the balancer's), and must exit with 0.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Survival {
-    /// Makes them, before anything is upgraded.
-    pub create: Vec<String>,
-    /// Verifies them: before, during and after the upgrade.
-    pub verify: Vec<String>,
-    /// Verifies them while no instance runs, between the base's stop and the target's start, without `{url}`.
-    #[serde(default)]
-    pub down: Option<Vec<String>>,
-    /// Removes them, at the end.
-    #[serde(default)]
-    pub destroy: Option<Vec<String>>,
 }
 
 /// A frozen mix.

@@ -8,6 +8,7 @@ mod evidence;
 mod fleet;
 mod gate_job;
 mod gate_sources;
+mod gate_survival;
 mod gates;
 mod generations;
 mod hiccup;

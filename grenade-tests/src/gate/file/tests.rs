@@ -97,3 +97,69 @@ fn everything_that_makes_no_sense_is_listed() {
     let both = findings(&GOOD.replace("instances: 3", "instances: 1").replace("rate: 50", "rate: 0"));
     assert!(both.contains("instances") && both.contains("load.rate"), "{both}");
 }
+
+/// The example with this survival check.
+fn surviving(stages: &str) -> String {
+    format!("{GOOD}\nsurvival:\n{stages}")
+}
+
+#[test]
+fn survival_is_commands_or_steps_that_know_what_create_kept() {
+    let stages = "  create:\n  - {request: {method: POST, path: /items}, keep: {id: /id}}\n  \
+                  verify: [{request: {path: \"/items/{id}?{run}\"}, keep: {seen: /n}}, [check, \"{id}\", \"{seen}\", \"{url}\"]]\n  \
+                  down: [look, \"{id}\"]\n  destroy: [[one, \"{id}\"], [two]]\n";
+    let gate = parse(&surviving(stages), Path::new("gate.yaml"), Path::new("/")).unwrap();
+    let survival = gate.survival.unwrap();
+    let counts =
+        [&survival.create, &survival.verify, &survival.down, &survival.verify_after, &survival.destroy];
+    assert_eq!(counts.map(Vec::len), [1, 2, 1, 0, 2]);
+}
+
+#[test]
+fn survival_that_is_wrong_is_named_with_its_place() {
+    let make = "  create: [{request: {method: POST, path: /items}, keep: {id: /id}}]\n";
+    for (stages, place, expected) in [
+        ("  verify: [look, \"{ib}\"]\n", "verify:", "survival.verify: `{ib}` is not known here; allowed: "),
+        (
+            "  verify:\n  - request: {path: \"/items/{ib}\"}\n",
+            "request: {path: \"/items/{ib}",
+            "survival.verify[0]: `{ib}` is not known here; allowed: {id}, {run}",
+        ),
+        (
+            "  verify: [look]\n  down:\n  - request: {path: \"/items/{id}\"}\n",
+            "request: {path: \"/items/{id}",
+            "survival.down[0]: is an HTTP step, but no instance runs in this stage",
+        ),
+        (
+            "  verify: [look]\n  down: [look, \"{url}\"]\n",
+            "down:",
+            "survival.down: `{url}` is not known here",
+        ),
+        ("  verify: []\n", "verify:", "survival.verify: is empty"),
+        (
+            "  verify:\n  - look\n  - request: {path: /items}\n",
+            "look",
+            "survival.verify[0]: `look` is a word, and not a command or a step",
+        ),
+        (
+            "  verify:\n  - request: {path: /items}\n    keep: {url: /url}\n",
+            "keep: {url",
+            "survival.verify[0].keep: `url` has a meaning of its own",
+        ),
+        ("  verify:\n  - request: {path: items}\n", "path: items", "`items` does not begin with `/`"),
+        ("  verify:\n  - reqest: {path: /items}\n", "reqest", "unknown field `reqest`"),
+        ("  verify: [look, 3]\n", "3]", "a word of a command in quotes"),
+    ] {
+        let text = surviving(&format!("{make}{stages}"));
+        let said = findings(&text);
+        let after = text.find("survival:\n").unwrap() + make.len();
+        let (before, rest) = text.split_at(after + text[after..].find(place).unwrap());
+        let line = before.lines().count() + usize::from(before.ends_with('\n'));
+        let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
+        assert!(
+            said.starts_with(&format!("gate.yaml:{line}:{column}: ")),
+            "{place} is at {line}:{column}: {said}\n{rest}"
+        );
+        assert!(said.contains(expected), "{stages}: {said}");
+    }
+}

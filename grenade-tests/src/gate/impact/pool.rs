@@ -100,9 +100,9 @@ impl Pool<'_> {
                     spectator: progress,
                     load,
                     course: Course::BackFrom(TurningPoint::Remove),
-                    survival: None,
+                    survivors: None,
                 };
-                (drive.drive(&mut Vec::new()).await?, "rolled-back")
+                (drive.drive().await?, "rolled-back")
             }
             Fleet::By(command, fleet) => {
                 (fleet.drive(&self.world, gate, command, progress).await?, "completed")
