@@ -10,6 +10,7 @@
 //!
 //! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
 
+pub mod by_command;
 pub mod by_hand;
 pub mod cli;
 pub mod compat;
@@ -22,6 +23,7 @@ pub mod host;
 pub mod impact;
 pub mod init;
 pub mod launcher;
+pub mod load;
 pub mod matrix;
 pub mod mixed;
 pub mod offline;

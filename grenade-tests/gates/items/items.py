@@ -39,6 +39,8 @@ class Server(ThreadingHTTPServer):
     """With --share, two processes may listen on one port, so that a new version that starts too early does not fail."""
 
     share = False
+    # A burst of new connections waits here; with the default of 5, some of it is reset.
+    request_queue_size = 128
 
     def server_bind(self):
         if self.share:

@@ -16,7 +16,7 @@ use crate::gate::plan::{Event, Plan, PlanStep, When};
 use crate::gate::spectator::Spectator;
 use crate::gate::survival::Survivors;
 use crate::gate::written::TurningPoint;
-use crate::load::LoadHandle;
+use crate::load::Watched;
 use crate::world::World;
 use crate::world::operator::Operator;
 use crate::world::wait::wait_for;
@@ -87,7 +87,7 @@ impl<'a> Course<'a> {
 /// Lets the spectator see one instant. Before the start there is no status.
 async fn show(
     ground: &Ground,
-    load: &LoadHandle,
+    load: &Watched,
     spectator: &dyn Spectator,
     doing: &str,
     status: Option<&UpgradeStatusReply>,
@@ -109,7 +109,7 @@ async fn show(
 /// When a process has ended that must not.
 pub async fn hold(
     ground: &mut Ground,
-    load: &LoadHandle,
+    load: &Watched,
     spectator: &dyn Spectator,
     doing: &str,
     span: Duration,
@@ -147,7 +147,7 @@ pub struct Drive<'a, 's> {
     /// Sees how it goes.
     pub spectator: &'a dyn Spectator,
     /// The load beside it.
-    pub load: &'a LoadHandle,
+    pub load: Watched,
     /// Where it goes.
     pub course: Course<'a>,
     /// What is verified in the middle of it.
@@ -219,7 +219,7 @@ impl Drive<'_, '_> {
             self.operator.upgrade(),
             self.operator.url()
         );
-        show(self.ground, self.load, self.spectator, &doing, Some(status)).await;
+        show(self.ground, &self.load, self.spectator, &doing, Some(status)).await;
         let seen = UpgradeSeen::of(status);
         // Once it is over, instances belong to no wave any more.
         if !seen.over {

@@ -18,7 +18,7 @@ use tidegate_planner::document::{self, Finding};
 
 pub use command::Command;
 use command::{OF_FLEET, OF_SERVICE, command, commands};
-use load::{ImpactPace, Pace, impact_of, load_of};
+use load::{ImpactPace, Pace, Senders, impact_of, load_of};
 pub use schema::Schema;
 use schema::{schema_of, spec};
 pub use service::Version;
@@ -89,8 +89,10 @@ pub struct Gate {
     pub procedure: Option<Command>,
     /// How the load runs.
     pub pace: Pace,
-    /// What it sends.
-    pub script: Arc<Script>,
+    /// What its steps send; absent: its command alone sends.
+    pub script: Option<Arc<Script>>,
+    /// The command that sends a load.
+    pub load_command: Option<Command>,
     /// The survival check.
     pub survival: Option<Survival>,
     /// What happens in the upgrade beside it; absent: nothing.
@@ -140,22 +142,7 @@ pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
 }
 
 fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Gate> {
-    if !(2..=MOST_INSTANCES).contains(&written.instances) {
-        findings.add("instances", format!("{} is not allowed; 2 to {MOST_INSTANCES} is", written.instances));
-    }
-    if written.name.trim().is_empty() || written.name.chars().any(char::is_control) {
-        findings.add("name", "is empty or has control characters");
-    }
-    let host = &written.host;
-    for (field, percent) in [
-        ("cpu_pressure", host.cpu_pressure),
-        ("memory_pressure", host.memory_pressure),
-        ("steal", host.steal),
-    ] {
-        if !(0.0..=100.0).contains(&percent) {
-            findings.add(&format!("host.{field}"), "0 to 100 percent is allowed");
-        }
-    }
+    bounds(&written, findings);
     spec(&written.upgrade, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
     let of_service: Vec<&str> = OF_SERVICE
@@ -181,7 +168,7 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
                    the commands of your service (`expand`, `migrate`, `contract`)";
         findings.add("schema.migrations", one);
     }
-    let (pace, script) = load_of(written.load, service.as_ref()?, here, findings);
+    let (pace, senders) = load_of(written.load, service.as_ref()?, here, &of_service, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
     let survival = written.survival.and_then(|survival| survival_of(survival, &of_service, findings));
     let arrangements = written
@@ -189,7 +176,8 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);
     mixes(&arrangements, findings);
     turns(&written.rollback_from, schema.as_ref(), findings);
-    asserted(&tags, &arrangements, &pace, script.as_ref(), findings);
+    asserted(&tags, &arrangements, &pace, &senders, findings);
+    of_command(&tags, &senders, survival.is_some(), findings);
     let faults = Plan { seed: None, strategy: None, max_unavailable: None, steps: written.faults };
     let gate = Gate {
         name: written.name,
@@ -204,7 +192,8 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         upgrade: written.upgrade,
         procedure: by_hand,
         pace,
-        script: Arc::new(script?),
+        script: senders.script.map(Arc::new),
+        load_command: senders.command,
         survival,
         faults: (!faults.steps.is_empty()).then_some(faults),
         arrangements,
@@ -219,6 +208,26 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         findings.add(field, what);
     }
     Some(gate)
+}
+
+/// What has bounds of its own.
+fn bounds(written: &GateFile, findings: &mut Findings) {
+    if !(2..=MOST_INSTANCES).contains(&written.instances) {
+        findings.add("instances", format!("{} is not allowed; 2 to {MOST_INSTANCES} is", written.instances));
+    }
+    if written.name.trim().is_empty() || written.name.chars().any(char::is_control) {
+        findings.add("name", "is empty or has control characters");
+    }
+    let host = &written.host;
+    for (field, percent) in [
+        ("cpu_pressure", host.cpu_pressure),
+        ("memory_pressure", host.memory_pressure),
+        ("steal", host.steal),
+    ] {
+        if !(0.0..=100.0).contains(&percent) {
+            findings.add(&format!("host.{field}"), "0 to 100 percent is allowed");
+        }
+    }
 }
 
 /// Another way of upgrading has none of what is Tidegate's.
@@ -284,7 +293,7 @@ fn asserted(
     tags: &BTreeSet<GateTag>,
     arrangements: &[Arrangement],
     pace: &Pace,
-    script: Option<&Script>,
+    senders: &Senders,
     findings: &mut Findings,
 ) {
     if tags.is_empty() {
@@ -299,9 +308,34 @@ fn asserted(
         findings.add("load.before", needed);
     }
     let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.weight > 0;
-    if tags.contains(&GateTag::Rolling) && script.is_some_and(|script| !script.steps.iter().any(reads)) {
+    if tags.contains(&GateTag::Rolling)
+        && senders.script.as_ref().is_some_and(|script| !script.steps.iter().any(reads))
+    {
         let needed = "rolling needs a step with a weight that reads what another made (`uses`, with GET)";
         findings.add("load.steps", needed);
+    }
+}
+
+/// What a load by command cannot show.
+fn of_command(tags: &BTreeSet<GateTag>, senders: &Senders, survives: bool, findings: &mut Findings) {
+    if senders.command.is_none() {
+        return;
+    }
+    let no_steps = senders.script.is_none();
+    if tags.contains(&GateTag::Rolling) && no_steps {
+        let needed = "rolling needs `load.steps`: only steps know what each version wrote, and read it through the other one; \
+                      add steps beside `load.command`, or leave out the tag";
+        findings.add("tags", needed);
+    }
+    if tags.contains(&GateTag::SupportsUpgrade) && no_steps && !survives {
+        let needed = "supports-upgrade needs resources that are read again after the upgrade: add `load.steps` beside \
+                      `load.command`, or `survival`, or leave out the tag";
+        findings.add("tags", needed);
+    }
+    if tags.contains(&GateTag::ZeroImpact) {
+        let needed = "zero-impact sends the same requests to two pools, and what `load.command` sends cannot be repeated; use \
+                      `load.steps` in its place, or leave out the tag";
+        findings.add("tags", needed);
     }
 }
 

@@ -69,6 +69,14 @@ impl Places {
         self
     }
 
+    /// With the ledger of a load, and the Unix time in milliseconds from which it counts.
+    #[must_use]
+    pub fn load(mut self, ledger: &Path, began_ms: u128) -> Self {
+        self.0.insert("ledger".to_owned(), ledger.display().to_string().into());
+        self.0.insert("began_ms".to_owned(), began_ms.to_string().into());
+        self
+    }
+
     /// With the file that describes the fleet.
     #[must_use]
     pub fn fleet(mut self, file: &Path) -> Self {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 
+use crate::gate::by_command::{ByCommand, Zero};
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
@@ -18,6 +19,7 @@ use crate::load::Load;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
 use crate::load::requests::{Direct, Requests, Target};
+use crate::load::script::Script;
 use crate::world::wait::{get, wait_for};
 use crate::world::{Process, World};
 
@@ -149,17 +151,21 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
     let instances = Instances::start(world, gate, "base", &data, &[base]).await.context("the base alone")?;
     let mut health = Vec::new();
     health.extend(instances.health(world, gate, "base").await?);
-    let entries = load(world, gate, "alone", Target::Instances(instances.direct.clone()), ALONE).await?.0;
-    if let Some(first) = entries.iter().find(|entry| !entry.is_ok()) {
-        let failed = entries.iter().filter(|entry| !entry.is_ok()).count();
-        bail!(
-            "the load fails against the base alone, so it could tell nothing of an upgrade: {failed} of {} requests; \
-             the first: {} {}: {}",
-            entries.len(),
-            first.kind,
-            first.seq,
-            first.reason
+    if let Some(script) = &gate.script {
+        let target = Target::Instances(instances.direct.clone());
+        none_fails(&load(world, gate, script, "alone", target, ALONE).await?.0)?;
+    }
+    if let (Some(command), Some(at)) = (&gate.load_command, instances.first()) {
+        let places = Places::of(world, gate, &data)?;
+        let load = ByCommand::start(world, gate, command, places, at, Zero::now(), "command-alone")?;
+        let span = ALONE.max(gate.pace.before);
+        tokio::time::sleep(span).await;
+        let entries = load.stop(gate).await?;
+        ensure!(
+            !entries.is_empty(),
+            "load.command sent no request to the base alone in {span:?}; `load.before` must be longer than it takes to begin"
         );
+        none_fails(&entries)?;
     }
     instances.stop(gate).await?;
     ground::expand(world, gate, "alone", &data).await?;
@@ -169,6 +175,21 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
     health.extend(target.health(world, gate, "target").await?);
     target.stop(gate).await?;
     Ok(health)
+}
+
+/// A load that fails against the base alone shows nothing of an upgrade.
+fn none_fails(entries: &[Entry]) -> anyhow::Result<()> {
+    let mut failed = entries.iter().filter(|entry| !entry.is_ok());
+    let Some(first) = failed.next() else { return Ok(()) };
+    bail!(
+        "the load fails against the base alone, so it could tell nothing of an upgrade: {} of {} requests; the first: {} {}: \
+         {}",
+        failed.count() + 1,
+        entries.len(),
+        first.kind,
+        first.seq,
+        first.reason
+    )
 }
 
 async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Result<()> {
@@ -195,6 +216,7 @@ async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Re
 async fn load(
     world: &World,
     gate: &Gate,
+    script: &Arc<Script>,
     name: &str,
     target: Target,
     span: std::time::Duration,
@@ -202,7 +224,7 @@ async fn load(
     let ledger = world.path(&format!("requests-{name}.csv"));
     let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
     let before = Reading::take();
-    let load = Load::of(pace, Arc::new(Requests::new(Arc::clone(&gate.script), target)))?;
+    let load = Load::of(pace, Arc::new(Requests::new(Arc::clone(script), target)))?;
     tokio::time::sleep(span).await;
     load.stop().await?;
     let entries = entry::read(&ledger)?;
@@ -230,7 +252,8 @@ pub async fn mixed(
     let instances = Instances::start(world, gate, &name, &data, &versions).await?;
     let target = Target::Instances(instances.direct.clone());
     let before = instances.memory();
-    let (entries, host) = load(world, gate, &name, target, gate.pace.mixed).await?;
+    let script = gate.script.as_ref().context("a frozen mix needs `load.steps`")?;
+    let (entries, host) = load(world, gate, script, &name, target, gate.pace.mixed).await?;
     let grown = instances.direct.iter().zip(before.iter().zip(instances.memory()));
     let memory = grown
         .map(|(at, (before, after))| Memory {

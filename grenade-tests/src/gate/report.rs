@@ -226,7 +226,7 @@ impl UpgradeReport {
             load: Load::of(None, &up.entries, up.host),
             changes: up.changes.clone(),
             survival: up.survival.clone(),
-            read_again: up.sweep.0,
+            read_again: up.sweep.as_ref().map_or(0, |(read, _)| *read),
         }
     }
 }

@@ -58,6 +58,9 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
     if let Some(name) = gate.procedure.as_ref().and_then(|command| command.program(&gate.here)) {
         note(found(&name, Path::new("/")));
     }
+    if let Some(name) = gate.load_command.as_ref().and_then(|command| command.program(&gate.here)) {
+        note(found(&name, Path::new("/")));
+    }
     if gate.balancer == Balancer::Haproxy {
         note(found("haproxy", &gate.here));
     }

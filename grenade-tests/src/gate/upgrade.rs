@@ -1,30 +1,23 @@
 //! The whole upgrade under load: before it, while it goes on, after it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::ground::{self, Databases};
-use crate::gate::host::{HostSeen, Reading};
+use crate::gate::host::HostSeen;
 use crate::gate::launcher::Places;
+use crate::gate::load::FleetLoad;
 use crate::gate::processes::{Overlap, ProcessWatch};
 use crate::gate::spectator::Spectator;
 use crate::gate::survival::{Survived, Survivors};
 use crate::gate::watch::{Change, Watch};
-use crate::load::entry::{self, Entry};
-use crate::load::plan::Pace;
-use crate::load::requests::{Requests, Target, Versions};
-use crate::load::{Load, LoadReport};
+use crate::load::LoadReport;
+use crate::load::entry::Entry;
+use crate::load::requests::Versions;
 use crate::world::World;
-
-/// The most objects of the load that are read again afterwards.
-const SWEEP: usize = 5_000;
-
-/// The most objects of a kind that are left alone from the upgrade's start until they are read again.
-const SET_ASIDE: usize = 100;
 
 /// What became of an upgrade.
 #[derive(Debug)]
@@ -47,7 +40,11 @@ pub struct Upgraded {
     /// Where two versions ran at one place at the same time; absent: processes could not be seen.
     pub overlaps: Option<Vec<Overlap>>,
     /// How many objects of the load were read again afterwards, and what was wrong with some.
-    pub sweep: (usize, Vec<String>),
+    /// Absent: the load has no steps, and so no objects.
+    pub sweep: Option<(usize, Vec<String>)>,
+    /// The longest time in the upgrade in which the command of the load sent nothing, in milliseconds since the load's
+    /// start; absent: there is no command.
+    pub silence: Option<(f64, f64)>,
     /// The survival checks.
     pub survival: Vec<Survived>,
     /// The machine while it ran.
@@ -67,6 +64,13 @@ impl Upgraded {
         }
         spread
     }
+}
+
+/// What sends, in words.
+fn sends(gate: &Gate) -> String {
+    let steps = gate.script.as_ref().map(|_| format!("{} requests a second", gate.pace.rate));
+    let command = gate.load_command.as_ref().map(|_| "the load's command".to_owned());
+    steps.into_iter().chain(command).collect::<Vec<_>>().join(" and ")
 }
 
 /// Upgrades the service under load.
@@ -94,22 +98,19 @@ pub async fn upgrade(
         survivors.verify("before the upgrade").await;
     }
     let versions = Versions::default();
-    let target = Target::Balancer(fleet.balancer(), versions.clone());
-    let requests = Arc::new(Requests::new(Arc::clone(&gate.script), target));
-    let ledger = world.path("requests.csv");
-    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
-    let before = Reading::take();
-    let load = Load::of(pace, Arc::clone(&requests))?;
+    let mut load = FleetLoad::start(world, gate, &places, fleet.balancer(), &versions)?;
+    let watched = load.watched();
     let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);
     let processes = ProcessWatch::start(fleet.nodes(), load.began());
-    let doing = format!("{} requests a second, before anything is upgraded", gate.pace.rate);
-    fleet.hold(&load, spectator, &doing, gate.pace.before).await?;
-    requests.set_aside(SET_ASIDE);
+    let doing = format!("{}, before anything is upgraded", sends(gate));
+    fleet.hold(&watched, spectator, &doing, gate.pace.before).await?;
+    load.must_run()?;
+    load.set_aside();
     let began = load.began().elapsed();
     let ended = match &mut fleet {
         Fleet::Tidegate(ground) => {
             let operator = ground.operator.clone();
-            let (places, load, survivors) = (&places, &load, survivors.as_mut());
+            let (places, load, survivors) = (&places, watched.clone(), survivors.as_mut());
             let mut drive =
                 Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
             drive.drive().await?
@@ -121,10 +122,9 @@ pub async fn upgrade(
         ground::contract(world, gate, &data).await?;
     }
     let doing = format!("the upgrade is over: {}; the load goes on", ended.word);
-    fleet.hold(&load, spectator, &doing, gate.pace.after).await?;
+    fleet.hold(&watched, spectator, &doing, gate.pace.after).await?;
     spectator.say("waiting for the last answers");
-    let load = load.stop().await?;
-    let after = Reading::take();
+    let sent = load.stop(gate, || watch.changes()).await?;
     if let Some(survivors) = &mut survivors {
         match ended.word.as_str() {
             "completed" => survivors.verify_after("after the upgrade").await,
@@ -133,7 +133,7 @@ pub async fn upgrade(
         survivors.destroy("destroyed at the end").await;
     }
     spectator.say("reading again what the load made");
-    let sweep = requests.sweep(SWEEP).await;
+    let sweep = sent.sweep().await;
     fleet.must_run()?;
     let certificate = match (&fleet, &gate.schema) {
         (Fleet::Tidegate(ground), Some(Schema::Migrations(_))) if ended.word == "completed" => {
@@ -142,16 +142,17 @@ pub async fn upgrade(
         }
         _ => None,
     };
-    let entries = entry::read(&ledger)?;
     let ms = |span: Duration| span.as_micros() as f64 / 1e3;
+    let span_ms = (ms(began), ms(over));
     Ok(Upgraded {
         ended,
         to: gate.service.target.number.get(),
-        span_ms: (ms(began), ms(over)),
-        load,
+        span_ms,
+        silence: sent.silence(span_ms),
+        load: sent.report,
         certificate,
-        host: HostSeen::between(before, after, &entries),
-        entries,
+        host: sent.host,
+        entries: sent.entries,
         changes: watch.changes(),
         overlaps: processes.overlaps(),
         sweep,

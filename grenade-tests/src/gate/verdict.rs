@@ -137,12 +137,12 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
         let found = certificate.clone().map(|digest| format!("it verifies without the store: {digest}"));
         checks.push(Check::of("contract ran on a certificate that is true", found));
     }
-    checks.push(stored(WHAT_IS_STORED, up));
+    checks.extend(stored(WHAT_IS_STORED, up));
     checks.extend(up.survival.iter().map(survived));
     for (point, up) in evidence.rollbacks {
         let point = point.word();
         checks.push(Check::of(&format!("a rollback from {point} ends where it began"), back(up)));
-        checks.push(stored(&format!("what was stored is there after a rollback from {point}"), up));
+        checks.extend(stored(&format!("what was stored is there after a rollback from {point}"), up));
     }
     checks
 }
@@ -152,16 +152,16 @@ fn survived(Survived { stage, wrong }: &Survived) -> Check {
     Check::of(&format!("the resources of the survival check: {stage}"), tried)
 }
 
-/// Whether every object of the load is as it was written.
-fn stored(check: &str, up: &Upgraded) -> Check {
-    let (read, wrong) = &up.sweep;
-    match (wrong.first(), read) {
+/// Whether every object of the load is as it was written; `None`: the load has none.
+fn stored(check: &str, up: &Upgraded) -> Option<Check> {
+    let (read, wrong) = up.sweep.as_ref()?;
+    Some(match (wrong.first(), read) {
         (Some(first), _) => {
             Check::new(check, Word::Fail, format!("{} of {read} objects: first: {first}", wrong.len()))
         }
         (None, 0) => Check::new(check, Word::Inconclusive, "the load left no object that a step reads"),
         (None, read) => Check::new(check, Word::Pass, format!("all of {read} objects are as they were left")),
-    }
+    })
 }
 
 /// Whether an upgrade that was rolled back ended with every instance where it had been.

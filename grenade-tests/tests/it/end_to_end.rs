@@ -6,6 +6,7 @@ mod bad_input;
 mod crash_sweep;
 mod evidence;
 mod fleet;
+mod gate_command;
 mod gate_job;
 mod gate_sources;
 mod gate_survival;

@@ -12,6 +12,8 @@ pub const OF_SERVICE: [&str; 7] =
     ["database", "database_file", "here", "bin", "work", "base_source", "target_source"];
 /// The further place of a command that runs beside a fleet.
 pub const OF_FLEET: &str = "url";
+/// The further places of the command that sends a load: each of them must be in it.
+pub const OF_LOAD: [&str; 3] = [OF_FLEET, "ledger", "began_ms"];
 /// The further places of a version's command.
 pub const OF_NODE: [&str; 6] = ["port", "address", "node", "node_dir", "disable_file", "source"];
 

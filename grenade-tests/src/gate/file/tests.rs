@@ -163,3 +163,48 @@ fn survival_that_is_wrong_is_named_with_its_place() {
         assert!(said.contains(expected), "{stages}: {said}");
     }
 }
+
+/// The example with another load and other tags.
+fn loaded(load: &str, tags: &str) -> String {
+    let (before, after) = GOOD.split_once("\nload:\n").unwrap();
+    let (_, after) = after.split_once("\n# faults:").unwrap();
+    let (after, _) = after.split_once("\ntags:").unwrap();
+    format!("{before}\nload:\n{load}\n# faults:{after}\ntags: [{tags}]\n")
+}
+
+const COMMAND: &str = "  command: [send, \"{url}\", \"{ledger}\", \"{began_ms}\"]";
+
+#[test]
+fn load_by_command_needs_no_steps() {
+    let text = loaded(COMMAND, "zero-downtime");
+    let gate = parse(&text, Path::new("gate.yaml"), Path::new("/")).unwrap();
+    assert!(gate.script.is_none() && gate.load_command.is_some());
+    let survives =
+        format!("{}survival: {{create: [make], verify: [look]}}\n", loaded(COMMAND, "supports-upgrade"));
+    parse(&survives, Path::new("gate.yaml"), Path::new("/")).unwrap();
+}
+
+#[test]
+fn load_by_command_that_cannot_be_judged_is_refused_with_its_place() {
+    let partial = "  command: [send, \"{url}\", \"{ledger}\"]";
+    let steps = "  steps: [{name: get, request: {path: /items}}]";
+    for (load, tags, begin, expected) in [
+        (partial, "zero-downtime", "command: [send", "load.command: has no {began_ms}: the Unix time"),
+        (&format!("{COMMAND}\n  rate: 50"), "zero-downtime", "rate: 50", "load.rate: is for `steps`"),
+        (COMMAND, "rolling", "tags:", "tags: rolling needs `load.steps`"),
+        (COMMAND, "supports-upgrade", "tags:", "tags: supports-upgrade needs resources that are read again"),
+        (COMMAND, "zero-impact", "tags:", "tags: zero-impact sends the same requests to two pools"),
+        (steps, "zero-downtime", "load:", "load.rate: is missing"),
+        (
+            &COMMAND.replace("began_ms", "began"),
+            "zero-downtime",
+            "command: [send",
+            "load.command: `{began}` is not known here",
+        ),
+    ] {
+        let text = loaded(load, tags);
+        let said = findings(&text);
+        let expected = at(&text, begin) + expected;
+        assert!(said.lines().any(|line| line.contains(&expected)), "{expected}\n{said}");
+    }
+}

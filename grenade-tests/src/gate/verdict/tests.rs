@@ -38,7 +38,8 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
             change(3_500.0, Some(2), true),
         ],
         overlaps: Some(Vec::new()),
-        sweep: (50, Vec::new()),
+        sweep: Some((50, Vec::new())),
+        silence: None,
         load: LoadReport::default(),
         certificate: Some(Ok("digest".to_owned())),
         survival: Vec::new(),
@@ -157,7 +158,7 @@ fn rollback_must_end_where_it_began() {
 #[test]
 fn lost_object_and_unfinished_upgrade_fail() {
     let mut up = upgraded(load());
-    up.sweep = (50, vec!["a item written by version 1: status 404".to_owned()]);
+    up.sweep = Some((50, vec!["a item written by version 1: status 404".to_owned()]));
     assert_eq!(of(GateTag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
     up = upgraded(load());
     up.ended = ended("rolled-back", Some("node-2 never became healthy"));
@@ -224,4 +225,15 @@ fn event_of_a_plan_that_did_not_happen_is_inconclusive_and_named() {
         judged.checks.iter().any(|check| check.found.contains("1 did not: not reached: after 10m")),
         "{judged:#?}"
     );
+}
+
+#[test]
+fn command_that_sends_nothing_for_a_while_is_inconclusive() {
+    let mut up = upgraded(load());
+    up.silence = Some((2_000.0, 2_900.0));
+    assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Pass);
+    up.silence = Some((2_000.0, 3_500.0));
+    let judged = of(GateTag::ZeroDowntime, &up, &[]);
+    assert_eq!(judged.verdict, Word::Inconclusive);
+    assert!(judged.checks[1].found.contains("it sent nothing from 2.0 s to 3.5 s"), "{judged:#?}");
 }
