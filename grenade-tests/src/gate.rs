@@ -10,6 +10,7 @@
 //!
 //! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
 
+pub mod beside;
 pub mod by_command;
 pub mod by_hand;
 pub mod cli;
@@ -27,6 +28,7 @@ pub mod load;
 pub mod matrix;
 pub mod mixed;
 pub mod offline;
+pub mod orders;
 pub mod picture;
 pub mod plan;
 pub mod procedure;

@@ -91,7 +91,7 @@ impl ByCommand {
             ),
             Err(error) => return Err(error.into()),
         }
-        let nodes = (1..=gate.instances).map(|n| format!("node-{n}")).collect();
+        let nodes = (1..=gate.instances).map(|n| gate.node(n)).collect();
         let versions = [gate.service.base.number.get(), gate.service.target.number.get()];
         let known = Known { nodes, versions, ended_ms: self.zero.instant.elapsed().as_micros() as f64 / 1e3 };
         foreign::read(&self.ledger, &known).with_context(|| {

@@ -2,39 +2,39 @@
 //! reading is listed.
 
 pub mod command;
+pub mod companion;
 mod level;
 pub mod load;
 pub mod schema;
 pub mod service;
 pub mod survival;
+mod tags;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tidegate_planner::document::{self, Finding};
 
 pub use command::Command;
-use command::{OF_FLEET, OF_SERVICE, command, commands};
-use load::{ImpactPace, Pace, Senders, impact_of, load_of};
+use command::{OF_FLEET, command, commands, of_service};
+use load::{ImpactPace, Pace, impact_of, load_of};
 pub use schema::Schema;
 use schema::{schema_of, spec};
 pub use service::Version;
 use service::{Service, service};
 use survival::{Survival, survival_of};
+use tags::{asserted, of_command};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::init::EXAMPLE;
 use crate::gate::plan::Plan;
 use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
 use crate::load::findings::Findings;
-use crate::load::script::{Deed, Script, ScriptStep};
+use crate::load::script::Script;
 use tidegate_proto::GateTag;
 
-/// A load before the upgrade that is shorter tells nothing.
-const SHORTEST_CONTROL: Duration = Duration::from_millis(500);
 /// What the upgrade is called.
 const UPGRADE: &str = "gate";
 /// The most instances of a gate.
@@ -107,6 +107,10 @@ pub struct Gate {
     pub impact: ImpactPace,
     /// When the machine cannot tell.
     pub host: HostBounds,
+    /// The services that work together with it, each as a gate that shares the rest with this one.
+    pub companions: Vec<Gate>,
+    /// Whether it is one of those.
+    is_companion: bool,
 }
 
 /// The JSON Schema of a gate file.
@@ -145,32 +149,26 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     bounds(&written, findings);
     spec(&written.upgrade, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
-    let of_service: Vec<&str> = OF_SERVICE
-        .into_iter()
-        .filter(|place| match *place {
-            "base_source" => written.service.base.has_source(),
-            "target_source" => written.service.target.has_source(),
-            _ => true,
-        })
-        .collect();
-    let by_hand = procedure(&written, &tags, &of_service, findings);
+    companion::allowed(&written, findings);
+    let of_service = of_service(&written.service);
+    let names = written.companions.iter().map(|companion| companion::place(companion.service.name.as_str()));
+    let names: Vec<String> = names.collect();
+    let urls: Vec<&str> = names.iter().map(String::as_str).collect();
+    // While a database is filled no companion runs yet.
+    let with_urls = [of_service.as_slice(), &urls].concat();
+    let by_hand = procedure(&written, &tags, &with_urls, findings);
     let skips_level = written.service.skip_level;
-    let service = service(written.service, here, findings);
-    let has_database = written.database.is_some();
+    let service = service(written.service, here, &urls, findings);
+    let engine = written.database.as_ref().map(|database| database.engine);
     let database = written.database.map(|database| {
         let init = commands("database.init", &database.init, &of_service, findings);
         (database.engine, init)
     });
-    let schema =
-        written.schema.and_then(|steps| schema_of(&steps, here, has_database, &of_service, findings));
-    if let (true, Some(Schema::Migrations(_))) = (skips_level, &schema) {
-        let one = "is not allowed with `service.skip_level`: Tidegate runs the migrations of one version in an upgrade; write \
-                   the commands of your service (`expand`, `migrate`, `contract`)";
-        findings.add("schema.migrations", one);
-    }
-    let (pace, senders) = load_of(written.load, service.as_ref()?, here, &of_service, findings);
+    let changes = (engine.is_some(), skips_level);
+    let schema = written.schema.and_then(|steps| schema_of(&steps, here, changes, &with_urls, findings));
+    let (pace, senders) = load_of(written.load, service.as_ref()?, here, &with_urls, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
-    let survival = written.survival.and_then(|survival| survival_of(survival, &of_service, findings));
+    let survival = written.survival.and_then(|survival| survival_of(survival, &with_urls, findings));
     let arrangements = written
         .arrangements
         .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);
@@ -178,6 +176,9 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     turns(&written.rollback_from, schema.as_ref(), findings);
     asserted(&tags, &arrangements, &pace, &senders, findings);
     of_command(&tags, &senders, survival.is_some(), findings);
+    let own = (service.as_ref()?.name.as_str(), written.instances, engine);
+    let companions = companion::companions(written.companions, own, here, findings);
+    companion::targets(senders.script.as_ref(), &companions, findings);
     let faults = Plan { seed: None, strategy: None, max_unavailable: None, steps: written.faults };
     let gate = Gate {
         name: written.name,
@@ -201,13 +202,15 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
         tags: tags.into_iter().collect(),
         impact,
         host: written.host,
+        companions: Vec::new(),
+        is_companion: false,
     };
     for flaw in gate.faults.iter().flat_map(|faults| faults.flaws(&gate)) {
         let flaw = flaw.replacen("steps", "faults", 1);
         let (field, what) = flaw.split_once(": ").unwrap_or(("faults", &flaw));
         findings.add(field, what);
     }
-    Some(gate)
+    Some(gate.beside(companions))
 }
 
 /// What has bounds of its own.
@@ -285,57 +288,6 @@ fn turns(points: &[TurningPoint], schema: Option<&Schema>, findings: &mut Findin
             let only = format!("an upgrade has the phase {} with `schema.migrations` only", point.word());
             findings.add(&field, only);
         }
-    }
-}
-
-/// What each tag needs of the rest.
-fn asserted(
-    tags: &BTreeSet<GateTag>,
-    arrangements: &[Arrangement],
-    pace: &Pace,
-    senders: &Senders,
-    findings: &mut Findings,
-) {
-    if tags.is_empty() {
-        let allowed = "supports-upgrade, rolling, zero-downtime and zero-impact are allowed";
-        findings.add("tags", format!("there is none; {allowed}"));
-    }
-    if tags.contains(&GateTag::Rolling) && arrangements.is_empty() {
-        findings.add("arrangements", "rolling needs at least one frozen mix");
-    }
-    if tags.contains(&GateTag::ZeroDowntime) && pace.before < SHORTEST_CONTROL {
-        let needed = format!("at least {SHORTEST_CONTROL:?} is needed to tell what the upgrade changed");
-        findings.add("load.before", needed);
-    }
-    let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.weight > 0;
-    if tags.contains(&GateTag::Rolling)
-        && senders.script.as_ref().is_some_and(|script| !script.steps.iter().any(reads))
-    {
-        let needed = "rolling needs a step with a weight that reads what another made (`uses`, with GET)";
-        findings.add("load.steps", needed);
-    }
-}
-
-/// What a load by command cannot show.
-fn of_command(tags: &BTreeSet<GateTag>, senders: &Senders, survives: bool, findings: &mut Findings) {
-    if senders.command.is_none() {
-        return;
-    }
-    let no_steps = senders.script.is_none();
-    if tags.contains(&GateTag::Rolling) && no_steps {
-        let needed = "rolling needs `load.steps`: only steps know what each version wrote, and read it through the other one; \
-                      add steps beside `load.command`, or leave out the tag";
-        findings.add("tags", needed);
-    }
-    if tags.contains(&GateTag::SupportsUpgrade) && no_steps && !survives {
-        let needed = "supports-upgrade needs resources that are read again after the upgrade: add `load.steps` beside \
-                      `load.command`, or `survival`, or leave out the tag";
-        findings.add("tags", needed);
-    }
-    if tags.contains(&GateTag::ZeroImpact) {
-        let needed = "zero-impact sends the same requests to two pools, and what `load.command` sends cannot be repeated; use \
-                      `load.steps` in its place, or leave out the tag";
-        findings.add("tags", needed);
     }
 }
 

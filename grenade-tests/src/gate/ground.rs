@@ -73,11 +73,11 @@ impl Databases {
             None => Data::default(),
             Some((_, Some(server))) => Data {
                 url: server.create_database(&format!("{}{name}", self.prefix)).await?,
-                file: PathBuf::new(),
+                ..Data::default()
             },
             Some((_, None)) => {
                 let file = world.path(&format!("{name}.db"));
-                Data { url: format!("sqlite:{}", file.display()), file }
+                Data { url: format!("sqlite:{}", file.display()), file, ..Data::default() }
             }
         };
         if let Some((_, init)) = &gate.database {
@@ -270,7 +270,7 @@ async fn stall(process: &Process, length: Duration) -> anyhow::Result<()> {
 /// When there is no free port.
 pub fn nodes(world: &World, gate: &Gate) -> anyhow::Result<Vec<Node>> {
     let home = world.path("nodes");
-    (1..=gate.instances).map(|n| Node::make(&format!("node-{n}"), &home)).collect()
+    (1..=gate.instances).map(|n| Node::make(&gate.node(n), &home)).collect()
 }
 
 /// Starts the balancer of a gate before its nodes.

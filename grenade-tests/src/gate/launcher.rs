@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 
+use crate::gate::file::companion::place;
 use crate::gate::file::{Command, Gate, Version};
 use crate::gate::processes::{PLACE, VERSION};
 use crate::load::template::quoted;
@@ -20,13 +21,15 @@ const COMMAND: Duration = Duration::from_secs(600);
 /// The name of the script in a release.
 pub const SCRIPT: &str = "run";
 
-/// A database of this run.
+/// What a service of this run uses.
 #[derive(Debug, Clone, Default)]
 pub struct Data {
-    /// Its URL; empty where there is none.
+    /// The URL of its database; empty where there is none.
     pub url: String,
-    /// Its file, where it is one.
+    /// The file of its database, where it is one.
     pub file: PathBuf,
+    /// The companions that run, with their addresses.
+    pub companions: Vec<(String, SocketAddr)>,
 }
 
 /// What the places of a command mean.
@@ -46,6 +49,9 @@ impl Places {
         places.insert("here".to_owned(), gate.here.display().to_string().into());
         places.insert("work".to_owned(), world.dir().display().to_string().into());
         places.insert("bin".to_owned(), bin.display().to_string().into());
+        for (name, address) in &data.companions {
+            places.insert(place(name), format!("http://{address}").into());
+        }
         for (name, version) in [("base_source", &gate.service.base), ("target_source", &gate.service.target)]
         {
             if let Some(directory) = version.source.directory() {

@@ -1,5 +1,6 @@
 //! The load of a fleet: the steps of the gate file, its command, or both, on one clock.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,9 +20,9 @@ use crate::load::{Load, LoadHandle, LoadReport, Watched};
 use crate::world::World;
 
 /// The most objects of the load that are read again afterwards.
-const SWEEP: usize = 5_000;
+pub(super) const SWEEP: usize = 5_000;
 /// The most objects of a kind that are left alone from the upgrade's start until they are read again.
-const SET_ASIDE: usize = 100;
+pub(super) const SET_ASIDE: usize = 100;
 
 /// A load that runs.
 pub struct FleetLoad {
@@ -52,7 +53,7 @@ pub struct Sent {
 }
 
 impl FleetLoad {
-    /// Begins to send to `at`.
+    /// Begins to send: to `at`, and the steps of companions to theirs.
     ///
     /// # Errors
     /// When a ledger cannot be written or the command cannot be started.
@@ -60,7 +61,7 @@ impl FleetLoad {
         world: &World,
         gate: &Gate,
         places: &Places,
-        at: SocketAddr,
+        (at, beside): (SocketAddr, BTreeMap<String, Target>),
         versions: &Versions,
     ) -> anyhow::Result<Self> {
         let (before, zero) = (Reading::take(), Zero::now());
@@ -68,7 +69,7 @@ impl FleetLoad {
             None => None,
             Some(script) => {
                 let target = Target::Balancer(at, versions.clone());
-                let requests = Arc::new(Requests::new(Arc::clone(script), target));
+                let requests = Arc::new(Requests::beside(Arc::clone(script), target, beside));
                 let ledger = world.path("requests.csv");
                 let pace =
                     Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 
+use crate::gate::beside::Beside;
 use crate::gate::by_command::{ByCommand, Zero};
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground::{self, Databases};
@@ -19,7 +20,6 @@ use crate::load::Load;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
 use crate::load::requests::{Direct, Requests, Target};
-use crate::load::script::Script;
 use crate::world::wait::{get, wait_for};
 use crate::world::{Process, World};
 
@@ -35,6 +35,8 @@ pub struct Mixed {
     pub arrangement: Arrangement,
     /// Its ledger.
     pub entries: Vec<Entry>,
+    /// The requests to its companions.
+    pub beside: Vec<Entry>,
     /// The memory of each instance.
     pub memory: Vec<Memory>,
     /// The machine while it ran.
@@ -84,6 +86,11 @@ impl Instances {
     /// Where the first one listens.
     pub(super) fn first(&self) -> Option<SocketAddr> {
         self.direct.first().map(|direct| direct.address)
+    }
+
+    /// All of them.
+    pub(super) fn target(&self) -> Target {
+        Target::Instances(self.direct.clone())
     }
 
     /// The resident memory of each, in KiB.
@@ -146,14 +153,15 @@ pub struct Health {
 /// # Errors
 /// The first of these that does not hold: nothing was upgraded then.
 pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<Vec<Health>> {
-    let data = databases.fresh(world, gate, "alone").await?;
+    let mut data = databases.fresh(world, gate, "alone").await?;
+    let beside = Beside::start(world, gate, databases, &mut data, "alone").await?;
     let base = &gate.service.base;
     let instances = Instances::start(world, gate, "base", &data, &[base]).await.context("the base alone")?;
     let mut health = Vec::new();
     health.extend(instances.health(world, gate, "base").await?);
     if let Some(script) = &gate.script {
-        let target = Target::Instances(instances.direct.clone());
-        none_fails(&load(world, gate, script, "alone", target, ALONE).await?.0)?;
+        let requests = Requests::beside(Arc::clone(script), instances.target(), beside.targets());
+        none_fails(&load(world, gate, requests, "alone", ALONE).await?.0)?;
     }
     if let (Some(command), Some(at)) = (&gate.load_command, instances.first()) {
         let places = Places::of(world, gate, &data)?;
@@ -174,6 +182,7 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
         .context("the target alone")?;
     health.extend(target.health(world, gate, "target").await?);
     target.stop(gate).await?;
+    beside.stop(gate).await?;
     Ok(health)
 }
 
@@ -216,15 +225,14 @@ async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Re
 async fn load(
     world: &World,
     gate: &Gate,
-    script: &Arc<Script>,
+    requests: Requests,
     name: &str,
-    target: Target,
     span: std::time::Duration,
 ) -> anyhow::Result<(Vec<Entry>, HostSeen)> {
     let ledger = world.path(&format!("requests-{name}.csv"));
     let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
     let before = Reading::take();
-    let load = Load::of(pace, Arc::new(Requests::new(Arc::clone(script), target)))?;
+    let load = Load::of(pace, Arc::new(requests))?;
     tokio::time::sleep(span).await;
     load.stop().await?;
     let entries = entry::read(&ledger)?;
@@ -243,17 +251,21 @@ pub async fn mixed(
     arrangement: Arrangement,
 ) -> anyhow::Result<Mixed> {
     let name = format!("mix_{}_{}", arrangement.base, arrangement.target);
-    let data = databases.fresh(world, gate, &name).await?;
+    let mut data = databases.fresh(world, gate, &name).await?;
+    let beside = Beside::start(world, gate, databases, &mut data, &name).await?;
     ground::expand(world, gate, &name, &data).await?;
     let Arrangement { base, target } = arrangement;
     let versions: Vec<&Version> = std::iter::repeat_n(&gate.service.base, base as usize)
         .chain(std::iter::repeat_n(&gate.service.target, target as usize))
         .collect();
     let instances = Instances::start(world, gate, &name, &data, &versions).await?;
-    let target = Target::Instances(instances.direct.clone());
     let before = instances.memory();
     let script = gate.script.as_ref().context("a frozen mix needs `load.steps`")?;
-    let (entries, host) = load(world, gate, script, &name, target, gate.pace.mixed).await?;
+    let requests = Requests::beside(Arc::clone(script), instances.target(), beside.targets());
+    let (entries, host) = load(world, gate, requests, &name, gate.pace.mixed).await?;
+    let is_beside =
+        |entry: &Entry| script.steps.iter().any(|step| step.to.is_some() && step.name == entry.kind);
+    let (beside_it, entries) = entries.into_iter().partition(is_beside);
     let grown = instances.direct.iter().zip(before.iter().zip(instances.memory()));
     let memory = grown
         .map(|(at, (before, after))| Memory {
@@ -264,5 +276,6 @@ pub async fn mixed(
         })
         .collect();
     instances.stop(gate).await?;
-    Ok(Mixed { arrangement, entries, memory, host })
+    beside.stop(gate).await?;
+    Ok(Mixed { arrangement, entries, beside: beside_it, memory, host })
 }

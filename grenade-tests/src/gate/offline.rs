@@ -1,6 +1,7 @@
 //! The upgrade with the service down, as an operator does it who may have a pause: the base is stopped, the schema is
 //! expanded, and the target starts with the base's configuration.
 
+use crate::gate::beside::Beside;
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground::{self, Databases};
 use crate::gate::launcher::Places;
@@ -25,7 +26,8 @@ pub struct Offline {
 /// # Errors
 /// When the database, the base or the resources cannot be had; that the target does not start is a result.
 pub async fn offline(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<Offline> {
-    let data = databases.fresh(world, gate, NAME).await?;
+    let mut data = databases.fresh(world, gate, NAME).await?;
+    let beside = Beside::start(world, gate, databases, &mut data, NAME).await?;
     let places = Places::of(world, gate, &data)?;
     let mut survivors = Survivors::of(world, gate, places, "offline-survival");
     if let Some(survivors) = &mut survivors {
@@ -50,5 +52,6 @@ pub async fn offline(world: &World, gate: &Gate, databases: &Databases) -> anyho
         }
         Err(error) => Err(format!("{error:#}")),
     };
+    beside.stop(gate).await?;
     Ok(Offline { started, survival: survivors.map(Survivors::seen).unwrap_or_default() })
 }

@@ -14,6 +14,7 @@ use crate::gate::impact::Impact;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::mixed::Mixed;
+use crate::gate::orders::{Ordered, Stage};
 use crate::gate::plan::Plan;
 use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
@@ -52,6 +53,8 @@ pub struct GateReport {
     pub tags: Vec<TagVerdict>,
     /// Each frozen mix.
     pub mixes: Vec<Load>,
+    /// Each order in which the service and its companions were upgraded; none: there are no companions.
+    pub orders: Vec<OrderReport>,
     /// Each upgrade that was rolled back, with where it turned.
     pub rollbacks: Vec<(TurningPoint, UpgradeReport)>,
     /// The upgrade.
@@ -151,6 +154,48 @@ pub fn quantile(sorted: &[f64], at: f64) -> f64 {
     sorted.get(place).copied().unwrap_or_default()
 }
 
+/// One order in which several services were upgraded.
+#[derive(Debug, Clone, Serialize)]
+pub struct OrderReport {
+    /// Each service with the upgrade of it, in this order.
+    pub services: Vec<ServiceReport>,
+    /// The load.
+    pub load: Load,
+}
+
+/// The upgrade of one of several services.
+#[derive(Debug, Clone, Serialize)]
+pub struct ServiceReport {
+    /// The service.
+    pub service: String,
+    /// Its base.
+    pub from: u32,
+    /// Its target.
+    pub to: u32,
+    /// How it ended; absent: an earlier one did not complete.
+    pub ended: Option<String>,
+    /// When it began and ended, in milliseconds since the load's start.
+    pub span_ms: Option<(f64, f64)>,
+}
+
+impl OrderReport {
+    fn of(ordered: &Ordered) -> Self {
+        let service = |stage: &Stage| ServiceReport {
+            service: stage.service.clone(),
+            from: stage.from,
+            to: stage.to,
+            ended: stage.upgraded.as_ref().map(|(ended, _)| ended.word.clone()),
+            span_ms: stage.upgraded.as_ref().map(|(_, span_ms)| *span_ms),
+        };
+        let load = Load::of(None, &ordered.entries, ordered.host);
+        Self { services: ordered.stages.iter().map(service).collect(), load }
+    }
+
+    fn name(&self) -> String {
+        self.services.iter().map(|one| one.service.as_str()).collect::<Vec<_>>().join(" before ")
+    }
+}
+
 /// The upgrade.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpgradeReport {
@@ -188,6 +233,7 @@ impl GateReport {
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
             tags,
             mixes: evidence.mixed.iter().map(mix).collect(),
+            orders: evidence.orders.iter().map(OrderReport::of).collect(),
             rollbacks: evidence.rollbacks.iter().map(|(point, up)| (*point, UpgradeReport::of(up))).collect(),
             upgrade: UpgradeReport::of(evidence.upgraded),
             impact: evidence.impact.map(ImpactReport::of),
@@ -212,7 +258,8 @@ impl GateReport {
         let upgraded = self.impact.iter().filter_map(|impact| impact.upgraded.as_ref());
         let pools = upgraded.flat_map(|pool| named(["upgraded pool", "twin"], &pool.loads));
         let upgrade = std::iter::once(("upgrade".to_owned(), &self.upgrade.load));
-        mixes.chain(rollbacks).chain(upgrade).chain(idle).chain(pools).collect()
+        let orders = self.orders.iter().map(|order| (order.name(), &order.load));
+        mixes.chain(orders).chain(rollbacks).chain(upgrade).chain(idle).chain(pools).collect()
     }
 }
 

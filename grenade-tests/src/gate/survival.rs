@@ -43,7 +43,35 @@ pub struct Survivors<'a> {
 }
 
 impl<'a> Survivors<'a> {
-    /// None are made yet; absent where the gate file has no survival check.
+    /// Makes them and verifies them, over the balancer at this address, before anything is upgraded; absent: the gate file
+    /// has no survival check.
+    ///
+    /// # Errors
+    /// When they could not be made.
+    pub async fn begin(
+        world: &'a World,
+        gate: &'a Gate,
+        places: Places,
+        at: SocketAddr,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(mut survivors) = Self::of(world, gate, places, "survival") else { return Ok(None) };
+        survivors.reach(Some(at));
+        survivors.create().await?;
+        survivors.verify("before the upgrade").await;
+        Ok(Some(survivors))
+    }
+
+    /// Verifies them after an upgrade, and removes them.
+    pub async fn end(&mut self, completed: bool) {
+        const STAGE: &str = "after the upgrade";
+        match completed {
+            true => self.verify_after(STAGE).await,
+            false => self.verify(STAGE).await,
+        }
+        self.destroy("destroyed at the end").await;
+    }
+
+    /// Resources that are not made yet; absent: the gate file has no survival check.
     pub fn of(world: &'a World, gate: &'a Gate, places: Places, name: &'static str) -> Option<Self> {
         let acts = gate.survival.as_ref()?;
         let run = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::gate::beside::Beside;
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
@@ -87,18 +88,14 @@ pub async fn upgrade(
     if gate.database.is_some() {
         spectator.say("a database of its own");
     }
-    let data = databases.fresh(world, gate, &course.name()).await?;
+    let mut data = databases.fresh(world, gate, &course.name()).await?;
+    let beside = Beside::start(world, gate, databases, &mut data, &course.name()).await?;
     spectator.say(&format!("{} instances start at version {}", gate.instances, gate.service.base.number));
     let mut fleet = Fleet::bring_up(world, gate, data.clone(), course).await?;
     let places = Places::of(world, gate, &data)?.behind(fleet.balancer());
-    let mut survivors = Survivors::of(world, gate, places.clone(), "survival");
-    if let Some(survivors) = &mut survivors {
-        survivors.reach(Some(fleet.balancer()));
-        survivors.create().await?;
-        survivors.verify("before the upgrade").await;
-    }
+    let mut survivors = Survivors::begin(world, gate, places.clone(), fleet.balancer()).await?;
     let versions = Versions::default();
-    let mut load = FleetLoad::start(world, gate, &places, fleet.balancer(), &versions)?;
+    let mut load = FleetLoad::start(world, gate, &places, (fleet.balancer(), beside.targets()), &versions)?;
     let watched = load.watched();
     let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);
     let processes = ProcessWatch::start(fleet.nodes(), load.began());
@@ -126,15 +123,12 @@ pub async fn upgrade(
     spectator.say("waiting for the last answers");
     let sent = load.stop(gate, || watch.changes()).await?;
     if let Some(survivors) = &mut survivors {
-        match ended.word.as_str() {
-            "completed" => survivors.verify_after("after the upgrade").await,
-            _ => survivors.verify("after the upgrade").await,
-        }
-        survivors.destroy("destroyed at the end").await;
+        survivors.end(ended.word == "completed").await;
     }
     spectator.say("reading again what the load made");
     let sweep = sent.sweep().await;
     fleet.must_run()?;
+    beside.stop(gate).await?;
     let certificate = match (&fleet, &gate.schema) {
         (Fleet::Tidegate(ground), Some(Schema::Migrations(_))) if ended.word == "completed" => {
             let made = ground.operator.certificate(world, &world.path("certificate.json")).await;

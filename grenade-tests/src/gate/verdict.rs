@@ -3,6 +3,7 @@
 
 mod downtime;
 pub(in crate::gate) mod impact;
+pub mod orders;
 mod processes;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::gate::drive::Ended;
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
 use crate::gate::offline::Offline;
+use crate::gate::orders::Ordered;
 use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
@@ -92,6 +94,8 @@ pub struct Evidence<'a> {
     pub mixed: &'a [Mixed],
     /// The upgrade with the service down; absent: not tried.
     pub offline: Option<&'a Offline>,
+    /// The services of the gate, upgraded in each order; none: there are no companions.
+    pub orders: &'a [Ordered],
     /// The upgrades that were rolled back.
     pub rollbacks: &'a [(TurningPoint, Upgraded)],
     /// The upgrade.
@@ -154,14 +158,18 @@ fn survived(Survived { stage, wrong }: &Survived) -> Check {
 
 /// Whether every object of the load is as it was written; `None`: the load has none.
 fn stored(check: &str, up: &Upgraded) -> Option<Check> {
-    let (read, wrong) = up.sweep.as_ref()?;
-    Some(match (wrong.first(), read) {
+    Some(objects(check, up.sweep.as_ref()?))
+}
+
+/// Whether the objects that were read again are as they were written.
+fn objects(check: &str, (read, wrong): &(usize, Vec<String>)) -> Check {
+    match (wrong.first(), read) {
         (Some(first), _) => {
             Check::new(check, Word::Fail, format!("{} of {read} objects: first: {first}", wrong.len()))
         }
         (None, 0) => Check::new(check, Word::Inconclusive, "the load left no object that a step reads"),
         (None, read) => Check::new(check, Word::Pass, format!("all of {read} objects are as they were left")),
-    })
+    }
 }
 
 /// Whether an upgrade that was rolled back ended with every instance where it had been.
@@ -222,6 +230,13 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, overloaded);
         check.found.push_str(&by_version(&mixed.entries));
         checks.push(check);
+        if !mixed.beside.is_empty() {
+            checks.push(unfailed(
+                &format!("{name}: every request to a companion"),
+                &mixed.beside,
+                mixed.host.overloaded(&evidence.bounds),
+            ));
+        }
         checks.push(across(&format!("{name}: each reads what the other wrote"), &mixed.entries));
         checks.extend(processes::memory(
             &format!("{name}: the target keeps no memory for each request"),
@@ -231,6 +246,7 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
     let up = evidence.upgraded;
     checks.push(Check::of("every instance is upgraded while the others serve", completed(up)));
     checks.extend(processes::one_at_a_time(up));
+    checks.extend(orders::in_each_order(evidence.orders, &evidence.bounds));
     checks
 }
 

@@ -1,5 +1,6 @@
 //! A gate file as it is written: YAML. Unknown fields are refused; what fields mean together is checked in `file`.
 
+pub mod companion;
 pub mod survival;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
 use crate::gate::plan::PlanStep;
+use crate::gate::written::companion::Companion;
 use crate::gate::written::survival::Survival;
 use crate::load::written::Load;
 
@@ -24,6 +26,11 @@ pub struct GateFile {
     pub instances: u32,
     /// The service and its two versions.
     pub service: Service,
+    /// Services that work together with it, at most two, and are upgraded too: in each order, for the tag rolling. Each has
+    /// a balancer and a Tidegate of its own. While the service alone is tried or upgraded, one instance of each runs at its
+    /// base. Default: none.
+    #[serde(default)]
+    pub companions: Vec<Companion>,
     /// The database that all instances share; absent: none.
     #[serde(default)]
     pub database: Option<Database>,

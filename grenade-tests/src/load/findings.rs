@@ -12,6 +12,11 @@ impl Findings {
         self.0.push((field.to_owned(), what.to_string()));
     }
 
+    /// Those of a part, whose fields are below `field`.
+    pub fn add_within(&mut self, field: &str, inner: Self) {
+        self.0.extend(inner.0.into_iter().map(|(below, what)| (format!("{field}.{below}"), what)));
+    }
+
     /// Everything that was found.
     pub fn all(&self) -> Vec<String> {
         self.0.iter().map(|(field, what)| format!("{field}: {what}")).collect()

@@ -1,6 +1,6 @@
 //! Sends a script: draws a step, fills in its variables, sends it once, and compares the answer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -60,6 +60,8 @@ pub enum Target {
 pub struct Requests {
     script: Arc<Script>,
     target: Target,
+    /// Where the steps of each companion go.
+    beside: BTreeMap<String, Target>,
     run: String,
     idle: Idle,
     aside: Mutex<Vec<(String, Object)>>,
@@ -87,12 +89,18 @@ impl Drawn {
 impl Requests {
     /// Of this script to this target, with objects of its own.
     pub fn new(script: Arc<Script>, target: Target) -> Self {
+        Self::beside(script, target, BTreeMap::new())
+    }
+
+    /// The same, with the targets of companions.
+    pub fn beside(script: Arc<Script>, target: Target, beside: BTreeMap<String, Target>) -> Self {
         let idle = Idle::default();
         script.existing.iter().for_each(|(kind, object)| idle.put(kind, object.clone()));
         let run = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
         Self {
             script,
             target,
+            beside,
             run,
             idle,
             aside: Mutex::default(),
@@ -201,7 +209,7 @@ impl Requests {
             Err(missing) => Err(Failure::Content(missing)),
             Ok(_) if outcome.sent.duration_since(due.at) > SEND_LIMIT => Err(Failure::NotSent),
             Ok(outgoing) => {
-                let (to, known) = self.to(drawn.instance);
+                let (to, known) = self.to(step, drawn.instance);
                 if let Some((node, version)) = known {
                     (outcome.node, outcome.version) = (node, Some(version));
                 }
@@ -224,7 +232,7 @@ impl Requests {
                 return (outcome, drawn.object.filter(|_| untouched).zip(step.takes()).map(named));
             }
         };
-        self.note(&answer, &mut outcome);
+        self.note(step, &answer, &mut outcome);
         match judged(&step.exchange, &answer, &variables) {
             Err(failure) => {
                 outcome.failure = Some(failure);
@@ -242,9 +250,13 @@ impl Requests {
         }
     }
 
+    fn target(&self, step: &ScriptStep) -> &Target {
+        step.to.as_ref().and_then(|to| self.beside.get(to)).unwrap_or(&self.target)
+    }
+
     /// The address, and what is known of it before it answers.
-    fn to(&self, instance: usize) -> (SocketAddr, Option<(String, u32)>) {
-        match &self.target {
+    fn to(&self, step: &ScriptStep, instance: usize) -> (SocketAddr, Option<(String, u32)>) {
+        match self.target(step) {
             Target::Balancer(address, _) => (*address, None),
             Target::Instances(all) => {
                 let one = &all[instance % all.len()];
@@ -254,11 +266,11 @@ impl Requests {
     }
 
     /// Who answered, and what.
-    fn note(&self, answer: &Answer, outcome: &mut Outcome) {
+    fn note(&self, step: &ScriptStep, answer: &Answer, outcome: &mut Outcome) {
         outcome.first = Some(answer.first);
         outcome.status = Some(answer.status);
         outcome.bytes = answer.body.len();
-        if let Target::Balancer(_, versions) = &self.target {
+        if let Target::Balancer(_, versions) = self.target(step) {
             outcome.node = answer.header(SERVED_BY.as_str()).unwrap_or_default().to_owned();
             outcome.version = versions.of(&outcome.node);
         }
@@ -290,7 +302,7 @@ impl Requests {
     pub fn draw(&self, dice: &mut StdRng) -> Drawn {
         let (step, object) = self.step(dice);
         let chosen = Self::chosen(&self.script.steps[step], dice);
-        let instance = match &self.target {
+        let instance = match self.target(&self.script.steps[step]) {
             Target::Balancer(..) => 0,
             Target::Instances(all) => dice.random_range(0..all.len()),
         };

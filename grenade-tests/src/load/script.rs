@@ -58,6 +58,8 @@ pub struct ScriptStep {
     pub deed: Deed,
     /// Variables that are set; each is one of these.
     pub set: Vec<(String, Vec<Pattern>)>,
+    /// The service that it goes to; absent: the gate's own.
+    pub to: Option<String>,
     /// What is sent, and what the answer must be.
     pub exchange: Exchange,
 }
@@ -150,7 +152,7 @@ pub fn steps_of(text: &str) -> Result<Vec<written::Step>, serde_saphyr::Error> {
 impl ScriptStep {
     /// Settles one; what is wrong goes to `findings`.
     fn settled(field: &str, written: written::Step, findings: &mut Findings) -> Option<Self> {
-        let written::Step { name, weight, makes, uses, ends, set, request, expect, keep } = written;
+        let written::Step { name, weight, makes, uses, ends, set, to, request, expect, keep } = written;
         let exchange = Exchange::settled(field, request, expect, keep, findings)?;
         if [&makes, &uses, &ends].into_iter().flatten().count() > 1 {
             findings.add(field, "has more than one of `makes`, `uses` and `ends`");
@@ -183,7 +185,7 @@ impl ScriptStep {
         });
         let set = set.collect();
         let takes = uses.or(ends);
-        Some(Self { name, weight, makes, takes, deed, set, exchange })
+        Some(Self { name, weight, makes, takes, deed, set, to, exchange })
     }
 
     /// The kind of object that it reads, changes or ends.

@@ -98,6 +98,9 @@ pub struct Step {
     /// Variables that are set before it is sent, with `{run}`, `{seq}` and the object's own; of a list, one is drawn.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
+    /// The companion that it goes to. Default: the gate's own service.
+    #[serde(default)]
+    pub to: Option<String>,
     /// What is sent.
     pub request: Request,
     /// What the answer must be.

@@ -46,7 +46,7 @@ pub fn spec(fields: &Map<String, Value>, findings: &mut Findings) {
 pub fn schema_of(
     steps: &written::SchemaSteps,
     here: &Path,
-    has_database: bool,
+    (has_database, skips_level): (bool, bool),
     of_service: &[&str],
     findings: &mut Findings,
 ) -> Option<Schema> {
@@ -63,6 +63,11 @@ pub fn schema_of(
             let directory = here.join(directory);
             if !directory.is_dir() {
                 findings.add("schema.migrations", format!("{} is no directory", directory.display()));
+            }
+            if skips_level {
+                let one = "is not allowed with `service.skip_level`: Tidegate runs the migrations of one version in an \
+                           upgrade; write the commands of your service (`expand`, `migrate`, `contract`)";
+                findings.add("schema.migrations", one);
             }
             Some(Schema::Migrations(directory))
         }

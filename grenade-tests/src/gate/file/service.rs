@@ -52,11 +52,16 @@ pub struct Service {
     pub version_header: Option<String>,
 }
 
-/// Checks it.
-pub fn service(written: written::Service, here: &Path, findings: &mut Findings) -> Option<Service> {
+/// Checks it; `urls` are the places of its companions.
+pub fn service(
+    written: written::Service,
+    here: &Path,
+    urls: &[&str],
+    findings: &mut Findings,
+) -> Option<Service> {
     let (base, target) = (
-        version("service.base", written.base, here, findings),
-        version("service.target", written.target, here, findings),
+        version("service.base", written.base, here, urls, findings),
+        version("service.target", written.target, here, urls, findings),
     );
     for (field, path) in [
         ("service.ready", Some(&written.ready)),
@@ -104,10 +109,16 @@ pub fn service(written: written::Service, here: &Path, findings: &mut Findings) 
     })
 }
 
-fn version(field: &str, written: written::Version, here: &Path, findings: &mut Findings) -> Option<Version> {
+fn version(
+    field: &str,
+    written: written::Version,
+    here: &Path,
+    urls: &[&str],
+    findings: &mut Findings,
+) -> Option<Version> {
     let source = source(field, &written, here, findings);
     let of_service = OF_SERVICE.into_iter().filter(|place| !place.ends_with("_source"));
-    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).collect();
+    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).chain(urls.iter().copied()).collect();
     places.retain(|place| *place != "source" || source.is_some());
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
     if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {

@@ -1,3 +1,5 @@
+mod companions;
+
 use super::*;
 
 const GOOD: &str = include_str!("../example.yaml");

@@ -51,6 +51,7 @@ fn of(tag: GateTag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
     let bounds = HostBounds::default();
     let evidence = Evidence {
         health: &[],
+        orders: &[],
         rollbacks: &[],
         mixed,
         offline: Some(&Offline { started: Ok(()), survival: Vec::new() }),
@@ -121,7 +122,9 @@ fn mix_must_be_read_both_ways() {
         ..entry(n, n as f64)
     };
     let arrangement = Arrangement { base: 2, target: 1 };
-    let mixed = |entries| [Mixed { arrangement, entries, memory: Vec::new(), host: HostSeen::default() }];
+    let mixed = |entries| {
+        [Mixed { arrangement, entries, beside: Vec::new(), memory: Vec::new(), host: HostSeen::default() }]
+    };
     let both: Vec<Entry> = (0..40).map(|n| read(n, 1 + (n % 2) as u32, 2 - (n % 2) as u32)).collect();
     assert_eq!(of(GateTag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
     let one_way: Vec<Entry> = (0..40).map(|n| read(n, 2, 1)).collect();
@@ -131,7 +134,8 @@ fn mix_must_be_read_both_ways() {
         *entry = failed(Entry { status: Some(503), ..entry.clone() }, "status 503: busy");
     }
     let overloaded = HostSeen { lag_p99_ms: 9_000.0, ..HostSeen::default() };
-    let busy = [Mixed { arrangement, entries: busy, memory: Vec::new(), host: overloaded }];
+    let busy =
+        [Mixed { arrangement, entries: busy, beside: Vec::new(), memory: Vec::new(), host: overloaded }];
     let judged = of(GateTag::Rolling, &upgraded(load()), &busy);
     assert!(judged.checks[..2].iter().all(|check| check.verdict == Word::Inconclusive), "{judged:#?}");
     let mut bad = both;
@@ -178,6 +182,7 @@ fn version_that_keeps_memory_for_each_request_fails_and_one_that_needs_it_once_d
     let to = |n: u64, node: &str| Entry { node: node.to_owned(), ..entry(n, n as f64) };
     let entries: Vec<Entry> = (0..200).map(|n| to(n, if n % 2 == 0 { "old" } else { "new" })).collect();
     let mixed = |old, new| Mixed {
+        beside: Vec::new(),
         arrangement: Arrangement { base: 1, target: 1 },
         entries: entries.clone(),
         memory: vec![memory("old", 1, old), memory("new", 2, new)],
