@@ -10,6 +10,8 @@
 //!
 //! The judge reads ledgers and what commands and health URLs answered; it does not ask the upgrade how it went.
 
+pub mod beside;
+pub mod by_command;
 pub mod by_hand;
 pub mod cli;
 pub mod compat;
@@ -22,9 +24,11 @@ pub mod host;
 pub mod impact;
 pub mod init;
 pub mod launcher;
+pub mod load;
 pub mod matrix;
 pub mod mixed;
 pub mod offline;
+pub mod orders;
 pub mod picture;
 pub mod plan;
 pub mod procedure;
@@ -35,6 +39,7 @@ pub mod report;
 pub mod run;
 pub mod source;
 pub mod spectator;
+pub mod survival;
 pub mod upgrade;
 pub mod verdict;
 pub mod watch;

@@ -8,7 +8,9 @@
 
 pub mod departure;
 pub mod entry;
+pub mod exchange;
 pub mod findings;
+pub mod foreign;
 pub mod judge;
 pub mod ledger;
 pub mod object;
@@ -18,10 +20,11 @@ pub mod report;
 pub mod requests;
 pub mod run;
 pub mod script;
+pub mod tally;
 pub mod template;
 pub mod wire;
 pub mod written;
 
 pub use plan::Pace;
 pub use report::{LoadProgress, LoadReport};
-pub use run::{Load, LoadHandle};
+pub use run::{Load, LoadHandle, Watched};

@@ -33,6 +33,9 @@ pub use process::{Process, Spawn};
 
 use crate::world::descendants::{Scope, sweep};
 
+/// A disk with less room than this, in bytes, is full.
+const LEAST_ROOM: u64 = 64 << 10;
+
 /// The environment variable that marks every process of a world, and is inherited by what these start.
 pub const MARK: &str = "TIDEGATE_WORLD";
 
@@ -86,6 +89,18 @@ impl World {
     /// A path below its directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
+    }
+
+    /// Whether its directory has room for what its processes write.
+    ///
+    /// # Errors
+    /// When it has none: databases, stores and ledgers fail each in their own words then.
+    pub fn must_have_room(&self) -> Result<(), WorldError> {
+        match rustix::fs::statvfs(&self.dir) {
+            Ok(disk) if disk.f_bavail * disk.f_frsize < LEAST_ROOM => Err(WorldError::Full(self.dir.clone())),
+            // A file system that does not say is not known to be full.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Starts a process in a group of its own, with its output in `<name>.log` of this world's directory.

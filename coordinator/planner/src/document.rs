@@ -66,6 +66,17 @@ mod tests {
     }
 
     #[test]
+    fn item_of_a_list_is_found_and_a_missing_one_is_the_list() {
+        let located = Located::of("steps:\n  - name: a\n  - name: b\n").unwrap();
+        let at = |field: &str| {
+            let finding = located.finding(field, "is wrong");
+            (finding.line, finding.column)
+        };
+        assert_eq!((at("steps.1.name"), at("steps.1")), ((3, 5), (3, 5)));
+        assert_eq!((at("steps.2.name"), at("steps.x")), ((1, 1), (1, 1)));
+    }
+
+    #[test]
     fn aliases_that_double_are_refused() {
         let mut text = "a0: &a0 [x, x]\n".to_owned();
         (1..30).for_each(|n| text.push_str(&format!("a{n}: &a{n} [*a{m}, *a{m}]\n", m = n - 1)));

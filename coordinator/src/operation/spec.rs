@@ -72,7 +72,7 @@ mod tests {
             "  4:1: relase: ",
             "  6:3: health.healthy_deadline: ",
             "  7:3: health.min: ",
-            "  8:1: approvals.1: ",
+            "  8:21: approvals.1: ",
             "  1:1: release: ",
         ] {
             assert!(said.contains(place), "{place}: {said}");

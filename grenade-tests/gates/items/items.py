@@ -8,7 +8,8 @@
 --fault makes it a bad one, for tests of gates: errors (1 % of the answers are 500), blind (cannot read what version 1
 wrote), deaf (the health check ignores the disable-file), foreign (writes what version 1 cannot read), forgetful (deletes
 the older half of the rows at each start), stillborn (never becomes ready), liar (answers another version's number), hoarder
-(deletes nothing), slow (works 20 % longer), leak (keeps 1 MB for each request).
+(deletes nothing), slow (works 20 % longer), leak (keeps 1 MB for each request), strict (cannot read what a later version
+wrote).
 """
 
 import argparse
@@ -71,6 +72,8 @@ class Items(BaseHTTPRequestHandler):
     def item(self, database, key):
         row = database.execute("SELECT id, name, colour, version FROM items WHERE id = ?", (key,)).fetchone()
         if row is None or (self.server.fault == "blind" and row[3] == 1):
+            return None
+        if self.server.fault == "strict" and row[3] > self.server.version:
             return None
         name = row[1]
         if self.server.version >= 2 and name.startswith("v2:"):

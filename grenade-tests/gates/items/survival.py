@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A resource that must survive an upgrade of items: survival.py create|verify|destroy URL FILE, which keeps its id;
-survival.py down DATABASE FILE looks at it while the service is down."""
+survival.py down DATABASE FILE looks at it while the service is down, survival.py there DATABASE ID at any item."""
 
 import json
 import sqlite3
@@ -17,6 +17,8 @@ def ask(method, path, body=None):
         return json.load(answer)
 
 
+if verb == "there":
+    sys.exit(sqlite3.connect(url).execute("SELECT id FROM items WHERE id = ?", [file]).fetchone() != (file,))
 if verb == "create":
     with open(file, "w") as kept:
         kept.write(ask("POST", "/items", wish)["id"])

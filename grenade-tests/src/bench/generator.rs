@@ -157,7 +157,7 @@ fn script() -> anyhow::Result<Arc<Script>> {
          load:\n  rate: 1\n  keep_alive: 1\n  steps: [{{name: get, request: {{path: \"{PATH}1\"}}}}]\n\
          tags: [zero-downtime]\n"
     );
-    Ok(file::parse(&gate, Path::new("bare"), Path::new("/"))?.script)
+    file::parse(&gate, Path::new("bare"), Path::new("/"))?.script.context("the load has steps")
 }
 
 /// `  123456 requests in 10.00s, …`

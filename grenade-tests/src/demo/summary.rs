@@ -77,7 +77,9 @@ fn rounded(seconds: f64) -> f64 {
 /// Whether it ended as the arguments call for: no request failed, and what the load made is as it was left.
 pub fn is_good(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport) -> bool {
     let proved = !matches!(upgraded.certificate, Some(Err(_)));
-    report.is_good(plan.called_for()) && proved && upgraded.sweep.1.is_empty()
+    report.is_good(plan.called_for())
+        && proved
+        && upgraded.sweep.as_ref().is_none_or(|(_, wrong)| wrong.is_empty())
 }
 
 /// The text.
@@ -129,11 +131,12 @@ pub fn text(plan: &DemoPlan, upgraded: &Upgraded, report: &DemoReport, ideal: &I
     for first in upgraded.load.first_failures.iter().take(5) {
         line("", &format!("  {first}"));
     }
-    let (read, wrong) = &upgraded.sweep;
-    let right = read - wrong.len();
-    line("", &format!("{right} of {read} images that the load left, read again, are as they were left"));
-    for first in wrong.iter().take(5) {
-        line("", &format!("  {first}"));
+    if let Some((read, wrong)) = &upgraded.sweep {
+        let right = read - wrong.len();
+        line("", &format!("{right} of {read} images that the load left, read again, are as they were left"));
+        for first in wrong.iter().take(5) {
+            line("", &format!("  {first}"));
+        }
     }
     let Latency { p50, p99, p999 } = report.latency_ms;
     line(

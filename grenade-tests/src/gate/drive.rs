@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use serde::Serialize;
 use tidegate_proto::Span;
 use tidegate_proto::wire::v1::UpgradeStatusReply;
 use tokio::time::Instant;
 
-use crate::gate::file::{Command, Gate, Schema, Survival};
+use crate::gate::file::{Command, Gate, Schema};
 use crate::gate::ground::Ground;
 use crate::gate::launcher::{self, Places};
 use crate::gate::picture::{Picture, UpgradeSeen};
 use crate::gate::plan::{Event, Plan, PlanStep, When};
 use crate::gate::spectator::Spectator;
+use crate::gate::survival::Survivors;
 use crate::gate::written::TurningPoint;
-use crate::load::LoadHandle;
+use crate::load::Watched;
 use crate::world::World;
 use crate::world::operator::Operator;
 use crate::world::wait::wait_for;
@@ -29,15 +29,6 @@ const SILENCE: Duration = Duration::from_secs(15);
 const SEEN: Duration = Duration::from_secs(10);
 /// How long an agent stands still.
 const STALL: Duration = Duration::from_secs(2);
-
-/// One check of resources that must survive.
-#[derive(Debug, Clone, Serialize)]
-pub struct Survived {
-    /// When it was done.
-    pub stage: &'static str,
-    /// Why it did not hold.
-    pub wrong: Option<String>,
-}
 
 /// How an upgrade ended.
 #[derive(Debug, Default)]
@@ -93,24 +84,10 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Runs the survival check once.
-pub async fn verify(
-    world: &World,
-    gate: &Gate,
-    commands: &Survival,
-    places: &Places,
-    stage: &'static str,
-    survival: &mut Vec<Survived>,
-) {
-    let name = format!("survival-verify-{}", survival.len());
-    let verified = launcher::run(world, gate, &name, &commands.verify, places).await;
-    survival.push(Survived { stage, wrong: verified.err().map(|error| format!("{error:#}")) });
-}
-
 /// Lets the spectator see one instant. Before the start there is no status.
 async fn show(
     ground: &Ground,
-    load: &LoadHandle,
+    load: &Watched,
     spectator: &dyn Spectator,
     doing: &str,
     status: Option<&UpgradeStatusReply>,
@@ -132,7 +109,7 @@ async fn show(
 /// When a process has ended that must not.
 pub async fn hold(
     ground: &mut Ground,
-    load: &LoadHandle,
+    load: &Watched,
     spectator: &dyn Spectator,
     doing: &str,
     span: Duration,
@@ -156,7 +133,7 @@ fn points(status: &UpgradeStatusReply) -> impl Iterator<Item = &str> {
 }
 
 /// One upgrade, and who drives it.
-pub struct Drive<'a> {
+pub struct Drive<'a, 's> {
     /// Where processes are started.
     pub world: &'a World,
     /// What is run.
@@ -170,11 +147,11 @@ pub struct Drive<'a> {
     /// Sees how it goes.
     pub spectator: &'a dyn Spectator,
     /// The load beside it.
-    pub load: &'a LoadHandle,
+    pub load: Watched,
     /// Where it goes.
     pub course: Course<'a>,
     /// What is verified in the middle of it.
-    pub survival: Option<&'a Survival>,
+    pub survivors: Option<&'a mut Survivors<'s>>,
 }
 
 /// What was done in an upgrade, so that nothing is done twice.
@@ -198,12 +175,12 @@ struct Steps {
     goes_back: bool,
 }
 
-impl Drive<'_> {
+impl Drive<'_, '_> {
     /// Starts the upgrade, and does what an operator does until it is over.
     ///
     /// # Errors
     /// When it was refused, or the coordinator does not answer for too long.
-    pub async fn drive(&mut self, survival: &mut Vec<Survived>) -> anyhow::Result<Ended> {
+    pub async fn drive(&mut self) -> anyhow::Result<Ended> {
         let (spec, id) = (self.ground.spec.display(), self.operator.upgrade());
         self.spectator.say(&format!("the operator types: tidegate upgrade start {spec} --id {id}"));
         self.operator.start(self.world, &self.ground.spec).await.context("the upgrade was refused")?;
@@ -213,10 +190,11 @@ impl Drive<'_> {
             Steps { began: answered, left: steps.into(), left_out: Vec::new(), again: 0, goes_back: false };
         loop {
             self.ground.must_run()?;
+            self.world.must_have_room()?;
             let next = Instant::now() + LOOK_EVERY;
             match self.operator.status().await {
                 Ok(status) => {
-                    if let Some(ended) = self.look(&status, &mut done, &mut steps, survival).await? {
+                    if let Some(ended) = self.look(&status, &mut done, &mut steps).await? {
                         return Ok(ended);
                     }
                     answered = Instant::now();
@@ -236,14 +214,13 @@ impl Drive<'_> {
         status: &UpgradeStatusReply,
         done: &mut Done,
         steps: &mut Steps,
-        survival: &mut Vec<Survived>,
     ) -> anyhow::Result<Option<Ended>> {
         let doing = format!(
             "tidegate upgrade status {} --coordinator {}",
             self.operator.upgrade(),
             self.operator.url()
         );
-        show(self.ground, self.load, self.spectator, &doing, Some(status)).await;
+        show(self.ground, &self.load, self.spectator, &doing, Some(status)).await;
         let seen = UpgradeSeen::of(status);
         // Once it is over, instances belong to no wave any more.
         if !seen.over {
@@ -277,10 +254,10 @@ impl Drive<'_> {
         }
         if !done.verified && self.is_mixed(status) {
             done.verified = true;
-            self.verify("in mid-upgrade", survival).await;
+            self.verify("in mid-upgrade").await;
         }
         if !steps.goes_back && steps.left.front().is_some_and(|step| self.is_due(step, steps, status)) {
-            self.step(steps, survival).await?;
+            self.step(steps).await?;
         }
         Ok(None)
     }
@@ -310,9 +287,9 @@ impl Drive<'_> {
         Ok(())
     }
 
-    async fn verify(&self, stage: &'static str, survival: &mut Vec<Survived>) {
-        if let Some(commands) = self.survival {
-            verify(self.world, self.gate, commands, self.places, stage, survival).await;
+    async fn verify(&mut self, stage: &'static str) {
+        if let Some(survivors) = &mut self.survivors {
+            survivors.verify(stage).await;
         }
     }
 
@@ -329,7 +306,8 @@ impl Drive<'_> {
         match step.when {
             When::After(span) => steps.began.elapsed() >= Duration::from_millis(span.as_millis()),
             When::Upgraded(count) => {
-                let target = Some(self.gate.service.target.number.get());
+                let service = &self.gate.service;
+                let target = Some(service.in_tidegate(service.target.number));
                 status.instances.iter().filter(|instance| instance.version == target).count()
                     >= count as usize
             }
@@ -337,7 +315,7 @@ impl Drive<'_> {
     }
 
     /// Does the next step of the plan. What the coordinator refuses, because the upgrade is further by now, is left out.
-    async fn step(&mut self, steps: &mut Steps, survival: &mut Vec<Survived>) -> anyhow::Result<()> {
+    async fn step(&mut self, steps: &mut Steps) -> anyhow::Result<()> {
         let Some(step) = steps.left.pop_front() else { return Ok(()) };
         self.spectator.say(&format!("the plan: {step}"));
         let span = |span: Span| Duration::from_millis(span.as_millis());
@@ -360,7 +338,7 @@ impl Drive<'_> {
                 back
             }
             Event::Verify => {
-                self.verify("by the plan", survival).await;
+                self.verify("by the plan").await;
                 Ok(())
             }
             Event::KillCoordinator => return self.ground.kill_coordinator(self.world).await,
@@ -385,7 +363,8 @@ impl Drive<'_> {
 
     fn is_mixed(&self, status: &UpgradeStatusReply) -> bool {
         let at = |number: u32| status.instances.iter().any(|instance| instance.version == Some(number));
-        at(self.gate.service.base.number.get()) && at(self.gate.service.target.number.get())
+        let service = &self.gate.service;
+        at(service.base.number.get()) && at(service.in_tidegate(service.target.number))
     }
 
     /// Approves what waits for it, once each; before instances are rolled, changes the schema by the service's own

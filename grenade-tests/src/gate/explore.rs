@@ -118,6 +118,7 @@ impl Explorer<'_> {
         let evidence = Evidence {
             health: &self.health,
             mixed: &[],
+            orders: &[],
             offline: None,
             rollbacks: &[],
             upgraded: &done,

@@ -2,36 +2,40 @@
 //! reading is listed.
 
 pub mod command;
+pub mod companion;
+mod level;
 pub mod load;
+mod quotes;
 pub mod schema;
 pub mod service;
+pub mod survival;
+mod tags;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tidegate_planner::document::{self, Finding};
 
 pub use command::Command;
-use command::{OF_FLEET, OF_SERVICE, command, commands};
+use command::{OF_FLEET, command, commands, of_service};
 use load::{ImpactPace, Pace, impact_of, load_of};
-pub use schema::{Schema, Survival};
-use schema::{schema_of, spec, survival_of};
+pub use schema::Schema;
+use schema::{schema_of, spec};
 pub use service::Version;
 use service::{Service, service};
+use survival::{Survival, survival_of};
+use tags::{asserted, of_command};
 
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::init::EXAMPLE;
 use crate::gate::plan::Plan;
 use crate::gate::written::{Arrangement, Balancer, Engine, GateFile, HostBounds, Store, TurningPoint};
 use crate::load::findings::Findings;
-use crate::load::script::{Deed, Script, ScriptStep};
+use crate::load::script::Script;
 use tidegate_proto::GateTag;
 
-/// A load before the upgrade that is shorter tells nothing.
-const SHORTEST_CONTROL: Duration = Duration::from_millis(500);
 /// What the upgrade is called.
 const UPGRADE: &str = "gate";
 /// The most instances of a gate.
@@ -48,21 +52,14 @@ pub enum NotAGate {
         #[source]
         source: std::io::Error,
     },
-    /// It is no YAML, or fields are unknown or of the wrong kind; each finding names line and column.
+    /// It is no YAML, fields are unknown or of the wrong kind, or their values are not allowed; each finding names line and
+    /// column.
     #[error("{}", findings.iter().map(|f| format!("{}:{f}", path.display())).collect::<Vec<_>>().join("\n"))]
-    Form {
+    Wrong {
         /// The file.
         path: PathBuf,
         /// Everything that was found.
         findings: Vec<Finding>,
-    },
-    /// Each field is well formed, together they are not.
-    #[error("{}:\n{}", path.display(), findings.iter().map(|f| format!("  {f}")).collect::<Vec<_>>().join("\n"))]
-    Sense {
-        /// The file.
-        path: PathBuf,
-        /// Everything that was found.
-        findings: Vec<String>,
     },
 }
 
@@ -93,8 +90,10 @@ pub struct Gate {
     pub procedure: Option<Command>,
     /// How the load runs.
     pub pace: Pace,
-    /// What it sends.
-    pub script: Arc<Script>,
+    /// What its steps send; absent: its command alone sends.
+    pub script: Option<Arc<Script>>,
+    /// The command that sends a load.
+    pub load_command: Option<Command>,
     /// The survival check.
     pub survival: Option<Survival>,
     /// What happens in the upgrade beside it; absent: nothing.
@@ -109,6 +108,10 @@ pub struct Gate {
     pub impact: ImpactPace,
     /// When the machine cannot tell.
     pub host: HostBounds,
+    /// The services that work together with it, each as a gate that shares the rest with this one.
+    pub companions: Vec<Gate>,
+    /// Whether it is one of those.
+    is_companion: bool,
 }
 
 /// The JSON Schema of a gate file.
@@ -133,17 +136,87 @@ pub fn load(path: &Path) -> Result<Gate, NotAGate> {
 /// # Errors
 /// As [`load()`].
 pub fn parse(text: &str, path: &Path, here: &Path) -> Result<Gate, NotAGate> {
-    let (written, _): (GateFile, _) = document::checked(text, EXAMPLE)
-        .map_err(|findings| NotAGate::Form { path: path.to_owned(), findings })?;
+    let wrong = |findings| NotAGate::Wrong { path: path.to_owned(), findings };
+    let (written, located): (GateFile, _) =
+        document::checked(text, EXAMPLE).map_err(|findings| wrong(quotes::advised(text, findings)))?;
     let mut findings = Findings::default();
     let gate = settled(written, here, &mut findings);
     match gate {
         Some(gate) if findings.all().is_empty() => Ok(gate),
-        _ => Err(NotAGate::Sense { path: path.to_owned(), findings: findings.all().to_vec() }),
+        _ => Err(wrong(findings.located(&located))),
     }
 }
 
 fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Gate> {
+    bounds(&written, findings);
+    spec(&written.upgrade, findings);
+    let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
+    companion::allowed(&written, findings);
+    let of_service = of_service(&written.service);
+    let names = written.companions.iter().map(|companion| companion::place(companion.service.name.as_str()));
+    let names: Vec<String> = names.collect();
+    let urls: Vec<&str> = names.iter().map(String::as_str).collect();
+    // While a database is filled no companion runs yet.
+    let with_urls = [of_service.as_slice(), &urls].concat();
+    let by_hand = procedure(&written, &tags, &with_urls, findings);
+    let skips_level = written.service.skip_level;
+    let service = service(written.service, here, &urls, findings);
+    let engine = written.database.as_ref().map(|database| database.engine);
+    let database = written.database.map(|database| {
+        let init = commands("database.init", &database.init, &of_service, findings);
+        (database.engine, init)
+    });
+    let changes = (engine.is_some(), skips_level);
+    let schema = written.schema.and_then(|steps| schema_of(&steps, here, changes, &with_urls, findings));
+    let (pace, senders) = load_of(written.load, service.as_ref()?, here, &with_urls, findings);
+    let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
+    let survival = written.survival.and_then(|survival| survival_of(survival, &with_urls, findings));
+    let arrangements = written
+        .arrangements
+        .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);
+    mixes(&arrangements, findings);
+    turns(&written.rollback_from, schema.as_ref(), findings);
+    asserted(&tags, &arrangements, &pace, &senders, findings);
+    of_command(&tags, &senders, survival.is_some(), findings);
+    let own = (service.as_ref()?.name.as_str(), written.instances, engine);
+    let companions = companion::companions(written.companions, own, here, findings);
+    companion::targets(senders.script.as_ref(), &companions, findings);
+    let faults = Plan { seed: None, strategy: None, max_unavailable: None, steps: written.faults };
+    let gate = Gate {
+        name: written.name,
+        here: here.to_owned(),
+        instances: written.instances,
+        service: service?,
+        database,
+        schema,
+        balancer: written.balancer,
+        store: written.store,
+        upgrade_id: UPGRADE.to_owned(),
+        upgrade: written.upgrade,
+        procedure: by_hand,
+        pace,
+        script: senders.script.map(Arc::new),
+        load_command: senders.command,
+        survival,
+        faults: (!faults.steps.is_empty()).then_some(faults),
+        arrangements,
+        rollback_from: written.rollback_from,
+        tags: tags.into_iter().collect(),
+        impact,
+        host: written.host,
+        companions: Vec::new(),
+        is_companion: false,
+    };
+    for flaw in gate.faults.iter().flat_map(|faults| faults.flaws(&gate)) {
+        let flaw = flaw.replacen("steps", "faults", 1);
+        let (field, what) = flaw.split_once(": ").unwrap_or(("faults", &flaw));
+        findings.add(field, what);
+    }
+    Some(gate.beside(companions))
+}
+
+/// What has bounds of its own.
+fn bounds(written: &GateFile, findings: &mut Findings) {
     if !(2..=MOST_INSTANCES).contains(&written.instances) {
         findings.add("instances", format!("{} is not allowed; 2 to {MOST_INSTANCES} is", written.instances));
     }
@@ -160,63 +233,6 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
             findings.add(&format!("host.{field}"), "0 to 100 percent is allowed");
         }
     }
-    spec(&written.upgrade, findings);
-    let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
-    let of_service: Vec<&str> = OF_SERVICE
-        .into_iter()
-        .filter(|place| match *place {
-            "base_source" => written.service.base.has_source(),
-            "target_source" => written.service.target.has_source(),
-            _ => true,
-        })
-        .collect();
-    let by_hand = procedure(&written, &tags, &of_service, findings);
-    let service = service(written.service, here, findings);
-    let has_database = written.database.is_some();
-    let database = written.database.map(|database| {
-        let init = commands("database.init", &database.init, &of_service, findings);
-        (database.engine, init)
-    });
-    let schema =
-        written.schema.and_then(|steps| schema_of(&steps, here, has_database, &of_service, findings));
-    let (pace, script) = load_of(written.load, service.as_ref()?, here, findings);
-    let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);
-    let survival = written.survival.and_then(|survival| survival_of(&survival, &of_service, findings));
-    let arrangements = written
-        .arrangements
-        .unwrap_or_else(|| vec![Arrangement { base: written.instances.saturating_sub(1).max(1), target: 1 }]);
-    mixes(&arrangements, findings);
-    turns(&written.rollback_from, schema.as_ref(), findings);
-    asserted(&tags, &arrangements, &pace, script.as_ref(), findings);
-    let faults = Plan { seed: None, strategy: None, max_unavailable: None, steps: written.faults };
-    let gate = Gate {
-        name: written.name,
-        here: here.to_owned(),
-        instances: written.instances,
-        service: service?,
-        database,
-        schema,
-        balancer: written.balancer,
-        store: written.store,
-        upgrade_id: UPGRADE.to_owned(),
-        upgrade: written.upgrade,
-        procedure: by_hand,
-        pace,
-        script: Arc::new(script?),
-        survival,
-        faults: (!faults.steps.is_empty()).then_some(faults),
-        arrangements,
-        rollback_from: written.rollback_from,
-        tags: tags.into_iter().collect(),
-        impact,
-        host: written.host,
-    };
-    for flaw in gate.faults.iter().flat_map(|faults| faults.flaws(&gate)) {
-        let flaw = flaw.replacen("steps", "faults", 1);
-        let (field, what) = flaw.split_once(": ").unwrap_or(("faults", &flaw));
-        findings.add(field, what);
-    }
-    Some(gate)
 }
 
 /// Another way of upgrading has none of what is Tidegate's.
@@ -274,32 +290,6 @@ fn turns(points: &[TurningPoint], schema: Option<&Schema>, findings: &mut Findin
             let only = format!("an upgrade has the phase {} with `schema.migrations` only", point.word());
             findings.add(&field, only);
         }
-    }
-}
-
-/// What each tag needs of the rest.
-fn asserted(
-    tags: &BTreeSet<GateTag>,
-    arrangements: &[Arrangement],
-    pace: &Pace,
-    script: Option<&Script>,
-    findings: &mut Findings,
-) {
-    if tags.is_empty() {
-        let allowed = "supports-upgrade, rolling, zero-downtime and zero-impact are allowed";
-        findings.add("tags", format!("there is none; {allowed}"));
-    }
-    if tags.contains(&GateTag::Rolling) && arrangements.is_empty() {
-        findings.add("arrangements", "rolling needs at least one frozen mix");
-    }
-    if tags.contains(&GateTag::ZeroDowntime) && pace.before < SHORTEST_CONTROL {
-        let needed = format!("at least {SHORTEST_CONTROL:?} is needed to tell what the upgrade changed");
-        findings.add("load.before", needed);
-    }
-    let reads = |step: &ScriptStep| step.deed == Deed::Reads && step.weight > 0;
-    if tags.contains(&GateTag::Rolling) && script.is_some_and(|script| !script.steps.iter().any(reads)) {
-        let needed = "rolling needs a step with a weight that reads what another made (`uses`, with GET)";
-        findings.add("load.steps", needed);
     }
 }
 

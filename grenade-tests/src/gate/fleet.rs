@@ -9,7 +9,7 @@ use crate::gate::ground::Ground;
 use crate::gate::launcher::{Data, Node};
 use crate::gate::procedure;
 use crate::gate::spectator::Spectator;
-use crate::load::LoadHandle;
+use crate::load::Watched;
 use crate::world::World;
 
 /// A fleet at the base version.
@@ -61,7 +61,7 @@ impl<'a> Fleet<'a> {
     /// When a process has ended that must not.
     pub async fn hold(
         &mut self,
-        load: &LoadHandle,
+        load: &Watched,
         spectator: &dyn Spectator,
         doing: &str,
         span: Duration,

@@ -73,11 +73,11 @@ impl Databases {
             None => Data::default(),
             Some((_, Some(server))) => Data {
                 url: server.create_database(&format!("{}{name}", self.prefix)).await?,
-                file: PathBuf::new(),
+                ..Data::default()
             },
             Some((_, None)) => {
                 let file = world.path(&format!("{name}.db"));
-                Data { url: format!("sqlite:{}", file.display()), file }
+                Data { url: format!("sqlite:{}", file.display()), file, ..Data::default() }
             }
         };
         if let Some((_, init)) = &gate.database {
@@ -270,7 +270,7 @@ async fn stall(process: &Process, length: Duration) -> anyhow::Result<()> {
 /// When there is no free port.
 pub fn nodes(world: &World, gate: &Gate) -> anyhow::Result<Vec<Node>> {
     let home = world.path("nodes");
-    (1..=gate.instances).map(|n| Node::make(&format!("node-{n}"), &home)).collect()
+    (1..=gate.instances).map(|n| Node::make(&gate.node(n), &home)).collect()
 }
 
 /// Starts the balancer of a gate before its nodes.
@@ -287,6 +287,7 @@ pub async fn balance(world: &World, gate: &Gate, nodes: &[Node]) -> anyhow::Resu
 /// A version as a release: a tag and a script.
 struct Release {
     tag: String,
+    /// Its number in Tidegate.
     version: u32,
     script: PathBuf,
     sha256: String,
@@ -298,7 +299,7 @@ impl Release {
         let script = places.release(version, &world.path("artifacts").join(&tag))?;
         let text = std::fs::read(&script).context("could not read a release")?;
         let sha256 = hex::encode(Sha256::digest(&text));
-        Ok(Self { tag, version: version.number.get(), script, sha256 })
+        Ok(Self { tag, version: gate.service.in_tidegate(version.number), script, sha256 })
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 
+use crate::gate::file::companion::place;
 use crate::gate::file::{Command, Gate, Version};
 use crate::gate::processes::{PLACE, VERSION};
 use crate::load::template::quoted;
@@ -23,13 +24,15 @@ const SLOW: Duration = Duration::from_secs(10);
 /// The name of the script in a release.
 pub const SCRIPT: &str = "run";
 
-/// A database of this run.
+/// What a service of this run uses.
 #[derive(Debug, Clone, Default)]
 pub struct Data {
-    /// Its URL; empty where there is none.
+    /// The URL of its database; empty where there is none.
     pub url: String,
-    /// Its file, where it is one.
+    /// The file of its database, where it is one.
     pub file: PathBuf,
+    /// The companions that run, with their addresses.
+    pub companions: Vec<(String, SocketAddr)>,
 }
 
 /// What the places of a command mean.
@@ -49,6 +52,9 @@ impl Places {
         places.insert("here".to_owned(), gate.here.display().to_string().into());
         places.insert("work".to_owned(), world.dir().display().to_string().into());
         places.insert("bin".to_owned(), bin.display().to_string().into());
+        for (name, address) in &data.companions {
+            places.insert(place(name), format!("http://{address}").into());
+        }
         for (name, version) in [("base_source", &gate.service.base), ("target_source", &gate.service.target)]
         {
             if let Some(directory) = version.source.directory() {
@@ -62,6 +68,21 @@ impl Places {
     #[must_use]
     pub fn behind(mut self, balancer: SocketAddr) -> Self {
         self.0.insert("url".to_owned(), format!("http://{balancer}").into());
+        self
+    }
+
+    /// With further variables.
+    #[must_use]
+    pub fn and(mut self, variables: &Map<String, Value>) -> Self {
+        self.0.extend(variables.clone());
+        self
+    }
+
+    /// With the ledger of a load, and the Unix time in milliseconds from which it counts.
+    #[must_use]
+    pub fn load(mut self, ledger: &Path, began_ms: u128) -> Self {
+        self.0.insert("ledger".to_owned(), ledger.display().to_string().into());
+        self.0.insert("began_ms".to_owned(), began_ms.to_string().into());
         self
     }
 

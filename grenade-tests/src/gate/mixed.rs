@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 
+use crate::gate::beside::Beside;
+use crate::gate::by_command::{ByCommand, Zero};
 use crate::gate::file::{Gate, Version};
 use crate::gate::ground::{self, Databases};
 use crate::gate::host::{HostSeen, Reading};
@@ -33,6 +35,8 @@ pub struct Mixed {
     pub arrangement: Arrangement,
     /// Its ledger.
     pub entries: Vec<Entry>,
+    /// The requests to its companions.
+    pub beside: Vec<Entry>,
     /// The memory of each instance.
     pub memory: Vec<Memory>,
     /// The machine while it ran.
@@ -82,6 +86,11 @@ impl Instances {
     /// Where the first one listens.
     pub(super) fn first(&self) -> Option<SocketAddr> {
         self.direct.first().map(|direct| direct.address)
+    }
+
+    /// All of them.
+    pub(super) fn target(&self) -> Target {
+        Target::Instances(self.direct.clone())
     }
 
     /// The resident memory of each, in KiB.
@@ -146,23 +155,27 @@ pub struct Health {
 /// # Errors
 /// The first of these that does not hold: nothing was upgraded then.
 pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow::Result<Vec<Health>> {
-    let data = databases.fresh(world, gate, "alone").await?;
+    let mut data = databases.fresh(world, gate, "alone").await?;
+    let beside = Beside::start(world, gate, databases, &mut data, "alone").await?;
     let base = &gate.service.base;
     let instances = Instances::start(world, gate, "base", &data, &[base]).await.context("the base alone")?;
     let mut health = Vec::new();
     health.extend(instances.health(world, gate, "base").await?);
-    let entries = load(world, gate, "alone", Target::Instances(instances.direct.clone()), ALONE).await?.0;
-    if let Some(first) = entries.iter().find(|entry| !entry.is_ok()) {
-        let failed = entries.iter().filter(|entry| !entry.is_ok()).count();
-        bail!(
-            "the load fails against the base alone, so it could tell nothing of an upgrade: {failed} of {} requests; \
-             the first: {} {}: {}{}",
-            entries.len(),
-            first.kind,
-            first.seq,
-            first.reason,
-            instances.processes.first().map(last_lines).unwrap_or_default()
+    if let Some(script) = &gate.script {
+        let requests = Requests::beside(Arc::clone(script), instances.target(), beside.targets());
+        none_fails(&load(world, gate, requests, "alone", ALONE).await?.0, &instances)?;
+    }
+    if let (Some(command), Some(at)) = (&gate.load_command, instances.first()) {
+        let places = Places::of(world, gate, &data)?;
+        let load = ByCommand::start(world, gate, command, places, at, Zero::now(), "command-alone")?;
+        let span = ALONE.max(gate.pace.before);
+        tokio::time::sleep(span).await;
+        let entries = load.stop(gate).await?;
+        ensure!(
+            !entries.is_empty(),
+            "load.command sent no request to the base alone in {span:?}; `load.before` must be longer than it takes to begin"
         );
+        none_fails(&entries, &instances)?;
     }
     instances.stop(gate).await?;
     ground::expand(world, gate, "alone", &data).await?;
@@ -171,7 +184,24 @@ pub async fn alone(world: &World, gate: &Gate, databases: &Databases) -> anyhow:
         .context("the target alone")?;
     health.extend(target.health(world, gate, "target").await?);
     target.stop(gate).await?;
+    beside.stop(gate).await?;
     Ok(health)
+}
+
+/// A load that fails against the base alone shows nothing of an upgrade.
+fn none_fails(entries: &[Entry], instances: &Instances) -> anyhow::Result<()> {
+    let mut failed = entries.iter().filter(|entry| !entry.is_ok());
+    let Some(first) = failed.next() else { return Ok(()) };
+    bail!(
+        "the load fails against the base alone, so it could tell nothing of an upgrade: {} of {} requests; the first: {} {}: \
+         {}{}",
+        failed.count() + 1,
+        entries.len(),
+        first.kind,
+        first.seq,
+        first.reason,
+        instances.processes.first().map(last_lines).unwrap_or_default()
+    )
 }
 
 async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Result<()> {
@@ -198,14 +228,14 @@ async fn follows(node: &Direct, health: &str, disable_file: &Path) -> anyhow::Re
 async fn load(
     world: &World,
     gate: &Gate,
+    requests: Requests,
     name: &str,
-    target: Target,
     span: std::time::Duration,
 ) -> anyhow::Result<(Vec<Entry>, HostSeen)> {
     let ledger = world.path(&format!("requests-{name}.csv"));
     let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
     let before = Reading::take();
-    let load = Load::of(pace, Arc::new(Requests::new(Arc::clone(&gate.script), target)))?;
+    let load = Load::of(pace, Arc::new(requests))?;
     tokio::time::sleep(span).await;
     load.stop().await?;
     let entries = entry::read(&ledger)?;
@@ -224,16 +254,21 @@ pub async fn mixed(
     arrangement: Arrangement,
 ) -> anyhow::Result<Mixed> {
     let name = format!("mix_{}_{}", arrangement.base, arrangement.target);
-    let data = databases.fresh(world, gate, &name).await?;
+    let mut data = databases.fresh(world, gate, &name).await?;
+    let beside = Beside::start(world, gate, databases, &mut data, &name).await?;
     ground::expand(world, gate, &name, &data).await?;
     let Arrangement { base, target } = arrangement;
     let versions: Vec<&Version> = std::iter::repeat_n(&gate.service.base, base as usize)
         .chain(std::iter::repeat_n(&gate.service.target, target as usize))
         .collect();
     let instances = Instances::start(world, gate, &name, &data, &versions).await?;
-    let target = Target::Instances(instances.direct.clone());
     let before = instances.memory();
-    let (entries, host) = load(world, gate, &name, target, gate.pace.mixed).await?;
+    let script = gate.script.as_ref().context("a frozen mix needs `load.steps`")?;
+    let requests = Requests::beside(Arc::clone(script), instances.target(), beside.targets());
+    let (entries, host) = load(world, gate, requests, &name, gate.pace.mixed).await?;
+    let is_beside =
+        |entry: &Entry| script.steps.iter().any(|step| step.to.is_some() && step.name == entry.kind);
+    let (beside_it, entries) = entries.into_iter().partition(is_beside);
     let grown = instances.direct.iter().zip(before.iter().zip(instances.memory()));
     let memory = grown
         .map(|(at, (before, after))| Memory {
@@ -244,5 +279,6 @@ pub async fn mixed(
         })
         .collect();
     instances.stop(gate).await?;
-    Ok(Mixed { arrangement, entries, memory, host })
+    beside.stop(gate).await?;
+    Ok(Mixed { arrangement, entries, beside: beside_it, memory, host })
 }

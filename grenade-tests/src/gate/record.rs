@@ -75,6 +75,9 @@ struct Report {
     /// Absent in reports of former versions: Tidegate upgraded.
     #[serde(default)]
     procedure: bool,
+    /// Absent in reports of former versions: none was.
+    #[serde(default)]
+    skipped: Option<String>,
     tags: Vec<Judged>,
 }
 
@@ -235,6 +238,13 @@ fn read(path: &Path) -> Result<(Report, Digest), Unasked> {
             "judges another way of upgrading (`procedure`), which says nothing of Tidegate's".to_owned(),
         ));
     }
+    if let Some(skipped) = &report.skipped {
+        return Err(wrong(format!(
+            "is of an upgrade from {} to {} that skips {skipped}: Tidegate accepts a spec of one hop only, so no upgrade can \
+             require this verdict",
+            report.from, report.to
+        )));
+    }
     if !report.tags.is_empty() && worst(report.tags.iter().map(|judged| judged.verdict)) != report.verdict {
         let said = report.verdict.word();
         return Err(wrong(format!("contradicts itself: it says {said}, and not all of its tags do")));
@@ -307,6 +317,11 @@ mod tests {
         ]);
         let of_a_loop = written(|report| report["procedure"] = json!(true)).unwrap_err().to_string();
         assert!(of_a_loop.contains("another way of upgrading"), "{of_a_loop}");
+        let skips = written(|report| {
+            (report["to"], report["skipped"]) = (json!(3), json!("version 2"));
+        });
+        let skips = skips.unwrap_err().to_string();
+        assert!(skips.contains("from 1 to 3 that skips version 2"), "{skips}");
         let two = written(|report| (report["verdict"], report["tags"]) = (json!("fail"), twice)).unwrap_err();
         assert!(two.to_string().contains("two verdicts on rolling"), "{two}");
         let cases: [(&str, Json, &str); 7] = [

@@ -8,14 +8,15 @@ pub mod text;
 
 use serde::Serialize;
 
-use crate::gate::drive::Survived;
 use crate::gate::file::Gate;
 use crate::gate::host::HostSeen;
 use crate::gate::impact::Impact;
 use crate::gate::impact::calibrate::Calibration;
 use crate::gate::impact::stretch::Stretch;
 use crate::gate::mixed::Mixed;
+use crate::gate::orders::{Ordered, Stage};
 use crate::gate::plan::Plan;
+use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::verdict::{Evidence, TagVerdict, Word, words, worst};
 use crate::gate::watch::Change;
@@ -40,6 +41,8 @@ pub struct GateReport {
     pub from: u32,
     /// The target version.
     pub to: u32,
+    /// The versions between them that the upgrade skips, in words; absent: none.
+    pub skipped: Option<String>,
     /// Whether another way of upgrading than Tidegate's was judged.
     pub procedure: bool,
     /// What happened in the upgrade beside what the gate file says; absent: nothing.
@@ -50,6 +53,8 @@ pub struct GateReport {
     pub tags: Vec<TagVerdict>,
     /// Each frozen mix.
     pub mixes: Vec<Load>,
+    /// Each order in which the service and its companions were upgraded; none: there are no companions.
+    pub orders: Vec<OrderReport>,
     /// Each upgrade that was rolled back, with where it turned.
     pub rollbacks: Vec<(TurningPoint, UpgradeReport)>,
     /// The upgrade.
@@ -149,6 +154,48 @@ pub fn quantile(sorted: &[f64], at: f64) -> f64 {
     sorted.get(place).copied().unwrap_or_default()
 }
 
+/// One order in which several services were upgraded.
+#[derive(Debug, Clone, Serialize)]
+pub struct OrderReport {
+    /// Each service with the upgrade of it, in this order.
+    pub services: Vec<ServiceReport>,
+    /// The load.
+    pub load: Load,
+}
+
+/// The upgrade of one of several services.
+#[derive(Debug, Clone, Serialize)]
+pub struct ServiceReport {
+    /// The service.
+    pub service: String,
+    /// Its base.
+    pub from: u32,
+    /// Its target.
+    pub to: u32,
+    /// How it ended; absent: an earlier one did not complete.
+    pub ended: Option<String>,
+    /// When it began and ended, in milliseconds since the load's start.
+    pub span_ms: Option<(f64, f64)>,
+}
+
+impl OrderReport {
+    fn of(ordered: &Ordered) -> Self {
+        let service = |stage: &Stage| ServiceReport {
+            service: stage.service.clone(),
+            from: stage.from,
+            to: stage.to,
+            ended: stage.upgraded.as_ref().map(|(ended, _)| ended.word.clone()),
+            span_ms: stage.upgraded.as_ref().map(|(_, span_ms)| *span_ms),
+        };
+        let load = Load::of(None, &ordered.entries, ordered.host);
+        Self { services: ordered.stages.iter().map(service).collect(), load }
+    }
+
+    fn name(&self) -> String {
+        self.services.iter().map(|one| one.service.as_str()).collect::<Vec<_>>().join(" before ")
+    }
+}
+
 /// The upgrade.
 #[derive(Debug, Clone, Serialize)]
 pub struct UpgradeReport {
@@ -180,17 +227,25 @@ impl GateReport {
             service: gate.service.name.to_string(),
             from: gate.service.base.number.get(),
             to: gate.service.target.number.get(),
+            skipped: gate.service.skipped(),
             procedure: gate.procedure.is_some(),
             plan: None,
             verdict: worst(tags.iter().map(|tag| tag.verdict)),
             tags,
             mixes: evidence.mixed.iter().map(mix).collect(),
+            orders: evidence.orders.iter().map(OrderReport::of).collect(),
             rollbacks: evidence.rollbacks.iter().map(|(point, up)| (*point, UpgradeReport::of(up))).collect(),
             upgrade: UpgradeReport::of(evidence.upgraded),
             impact: evidence.impact.map(ImpactReport::of),
             calibration: None,
             seconds,
         }
+    }
+
+    /// Between which versions, in words.
+    pub fn versions(&self) -> String {
+        let skipped = self.skipped.as_ref().map(|skipped| format!(" (skips {skipped})")).unwrap_or_default();
+        format!("from version {} to {}{skipped}", self.from, self.to)
     }
 
     /// Every load with its name.
@@ -203,7 +258,8 @@ impl GateReport {
         let upgraded = self.impact.iter().filter_map(|impact| impact.upgraded.as_ref());
         let pools = upgraded.flat_map(|pool| named(["upgraded pool", "twin"], &pool.loads));
         let upgrade = std::iter::once(("upgrade".to_owned(), &self.upgrade.load));
-        mixes.chain(rollbacks).chain(upgrade).chain(idle).chain(pools).collect()
+        let orders = self.orders.iter().map(|order| (order.name(), &order.load));
+        mixes.chain(orders).chain(rollbacks).chain(upgrade).chain(idle).chain(pools).collect()
     }
 }
 
@@ -217,7 +273,7 @@ impl UpgradeReport {
             load: Load::of(None, &up.entries, up.host),
             changes: up.changes.clone(),
             survival: up.survival.clone(),
-            read_again: up.sweep.0,
+            read_again: up.sweep.as_ref().map_or(0, |(read, _)| *read),
         }
     }
 }

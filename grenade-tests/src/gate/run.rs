@@ -13,6 +13,7 @@ use crate::gate::impact::{self};
 use crate::gate::launcher::found;
 use crate::gate::mixed::{self, Health};
 use crate::gate::offline;
+use crate::gate::orders::{self, Ordered};
 use crate::gate::plan::Plan;
 use crate::gate::report::progress::Progress;
 use crate::gate::report::{GateReport, html, junit, text};
@@ -46,16 +47,21 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
     let mut missing = Vec::new();
     let mut note =
         |tried: anyhow::Result<PathBuf>| missing.extend(tried.err().map(|error| error.to_string()));
-    for version in [&gate.service.base, &gate.service.target] {
+    let services = orders::services(gate);
+    let versions: Vec<&Version> =
+        services.iter().flat_map(|gate| [&gate.service.base, &gate.service.target]).collect();
+    for version in &versions {
         if let Some(name) = version.command.program(&gate.here) {
             note(found(&name, Path::new("/")));
         }
     }
-    let is_git = |version: &Version| matches!(version.source, Source::Git(_));
-    if is_git(&gate.service.base) || is_git(&gate.service.target) {
+    if versions.iter().any(|version| matches!(version.source, Source::Git(_))) {
         note(found("git", &gate.here));
     }
     if let Some(name) = gate.procedure.as_ref().and_then(|command| command.program(&gate.here)) {
+        note(found(&name, Path::new("/")));
+    }
+    if let Some(name) = gate.load_command.as_ref().and_then(|command| command.program(&gate.here)) {
         note(found(&name, Path::new("/")));
     }
     if gate.balancer == Balancer::Haproxy {
@@ -87,7 +93,10 @@ pub async fn check(
     if let Some(Schema::Migrations(directory)) = &gate.schema {
         tidegate_migrations::MigrationSet::load(directory).context("schema.migrations")?;
     }
-    source::prepare(world, gate, &|what| progress.say(what)).await?;
+    for service in orders::services(gate) {
+        let prepared = source::prepare(world, service, &|what| progress.say(what)).await;
+        prepared.with_context(|| format!("the service {}", service.service.name))?;
+    }
     let databases = Databases::start(world, gate).await?;
     progress.say("each version alone");
     let health = mixed::alone(world, gate, &databases).await?;
@@ -109,6 +118,24 @@ pub async fn calibrate(
     calibrate::calibrate(world, gate, &databases, &progress, counts).await
 }
 
+/// Upgrades the service and its companions in each order.
+async fn in_each_order(
+    world: &World,
+    gate: &Gate,
+    databases: &Databases,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Ordered>> {
+    let mut ordered = Vec::new();
+    if gate.companions.is_empty() {
+        return Ok(ordered);
+    }
+    for (n, order) in orders::orders(gate.companions.len() + 1).iter().enumerate() {
+        progress.say(&format!("an upgrade of {}", orders::named(gate, order)));
+        ordered.push(orders::ordered(world, gate, databases, progress, (n + 1, order)).await?);
+    }
+    Ok(ordered)
+}
+
 /// Runs a gate.
 ///
 /// # Errors
@@ -124,6 +151,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
             mixes.push(mixed::mixed(world, gate, &databases, *arrangement).await?);
         }
     }
+    let orders = in_each_order(world, gate, &databases, &progress).await?;
     let mut offline = None;
     if gate.tags.contains(&GateTag::SupportsUpgrade) {
         progress.say("an upgrade with the service down; the target has the base's configuration");
@@ -147,6 +175,7 @@ pub async fn run(world: &World, gate: &Gate, asked: &Asked) -> anyhow::Result<Ga
     let evidence = Evidence {
         health: &health,
         mixed: &mixes,
+        orders: &orders,
         offline: offline.as_ref(),
         rollbacks: &rollbacks,
         upgraded: &upgraded,

@@ -1,31 +1,24 @@
 //! The whole upgrade under load: before it, while it goes on, after it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-
-use crate::gate::drive::{Course, Drive, Ended, Survived, verify};
+use crate::gate::beside::Beside;
+use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
 use crate::gate::ground::{self, Databases};
-use crate::gate::host::{HostSeen, Reading};
-use crate::gate::launcher::{self, Places};
+use crate::gate::host::HostSeen;
+use crate::gate::launcher::Places;
+use crate::gate::load::FleetLoad;
 use crate::gate::processes::{Overlap, ProcessWatch};
 use crate::gate::spectator::Spectator;
+use crate::gate::survival::{Survived, Survivors};
 use crate::gate::watch::{Change, Watch};
-use crate::load::entry::{self, Entry};
-use crate::load::plan::Pace;
-use crate::load::requests::{Requests, Target, Versions};
-use crate::load::{Load, LoadReport};
+use crate::load::LoadReport;
+use crate::load::entry::Entry;
+use crate::load::requests::Versions;
 use crate::world::World;
-
-/// The most objects of the load that are read again afterwards.
-const SWEEP: usize = 5_000;
-
-/// The most objects of a kind that are left alone from the upgrade's start until they are read again.
-const SET_ASIDE: usize = 100;
 
 /// What became of an upgrade.
 #[derive(Debug)]
@@ -48,7 +41,11 @@ pub struct Upgraded {
     /// Where two versions ran at one place at the same time; absent: processes could not be seen.
     pub overlaps: Option<Vec<Overlap>>,
     /// How many objects of the load were read again afterwards, and what was wrong with some.
-    pub sweep: (usize, Vec<String>),
+    /// Absent: the load has no steps, and so no objects.
+    pub sweep: Option<(usize, Vec<String>)>,
+    /// The longest time in the upgrade in which the command of the load sent nothing, in milliseconds since the load's
+    /// start; absent: there is no command.
+    pub silence: Option<(f64, f64)>,
     /// The survival checks.
     pub survival: Vec<Survived>,
     /// The machine while it ran.
@@ -70,6 +67,13 @@ impl Upgraded {
     }
 }
 
+/// What sends, in words.
+fn sends(gate: &Gate) -> String {
+    let steps = gate.script.as_ref().map(|_| format!("{} requests a second", gate.pace.rate));
+    let command = gate.load_command.as_ref().map(|_| "the load's command".to_owned());
+    steps.into_iter().chain(command).collect::<Vec<_>>().join(" and ")
+}
+
 /// Upgrades the service under load.
 ///
 /// # Errors
@@ -84,37 +88,29 @@ pub async fn upgrade(
     if gate.database.is_some() {
         spectator.say("a database of its own");
     }
-    let data = databases.fresh(world, gate, &course.name()).await?;
+    let mut data = databases.fresh(world, gate, &course.name()).await?;
+    let beside = Beside::start(world, gate, databases, &mut data, &course.name()).await?;
     spectator.say(&format!("{} instances start at version {}", gate.instances, gate.service.base.number));
     let mut fleet = Fleet::bring_up(world, gate, data.clone(), course).await?;
     let places = Places::of(world, gate, &data)?.behind(fleet.balancer());
-    let mut survival = Vec::new();
-    if let Some(commands) = &gate.survival {
-        launcher::run(world, gate, "survival-create", &commands.create, &places)
-            .await
-            .context("resources that are to survive could not be made")?;
-        verify(world, gate, commands, &places, "before the upgrade", &mut survival).await;
-    }
+    let mut survivors = Survivors::begin(world, gate, places.clone(), fleet.balancer()).await?;
     let versions = Versions::default();
-    let target = Target::Balancer(fleet.balancer(), versions.clone());
-    let requests = Arc::new(Requests::new(Arc::clone(&gate.script), target));
-    let ledger = world.path("requests.csv");
-    let pace = Pace { rate: gate.pace.rate, seed: gate.pace.seed, jitter: None, ledger: ledger.clone() };
-    let before = Reading::take();
-    let load = Load::of(pace, Arc::clone(&requests))?;
+    let mut load = FleetLoad::start(world, gate, &places, (fleet.balancer(), beside.targets()), &versions)?;
+    let watched = load.watched();
     let watch = Watch::start(gate, fleet.nodes(), load.began(), &versions);
     let processes = ProcessWatch::start(fleet.nodes(), load.began());
-    let doing = format!("{} requests a second, before anything is upgraded", gate.pace.rate);
-    fleet.hold(&load, spectator, &doing, gate.pace.before).await?;
-    requests.set_aside(SET_ASIDE);
+    let doing = format!("{}, before anything is upgraded", sends(gate));
+    fleet.hold(&watched, spectator, &doing, gate.pace.before).await?;
+    load.must_run()?;
+    load.set_aside();
     let began = load.began().elapsed();
     let ended = match &mut fleet {
         Fleet::Tidegate(ground) => {
             let operator = ground.operator.clone();
-            let (places, load, survives) = (&places, &load, gate.survival.as_ref());
+            let (places, load, survivors) = (&places, watched.clone(), survivors.as_mut());
             let mut drive =
-                Drive { world, gate, ground, operator, places, spectator, load, course, survival: survives };
-            drive.drive(&mut survival).await?
+                Drive { world, gate, ground, operator, places, spectator, load, course, survivors };
+            drive.drive().await?
         }
         Fleet::By(command, fleet) => fleet.drive(world, gate, command, spectator).await?,
     };
@@ -123,21 +119,16 @@ pub async fn upgrade(
         ground::contract(world, gate, &data).await?;
     }
     let doing = format!("the upgrade is over: {}; the load goes on", ended.word);
-    fleet.hold(&load, spectator, &doing, gate.pace.after).await?;
+    fleet.hold(&watched, spectator, &doing, gate.pace.after).await?;
     spectator.say("waiting for the last answers");
-    let load = load.stop().await?;
-    let after = Reading::take();
-    if let Some(commands) = &gate.survival {
-        verify(world, gate, commands, &places, "after the upgrade", &mut survival).await;
-        if let Some(destroy) = &commands.destroy {
-            let destroyed = launcher::run(world, gate, "survival-destroy", destroy, &places).await;
-            let wrong = destroyed.err().map(|error| format!("{error:#}"));
-            survival.push(Survived { stage: "destroyed at the end", wrong });
-        }
+    let sent = load.stop(gate, || watch.changes()).await?;
+    if let Some(survivors) = &mut survivors {
+        survivors.end(ended.word == "completed").await;
     }
     spectator.say("reading again what the load made");
-    let sweep = requests.sweep(SWEEP).await;
+    let sweep = sent.sweep().await;
     fleet.must_run()?;
+    beside.stop(gate).await?;
     let certificate = match (&fleet, &gate.schema) {
         (Fleet::Tidegate(ground), Some(Schema::Migrations(_))) if ended.word == "completed" => {
             let made = ground.operator.certificate(world, &world.path("certificate.json")).await;
@@ -145,19 +136,20 @@ pub async fn upgrade(
         }
         _ => None,
     };
-    let entries = entry::read(&ledger)?;
     let ms = |span: Duration| span.as_micros() as f64 / 1e3;
+    let span_ms = (ms(began), ms(over));
     Ok(Upgraded {
         ended,
         to: gate.service.target.number.get(),
-        span_ms: (ms(began), ms(over)),
-        load,
+        span_ms,
+        silence: sent.silence(span_ms),
+        load: sent.report,
         certificate,
-        host: HostSeen::between(before, after, &entries),
-        entries,
+        host: sent.host,
+        entries: sent.entries,
         changes: watch.changes(),
         overlaps: processes.overlaps(),
         sweep,
-        survival,
+        survival: survivors.map(Survivors::seen).unwrap_or_default(),
     })
 }

@@ -3,15 +3,18 @@
 
 mod downtime;
 pub(in crate::gate) mod impact;
+pub mod orders;
 mod processes;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::gate::drive::{Ended, Survived};
+use crate::gate::drive::Ended;
 use crate::gate::impact::Impact;
 use crate::gate::mixed::{Health, Mixed};
 use crate::gate::offline::Offline;
+use crate::gate::orders::Ordered;
+use crate::gate::survival::Survived;
 use crate::gate::upgrade::Upgraded;
 use crate::gate::written::{Arrangement, HostBounds, TurningPoint};
 use crate::load::entry::Entry;
@@ -91,6 +94,8 @@ pub struct Evidence<'a> {
     pub mixed: &'a [Mixed],
     /// The upgrade with the service down; absent: not tried.
     pub offline: Option<&'a Offline>,
+    /// The services of the gate, upgraded in each order; none: there are no companions.
+    pub orders: &'a [Ordered],
     /// The upgrades that were rolled back.
     pub rollbacks: &'a [(TurningPoint, Upgraded)],
     /// The upgrade.
@@ -136,12 +141,12 @@ fn supports_upgrade(evidence: &Evidence<'_>) -> Vec<Check> {
         let found = certificate.clone().map(|digest| format!("it verifies without the store: {digest}"));
         checks.push(Check::of("contract ran on a certificate that is true", found));
     }
-    checks.push(stored(WHAT_IS_STORED, up));
+    checks.extend(stored(WHAT_IS_STORED, up));
     checks.extend(up.survival.iter().map(survived));
     for (point, up) in evidence.rollbacks {
         let point = point.word();
         checks.push(Check::of(&format!("a rollback from {point} ends where it began"), back(up)));
-        checks.push(stored(&format!("what was stored is there after a rollback from {point}"), up));
+        checks.extend(stored(&format!("what was stored is there after a rollback from {point}"), up));
     }
     checks
 }
@@ -151,9 +156,13 @@ fn survived(Survived { stage, wrong }: &Survived) -> Check {
     Check::of(&format!("the resources of the survival check: {stage}"), tried)
 }
 
-/// Whether every object of the load is as it was written.
-fn stored(check: &str, up: &Upgraded) -> Check {
-    let (read, wrong) = &up.sweep;
+/// Whether every object of the load is as it was written; `None`: the load has none.
+fn stored(check: &str, up: &Upgraded) -> Option<Check> {
+    Some(objects(check, up.sweep.as_ref()?))
+}
+
+/// Whether the objects that were read again are as they were written.
+fn objects(check: &str, (read, wrong): &(usize, Vec<String>)) -> Check {
     match (wrong.first(), read) {
         (Some(first), _) => {
             Check::new(check, Word::Fail, format!("{} of {read} objects: first: {first}", wrong.len()))
@@ -221,6 +230,13 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
         let mut check = unfailed(&format!("{name}: every request"), &mixed.entries, overloaded);
         check.found.push_str(&by_version(&mixed.entries));
         checks.push(check);
+        if !mixed.beside.is_empty() {
+            checks.push(unfailed(
+                &format!("{name}: every request to a companion"),
+                &mixed.beside,
+                mixed.host.overloaded(&evidence.bounds),
+            ));
+        }
         checks.push(across(&format!("{name}: each reads what the other wrote"), &mixed.entries));
         checks.extend(processes::memory(
             &format!("{name}: the target keeps no memory for each request"),
@@ -230,6 +246,7 @@ fn rolling(evidence: &Evidence<'_>) -> Vec<Check> {
     let up = evidence.upgraded;
     checks.push(Check::of("every instance is upgraded while the others serve", completed(up)));
     checks.extend(processes::one_at_a_time(up));
+    checks.extend(orders::in_each_order(evidence.orders, &evidence.bounds));
     checks
 }
 

@@ -1,5 +1,8 @@
 //! A gate file as it is written: YAML. Unknown fields are refused; what fields mean together is checked in `file`.
 
+pub mod companion;
+pub mod survival;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -8,6 +11,8 @@ use serde_json::{Map, Value};
 use tidegate_proto::{GateTag, ServiceName, ServiceVersion, Span};
 
 use crate::gate::plan::PlanStep;
+use crate::gate::written::companion::Companion;
+use crate::gate::written::survival::Survival;
 use crate::load::written::Load;
 
 /// The whole file.
@@ -21,6 +26,11 @@ pub struct GateFile {
     pub instances: u32,
     /// The service and its two versions.
     pub service: Service,
+    /// Services that work together with it, at most two, and are upgraded too: in each order, for the tag rolling. Each has
+    /// a balancer and a Tidegate of its own. While the service alone is tried or upgraded, one instance of each runs at its
+    /// base. Default: none.
+    #[serde(default)]
+    pub companions: Vec<Companion>,
     /// The database that all instances share; absent: none.
     #[serde(default)]
     pub database: Option<Database>,
@@ -43,7 +53,7 @@ pub struct GateFile {
     pub procedure: Option<Vec<String>>,
     /// What clients do.
     pub load: Load,
-    /// Resources that must survive the upgrade, by commands of their own.
+    /// Resources that must survive the upgrade, by commands or HTTP steps of their own.
     #[serde(default)]
     pub survival: Option<Survival>,
     /// What happens to Tidegate in the upgrade, in this order, as in a plan of `grenade plan`: pauses, rollbacks, kills.
@@ -81,6 +91,10 @@ pub struct Service {
     pub base: Version,
     /// What it is upgraded to.
     pub target: Version,
+    /// Whether the target is not the version after the base: such an upgrade is refused unless it is declared. Default:
+    /// false.
+    #[serde(default)]
+    pub skip_level: bool,
     /// How the version that runs is learned.
     pub version: VersionProbe,
     /// The path that answers 200 when an instance can serve.
@@ -116,7 +130,7 @@ fn half_a_minute() -> Span {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Version {
-    /// Its number; the target's is above the base's.
+    /// Its number. The target's is the base's and one, or higher with `skip_level`.
     pub number: ServiceVersion,
     /// Program and arguments, with `{port}`, `{address}`, `{node}`, `{node_dir}`, `{disable_file}`, `{database}`,
     /// `{database_file}`, `{here}` (the directory of this file), `{bin}` (that of grenade), `{work}` (that of this run) and
@@ -228,23 +242,6 @@ pub enum Store {
     Embedded,
     /// Three members of a real etcd, started for the run and ended with it.
     Etcd,
-}
-
-/// Commands about resources that must survive the upgrade. Each has the places of a version's command but those of a node,
-/// and `{url}` (the balancer's), and must exit with 0.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Survival {
-    /// Makes them, before anything is upgraded.
-    pub create: Vec<String>,
-    /// Verifies them: before, during and after the upgrade.
-    pub verify: Vec<String>,
-    /// Verifies them while no instance runs, between the base's stop and the target's start, without `{url}`.
-    #[serde(default)]
-    pub down: Option<Vec<String>>,
-    /// Removes them, at the end.
-    #[serde(default)]
-    pub destroy: Option<Vec<String>>,
 }
 
 /// A frozen mix.

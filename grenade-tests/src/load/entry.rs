@@ -6,6 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::plan::LoadError;
 
+/// The columns of a ledger, in their order.
+pub const COLUMNS: [&str; 15] = [
+    "seq",
+    "scheduled_ms",
+    "sent_ms",
+    "first_ms",
+    "done_ms",
+    "own_ms",
+    "kind",
+    "status",
+    "outcome",
+    "node",
+    "version",
+    "written_by",
+    "bytes",
+    "connection",
+    "reason",
+];
+
 /// Whether a request was answered as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

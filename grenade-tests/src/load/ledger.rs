@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hdrhistogram::Histogram;
 use tidegate_proto::printable::one_line;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -13,12 +12,8 @@ use tokio::time::Instant;
 use crate::load::entry::{Connection, Entry, Judged};
 use crate::load::outcome::Outcome;
 use crate::load::plan::LoadError;
-use crate::load::report::{LatencyMs, LoadReport};
-
-/// Latencies above two minutes are all alike.
-const SLOWEST_US: u64 = 120_000_000;
-/// How many failures are kept in words.
-const FIRST: usize = 20;
+use crate::load::report::LoadReport;
+use crate::load::tally::Tally;
 
 /// Counts that others may watch.
 #[derive(Debug, Default)]
@@ -36,8 +31,7 @@ pub struct Ledger {
     file: csv::Writer<File>,
     path: PathBuf,
     began: Instant,
-    latencies: Histogram<u64>,
-    report: LoadReport,
+    tally: Tally,
     counts: Arc<Counts>,
 }
 
@@ -49,9 +43,7 @@ impl Ledger {
     pub fn create(path: PathBuf, began: Instant, counts: Arc<Counts>) -> Result<Self, LoadError> {
         let file = csv::Writer::from_path(&path)
             .map_err(|source| LoadError::Ledger { path: path.clone(), source })?;
-        let latencies = Histogram::new_with_bounds(1, SLOWEST_US, 3)
-            .expect("1 below 120,000,000 at 3 digits are valid bounds of a histogram");
-        Ok(Self { file, path, began, latencies, report: LoadReport::default(), counts })
+        Ok(Self { file, path, began, tally: Tally::default(), counts })
     }
 
     /// Writes down what comes until the last sender is gone.
@@ -70,7 +62,7 @@ impl Ledger {
         }
         written = written.and_then(|()| self.file.flush().map_err(csv::Error::from));
         written.map_err(|source| LoadError::Ledger { path: self.path.clone(), source })?;
-        Ok(self.finish())
+        Ok(self.tally.finish())
     }
 
     fn entry(&self, o: &Outcome) -> Entry {
@@ -103,30 +95,8 @@ impl Ledger {
     }
 
     fn add(&mut self, entry: &Entry) {
-        let report = &mut self.report;
-        if entry.is_ok() {
-            self.latencies.saturating_record(((entry.latency_ms() * 1e3) as u64).clamp(1, SLOWEST_US));
-            report.ok += 1;
-            report.read_across += u64::from(entry.is_across());
-            *report.by_version.entry(entry.version.unwrap_or_default()).or_default() += 1;
-            *report.by_node.entry(entry.node.clone()).or_default() += 1;
-            self.counts.ok.fetch_add(1, Ordering::SeqCst);
-            return;
-        }
-        report.failed += 1;
-        *report.failures.entry(entry.failure().to_owned()).or_default() += 1;
-        if report.first_failures.len() < FIRST {
-            report.first_failures.push(format!("{} {}: {}", entry.kind, entry.seq, entry.reason));
-        }
-        self.counts.failed.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn finish(mut self) -> LoadReport {
-        let at = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1e3;
-        if !self.latencies.is_empty() {
-            let max = self.latencies.max() as f64 / 1e3;
-            self.report.latency_ms = LatencyMs { p50: at(0.5), p99: at(0.99), p999: at(0.999), max };
-        }
-        self.report
+        self.tally.add(entry);
+        let count = if entry.is_ok() { &self.counts.ok } else { &self.counts.failed };
+        count.fetch_add(1, Ordering::SeqCst);
     }
 }

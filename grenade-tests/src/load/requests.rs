@@ -1,10 +1,9 @@
 //! Sends a script: draws a step, fills in its variables, sends it once, and compares the answer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use http::HeaderValue;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Map, Value};
@@ -16,8 +15,8 @@ use crate::load::judge::{judged, left};
 use crate::load::object::{Idle, Object};
 use crate::load::outcome::{Failure, Outcome};
 use crate::load::plan::{ANSWER_LIMIT, Due, SEND_LIMIT};
-use crate::load::script::{Body, Deed, Script, ScriptStep, WRITTEN_BY};
-use crate::load::wire::{self, Answer, Client, Outgoing, json, nothing};
+use crate::load::script::{Deed, Script, ScriptStep, WRITTEN_BY};
+use crate::load::wire::{Answer, Client};
 
 /// The most ended objects that are read again.
 const MOST_ENDED: usize = 500;
@@ -62,6 +61,8 @@ pub enum Target {
 pub struct Requests {
     script: Arc<Script>,
     target: Target,
+    /// Where the steps of each companion go.
+    beside: BTreeMap<String, Target>,
     run: String,
     idle: Idle,
     aside: Mutex<Vec<(String, Object)>>,
@@ -89,12 +90,18 @@ impl Drawn {
 impl Requests {
     /// Of this script to this target, with objects of its own.
     pub fn new(script: Arc<Script>, target: Target) -> Self {
+        Self::beside(script, target, BTreeMap::new())
+    }
+
+    /// The same, with the targets of companions.
+    pub fn beside(script: Arc<Script>, target: Target, beside: BTreeMap<String, Target>) -> Self {
         let idle = Idle::default();
         script.existing.iter().for_each(|(kind, object)| idle.put(kind, object.clone()));
         let run = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
         Self {
             script,
             target,
+            beside,
             run,
             idle,
             aside: Mutex::default(),
@@ -200,19 +207,16 @@ impl Requests {
 
     async fn carry_out(&self, due: Due, drawn: Drawn) -> (Outcome, Option<(String, Object)>) {
         let step = &self.script.steps[drawn.step];
-        let own = match step.body {
-            Body::Slow(_, over) => over + step.slow_read,
-            _ => step.slow_read,
-        };
+        let own = step.exchange.own_length();
         let mut outcome = Outcome::begun(due, step.name.clone(), own);
         let before = drawn.object.clone().unwrap_or_default();
         outcome.written_by = if step.deed == Deed::Reads { before.written_by } else { None };
         let variables = self.set(step, &before, &drawn.chosen, due.seq);
-        let answered = match self.outgoing(step, &variables) {
+        let answered = match step.exchange.outgoing(&variables) {
             Err(missing) => Err(Failure::Content(missing)),
             Ok(_) if outcome.sent.duration_since(due.at) > SEND_LIMIT => Err(Failure::NotSent),
             Ok(outgoing) => {
-                let (to, known) = self.to(drawn.instance);
+                let (to, known) = self.to(step, drawn.instance);
                 if let Some((node, version)) = known {
                     (outcome.node, outcome.version) = (node, Some(version));
                 }
@@ -235,8 +239,8 @@ impl Requests {
                 return (outcome, drawn.object.filter(|_| untouched).zip(step.takes()).map(named));
             }
         };
-        self.note(&answer, &mut outcome);
-        match judged(step, &answer, &variables) {
+        self.note(step, &answer, &mut outcome);
+        match judged(&step.exchange, &answer, &variables) {
             Err(failure) => {
                 outcome.failure = Some(failure);
                 // A read changes nothing, whatever it answers: what was written must still be there.
@@ -253,9 +257,13 @@ impl Requests {
         }
     }
 
+    fn target(&self, step: &ScriptStep) -> &Target {
+        step.to.as_ref().and_then(|to| self.beside.get(to)).unwrap_or(&self.target)
+    }
+
     /// The address, and what is known of it before it answers.
-    fn to(&self, instance: usize) -> (SocketAddr, Option<(String, u32)>) {
-        match &self.target {
+    fn to(&self, step: &ScriptStep, instance: usize) -> (SocketAddr, Option<(String, u32)>) {
+        match self.target(step) {
             Target::Balancer(address, _) => (*address, None),
             Target::Instances(all) => {
                 let one = &all[instance % all.len()];
@@ -265,11 +273,11 @@ impl Requests {
     }
 
     /// Who answered, and what.
-    fn note(&self, answer: &Answer, outcome: &mut Outcome) {
+    fn note(&self, step: &ScriptStep, answer: &Answer, outcome: &mut Outcome) {
         outcome.first = Some(answer.first);
         outcome.status = Some(answer.status);
         outcome.bytes = answer.body.len();
-        if let Target::Balancer(_, versions) = &self.target {
+        if let Target::Balancer(_, versions) = self.target(step) {
             outcome.node = answer.header(SERVED_BY.as_str()).unwrap_or_default().to_owned();
             outcome.version = versions.of(&outcome.node);
         }
@@ -294,30 +302,6 @@ impl Requests {
         }
         variables
     }
-
-    fn outgoing(&self, step: &ScriptStep, variables: &Map<String, Value>) -> Result<Outgoing, String> {
-        let value = |name: &str| variables.get(name).cloned();
-        let missing = |name: String| format!("`{{{name}}}` has no value yet");
-        let mut headers = Vec::new();
-        for (name, text) in &step.headers {
-            let text = text.fill(&value).map_err(missing)?;
-            let text = HeaderValue::from_str(&text).map_err(|_| format!("`{text}` is no header"))?;
-            headers.push((name.clone(), text));
-        }
-        let body = match &step.body {
-            Body::None => nothing(),
-            Body::Json(pattern) => {
-                headers.push((http::header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-                json(&pattern.fill(&value).map_err(missing)?)
-            }
-            Body::Slow(bytes, over) => {
-                headers.push((http::header::CONTENT_LENGTH, HeaderValue::from(*bytes)));
-                wire::slow(*bytes, *over)
-            }
-        };
-        let path = step.path.fill(&value).map_err(missing)?;
-        Ok(Outgoing { method: step.method.clone(), path, headers, body, slow_read: step.slow_read })
-    }
 }
 
 impl Requests {
@@ -325,7 +309,7 @@ impl Requests {
     pub fn draw(&self, dice: &mut StdRng) -> Drawn {
         let (step, object) = self.step(dice);
         let chosen = Self::chosen(&self.script.steps[step], dice);
-        let instance = match &self.target {
+        let instance = match self.target(&self.script.steps[step]) {
             Target::Balancer(..) => 0,
             Target::Instances(all) => dice.random_range(0..all.len()),
         };

@@ -63,6 +63,20 @@ impl Load {
     }
 }
 
+/// The counts of a load, to be watched while it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Watched(Arc<Counts>);
+
+impl Watched {
+    /// What holds now.
+    pub fn progress(&self) -> LoadProgress {
+        let Self(counts) = self;
+        // Outcomes first: they never exceed what was sent when they are read before it.
+        let (ok, failed) = (counts.ok.load(Ordering::SeqCst), counts.failed.load(Ordering::SeqCst));
+        LoadProgress { sent: counts.sent.load(Ordering::SeqCst), ok, failed }
+    }
+}
+
 struct Schedule {
     period: Duration,
     began: Instant,
@@ -110,9 +124,12 @@ impl LoadHandle {
 
     /// What holds now.
     pub fn progress(&self) -> LoadProgress {
-        // Outcomes first: they never exceed what was sent when they are read before it.
-        let (ok, failed) = (self.counts.ok.load(Ordering::SeqCst), self.counts.failed.load(Ordering::SeqCst));
-        LoadProgress { sent: self.counts.sent.load(Ordering::SeqCst), ok, failed }
+        self.watched().progress()
+    }
+
+    /// Its counts.
+    pub fn watched(&self) -> Watched {
+        Watched(Arc::clone(&self.counts))
     }
 
     /// Sends nothing more, waits for what is in flight (at most its own limits) and accounts for everything.

@@ -1,18 +1,15 @@
 //! What a load sends: steps that make, use and end objects, and what their answers must be. Pure.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use http::{HeaderName, Method};
 use serde_json::Value;
 
+use crate::load::exchange::Exchange;
 use crate::load::findings::Findings;
 use crate::load::object::Object;
-use crate::load::template::{Pattern, Template, known};
+use crate::load::template::{Pattern, known};
 use crate::load::written;
 
-/// The longest body, in bytes: 1 GiB.
-const MOST_BYTES: u64 = 1 << 30;
 /// Variables that every step has.
 const OWN: [&str; 2] = ["run", "seq"];
 /// The version that wrote an object last; only where one is used.
@@ -61,35 +58,10 @@ pub struct ScriptStep {
     pub deed: Deed,
     /// Variables that are set; each is one of these.
     pub set: Vec<(String, Vec<Pattern>)>,
-    /// Its method.
-    pub method: Method,
-    /// Its path.
-    pub path: Template,
-    /// Its headers.
-    pub headers: Vec<(HeaderName, Template)>,
-    /// Its body.
-    pub body: Body,
-    /// How long its answer is read.
-    pub slow_read: Duration,
-    /// Which statuses are right; empty: 200 to 299.
-    pub status: Vec<u16>,
-    /// What its JSON body must hold.
-    pub json: Vec<(String, Pattern)>,
-    /// What its body must contain.
-    pub contains: Option<Template>,
-    /// What is taken from its answer.
-    pub keep: BTreeMap<String, String>,
-}
-
-/// What is sent.
-#[derive(Debug, Clone)]
-pub enum Body {
-    /// Nothing.
-    None,
-    /// JSON.
-    Json(Pattern),
-    /// So many bytes, over so long a time.
-    Slow(u64, Duration),
+    /// The service that it goes to; absent: the gate's own.
+    pub to: Option<String>,
+    /// What is sent, and what the answer must be.
+    pub exchange: Exchange,
 }
 
 impl Script {
@@ -138,7 +110,7 @@ impl Script {
             allowed.sort_unstable();
             allowed.dedup();
             let field = format!("load.steps[{n}] ({})", step.name);
-            known(&field, step.reads(), &allowed, findings);
+            known(&field, step.exchange.reads(), &allowed, findings);
         }
     }
 
@@ -159,7 +131,10 @@ impl Script {
         let touches =
             move |step: &&ScriptStep| step.makes.as_deref() == Some(kind) || step.takes() == Some(kind);
         let by_steps = self.steps.iter().filter(touches).flat_map(|step| {
-            step.set.iter().map(|(name, _)| name.as_str()).chain(step.keep.keys().map(String::as_str))
+            step.set
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .chain(step.exchange.keep.keys().map(String::as_str))
         });
         let existing = self.existing.iter().filter(move |(known, _)| known == kind);
         by_steps.chain(existing.flat_map(|(_, object)| object.variables.keys().map(String::as_str)))
@@ -177,15 +152,12 @@ pub fn steps_of(text: &str) -> Result<Vec<written::Step>, serde_saphyr::Error> {
 impl ScriptStep {
     /// Settles one; what is wrong goes to `findings`.
     fn settled(field: &str, written: written::Step, findings: &mut Findings) -> Option<Self> {
-        let written::Step { name, weight, makes, uses, ends, set, request, expect, keep } = written;
-        let method = findings.good(
-            &format!("{field}.request.method"),
-            Method::from_bytes(request.method.as_bytes())
-                .map_err(|_| format!("`{}` is none", request.method)),
-        )?;
+        let written::Step { name, weight, makes, uses, ends, set, to, request, expect, keep } = written;
+        let exchange = Exchange::settled(field, request, expect, keep, findings)?;
         if [&makes, &uses, &ends].into_iter().flatten().count() > 1 {
             findings.add(field, "has more than one of `makes`, `uses` and `ends`");
         }
+        let method = &exchange.method;
         let deed = match (&makes, &uses, &ends) {
             (Some(_), ..) => Deed::Makes,
             (_, Some(_), _) if method.is_safe() => Deed::Reads,
@@ -193,7 +165,7 @@ impl ScriptStep {
             (.., Some(_)) => Deed::Ends,
             _ => Deed::None,
         };
-        if deed == Deed::Reads && !(set.is_empty() && keep.is_empty()) {
+        if deed == Deed::Reads && !(set.is_empty() && exchange.keep.is_empty()) {
             findings.add(field, format!("{method} changes nothing, so `set` and `keep` are not allowed"));
         }
         let set = set.into_iter().filter_map(|(variable, value)| {
@@ -211,92 +183,13 @@ impl ScriptStep {
             let choices: Result<Vec<_>, String> = choices.iter().map(Pattern::parse).collect();
             Some((variable.clone(), findings.good(&format!("{field}.set.{variable}"), choices)?))
         });
-        let set: Vec<(String, Vec<Pattern>)> = set.collect();
-        let at = |part: &str| format!("{field}.{part}");
-        let path = findings.good(&at("request.path"), Template::parse(&request.path))?;
-        if !request.path.starts_with('/') {
-            findings.add(&at("request.path"), format!("`{}` does not begin with `/`", request.path));
-        }
-        let headers = request.headers.iter().filter_map(|(name, text)| {
-            let named = name.parse().map_err(|_| format!("`{name}` is no name of a header"));
-            let field = format!("{field}.request.headers");
-            Some((findings.good(&field, named)?, findings.good(&field, Template::parse(text))?))
-        });
-        let headers = headers.collect();
-        let body = match (&request.json, request.upload) {
-            (Some(_), Some(_)) => {
-                findings.add(&at("request"), "has both `json` and `upload`");
-                return None;
-            }
-            (Some(json), None) => Body::Json(findings.good(&at("request.json"), Pattern::parse(json))?),
-            (None, Some(upload)) if upload.bytes > MOST_BYTES => {
-                findings.add(
-                    &at("request.upload.bytes"),
-                    format!("{}; at most {MOST_BYTES} is allowed", upload.bytes),
-                );
-                return None;
-            }
-            (None, Some(upload)) => Body::Slow(upload.bytes, Duration::from_millis(upload.over.as_millis())),
-            (None, None) => Body::None,
-        };
-        for status in expect.status.iter().filter(|status| !(200..=599).contains(*status)) {
-            findings.add(&at("expect.status"), format!("{status} is no final status; 200 to 599 is allowed"));
-        }
-        for pointer in keep.values() {
-            is_pointer(&at("keep"), pointer, findings);
-        }
-        let json = expect.json.iter().filter_map(|(pointer, value)| {
-            let field = format!("{field}.expect.json");
-            is_pointer(&field, pointer, findings);
-            Some((pointer.clone(), findings.good(&field, Pattern::parse(value))?))
-        });
-        let json = json.collect();
-        let contains = match &expect.contains {
-            Some(text) => Some(findings.good(&at("expect.contains"), Template::parse(text))?),
-            None => None,
-        };
-        let slow_read = Duration::from_millis(request.slow_read.map_or(0, tidegate_proto::Span::as_millis));
+        let set = set.collect();
         let takes = uses.or(ends);
-        Some(Self {
-            name,
-            weight,
-            makes,
-            takes,
-            deed,
-            set,
-            method,
-            path,
-            headers,
-            body,
-            slow_read,
-            status: expect.status,
-            json,
-            contains,
-            keep,
-        })
+        Some(Self { name, weight, makes, takes, deed, set, to, exchange })
     }
 
     /// The kind of object that it reads, changes or ends.
     pub fn takes(&self) -> Option<&str> {
         self.takes.as_deref()
-    }
-
-    /// Every name that it reads.
-    fn reads(&self) -> impl Iterator<Item = &str> {
-        let body = match &self.body {
-            Body::Json(pattern) => pattern.variables(),
-            Body::None | Body::Slow(..) => Vec::new(),
-        };
-        let headers = self.headers.iter().flat_map(|(_, text)| text.variables());
-        let expected = self.json.iter().flat_map(|(_, pattern)| pattern.variables());
-        let contained = self.contains.iter().flat_map(Template::variables);
-        self.path.variables().chain(headers).chain(body).chain(expected).chain(contained)
-    }
-}
-
-/// A JSON pointer (RFC 6901).
-pub fn is_pointer(field: &str, pointer: &str, findings: &mut Findings) {
-    if !(pointer.is_empty() || pointer.starts_with('/')) {
-        findings.add(field, format!("`{pointer}` is no JSON pointer; `/name` is one"));
     }
 }

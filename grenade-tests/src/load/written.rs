@@ -11,8 +11,15 @@ use tidegate_proto::{ServiceVersion, Span};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Requests per second, 1 to 5000.
-    pub rate: u32,
+    /// Requests per second, 1 to 5000, of the steps.
+    #[serde(default)]
+    pub rate: Option<u32>,
+    /// A load that another program sends, instead of the steps or beside them: a command with the places of a version's
+    /// command but those of a node, with `{url}` (the balancer's), `{ledger}` (the CSV file that it writes, with the columns
+    /// of requests.csv) and `{began_ms}` (the Unix time in milliseconds from which the times in it count). It runs until
+    /// SIGTERM, after which it has 30 s to write the ledger and end.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
     /// How long it runs before the upgrade: what fails then was not the upgrade. Default: 3s.
     #[serde(default = "three_seconds")]
     pub before: Span,
@@ -91,6 +98,9 @@ pub struct Step {
     /// Variables that are set before it is sent, with `{run}`, `{seq}` and the object's own; of a list, one is drawn.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
+    /// The companion that it goes to. Default: the gate's own service.
+    #[serde(default)]
+    pub to: Option<String>,
     /// What is sent.
     pub request: Request,
     /// What the answer must be.

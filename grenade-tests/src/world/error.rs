@@ -64,6 +64,9 @@ pub enum WorldError {
         #[source]
         source: std::io::Error,
     },
+    /// The disk is full.
+    #[error("no space is left in {}: databases, logs and ledgers of the run need some; free it, or use another `--artifacts`", .0.display())]
+    Full(PathBuf),
     /// No free port.
     #[error("could not find a free port on the loopback address")]
     Port(#[source] std::io::Error),

@@ -251,6 +251,12 @@ impl Process {
         .await
     }
 
+    /// Kills what it started and left running, once it has ended.
+    pub fn end_group(&self) {
+        // Without such processes there is no group any more.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+    }
+
     /// Asks it to end with `signal`; kills it after `limit`. Answers how it ended.
     ///
     /// # Errors

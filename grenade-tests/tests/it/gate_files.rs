@@ -101,6 +101,20 @@ fn compare_says_what_it_needs_and_names_bad_input() {
 }
 
 #[test]
+fn calibrate_refuses_a_load_by_command() {
+    let room = tempfile::tempdir().unwrap();
+    let mut command = Command::new(program::own("grenade").unwrap());
+    command.arg("calibrate").arg(root().join("grenade-tests/gates/command-load.yaml"));
+    let said = command.arg("--artifacts").arg(room.path().join("artifacts")).output().unwrap();
+    let text = String::from_utf8(said.stderr).unwrap();
+    assert!(
+        said.status.code() == Some(3) && text.contains("what `load.command` sends cannot be repeated"),
+        "{text}"
+    );
+    assert!(!room.path().join("artifacts").exists());
+}
+
+#[test]
 fn help_names_exit_codes_and_examples() {
     let help = said(&["--help"]);
     for part in ["run", "check", "init", "Exit codes:", "inconclusive", "130", "grenade run gate.yaml"] {

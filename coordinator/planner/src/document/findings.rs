@@ -59,13 +59,21 @@ impl Located {
         located.map(|tree| Self { tree }).map_err(|error| found(&error))
     }
 
-    /// Where a field is, such as `health.healthy_deadline`; where it is missing, the part that lacks it.
+    /// Where a field is, such as `health.healthy_deadline` or `steps.0.name`; where it is missing, the part that lacks it.
     pub fn finding(&self, field: &str, what: impl Into<String>) -> Finding {
         let (mut node, mut at) = (&self.tree, self.tree.at);
         for name in field.split('.') {
-            let Value::Map(entries) = &node.value else { break };
-            let Some((_, key, below)) = entries.iter().find(|(key, ..)| key == name) else { break };
-            (node, at) = (below, *key);
+            let found = match &node.value {
+                Value::Map(entries) => {
+                    entries.iter().find(|(key, ..)| key == name).map(|(_, key, below)| (below, *key))
+                }
+                Value::List(items) => {
+                    name.parse::<usize>().ok().and_then(|n| items.get(n)).map(|item| (item, item.at))
+                }
+                Value::Scalar(_) => None,
+            };
+            let Some(found) = found else { break };
+            (node, at) = found;
         }
         Finding { line: at.line(), column: at.column(), what: format!("{field}: {}", what.into()) }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::gate::cli::{in_a_world, load, not_run, print};
+use crate::gate::cli::{BAD_INPUT, in_a_world, load, not_run, print};
 use crate::gate::run;
 
 #[derive(Debug, clap::Args)]
@@ -34,6 +34,14 @@ impl Calibrate {
             Ok(gate) => gate,
             Err(code) => return code,
         };
+        if gate.load_command.is_some() {
+            eprintln!(
+                "grenade: {}: `grenade calibrate` sends the same requests to two pools, and what `load.command` sends cannot be \
+                 repeated; use `load.steps` in its place",
+                self.gate.display()
+            );
+            return ExitCode::from(BAD_INPUT);
+        }
         // Bringing up, and the simulated runs.
         let most = gate.impact.length * self.pairs + Duration::from_secs(3_600);
         let calibrated = in_a_world(&self.artifacts, most, async |world| {

@@ -4,14 +4,27 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::gate::written;
 use crate::load::findings::Findings;
 use crate::load::template::{Template, known};
 
 /// The places of a command that runs for the whole service.
 pub const OF_SERVICE: [&str; 7] =
     ["database", "database_file", "here", "bin", "work", "base_source", "target_source"];
+/// Those of [`OF_SERVICE`] that a command of this service may have.
+pub fn of_service(service: &written::Service) -> Vec<&'static str> {
+    let has = |place: &&str| match *place {
+        "base_source" => service.base.has_source(),
+        "target_source" => service.target.has_source(),
+        _ => true,
+    };
+    OF_SERVICE.into_iter().filter(has).collect()
+}
+
 /// The further place of a command that runs beside a fleet.
 pub const OF_FLEET: &str = "url";
+/// The further places of the command that sends a load: each of them must be in it.
+pub const OF_LOAD: [&str; 3] = [OF_FLEET, "ledger", "began_ms"];
 /// The further places of a version's command.
 pub const OF_NODE: [&str; 6] = ["port", "address", "node", "node_dir", "disable_file", "source"];
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_planner::document;
 use tidegate_proto::Span;
 
+use crate::gate::file::command::{Command, OF_LOAD, command};
 use crate::gate::file::service::Service;
 use crate::gate::impact::judge::{FEWEST_BLOCKS, FEWEST_IN_BLOCK};
 use crate::gate::impact::series::BLOCK_MS;
@@ -43,23 +44,71 @@ pub struct ImpactPace {
     pub twin: bool,
 }
 
+/// What is sent: steps, or what a command sends, or both.
+#[derive(Debug)]
+pub struct Senders {
+    /// The steps.
+    pub script: Option<Script>,
+    /// The command.
+    pub command: Option<Command>,
+}
+
 /// Checks the load.
 pub fn load_of(
     written: Load,
     service: &Service,
     here: &Path,
+    of_service: &[&str],
     findings: &mut Findings,
-) -> (Pace, Option<Script>) {
-    if !(1..=5000).contains(&written.rate) {
-        findings.add("load.rate", format!("{} a second; 1 to 5000 is allowed", written.rate));
-    }
+) -> (Pace, Senders) {
     let pace = Pace {
-        rate: written.rate,
+        rate: written.rate.unwrap_or_default(),
         before: span(written.before),
         after: span(written.after),
         mixed: span(written.mixed),
         seed: written.seed,
     };
+    let command = written.command.as_ref().and_then(|words| load_command(words, of_service, findings));
+    let has_steps = !written.steps.is_empty() || written.steps_from.is_some();
+    if written.command.is_some() && !has_steps {
+        for (field, is_there) in
+            [("rate", written.rate.is_some()), ("existing", !written.existing.is_empty())]
+        {
+            if is_there {
+                let found = "is for `steps`, and there are none: `command` decides what is sent; remove it, or add steps";
+                findings.add(&format!("load.{field}"), found);
+            }
+        }
+        return (pace, Senders { script: None, command });
+    }
+    match written.rate {
+        Some(1..=5000) => {}
+        Some(rate) => findings.add("load.rate", format!("{rate} a second; 1 to 5000 is allowed")),
+        None => findings
+            .add("load.rate", "is missing; write how many requests a second the steps send, 1 to 5000"),
+    }
+    (pace, Senders { script: script_of(written, service, here, findings), command })
+}
+
+/// Checks the command of a load.
+fn load_command(words: &[String], of_service: &[&str], findings: &mut Findings) -> Option<Command> {
+    const FIELD: &str = "load.command";
+    let places: Vec<&str> = of_service.iter().copied().chain(OF_LOAD).collect();
+    let command = command(FIELD, words, &places, findings)?;
+    for (place, what) in OF_LOAD.into_iter().zip([
+        "where requests go",
+        "the file that it must write its ledger into",
+        "the Unix time in milliseconds from which the times of its ledger count",
+    ]) {
+        if !command.reads(&[place]) {
+            findings.add(FIELD, format!("has no {{{place}}}: {what}; give it as an argument"));
+        }
+    }
+    Some(command)
+}
+
+/// Checks the steps.
+fn script_of(written: Load, service: &Service, here: &Path, findings: &mut Findings) -> Option<Script> {
     let version = service.base.number;
     let existing = written.existing.into_iter().flat_map(|Existing { kind, objects, written_by }| {
         let written_by = Some(written_by.unwrap_or(version).get());
@@ -75,9 +124,7 @@ pub fn load_of(
         }
         Some(file) => findings.good("load.steps_from", steps_from(&here.join(file))),
     };
-    let script =
-        steps.and_then(|steps| Script::settled(steps, existing, written.keep_alive, header, findings));
-    (pace, script)
+    Script::settled(steps?, existing, written.keep_alive, header, findings)
 }
 
 /// The steps in a file of their own.

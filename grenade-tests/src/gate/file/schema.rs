@@ -1,11 +1,11 @@
-//! What of a gate file changes the schema, verifies resources, and goes into the upgrade spec.
+//! What of a gate file changes the schema, and goes into the upgrade spec.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tidegate_proto::spec::Spec;
 
-use crate::gate::file::command::{Command, OF_FLEET, command, commands};
+use crate::gate::file::command::{Command, commands};
 use crate::gate::written;
 use crate::load::findings::Findings;
 
@@ -23,19 +23,6 @@ pub enum Schema {
         /// When every instance is at the target.
         contract: Vec<Command>,
     },
-}
-
-/// The commands of the survival check.
-#[derive(Debug)]
-pub struct Survival {
-    /// Makes the resources.
-    pub create: Command,
-    /// Verifies them.
-    pub verify: Command,
-    /// Verifies them while no instance runs.
-    pub down: Option<Command>,
-    /// Removes them.
-    pub destroy: Option<Command>,
 }
 
 /// The fields of the upgrade spec must be valid, and none of those that the runner fills in.
@@ -59,7 +46,7 @@ pub fn spec(fields: &Map<String, Value>, findings: &mut Findings) {
 pub fn schema_of(
     steps: &written::SchemaSteps,
     here: &Path,
-    has_database: bool,
+    (has_database, skips_level): (bool, bool),
     of_service: &[&str],
     findings: &mut Findings,
 ) -> Option<Schema> {
@@ -77,6 +64,11 @@ pub fn schema_of(
             if !directory.is_dir() {
                 findings.add("schema.migrations", format!("{} is no directory", directory.display()));
             }
+            if skips_level {
+                let one = "is not allowed with `service.skip_level`: Tidegate runs the migrations of one version in an \
+                           upgrade; write the commands of your service (`expand`, `migrate`, `contract`)";
+                findings.add("schema.migrations", one);
+            }
             Some(Schema::Migrations(directory))
         }
         None if own == 0 => {
@@ -90,23 +82,4 @@ pub fn schema_of(
             Some(Schema::Commands { before, contract })
         }
     }
-}
-
-/// Checks the commands of the survival check.
-pub fn survival_of(
-    written: &written::Survival,
-    of_service: &[&str],
-    findings: &mut Findings,
-) -> Option<Survival> {
-    let places: Vec<&str> = of_service.iter().copied().chain([OF_FLEET]).collect();
-    let mut one =
-        |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &places, findings);
-    let create = one("create", &written.create);
-    let verify = one("verify", &written.verify);
-    let without: &[&str] = of_service;
-    let down = written.down.as_ref().and_then(|words| command("survival.down", words, without, findings));
-    let mut one =
-        |field: &str, words: &[String]| command(&format!("survival.{field}"), words, &places, findings);
-    let destroy = written.destroy.as_ref().and_then(|words| one("destroy", words));
-    Some(Survival { create: create?, verify: verify?, down, destroy })
 }

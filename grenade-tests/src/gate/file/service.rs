@@ -7,10 +7,11 @@ use http::uri::PathAndQuery;
 use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
 use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, commands};
+use crate::gate::file::level;
 use crate::gate::source::{Commit, Source};
 use crate::gate::written::{self, Counter, VersionProbe};
+use crate::load::exchange;
 use crate::load::findings::Findings;
-use crate::load::script;
 use crate::load::template::{Template, known};
 
 /// One version of the service.
@@ -51,11 +52,16 @@ pub struct Service {
     pub version_header: Option<String>,
 }
 
-/// Checks it.
-pub fn service(written: written::Service, here: &Path, findings: &mut Findings) -> Option<Service> {
+/// Checks it; `urls` are the places of its companions.
+pub fn service(
+    written: written::Service,
+    here: &Path,
+    urls: &[&str],
+    findings: &mut Findings,
+) -> Option<Service> {
     let (base, target) = (
-        version("service.base", written.base, here, findings),
-        version("service.target", written.target, here, findings),
+        version("service.base", written.base, here, urls, findings),
+        version("service.target", written.target, here, urls, findings),
     );
     for (field, path) in [
         ("service.ready", Some(&written.ready)),
@@ -69,10 +75,10 @@ pub fn service(written: written::Service, here: &Path, findings: &mut Findings) 
         }
     }
     if let Some(pointer) = &written.version.pointer {
-        script::is_pointer("service.version.pointer", pointer, findings);
+        exchange::is_pointer("service.version.pointer", pointer, findings);
     }
     if let Some(pointer) = written.in_flight.as_ref().and_then(|counter| counter.pointer.as_ref()) {
-        script::is_pointer("service.in_flight.pointer", pointer, findings);
+        exchange::is_pointer("service.in_flight.pointer", pointer, findings);
     }
     for (field, span) in [("start_timeout", written.start_timeout), ("stop_timeout", written.stop_timeout)] {
         if span.as_millis() < 1_000 {
@@ -80,12 +86,7 @@ pub fn service(written: written::Service, here: &Path, findings: &mut Findings) 
         }
     }
     let (base, target) = (base?, target?);
-    if target.number.get() != base.number.get() + 1 {
-        findings.add(
-            "service.target.number",
-            format!("{} after {}; an upgrade goes one version up", target.number, base.number),
-        );
-    }
+    level::check(base.number, target.number, written.skip_level, findings);
     let means = &written.version.means;
     if !means.is_empty() {
         for number in [base.number, target.number] {
@@ -108,10 +109,16 @@ pub fn service(written: written::Service, here: &Path, findings: &mut Findings) 
     })
 }
 
-fn version(field: &str, written: written::Version, here: &Path, findings: &mut Findings) -> Option<Version> {
+fn version(
+    field: &str,
+    written: written::Version,
+    here: &Path,
+    urls: &[&str],
+    findings: &mut Findings,
+) -> Option<Version> {
     let source = source(field, &written, here, findings);
     let of_service = OF_SERVICE.into_iter().filter(|place| !place.ends_with("_source"));
-    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).collect();
+    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).chain(urls.iter().copied()).collect();
     places.retain(|place| *place != "source" || source.is_some());
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
     if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {

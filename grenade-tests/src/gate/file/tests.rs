@@ -1,3 +1,5 @@
+mod companions;
+
 use super::*;
 
 const GOOD: &str = include_str!("../example.yaml");
@@ -20,6 +22,28 @@ fn unknown_field_is_named_with_its_place() {
     assert!(said.contains(&format!(":{line}:1")), "{said}");
 }
 
+/// What is found at the line of the text that begins with `begin`.
+fn at(text: &str, begin: &str) -> String {
+    let line = text.lines().position(|line| line.trim_start().starts_with(begin)).unwrap();
+    let column = text.lines().nth(line).unwrap().find(begin).unwrap();
+    format!("gate.yaml:{}:{}: ", line + 1, column + 1)
+}
+
+#[test]
+fn skipped_level_is_refused_unless_declared() {
+    let skips = GOOD.replace("number: 2", "number: 4");
+    let said = findings(&skips);
+    let expected = at(&skips, "number: 4") + "service.target.number: 4 after 1 skips versions 2 to 3";
+    assert!(said.starts_with(&expected) && said.contains("write `skip_level: true` in `service`"), "{said}");
+    let declared = skips.replace("ready: /ready", "ready: /ready\n  skip_level: true");
+    let service = parse(&declared, Path::new("gate.yaml"), Path::new("/")).unwrap().service;
+    assert_eq!(service.skipped().as_deref(), Some("versions 2 to 3"));
+    let numbers = [service.base.number, service.target.number].map(|number| service.in_tidegate(number));
+    assert_eq!(numbers, [1, 2], "Tidegate accepts one hop only");
+    let migrations = format!("{declared}\nschema: {{migrations: .}}\n");
+    assert!(findings(&migrations).contains("schema.migrations: is not allowed with `service.skip_level`"));
+}
+
 #[test]
 fn everything_that_makes_no_sense_is_listed() {
     for (old, new, expected) in [
@@ -29,7 +53,12 @@ fn everything_that_makes_no_sense_is_listed() {
         ("\"{port}\"", "\"{prot}\"", "`{prot}` is not known here"),
         ("\"/items/{id}\"", "\"/items/{ib}\"", "`{ib}`"),
         ("ready: /ready", "ready: ready", "`ready` is no path"),
-        ("number: 2", "number: 3", "one version up"),
+        ("number: 2", "number: 1", "service.target.number: 1 is not above that of the base (1)"),
+        (
+            "ready: /ready",
+            "ready: /ready\n  skip_level: true",
+            "service.skip_level: is true, but no version is between",
+        ),
         ("name: items\ninst", "name: \"\"\ninst", "name: is empty"),
         ("rate: 50", "rate: 50\n  before: 0s", "load.before: at least"),
         ("ready: /ready", "ready: /ready\n  stop_timeout: 0s", "service.stop_timeout: at least 1s"),
@@ -69,4 +98,115 @@ fn everything_that_makes_no_sense_is_listed() {
     }
     let both = findings(&GOOD.replace("instances: 3", "instances: 1").replace("rate: 50", "rate: 0"));
     assert!(both.contains("instances") && both.contains("load.rate"), "{both}");
+}
+
+/// The example with this survival check.
+fn surviving(stages: &str) -> String {
+    format!("{GOOD}\nsurvival:\n{stages}")
+}
+
+#[test]
+fn survival_is_commands_or_steps_that_know_what_create_kept() {
+    let stages = "  create:\n  - {request: {method: POST, path: /items}, keep: {id: /id}}\n  \
+                  verify: [{request: {path: \"/items/{id}?{run}\"}, keep: {seen: /n}}, [check, \"{id}\", \"{seen}\", \"{url}\"]]\n  \
+                  down: [look, \"{id}\"]\n  destroy: [[one, \"{id}\"], [two]]\n";
+    let gate = parse(&surviving(stages), Path::new("gate.yaml"), Path::new("/")).unwrap();
+    let survival = gate.survival.unwrap();
+    let counts =
+        [&survival.create, &survival.verify, &survival.down, &survival.verify_after, &survival.destroy];
+    assert_eq!(counts.map(Vec::len), [1, 2, 1, 0, 2]);
+}
+
+#[test]
+fn survival_that_is_wrong_is_named_with_its_place() {
+    let make = "  create: [{request: {method: POST, path: /items}, keep: {id: /id}}]\n";
+    for (stages, place, expected) in [
+        ("  verify: [look, \"{ib}\"]\n", "verify:", "survival.verify: `{ib}` is not known here; allowed: "),
+        (
+            "  verify:\n  - request: {path: \"/items/{ib}\"}\n",
+            "request: {path: \"/items/{ib}",
+            "survival.verify[0]: `{ib}` is not known here; allowed: {id}, {run}",
+        ),
+        (
+            "  verify: [look]\n  down:\n  - request: {path: \"/items/{id}\"}\n",
+            "request: {path: \"/items/{id}",
+            "survival.down[0]: is an HTTP step, but no instance runs in this stage",
+        ),
+        (
+            "  verify: [look]\n  down: [look, \"{url}\"]\n",
+            "down:",
+            "survival.down: `{url}` is not known here",
+        ),
+        ("  verify: []\n", "verify:", "survival.verify: is empty"),
+        (
+            "  verify:\n  - look\n  - request: {path: /items}\n",
+            "look",
+            "survival.verify[0]: `look` is a word, and not a command or a step",
+        ),
+        (
+            "  verify:\n  - request: {path: /items}\n    keep: {url: /url}\n",
+            "keep: {url",
+            "survival.verify[0].keep: `url` has a meaning of its own",
+        ),
+        ("  verify:\n  - request: {path: items}\n", "path: items", "`items` does not begin with `/`"),
+        ("  verify:\n  - reqest: {path: /items}\n", "reqest", "unknown field `reqest`"),
+        ("  verify: [look, 3]\n", "3]", "a word of a command in quotes"),
+    ] {
+        let text = surviving(&format!("{make}{stages}"));
+        let said = findings(&text);
+        let after = text.find("survival:\n").unwrap() + make.len();
+        let (before, rest) = text.split_at(after + text[after..].find(place).unwrap());
+        let line = before.lines().count() + usize::from(before.ends_with('\n'));
+        let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
+        assert!(
+            said.starts_with(&format!("gate.yaml:{line}:{column}: ")),
+            "{place} is at {line}:{column}: {said}\n{rest}"
+        );
+        assert!(said.contains(expected), "{stages}: {said}");
+    }
+}
+
+/// The example with another load and other tags.
+fn loaded(load: &str, tags: &str) -> String {
+    let (before, after) = GOOD.split_once("\nload:\n").unwrap();
+    let (_, after) = after.split_once("\n# faults:").unwrap();
+    let (after, _) = after.split_once("\ntags:").unwrap();
+    format!("{before}\nload:\n{load}\n# faults:{after}\ntags: [{tags}]\n")
+}
+
+const COMMAND: &str = "  command: [send, \"{url}\", \"{ledger}\", \"{began_ms}\"]";
+
+#[test]
+fn load_by_command_needs_no_steps() {
+    let text = loaded(COMMAND, "zero-downtime");
+    let gate = parse(&text, Path::new("gate.yaml"), Path::new("/")).unwrap();
+    assert!(gate.script.is_none() && gate.load_command.is_some());
+    let survives =
+        format!("{}survival: {{create: [make], verify: [look]}}\n", loaded(COMMAND, "supports-upgrade"));
+    parse(&survives, Path::new("gate.yaml"), Path::new("/")).unwrap();
+}
+
+#[test]
+fn load_by_command_that_cannot_be_judged_is_refused_with_its_place() {
+    let partial = "  command: [send, \"{url}\", \"{ledger}\"]";
+    let steps = "  steps: [{name: get, request: {path: /items}}]";
+    for (load, tags, begin, expected) in [
+        (partial, "zero-downtime", "command: [send", "load.command: has no {began_ms}: the Unix time"),
+        (&format!("{COMMAND}\n  rate: 50"), "zero-downtime", "rate: 50", "load.rate: is for `steps`"),
+        (COMMAND, "rolling", "tags:", "tags: rolling needs `load.steps`"),
+        (COMMAND, "supports-upgrade", "tags:", "tags: supports-upgrade needs resources that are read again"),
+        (COMMAND, "zero-impact", "tags:", "tags: zero-impact sends the same requests to two pools"),
+        (steps, "zero-downtime", "load:", "load.rate: is missing"),
+        (
+            &COMMAND.replace("began_ms", "began"),
+            "zero-downtime",
+            "command: [send",
+            "load.command: `{began}` is not known here",
+        ),
+    ] {
+        let text = loaded(load, tags);
+        let said = findings(&text);
+        let expected = at(&text, begin) + expected;
+        assert!(said.lines().any(|line| line.contains(&expected)), "{expected}\n{said}");
+    }
 }

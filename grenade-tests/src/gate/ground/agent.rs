@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::balancer::stat::PROXY;
 use crate::gate::file::Gate;
+use crate::gate::file::service::Service;
 use crate::gate::ground::Release;
 use crate::gate::launcher::{self, Node};
 use crate::world::balancer::{CHECK_INTERVAL, FALL, RISE};
@@ -65,11 +66,12 @@ fn asked(url: &str, pointer: Option<&str>, field: &str) -> Value {
     }
 }
 
-/// How the agent learns the version: by itself, or through `grenade version-of` where answers are no numbers.
+/// How the agent learns the version: by itself, or through `grenade version-of` where answers are not Tidegate's numbers.
 fn probe(gate: &Gate, node: &Node) -> Value {
     let probe = &gate.service.version;
     let url = format!("http://{}{}", node.address, probe.path);
-    if probe.means.is_empty() {
+    let meanings = meanings(&gate.service);
+    if meanings.is_empty() {
         return asked(&url, probe.pointer.as_deref(), "http");
     }
     let own = crate::world::program::own("grenade")
@@ -78,8 +80,18 @@ fn probe(gate: &Gate, node: &Node) -> Value {
     if let Some(pointer) = &probe.pointer {
         command.extend(["--pointer".to_owned(), pointer.clone()]);
     }
-    for (said, number) in &probe.means {
+    for (said, number) in meanings {
         command.extend(["--means".to_owned(), format!("{said}={number}")]);
     }
     json!({"command": command})
+}
+
+/// The answers of the service with their numbers in Tidegate; none: an answer is that number.
+fn meanings(service: &Service) -> Vec<(String, u32)> {
+    let means = &service.version.means;
+    if means.is_empty() && service.skipped().is_some() {
+        let versions = [service.base.number, service.target.number];
+        return versions.map(|number| (number.to_string(), service.in_tidegate(number))).into();
+    }
+    means.iter().map(|(said, number)| (said.clone(), service.in_tidegate(*number))).collect()
 }

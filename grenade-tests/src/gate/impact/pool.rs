@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use tokio::time::Instant;
 
 use crate::gate::drive::{Course, Drive};
@@ -17,6 +18,7 @@ use crate::gate::written::TurningPoint;
 use crate::load::entry::{self, Entry};
 use crate::load::plan::Pace;
 use crate::load::requests::{Requests, Target, Versions};
+use crate::load::script::Script;
 use crate::load::{Load, LoadHandle};
 use crate::world::World;
 
@@ -25,6 +27,7 @@ pub struct Pool<'a> {
     pub(super) world: World,
     pub(super) fleet: Fleet<'a>,
     places: Places,
+    script: Arc<Script>,
     pub(super) versions: Versions,
 }
 
@@ -56,13 +59,14 @@ impl<'a> Pool<'a> {
         let course = Course::BackFrom(TurningPoint::Remove);
         let fleet = Fleet::bring_up(&own, gate, data.clone(), course).await?;
         let places = Places::of(&own, gate, &data)?.behind(fleet.balancer());
-        Ok(Self { world: own, fleet, places, versions: Versions::default() })
+        let script = gate.script.clone().context("zero-impact needs `load.steps`")?;
+        Ok(Self { world: own, fleet, places, script, versions: Versions::default() })
     }
 
     /// The requests of a stretch: its objects are its own, else the next one would make the same again.
-    pub fn requests(&self, gate: &Gate) -> Arc<Requests> {
+    pub fn requests(&self) -> Arc<Requests> {
         let target = Target::Balancer(self.fleet.balancer(), self.versions.clone());
-        Arc::new(Requests::new(Arc::clone(&gate.script), target))
+        Arc::new(Requests::new(Arc::clone(&self.script), target))
     }
 }
 
@@ -98,11 +102,11 @@ impl Pool<'_> {
                     operator,
                     places: &self.places,
                     spectator: progress,
-                    load,
+                    load: load.watched(),
                     course: Course::BackFrom(TurningPoint::Remove),
-                    survival: None,
+                    survivors: None,
                 };
-                (drive.drive(&mut Vec::new()).await?, "rolled-back")
+                (drive.drive().await?, "rolled-back")
             }
             Fleet::By(command, fleet) => {
                 (fleet.drive(&self.world, gate, command, progress).await?, "completed")
@@ -123,7 +127,7 @@ impl Pool<'_> {
         work: impl AsyncFnOnce(&mut Self, &LoadHandle) -> anyhow::Result<T>,
     ) -> anyhow::Result<(Shown, T)> {
         let (ledger, began, before) = (pace.ledger.clone(), Instant::now(), Reading::take());
-        let load = Load::at(pace, self.requests(gate), began)?;
+        let load = Load::at(pace, self.requests(), began)?;
         let watch = Watch::start(gate, self.fleet.nodes(), began, &self.versions);
         let done = work(self, &load).await?;
         load.stop().await?;

@@ -136,8 +136,8 @@ impl<'a> Pools<'a> {
         let (ledger, ledger_of_twin) = (of_treated.ledger.clone(), of_twin.ledger.clone());
         let began = Instant::now() + SOON;
         let before = Reading::take();
-        let treated = Load::at(of_treated, self.treated.requests(gate), began)?;
-        let twin = Load::at(of_twin, self.twin.requests(gate), began)?;
+        let treated = Load::at(of_treated, self.treated.requests(), began)?;
+        let twin = Load::at(of_twin, self.twin.requests(), began)?;
         let watch = Watch::start(gate, self.treated.fleet.nodes(), began, &self.treated.versions);
         // Its changes are not used: both pools get as many health checks.
         let _watch = Watch::start(gate, self.twin.fleet.nodes(), began, &self.twin.versions);

@@ -1,6 +1,7 @@
 //! Pictures as SVG: latency over time with the drains marked, and the version of each node. Told apart by form and text,
 //! not by colour alone.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::gate::report::junit::escaped;
@@ -248,6 +249,7 @@ fn nodes(changes: &[Change]) -> Vec<&str> {
 pub fn versions(changes: &[Change], span: Span) -> String {
     const ROW: f64 = 26.0;
     let nodes = nodes(changes);
+    let known: BTreeSet<u32> = changes.iter().filter_map(|change| change.version).collect();
     let height = ROW * nodes.len() as f64 + 30.0;
     let mut svg =
         format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Version of each node\">");
@@ -265,7 +267,7 @@ pub fn versions(changes: &[Change], span: Span) -> String {
             let until = own.get(at + 1).map_or(span.end_ms, |next| next.at_ms);
             let (from, to) = (span.x(change.at_ms), span.x(until));
             let (class, label) = match change.version {
-                Some(version) => (format!("v{}", version % 2), version.to_string()),
+                Some(version) => (format!("v{}", known.range(..version).count() % 2), version.to_string()),
                 None => ("none".to_owned(), String::new()),
             };
             let rotation = if change.in_rotation { "" } else { " out" };

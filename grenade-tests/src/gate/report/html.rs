@@ -37,12 +37,11 @@ pub fn html(report: &GateReport, evidence: &Evidence<'_>, spec: &str) -> String 
     // Writing to a string cannot fail.
     let _ = write!(
         page,
-        "<h1><span class=\"verdict {word}\">{}</span>{}</h1><p>{} from version {} to {}, {:.0} seconds</p>",
+        "<h1><span class=\"verdict {word}\">{}</span>{}</h1><p>{} {}, {:.0} seconds</p>",
         word.to_uppercase(),
         escaped(&report.gate),
         escaped(&report.service),
-        report.from,
-        report.to,
+        report.versions(),
         report.seconds
     );
     tags(&mut page, report);

@@ -12,12 +12,11 @@ pub fn text(report: &GateReport, artifacts: &Path) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{}  {}: {} from version {} to {}, in {:.0} s",
+        "{}  {}: {} {}, in {:.0} s",
         report.verdict.word().to_uppercase(),
         report.gate,
         report.service,
-        report.from,
-        report.to,
+        report.versions(),
         report.seconds
     );
     for tag in &report.tags {

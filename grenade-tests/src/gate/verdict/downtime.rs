@@ -24,6 +24,7 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
         (_, 0) => checks.push(Check::new(CONTROL, Word::Pass, said)),
         _ => checks.push(Check::new(CONTROL, Word::Inconclusive, said)),
     }
+    checks.extend(up.silence.map(|silence| steady(STEADY, silence)));
     let mut check = unfailed("no request fails while the service is upgraded", &during, overloaded);
     if failed > 0
         && check.verdict == Word::Fail
@@ -44,6 +45,8 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
     checks.push(check);
     checks.push(drained(up));
     for (point, up) in evidence.rollbacks {
+        let in_rollback = format!("{STEADY}, and while it is rolled back from {}", point.word());
+        checks.extend(up.silence.map(|silence| steady(&in_rollback, silence)));
         let overloaded = up.host.overloaded(&evidence.bounds);
         checks.push(unfailed(
             &format!("no request fails in an upgrade that is rolled back from {}", point.word()),
@@ -57,6 +60,23 @@ pub(super) fn zero_downtime(evidence: &Evidence<'_>) -> Vec<Check> {
 fn followed(health: &Health) -> Check {
     let tried = health.wrong.clone().map_or_else(|| Ok("200, 503 with it, 200".to_owned()), Err);
     Check::of(&format!("the health check of version {} follows the disable-file", health.version), tried)
+}
+
+const STEADY: &str = "the load's command sends all the time while the service is upgraded";
+/// The longest time without a request of the load's command, in milliseconds.
+const LONGEST_SILENCE_MS: f64 = 1_000.0;
+
+/// A command that waits for answers sends nothing while there are none, and so does not see what fails.
+fn steady(check: &str, (from_ms, to_ms): (f64, f64)) -> Check {
+    let (from, to, longest) = (from_ms / 1e3, to_ms / 1e3, LONGEST_SILENCE_MS / 1e3);
+    match to_ms - from_ms > LONGEST_SILENCE_MS {
+        true => {
+            let found =
+                format!("it sent nothing from {from:.1} s to {to:.1} s; at most {longest:.0} s is allowed");
+            Check::new(check, Word::Inconclusive, found)
+        }
+        false => Check::new(check, Word::Pass, format!("at most {:.2} s without a request", to - from)),
+    }
 }
 
 const CONTROL: &str = "the load does not fail by itself";

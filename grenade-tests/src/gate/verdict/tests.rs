@@ -38,7 +38,8 @@ fn upgraded(entries: Vec<Entry>) -> Upgraded {
             change(3_500.0, Some(2), true),
         ],
         overlaps: Some(Vec::new()),
-        sweep: (50, Vec::new()),
+        sweep: Some((50, Vec::new())),
+        silence: None,
         load: LoadReport::default(),
         certificate: Some(Ok("digest".to_owned())),
         survival: Vec::new(),
@@ -50,6 +51,7 @@ fn of(tag: GateTag, up: &Upgraded, mixed: &[Mixed]) -> TagVerdict {
     let bounds = HostBounds::default();
     let evidence = Evidence {
         health: &[],
+        orders: &[],
         rollbacks: &[],
         mixed,
         offline: Some(&Offline { started: Ok(()), survival: Vec::new() }),
@@ -120,7 +122,9 @@ fn mix_must_be_read_both_ways() {
         ..entry(n, n as f64)
     };
     let arrangement = Arrangement { base: 2, target: 1 };
-    let mixed = |entries| [Mixed { arrangement, entries, memory: Vec::new(), host: HostSeen::default() }];
+    let mixed = |entries| {
+        [Mixed { arrangement, entries, beside: Vec::new(), memory: Vec::new(), host: HostSeen::default() }]
+    };
     let both: Vec<Entry> = (0..40).map(|n| read(n, 1 + (n % 2) as u32, 2 - (n % 2) as u32)).collect();
     assert_eq!(of(GateTag::Rolling, &upgraded(load()), &mixed(both.clone())).verdict, Word::Pass);
     let one_way: Vec<Entry> = (0..40).map(|n| read(n, 2, 1)).collect();
@@ -130,7 +134,8 @@ fn mix_must_be_read_both_ways() {
         *entry = failed(Entry { status: Some(503), ..entry.clone() }, "status 503: busy");
     }
     let overloaded = HostSeen { lag_p99_ms: 9_000.0, ..HostSeen::default() };
-    let busy = [Mixed { arrangement, entries: busy, memory: Vec::new(), host: overloaded }];
+    let busy =
+        [Mixed { arrangement, entries: busy, beside: Vec::new(), memory: Vec::new(), host: overloaded }];
     let judged = of(GateTag::Rolling, &upgraded(load()), &busy);
     assert!(judged.checks[..2].iter().all(|check| check.verdict == Word::Inconclusive), "{judged:#?}");
     let mut bad = both;
@@ -157,7 +162,7 @@ fn rollback_must_end_where_it_began() {
 #[test]
 fn lost_object_and_unfinished_upgrade_fail() {
     let mut up = upgraded(load());
-    up.sweep = (50, vec!["a item written by version 1: status 404".to_owned()]);
+    up.sweep = Some((50, vec!["a item written by version 1: status 404".to_owned()]));
     assert_eq!(of(GateTag::SupportsUpgrade, &up, &[]).verdict, Word::Fail);
     up = upgraded(load());
     up.ended = ended("rolled-back", Some("node-2 never became healthy"));
@@ -177,6 +182,7 @@ fn version_that_keeps_memory_for_each_request_fails_and_one_that_needs_it_once_d
     let to = |n: u64, node: &str| Entry { node: node.to_owned(), ..entry(n, n as f64) };
     let entries: Vec<Entry> = (0..200).map(|n| to(n, if n % 2 == 0 { "old" } else { "new" })).collect();
     let mixed = |old, new| Mixed {
+        beside: Vec::new(),
         arrangement: Arrangement { base: 1, target: 1 },
         entries: entries.clone(),
         memory: vec![memory("old", 1, old), memory("new", 2, new)],
@@ -224,4 +230,15 @@ fn event_of_a_plan_that_did_not_happen_is_inconclusive_and_named() {
         judged.checks.iter().any(|check| check.found.contains("1 did not: not reached: after 10m")),
         "{judged:#?}"
     );
+}
+
+#[test]
+fn command_that_sends_nothing_for_a_while_is_inconclusive() {
+    let mut up = upgraded(load());
+    up.silence = Some((2_000.0, 2_900.0));
+    assert_eq!(of(GateTag::ZeroDowntime, &up, &[]).verdict, Word::Pass);
+    up.silence = Some((2_000.0, 3_500.0));
+    let judged = of(GateTag::ZeroDowntime, &up, &[]);
+    assert_eq!(judged.verdict, Word::Inconclusive);
+    assert!(judged.checks[1].found.contains("it sent nothing from 2.0 s to 3.5 s"), "{judged:#?}");
 }

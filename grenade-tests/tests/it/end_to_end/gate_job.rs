@@ -17,8 +17,12 @@ const GATE: &str = include_str!("../../../gates/items.yaml");
 pub(super) fn gate() -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("gates");
     let gate = GATE.replace("{here}", &here.display().to_string());
-    let short = gate.replace("rate: 60", "rate: 60\n  before: 1s\n  after: 1s\n  mixed: 4s");
-    let short = short.replace("rollback_from: [roll]\n", "");
+    shortened(&gate).replace("rollback_from: [roll]\n", "")
+}
+
+/// A gate of the examples on a smaller fleet and for a shorter time.
+pub(super) fn shortened(gate: &str) -> String {
+    let short = gate.replacen("\nload:\n", "\nload:\n  before: 1s\n  after: 1s\n  mixed: 4s\n", 1);
     // This machine runs other tests beside: how much of it is left is not what is tested.
     short.replace("instances: 3", "instances: 2\nhost: {cpu_pressure: 100, lag: 5s}")
 }
