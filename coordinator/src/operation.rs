@@ -42,7 +42,7 @@ pub use certificate::upgrade_certificate;
 pub use cordon::{cordon_node, uncordon_node};
 pub use decommission::decommission_instance;
 pub use explain::explain_upgrade;
-pub use gate::{list_gates, tell_gate};
+pub use gate::{list_gates, record_gate};
 pub use history::{fleet_history, upgrade_history};
 pub use instances::list_instances;
 pub use leader::leader;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use tidegate_proto::record::waiting::WaitingFor;
 use tidegate_proto::wire::v1::{
     CancelMetadataRequest, ExplainGroupRequest, GroupHistoryRequest, InstanceMetadataRequest,
-    ListGroupsRequest, MetadataReply, SetMetadataRequest, ShowGroupRequest, TellMetadataRequest,
+    ListGroupsRequest, MetadataReply, ReportMetadataRequest, SetMetadataRequest, ShowGroupRequest,
 };
 
 /// Verbs on metadata groups.
@@ -184,8 +184,8 @@ impl Args {
                 let failure = failure.unwrap_or_default();
                 let who = reach.who();
                 let message =
-                    TellMetadataRequest { group, instance, generation: 0, success, failure, why, who };
-                told(reach, reach.metadata().await?.tell_metadata(message).await?.get_ref())
+                    ReportMetadataRequest { group, instance, generation: 0, success, failure, why, who };
+                told(reach, reach.metadata().await?.report_metadata(message).await?.get_ref())
             }
             Verb::Explain { group } => explain(reach, group).await,
             Verb::History { group } => history(reach, group).await,

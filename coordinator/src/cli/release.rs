@@ -10,7 +10,7 @@ use super::exit::{Failure, Outcome};
 use super::reach::Reach;
 use clap::Subcommand;
 use std::path::PathBuf;
-use tidegate_proto::wire::v1::TellEvidenceRequest;
+use tidegate_proto::wire::v1::RecordEvidenceRequest;
 
 /// Verbs on compute releases.
 #[derive(Debug, clap::Args)]
@@ -298,7 +298,7 @@ impl Args {
             Verb::History => look::history(reach, stream).await,
             Verb::Evidence { compute_tag, storage_tag, verdict, note, log_sha256 } => {
                 let who = reach.who();
-                let told = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
+                let told = RecordEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
                 steer::evidence(reach, told).await
             }
             Verb::Matrix { compute_tag } => matrix::list(reach, compute_tag.unwrap_or_default()).await,

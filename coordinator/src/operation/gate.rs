@@ -8,15 +8,15 @@ use std::str::FromStr;
 use tidegate_planner::ask;
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::evidence::Verdict;
-use tidegate_proto::wire::v1::{Done, GateVerdict, ListGatesRequest, TellGateRequest};
+use tidegate_proto::wire::v1::{Done, GateVerdict, ListGatesRequest, RecordGateRequest};
 use tidegate_proto::{Artifact, Digest, GateHop, Key, ServiceName, ServiceVersion, Value};
 use tidegate_store::{Entry, Scope};
 
 /// Records a verdict.
-pub async fn tell_gate(
+pub async fn record_gate(
     context: &Context,
     leadership: &Leadership,
-    asked: TellGateRequest,
+    asked: RecordGateRequest,
 ) -> Result<Done, OperationError> {
     let hop = GateHop {
         service: read("service", &asked.service)?,

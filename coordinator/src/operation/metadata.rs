@@ -5,8 +5,8 @@ mod explain;
 mod get;
 mod groups;
 mod history;
+mod report;
 mod set;
-mod tell;
 pub mod view;
 
 pub use cancel::cancel_metadata;
@@ -14,8 +14,8 @@ pub use explain::explain_group;
 pub use get::instance_metadata;
 pub use groups::{list_groups, show_group};
 pub use history::group_history;
+pub use report::report_metadata;
 pub use set::set_metadata;
-pub use tell::tell_metadata;
 
 use super::OperationError;
 use super::mutation::Mutation;

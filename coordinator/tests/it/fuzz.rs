@@ -316,7 +316,7 @@ fn grpc_call_is_answered_in_linear_time() {
                 (2, format!("\n{}{tag}\x10\x01", char::from(u8::try_from(tag.len()).unwrap())))
             };
             let head = std::iter::once(text(1, "compute"));
-            call("Releases/TellRunning", &head.chain((0..bytes / 10).map(count)).collect::<Vec<_>>())
+            call("Releases/ReportRunning", &head.chain((0..bytes / 10).map(count)).collect::<Vec<_>>())
         }),
         Shape::made("overrides of settings", move |bytes| {
             let overrides = format!("{{{}\"z\":\"1\"}}", many("\"s{n}\":\"1\",", bytes));

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidegate_coordinator::operation;
 use tidegate_proto::Digest;
-use tidegate_proto::wire::v1::{ExplainUpgradeRequest, Reason, TellEvidenceRequest};
+use tidegate_proto::wire::v1::{ExplainUpgradeRequest, Reason, RecordEvidenceRequest};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -140,8 +140,8 @@ async fn evidence_is_listed_with_its_log_and_with_what_waits_for_it() {
     let leadership = coordinator.context.led_here().unwrap();
     let (compute_tag, storage_tag, verdict) = ("c-11".into(), "pantry-1.0.1".into(), "pass".into());
     let (note, who, log_sha256) = (String::new(), "ci".into(), String::new());
-    let misspelt = TellEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
-    let warnings = operation::release::tell_evidence(&coordinator.context, &leadership, misspelt)
+    let misspelt = RecordEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
+    let warnings = operation::release::record_evidence(&coordinator.context, &leadership, misspelt)
         .await
         .unwrap()
         .warnings;

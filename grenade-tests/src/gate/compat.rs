@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use tidegate_proto::record::evidence::Verdict;
-use tidegate_proto::wire::v1::{ListEvidenceRequest, TellEvidenceRequest};
+use tidegate_proto::wire::v1::{ListEvidenceRequest, RecordEvidenceRequest};
 use tidegate_proto::{Digest, ReleaseTag};
 use tokio::time::Instant;
 
@@ -215,7 +215,7 @@ impl Compat {
     }
 
     async fn record(&self, output: Output<'_>) -> ExitCode {
-        let asked = TellEvidenceRequest {
+        let asked = RecordEvidenceRequest {
             compute_tag: output.compute_tag.to_string(),
             storage_tag: output.storage_tag.to_string(),
             verdict: output.verdict.to_string(),
@@ -225,7 +225,7 @@ impl Compat {
         };
         let recorded = self
             .reach
-            .insist(async |connection| connection.releases().tell_evidence(asked.clone()).await)
+            .insist(async |connection| connection.releases().record_evidence(asked.clone()).await)
             .await;
         let (output, failure) = match recorded {
             Ok(reply) => (Output { recorded: true, warnings: reply.into_inner().warnings, ..output }, None),

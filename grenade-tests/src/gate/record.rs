@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
-use tidegate_proto::wire::v1::TellGateRequest;
+use tidegate_proto::wire::v1::RecordGateRequest;
 use tidegate_proto::{Digest, GateTag, ServiceName, ServiceVersion};
 
 use crate::gate::cli::print;
@@ -143,7 +143,7 @@ impl Record {
             recorded: Vec::new(),
         };
         for judged in self.chosen(&report)? {
-            let asked = TellGateRequest {
+            let asked = RecordGateRequest {
                 service: report.service.to_string(),
                 tag: judged.tag.to_string(),
                 from: report.from.get(),
@@ -156,7 +156,7 @@ impl Record {
                 who: self.reach.who(),
             };
             let answer =
-                self.reach.insist(async |connection| connection.operator().tell_gate(asked.clone()).await);
+                self.reach.insist(async |connection| connection.operator().record_gate(asked.clone()).await);
             answer.await.map_err(|error| so_far(error, &output.recorded))?;
             output.recorded.push(Recorded { tag: judged.tag, verdict: judged.verdict });
         }

@@ -18,8 +18,8 @@ use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::upgrade::PhaseName;
 use tidegate_proto::wire::v1::{
     ApproveReleaseRequest, ConfigureStreamRequest, ExplainReleaseRequest, PromoteReleaseRequest,
-    RetryReleaseRequest, SettleTaskRequest, StartComputeRequest, TellEvidenceRequest, TellRunningRequest,
-    TellSignalRequest,
+    RecordEvidenceRequest, ReportRunningRequest, ReportSignalRequest, RetryReleaseRequest, SettleTaskRequest,
+    StartComputeRequest,
 };
 
 /// How often they look, in milliseconds.
@@ -211,13 +211,13 @@ impl StreamPeople {
         }
         for (compute, revision) in told {
             let success = !world.dice.percent(10);
-            drop(tell_signal(world, compute, revision, success).await);
+            drop(report_signal(world, compute, revision, success).await);
         }
         let mut counts = BTreeMap::new();
         self.started.values().for_each(|(_, tag)| *counts.entry(tag.clone()).or_insert(0) += 1);
         let Ok((room, seat)) = Person::new(&world.coordinators).leader() else { return };
-        let asked = TellRunningRequest { stream: STREAM.to_owned(), counts, who: who() };
-        drop(said(operation::release::tell_running(room, &seat, asked)).await);
+        let asked = ReportRunningRequest { stream: STREAM.to_owned(), counts, who: who() };
+        drop(said(operation::release::report_running(room, &seat, asked)).await);
     }
 
     /// Does what `release explain` advises.
@@ -260,9 +260,9 @@ impl StreamPeople {
     }
 }
 
-async fn tell_signal(world: &World, compute: String, revision: u64, success: bool) -> Answer {
+async fn report_signal(world: &World, compute: String, revision: u64, success: bool) -> Answer {
     let (room, seat) = Person::new(&world.coordinators).leader()?;
-    let asked = TellSignalRequest {
+    let asked = ReportSignalRequest {
         stream: STREAM.to_owned(),
         revision,
         compute,
@@ -270,7 +270,7 @@ async fn tell_signal(world: &World, compute: String, revision: u64, success: boo
         why: "it started".to_owned(),
         who: who(),
     };
-    said(operation::release::tell_signal(room, &seat, asked)).await
+    said(operation::release::report_signal(room, &seat, asked)).await
 }
 
 /// Follows one advice, as a person who knows the world would.
@@ -304,7 +304,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
         }
         Some(["compat", "--compute-tag"]) => {
             let word = |at: usize| words.get(at).map_or_else(String::new, |word| (*word).to_owned());
-            let asked = TellEvidenceRequest {
+            let asked = RecordEvidenceRequest {
                 compute_tag: word(3),
                 storage_tag: word(5),
                 verdict: "pass".to_owned(),
@@ -312,7 +312,7 @@ async fn advised(world: &mut World, wait: &Waits, kind: &str, command: &str) {
                 who,
                 log_sha256: String::new(),
             };
-            said(operation::release::tell_evidence(room, &seat, asked)).await
+            said(operation::release::record_evidence(room, &seat, asked)).await
         }
         Some(["task", "settle"]) => {
             let (Some(node), Some(task)) = (words.get(3), words.get(4)) else { return };

@@ -11,7 +11,7 @@ use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::Stream;
 use tidegate_proto::wire::v1::{
     ConfigureStreamRequest, CreateReleaseRequest, PinComputeRequest, PromoteReleaseRequest,
-    RetryReleaseRequest, RollBackReleaseRequest, TellAvailableRequest, TellSignalRequest,
+    ReportAvailableRequest, ReportSignalRequest, RetryReleaseRequest, RollBackReleaseRequest,
     UnpinComputeRequest,
 };
 
@@ -168,8 +168,9 @@ async fn available(world: &World, answers: bool) -> Answer {
     let stream = stream(world);
     let waits = stream.pending.first().or(stream.canary.as_deref()).map(|head| &head.release);
     let revision = waits.map_or(latest(world), |release| release.revision.get());
-    let asked = TellAvailableRequest { stream: STREAM.to_owned(), revision, available: answers, who: who() };
-    said(asks::tell_available(room, &seat, asked)).await
+    let asked =
+        ReportAvailableRequest { stream: STREAM.to_owned(), revision, available: answers, who: who() };
+    said(asks::report_available(room, &seat, asked)).await
 }
 
 async fn pin(world: &World, compute: u64, back: u64) -> Answer {
@@ -215,8 +216,8 @@ async fn wrong(world: &World, which: u64) -> Answer {
         }
         4 => {
             let compute = "ep-0".to_owned();
-            let asked = TellSignalRequest { stream, revision, compute, success: true, why, who: who() };
-            said(asks::tell_signal(room, &seat, asked)).await
+            let asked = ReportSignalRequest { stream, revision, compute, success: true, why, who: who() };
+            said(asks::report_signal(room, &seat, asked)).await
         }
         _ => {
             let asked = ConfigureStreamRequest {

@@ -8,9 +8,9 @@ use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CancelMetadataRequest, CordonNodeRequest, CreateTokenRequest, ExplainGroupRequest,
     ExplainUpgradeRequest, FleetHistoryRequest, FleetSpreadRequest, ListInstancesRequest, ListTasksRequest,
     ListTokensRequest, ListUpgradesRequest, PauseUpgradeRequest, PlanReconciliationRequest,
-    ReconcileStoreRequest, ResumeUpgradeRequest, RetryInstanceRequest, RevokeTokenRequest,
-    RollBackUpgradeRequest, SetMetadataRequest, SettleTaskRequest, SkipInstanceRequest, StartUpgradeRequest,
-    TellMetadataRequest, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest,
+    ReconcileStoreRequest, ReportMetadataRequest, ResumeUpgradeRequest, RetryInstanceRequest,
+    RevokeTokenRequest, RollBackUpgradeRequest, SetMetadataRequest, SettleTaskRequest, SkipInstanceRequest,
+    StartUpgradeRequest, UncordonNodeRequest, UpgradeCertificateRequest, UpgradeHistoryRequest,
     UpgradeStatusRequest,
 };
 
@@ -106,9 +106,15 @@ async fn of_others(
                 .map(|done| done.what)
         }
         Request::SignalMetadata(group, instance, generation) => {
-            let asked =
-                TellMetadataRequest { group, instance, generation, success: true, who, ..Default::default() };
-            metadata::tell_metadata(context, leadership, asked).await.map(|done| done.what)
+            let asked = ReportMetadataRequest {
+                group,
+                instance,
+                generation,
+                success: true,
+                who,
+                ..Default::default()
+            };
+            metadata::report_metadata(context, leadership, asked).await.map(|done| done.what)
         }
         other => unreachable!("{other:?} is asked elsewhere"),
     }

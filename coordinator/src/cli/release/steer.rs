@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tidegate_planner::release::manifest;
 use tidegate_proto::wire::v1::{
     ApproveReleaseRequest, ConfigureStreamRequest, CreateReleaseRequest, PinComputeRequest,
-    PromoteReleaseRequest, ReleaseReply, RetryReleaseRequest, RollBackReleaseRequest, TellEvidenceRequest,
+    PromoteReleaseRequest, RecordEvidenceRequest, ReleaseReply, RetryReleaseRequest, RollBackReleaseRequest,
     UnpinComputeRequest,
 };
 
@@ -203,8 +203,8 @@ pub(super) async fn configure(reach: &Reach, stream: String, path: &Path) -> Res
     told(reach, reach.releases().await?.configure_stream(message).await?.get_ref())
 }
 
-pub(super) async fn evidence(reach: &Reach, message: TellEvidenceRequest) -> Result<Outcome, Failure> {
-    let reply = reach.releases().await?.tell_evidence(message).await?.into_inner();
+pub(super) async fn evidence(reach: &Reach, message: RecordEvidenceRequest) -> Result<Outcome, Failure> {
+    let reply = reach.releases().await?.record_evidence(message).await?.into_inner();
     warned(&reply);
     told(reach, &reply)
 }

@@ -11,16 +11,16 @@ use tidegate_planner::gate::evidence::{is_run, wanted};
 use tidegate_proto::key::Kind;
 use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::wire::v1::{
-    Evidence, ListEvidenceRequest, ReleaseReply, TellEvidenceRequest, WaitingRelease,
+    Evidence, ListEvidenceRequest, RecordEvidenceRequest, ReleaseReply, WaitingRelease,
 };
 use tidegate_proto::{Digest, Key, ReleaseTag, Value};
 use tidegate_store::{Entry, Scope};
 
 /// Records a verdict.
-pub async fn tell_evidence(
+pub async fn record_evidence(
     context: &Context,
     leadership: &Leadership,
-    asked: TellEvidenceRequest,
+    asked: RecordEvidenceRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let compute: ReleaseTag = parse(&asked.compute_tag)?;
     let storage: ReleaseTag = parse(&asked.storage_tag)?;

@@ -5,14 +5,14 @@ use super::{parse, reply};
 use crate::context::Context;
 use crate::leadership::Leadership;
 use tidegate_planner::ask::metadata::{self as ask, Word};
-use tidegate_proto::wire::v1::{MetadataReply, TellMetadataRequest};
+use tidegate_proto::wire::v1::{MetadataReply, ReportMetadataRequest};
 use tidegate_proto::{GroupName, MetadataGeneration, NodeId};
 
 /// Keeps the word of an instance.
-pub async fn tell_metadata(
+pub async fn report_metadata(
     context: &Context,
     leadership: &Leadership,
-    asked: TellMetadataRequest,
+    asked: ReportMetadataRequest,
 ) -> Result<MetadataReply, OperationError> {
     let (group, node): (GroupName, NodeId) = (parse(&asked.group)?, parse(&asked.instance)?);
     let generation = match asked.generation {

@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use tidegate_planner::ask;
 use tidegate_proto::record::release::ComputeRelease;
 use tidegate_proto::record::stream::MAX_RUNNING_TAGS;
-use tidegate_proto::wire::v1::{ReleaseReply, TellAvailableRequest, TellRunningRequest, TellSignalRequest};
+use tidegate_proto::wire::v1::{
+    ReleaseReply, ReportAvailableRequest, ReportRunningRequest, ReportSignalRequest,
+};
 use tidegate_proto::{ComputeId, ReleaseTag, StreamName};
 
 /// Whether a release that waits answers.
-pub async fn tell_available(
+pub async fn report_available(
     context: &Context,
     leadership: &Leadership,
-    asked: TellAvailableRequest,
+    asked: ReportAvailableRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let asker = remarking(&asked.who, "why", "")?;
@@ -28,10 +30,10 @@ pub async fn tell_available(
 }
 
 /// How one compute fared with the canary. Computes do not wait for each other: each has a key of its own.
-pub async fn tell_signal(
+pub async fn report_signal(
     context: &Context,
     leadership: &Leadership,
-    asked: TellSignalRequest,
+    asked: ReportSignalRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let (stream, revision) = (stream_name(&asked.stream)?, revision(asked.revision)?);
     let compute: ComputeId = parse(&asked.compute)?;
@@ -57,10 +59,10 @@ pub async fn tell_signal(
 }
 
 /// How many computes run each tag.
-pub async fn tell_running(
+pub async fn report_running(
     context: &Context,
     leadership: &Leadership,
-    asked: TellRunningRequest,
+    asked: ReportRunningRequest,
 ) -> Result<ReleaseReply, OperationError> {
     let stream = stream_name(&asked.stream)?;
     if asked.counts.len() > MAX_RUNNING_TAGS {
