@@ -6,6 +6,8 @@ use super::scenario::ReleasePlan;
 use super::tamper;
 use super::upgrades::{Current, MISFORTUNE};
 use super::world::{World, tag};
+use tidegate_proto::GateTag;
+use tidegate_proto::wire::v1::RecordGateRequest;
 
 /// After so many resumptions people go back.
 const RESUMPTIONS: u32 = 2;
@@ -29,6 +31,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
             world.ground.log(format!("{kind}: {command:?}: {done:?}"));
             return done.is_ok();
         }
+        Command::Record(from, to) => return record(world, current, (from, to)).await,
         Command::Look | Command::Window(..) | Command::Other(_) => return false,
         // Only what is known to be switched off is given up.
         Command::Decommission(instance) => {
@@ -71,6 +74,31 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     };
     world.ground.log(format!("{kind}: {command:?}: {done:?}"));
     done.is_ok()
+}
+
+/// Records what the gate jobs of an upgrade found between two artifacts: rolling fails the first time.
+async fn record(world: &World, current: &mut Current, (from, to): (&str, &str)) -> bool {
+    let plan = &world.scenario.upgrades[current.plan];
+    let mut done = true;
+    for tag in &plan.requires_gate {
+        let fails = *tag == GateTag::Rolling && !current.gate_failed;
+        let verdict = RecordGateRequest {
+            service: world.scenario.services[plan.service].name.clone(),
+            tag: tag.to_string(),
+            from: plan.from,
+            to: plan.from + 1,
+            from_sha256: from.to_owned(),
+            to_sha256: to.to_owned(),
+            verdict: if fails { "fail" } else { "pass" }.to_owned(),
+            who: "build".to_owned(),
+            ..Default::default()
+        };
+        let recorded = within(Person::new(&world.coordinators).record(verdict)).await;
+        world.ground.log(format!("{tag} of {}: {recorded:?}", current.id));
+        done &= recorded.is_ok();
+    }
+    current.gate_failed |= done;
+    done
 }
 
 pub(super) fn is_of_another_database(what: &str) -> bool {

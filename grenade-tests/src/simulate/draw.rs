@@ -7,6 +7,7 @@ use super::scenario::{
 use super::slot::Hiccup;
 use super::stream_plan;
 use serde_json::json;
+use tidegate_proto::GateTag;
 
 /// The phases in which something can happen.
 pub const PHASES: [&str; 8] =
@@ -67,6 +68,8 @@ pub fn scenario(seed: u64) -> Scenario {
             upgrades.push(upgrade(&mut dice, place, from, (service, changes)));
         }
     }
+    let mut gates = Dice::of(seed, "gates");
+    upgrades.iter_mut().for_each(|upgrade| upgrade.requires_gate = required(&mut gates));
     let coordinators = if dice.percent(40) { 2 } else { 1 };
     let mut faults = faults(&mut Dice::of(seed, "mishaps"), &upgrades, &services);
     faults.extend(persons(&mut Dice::of(seed, "persons"), &upgrades, &services));
@@ -188,11 +191,22 @@ fn upgrade(
         tolerate: if dice.percent(70) { 0 } else { dice.below(nodes + 1) },
         then: if dice.percent(70) { "rollback" } else { "pause" }.to_owned(),
         approvals: approvals.into_iter().map(str::to_owned).collect(),
+        requires_gate: Vec::new(),
         release,
         drain_deadline: dice.within(5, 20) * 1000,
         healthy_time: dice.within(1, 4) * 1000,
         // Where nothing counts requests that is refused.
         fails_on_deadline: dice.percent(30) && (service.counts || service.asks_balancer),
+    }
+}
+
+/// Gate jobs that must have passed: most specs require none.
+fn required(dice: &mut Dice) -> Vec<GateTag> {
+    match dice.below(20) {
+        0 => vec![GateTag::ZeroDowntime],
+        1 => vec![GateTag::Rolling],
+        2 => vec![GateTag::Rolling, GateTag::ZeroDowntime],
+        _ => Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_proto::ServiceVersion;
 use tidegate_proto::wire::v1::{
     ApproveUpgradeRequest, CordonNodeRequest, DecommissionInstanceRequest, ExplainUpgradeReply,
     ExplainUpgradeRequest, PauseUpgradeRequest, PlanReconciliationRequest, ReconcileStoreRequest,
-    ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, SetWindowRequest,
+    RecordGateRequest, ResumeUpgradeRequest, RetryInstanceRequest, RollBackUpgradeRequest, SetWindowRequest,
     StartUpgradeRequest, UncordonNodeRequest,
 };
 
@@ -40,6 +40,8 @@ pub(super) enum Command {
     Reconcile(Vec<String>),
     /// `schema expand --from VERSION --to VERSION`, then `schema migrate` of the same.
     Schema(ServiceVersion, ServiceVersion),
+    /// `grenade record report.json --from-sha256 DIGEST --to-sha256 DIGEST`.
+    Record(String, String),
     /// Something that only shows.
     Look,
     /// Something that a person does at the node or the database, or that this person does not know.
@@ -72,6 +74,7 @@ pub(super) fn understood(text: &str) -> Command {
             (Ok(from), Ok(to)) => Command::Schema(from, to),
             _ => Command::Other(text.to_owned()),
         },
+        Some(["grenade", "record", _]) => Command::Record(own(4), own(6)),
         Some(["tidegate", "upgrade", "status" | "list"] | ["tidegate", "fleet", "list"]) => Command::Look,
         _ => Command::Other(text.to_owned()),
     }
@@ -162,6 +165,7 @@ impl<'a> Person<'a> {
             Command::Reconcile(_) => return Err("this store was not restored".to_owned()),
             Command::Look => return Ok("looked".to_owned()),
             Command::Schema(..) => return Err("a person does that at the database".to_owned()),
+            Command::Record(..) => return Err("a person who has the report does that".to_owned()),
             Command::Other(text) => return Err(format!("nobody knows {text:?}")),
         };
         answer(done, |done| done.what)
@@ -200,6 +204,12 @@ impl<'a> Person<'a> {
             why: "the store was restored".to_owned(),
         };
         answer(operation::reconcile_store(context, &leadership, asked).await, |done| done.what)
+    }
+
+    /// Records the verdict of a gate job.
+    pub(super) async fn record(&self, verdict: RecordGateRequest) -> Answer {
+        let (context, leadership) = self.leader()?;
+        answer(operation::record_gate(context, &leadership, verdict).await, |done| done.what)
     }
 
     /// Pauses an upgrade.

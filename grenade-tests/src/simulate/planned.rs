@@ -82,6 +82,7 @@ fn upgrade(gate: &Gate, plan: &Plan) -> UpgradePlan {
         tolerate: 0,
         then: then.unwrap_or("rollback").to_owned(),
         approvals: approvals.filter_map(|phase| Some(phase.as_str()?.to_owned())).collect(),
+        requires_gate: Vec::new(),
         release: ReleasePlan::Good,
         drain_deadline: 30_000,
         healthy_time: 1_000,

@@ -5,6 +5,7 @@ use super::falsify::kind::Falsification;
 use super::slot::Hiccup;
 use super::stream_plan::StreamPlan;
 use serde::{Deserialize, Serialize};
+use tidegate_proto::GateTag;
 
 /// Everything that is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -139,6 +140,9 @@ pub struct UpgradePlan {
     pub then: String,
     /// Phases that wait for a person.
     pub approvals: Vec<String>,
+    /// Tags of gate jobs that the spec requires.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires_gate: Vec<GateTag>,
     /// How the new release behaves.
     pub release: ReleasePlan,
     /// How long a drain may last, in milliseconds.

@@ -32,6 +32,10 @@ pub(super) fn spec(world: &World, plan: &UpgradePlan, corrected: bool) -> serde_
         "failures": {"tolerate": plan.tolerate, "per_wave": plan.tolerate, "then": plan.then},
         "approvals": plan.approvals,
     });
+    if !plan.requires_gate.is_empty() {
+        let required = plan.requires_gate.iter().map(|tag| json!({"tag": tag, "from": plan.from, "to": to}));
+        spec["requires_gate"] = required.collect();
+    }
     if plan.by_zone {
         spec["failure_domain"] = json!("zone");
     }

@@ -62,13 +62,25 @@ pub(super) struct Current {
     pub is_retry: bool,
     /// How often it was resumed.
     pub resumptions: u32,
+    /// Whether a gate job was recorded that did not pass.
+    pub gate_failed: bool,
     corrected: bool,
     unexplained: u32,
 }
 
 impl Current {
     fn new(plan: usize, id: String, since: u64, form: Option<Vec<String>>, is_retry: bool) -> Self {
-        Self { plan, id, since, form, is_retry, corrected: false, resumptions: 0, unexplained: 0 }
+        Self {
+            plan,
+            id,
+            since,
+            form,
+            is_retry,
+            corrected: false,
+            gate_failed: false,
+            resumptions: 0,
+            unexplained: 0,
+        }
     }
 }
 

@@ -27,6 +27,8 @@ pub enum FalseRecord {
     PauseIsIgnored,
     /// The roll begins without the approval that was asked for.
     ApprovalIsMissing,
+    /// The verdict that the spec requires was never recorded.
+    VerdictIsMissing,
     /// The floor is not raised at the end of the roll.
     FloorIsLost,
     /// The certificate of contract is not stored.
@@ -88,12 +90,13 @@ pub enum About {
 
 impl FalseRecord {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::LeaderIsLost,
         Self::DirectiveOfADeposedTerm,
         Self::EventIsWrittenAgain,
         Self::PauseIsIgnored,
         Self::ApprovalIsMissing,
+        Self::VerdictIsMissing,
         Self::FloorIsLost,
         Self::CertificateIsLost,
         Self::WitnessesAreFalse,
@@ -126,7 +129,8 @@ impl FalseRecord {
             | Self::DirectiveOfADeposedTerm
             | Self::EventIsWrittenAgain
             | Self::PauseIsIgnored
-            | Self::ApprovalIsMissing => 0,
+            | Self::ApprovalIsMissing
+            | Self::VerdictIsMissing => 0,
             Self::FloorIsLost
             | Self::CertificateIsLost
             | Self::WitnessesAreFalse
@@ -163,6 +167,7 @@ impl FalseRecord {
             Self::EventIsWrittenAgain => comes_again(trace, |w| matches!(w.key, Key::Event(..))),
             Self::PauseIsIgnored => pause_is_ignored(trace),
             Self::ApprovalIsMissing => approval_is_missing(trace),
+            Self::VerdictIsMissing => lose(trace, |w| matches!(w.key, Key::GateVerdict(..))),
             Self::FloorIsLost => window_is_lost(trace, |phase| *phase == Phase::Remove),
             Self::CertificateIsLost => lose(trace, is_certificate),
             Self::WitnessesAreFalse => witnesses_are_false(trace),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_proto::record::certificate::CertificatePage;
 use tidegate_proto::record::directive::{Directive, Disposition};
+use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::inventory::Inventory;
 use tidegate_proto::record::leader::Leader;
 use tidegate_proto::record::need::Need;
@@ -13,7 +14,7 @@ use tidegate_proto::record::stream::Stream;
 use tidegate_proto::record::upgrade::Upgrade;
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{
-    Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
+    GateHop, Key, NodeId, ReleaseRevision, ServiceName, ServiceVersion, StreamName, UpgradeId, Value,
 };
 
 use super::revision::{Put, Revision, Written};
@@ -51,6 +52,8 @@ pub(super) struct Seen {
     pub(super) streams: BTreeMap<StreamName, Stream>,
     pub(super) releases: BTreeMap<StreamName, BTreeMap<ReleaseRevision, ComputeRelease>>,
     pub(super) needs: BTreeMap<ServiceName, Need>,
+    /// Verdicts of gate jobs.
+    pub(super) verdicts: BTreeMap<GateHop, Verdict>,
     /// The revision that made the leader's key is its fence.
     pub(super) leader: Option<At<Leader>>,
 }
@@ -106,6 +109,9 @@ impl Seen {
             (Key::Release(stream, number), Value::Release(release)) => {
                 self.releases.entry(stream.clone()).or_default().insert(*number, release.body);
             }
+            (Key::GateVerdict(hop), Value::GateVerdict(verdict)) => {
+                self.verdicts.insert((**hop).clone(), verdict.body.verdict);
+            }
             (Key::Need(service), Value::Need(need)) => drop(self.needs.insert(service.clone(), need.body)),
             (Key::Leader, Value::Leader(leader)) => {
                 self.leader = Some(At { revision: put.created, body: leader.body });
@@ -130,6 +136,7 @@ impl Seen {
             Key::Active(service) => drop(self.active.remove(service)),
             Key::Decommission(service, node) => self.instance(service, node).decommissioned = false,
             Key::Stream(name) => drop(self.streams.remove(name)),
+            Key::GateVerdict(hop) => drop(self.verdicts.remove(&**hop)),
             Key::Need(service) => drop(self.needs.remove(service)),
             Key::Leader => self.leader = None,
             _ => {}

@@ -4,6 +4,7 @@ use crate::simulate::scenario::{
     Change, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan,
 };
 use serde_json::json;
+use tidegate_proto::GateTag;
 
 /// Each with its name.
 pub(super) fn scenarios() -> Vec<(&'static str, Scenario)> {
@@ -66,6 +67,7 @@ fn upgrade(from: u32) -> UpgradePlan {
         tolerate: 0,
         then: "rollback".to_owned(),
         approvals: vec!["remove".to_owned()],
+        requires_gate: vec![GateTag::ZeroDowntime],
         release: ReleasePlan::Good,
         drain_deadline: 20_000,
         healthy_time: 2_000,

@@ -2,9 +2,10 @@
 //! what must be so at the end (rules 0, 9, 10 and 12).
 
 use tidegate_proto::key::Subject;
+use tidegate_proto::record::evidence::Verdict;
 use tidegate_proto::record::upgrade::{Phase, PhaseName, RollbackStep, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
-use tidegate_proto::{Key, ServiceVersion, UpgradeId, Value};
+use tidegate_proto::{Artifact, GateHop, Key, ServiceVersion, UpgradeId, Value};
 
 use super::Judge;
 use crate::trace::revision::Written;
@@ -36,6 +37,7 @@ impl Judge<'_> {
             let asked = point(upgrade.phase.name()).filter(|point| upgrade.spec.approvals.contains(point));
             let approved = asked.is_none_or(|point| upgrade.approvals.contains_key(&point));
             self.holds(0, approved, || format!("{id} went to {} without an approval", upgrade.phase));
+            self.gates(id, upgrade, former);
             let paused = former.is_some_and(|former| former.paused.is_some());
             // A rollback out of preflight has nothing to go back from; only a person may ask for it then.
             let back = match upgrade.phase.name() {
@@ -54,6 +56,27 @@ impl Judge<'_> {
             Phase::Completed if moves => self.all_serve(12, id, upgrade, upgrade.spec.to),
             Phase::RolledBack { .. } if moves => self.all_serve(10, id, upgrade, upgrade.spec.from),
             _ => {}
+        }
+    }
+
+    /// Preflight is left forward with every verdict that the spec requires.
+    fn gates(&mut self, id: &UpgradeId, upgrade: &Upgrade, former: Option<&Upgrade>) {
+        let (phase, spec) = (upgrade.phase.name(), &upgrade.spec);
+        let is_left = former.is_some_and(|former| former.phase.name() == PhaseName::Preflight);
+        let is_back = matches!(phase, PhaseName::RollingBack | PhaseName::RolledBack | PhaseName::Failed);
+        if !is_left || is_back {
+            return;
+        }
+        let to = Artifact::from(&spec.target());
+        for required in &spec.requires_gate {
+            let is_it = |hop: &GateHop| {
+                (&hop.service, hop.tag, hop.from.version, hop.to)
+                    == (&spec.service, required.tag, spec.from, to)
+            };
+            let passed =
+                self.before.verdicts.iter().any(|(hop, found)| is_it(hop) && *found == Verdict::Pass);
+            let tag = required.tag;
+            self.holds(0, passed, || format!("{id} went to {phase:?} without a pass of {tag}"));
         }
     }
 
