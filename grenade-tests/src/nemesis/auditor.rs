@@ -87,6 +87,13 @@ impl Auditor {
         self.seen().trace.revisions.len()
     }
 
+    /// The agent of a node is started again.
+    pub(super) fn note_restart(&self, node: &str) {
+        let mut seen = self.seen();
+        let at = seen.last;
+        seen.trace.restarts.extend(node.parse().ok().map(|node| (node, at)));
+    }
+
     /// Waits until everything that is there was seen.
     ///
     /// # Errors

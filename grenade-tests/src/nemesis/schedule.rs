@@ -93,7 +93,7 @@ impl FaultSchedule {
         let now = Instant::now();
         while let Some(at) = self.active.iter().position(|active| active.ends <= now) {
             let active = self.active.remove(at);
-            self.end(ground, active).await?;
+            self.end(ground, auditor, active).await?;
         }
         let mut left = Vec::new();
         for fault in std::mem::take(&mut self.waiting) {
@@ -166,7 +166,10 @@ impl FaultSchedule {
         Ok(true)
     }
 
-    async fn end(&mut self, ground: &mut Ground, active: Active) -> anyhow::Result<()> {
+    async fn end(&mut self, ground: &mut Ground, auditor: &Auditor, active: Active) -> anyhow::Result<()> {
+        if let Undo::StartAgent(n) = active.undo {
+            auditor.note_restart(&ground.nodes[n].0);
+        }
         fault::end(ground, &active.undo).await?;
         let now = ground.log.now();
         let afterwards = if matches!(active.what, What::Cut(_)) { AFTER_CUT_MS } else { AFTERWARDS_MS };

@@ -1,6 +1,7 @@
 //! Falsified histories. Each [`FalseRecord`] makes a history that was good bad in one place, so that what judges histories is itself
 //! judged: it must find the rule broken that the falsification breaks.
 
+mod about;
 mod releases;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,8 @@ use tidegate_proto::record::report::{Report, Step};
 use tidegate_proto::record::upgrade::{Pause, Phase, Upgrade};
 use tidegate_proto::spec::ApprovalPoint;
 use tidegate_proto::{Key, Value};
+
+pub use about::About;
 
 use super::{Put, Revision, Trace, Written};
 
@@ -75,17 +78,6 @@ pub enum FalseRecord {
     NeedIsNotWritten,
     /// A floor is lowered below what a deployed release needs.
     FloorFallsBelowANeed,
-}
-
-/// What a history must hold for a falsification of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum About {
-    /// A completed upgrade with a schema.
-    Completed,
-    /// A rollback that ended.
-    RolledBack,
-    /// Any: the falsification brings its own records.
-    Anything,
 }
 
 impl FalseRecord {
@@ -154,6 +146,7 @@ impl FalseRecord {
     pub fn about(self) -> About {
         match self {
             Self::WindowIsNotRestored | Self::OneIsNotBack => About::RolledBack,
+            Self::VerdictIsMissing => About::Required,
             _ if matches!(self.rule(), 7 | 8) => About::Anything,
             _ => About::Completed,
         }

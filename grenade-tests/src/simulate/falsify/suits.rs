@@ -11,6 +11,7 @@ impl Falsification {
         match self {
             Self::History(record) => match record.about() {
                 About::Completed => scenario.services[0].schema.is_some(),
+                About::Required => scenario.upgrades.iter().any(|upgrade| !upgrade.requires_gate.is_empty()),
                 About::RolledBack => is_rolled_back(scenario),
                 About::Anything => true,
             },
