@@ -69,7 +69,7 @@ fn is_laid_out(page: &Path) {
 
 /// Tidegate's migrations on a real PostgreSQL, behind a real HAProxy.
 #[tokio::test]
-async fn sample_service_passes_on_postgresql_behind_haproxy() {
+async fn long_sample_service_passes_on_postgresql_behind_haproxy() {
     let gate = include_str!("../../../gates/pantry-postgres-haproxy.yaml");
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample");
     let gate = gate.replace("../sample", &sample.display().to_string());
@@ -126,7 +126,7 @@ async fn lost_row_fails() {
 }
 
 #[tokio::test]
-async fn version_that_deletes_nothing_fails() {
+async fn long_version_that_deletes_nothing_fails() {
     let done = done(&with_fault(2, "hoarder")).await;
     contains(&done.failed("supports-upgrade"), &["ended through version 2 is still there"]);
 }
@@ -149,7 +149,7 @@ fn by_hand(pause: &str) -> String {
 }
 
 #[tokio::test]
-async fn procedure_by_hand_passes_where_it_waits_long_enough() {
+async fn long_procedure_by_hand_passes_where_it_waits_long_enough() {
     let done = done(&by_hand("3.5")).await;
     assert_eq!(done.code, Some(0), "{}", done.said);
     assert_eq!(done.report()["upgrade"]["phases"][0][0], "procedure");
