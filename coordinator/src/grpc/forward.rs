@@ -73,7 +73,7 @@ impl Peers {
                 Err(NoRoute::Yet(why)) => why,
             };
             let another = async {
-                // A sender that is gone belongs to a coordinator that ends: then the time limit is the way out.
+                // The mirror lives as long as the context, and its sender with it: this ends by a change only.
                 let _ = sync_status.wait_for(|_| leader(context) != named).await;
             };
             tokio::select! {

@@ -138,7 +138,7 @@ fn filled(address: &str, found: &Found) -> String {
         "version" if line.starts_with("  version:") => version.clone().unwrap_or_else(|| line.to_owned()),
         "ready" => found.ready.map_or_else(|| line.to_owned(), |path| format!("  ready: {path}")),
         "health" if line.starts_with("  health: /") => match found.health {
-            // Most health checks follow no file, and nobody can see that from outside.
+            // Most health checks follow no file, and that cannot be seen from outside.
             Some(path) => {
                 format!("  # health: {path}              # if it answers 503 while {{disable_file}} exists")
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use csv::{ErrorKind, StringRecord};
+use tidegate_proto::printable::one_line;
 
 use crate::load::entry::{COLUMNS, Entry, Judged};
 
@@ -82,7 +83,11 @@ fn entries(text: &[u8], known: &Known) -> Result<Vec<Entry>, (u64, String)> {
     let (mut entries, mut seqs, mut record) = (Vec::new(), BTreeSet::new(), StringRecord::new());
     while lines.read_record(&mut record).map_err(|error| wrong(&error))? {
         let line = record.position().map_or(0, csv::Position::line);
-        let entry: Entry = record.deserialize(Some(&columns)).map_err(|error| wrong(&error))?;
+        let mut entry: Entry = record.deserialize(Some(&columns)).map_err(|error| wrong(&error))?;
+        // Reports and terminals show both.
+        for text in [&mut entry.kind, &mut entry.reason] {
+            *text = one_line(text).into_owned();
+        }
         flaw(&entry, known).map_or(Ok(()), |what| Err((line, what)))?;
         if !seqs.insert(entry.seq) {
             return Err((line, format!("seq {} is there twice", entry.seq)));

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_proto::printable::one_line;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -69,11 +68,7 @@ impl Ledger {
         let ms = |at: Instant| at.saturating_duration_since(self.began).as_micros() as f64 / 1e3;
         let (outcome, reason) = match &o.failure {
             None => (Judged::Ok, String::new()),
-            // On one line: a ledger is read with line tools too, and on terminals.
-            Some(failure) => {
-                let reason = format!("{failure}: {}", failure.detail());
-                (Judged::Failed, one_line(reason.trim_end()).into_owned())
-            }
+            Some(failure) => (Judged::Failed, format!("{failure}: {}", failure.detail())),
         };
         Entry {
             seq: o.seq,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_proto::printable::one_line;
 use tokio::time::Instant;
 
 use crate::load::plan::Due;
@@ -30,13 +31,14 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// More than the kind: what was said.
+    /// More than the kind: what the service answered, in one line that no terminal acts on.
     pub fn detail(&self) -> String {
-        match self {
+        let detail = match self {
             Self::Reset(cause) => cause.to_string(),
             Self::Status(_, said) | Self::Content(said) => said.clone(),
             Self::NotSent | Self::Silence => String::new(),
-        }
+        };
+        one_line(detail.trim_end()).into_owned()
     }
 }
 
@@ -93,5 +95,16 @@ impl Outcome {
             kept: false,
             failure: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    #[test]
+    fn what_a_service_answers_is_one_line_without_control_characters() {
+        let failure = Failure::Status(500, "oops\u{1b}[2J\nline two\n".to_owned());
+        assert_eq!(failure.detail(), "oops\\u001b[2J\\nline two");
     }
 }
