@@ -16,7 +16,7 @@ pub(super) struct Calibrate {
     /// Directory for ledgers, logs and calibration.json; it must be empty, absent, or an earlier run's
     #[arg(long, value_name = "DIR", default_value = "grenade-calibration")]
     artifacts: PathBuf,
-    /// How many idle pairs are recorded; each takes as long as `impact.length`
+    /// How many idle pairs are recorded; each takes `impact.length`, and as long again for each further look where the judge cannot tell
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(2..=500))]
     pairs: u32,
     /// How many runs are simulated with each effect, from what was recorded
@@ -43,7 +43,7 @@ impl Calibrate {
             return ExitCode::from(BAD_INPUT);
         }
         // Bringing up, and the simulated runs.
-        let most = gate.impact.length * self.pairs + Duration::from_secs(3_600);
+        let most = gate.impact.length * self.pairs * gate.impact.looks + Duration::from_secs(3_600);
         let calibrated = in_a_world(&self.artifacts, most, async |world| {
             let calibration = run::calibrate(world, &gate, (self.pairs, self.runs), most).await?;
             let text = serde_json::to_string_pretty(&calibration)?;

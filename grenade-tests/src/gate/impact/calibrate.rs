@@ -16,12 +16,13 @@ use crate::gate::impact::judge::{ALPHA, Shift, judge, percent};
 use crate::gate::impact::pools::Pools;
 use crate::gate::impact::rivals::RIVALS;
 use crate::gate::impact::series::{BLOCK_MS, Point, Series};
+use crate::gate::impact::stretch::Stretch;
 use crate::gate::report::progress::Progress;
 use crate::gate::verdict::{Word, worst};
 use crate::world::World;
 
 /// The form of the document; raised when a field changes its meaning.
-pub const FORM: u32 = 1;
+pub const FORM: u32 = 2;
 /// Blocks that follow each other are drawn together: what drifts, drifts through them.
 const TOGETHER: usize = 4;
 /// The length of a simulated run.
@@ -38,9 +39,11 @@ pub struct Calibration {
     pub gate: String,
     /// Requests per second to each pool.
     pub rate: u32,
-    /// The length of each idle pair, in seconds.
+    /// The time between two looks at an idle pair, in seconds.
     pub seconds: f64,
-    /// What was said of them.
+    /// How often the judge may look at an idle pair: as often as in a run, which goes on where it cannot tell.
+    pub looks: u32,
+    /// What was said of them at the last look.
     pub idle_pairs: Rates,
     /// What was said of runs of 120 s drawn from what was recorded.
     pub simulated: Vec<Simulated>,
@@ -130,15 +133,25 @@ pub async fn calibrate(
     (pairs, runs): (u32, u32),
 ) -> anyhow::Result<Calibration> {
     let mut pools = Pools::bring_up(world, gate, databases, progress).await?;
+    let (seed, looks) = (gate.pace.seed, gate.impact.looks);
     let mut recorded: Vec<Pair> = Vec::new();
     for n in 1..=pairs {
-        progress.say(&format!("idle pair {n} of {pairs}"));
-        recorded.push(pools.rest(&format!("pair-{n}"), gate.impact.length, progress).await?.series());
+        let mut stretch = Stretch::default();
+        for look in 1..=looks {
+            let name = format!("pair-{n}-{look}");
+            stretch.append(pools.rest(&name, gate.impact.length, progress).await?);
+            let word = said(&stretch.series(), seed, looks);
+            progress
+                .say(&format!("idle pair {n} of {pairs}, look {look} of at most {looks}: {}", word.word()));
+            if word != Word::Inconclusive {
+                break;
+            }
+        }
+        recorded.push(stretch.series());
     }
     drop(pools);
     progress.say(&format!("{runs} simulated runs with each effect"));
-    let seed = gate.pace.seed;
-    let counted = tokio::task::spawn_blocking(move || count(&recorded, runs, seed)).await?;
+    let counted = tokio::task::spawn_blocking(move || count(&recorded, runs, seed, looks)).await?;
     Ok(Calibration {
         form: FORM,
         gate: gate.name.clone(),
@@ -148,13 +161,15 @@ pub async fn calibrate(
     })
 }
 
+/// What is said of a pair of which neither was upgraded.
+fn said([treated, twin]: &Pair, seed: u64, looks: u32) -> Word {
+    let drains = inject::instants(treated.length_ms(), seed);
+    worst(judge(treated, twin, &drains, looks).iter().map(|check| check.verdict))
+}
+
 /// All figures of these pairs.
-fn count(recorded: &[Pair], runs: u32, seed: u64) -> Calibration {
-    let said = |[treated, twin]: &Pair| {
-        let drains = inject::instants(treated.length_ms(), seed);
-        worst(judge(treated, twin, &drains, 1).iter().map(|check| check.verdict))
-    };
-    let idle: Vec<Word> = recorded.iter().map(said).collect();
+fn count(recorded: &[Pair], runs: u32, seed: u64, looks: u32) -> Calibration {
+    let idle: Vec<Word> = recorded.iter().map(|pair| said(pair, seed, looks)).collect();
     let noise = Noise::of(recorded);
     let effects: [(&str, Effect); 3] = [
         ("nothing", |series, _| series.clone()),
@@ -189,6 +204,7 @@ fn count(recorded: &[Pair], runs: u32, seed: u64) -> Calibration {
         gate: String::new(),
         rate: 0,
         seconds: 0.0,
+        looks,
         idle_pairs: Rates::of(&idle),
         simulated,
         smallest_p99_shift_percent: noise.smallest(runs, seed),
@@ -294,8 +310,9 @@ impl Calibration {
             )
         };
         let mut text = format!(
-            "{}: {} requests a second to each pool, idle pairs of {:.0} s\n\n  {:<26} {:>5} {:>7} {:>12} {:>7} 95 %\n",
-            self.gate, self.rate, self.seconds, "", "runs", "pass", "inconclusive", "fail"
+            "{}: {} requests a second to each pool\nat most {} looks at each idle pair, {:.0} s for each\n\n  {:<26} {:>5} {:>7} \
+             {:>12} {:>7} 95 %\n",
+            self.gate, self.rate, self.looks, self.seconds, "", "runs", "pass", "inconclusive", "fail"
         );
         text.push_str(&rates("idle pairs, measured", &self.idle_pairs));
         for Simulated { effect, rates: simulated } in &self.simulated {
@@ -342,7 +359,7 @@ mod tests {
             [treated, twin]
         };
         let recorded: Vec<Pair> = (0..6).map(pair).collect();
-        let calibration = count(&recorded, 40, 1);
+        let calibration = count(&recorded, 40, 1, 1);
         let [nothing, slower, stalls] = [0, 1, 2].map(|n| calibration.simulated[n].rates);
         assert_eq!(calibration.idle_pairs.runs, 6);
         assert!(nothing.fail <= 2 && nothing.pass >= 36, "{nothing:?}");
@@ -356,14 +373,14 @@ mod tests {
         assert_eq!(calibration.rivals.len(), 4);
         assert_eq!(calibration.rivals[0].before_and_after.comparisons, 5);
         // The same seed gives the same figures.
-        let again = count(&recorded, 40, 1);
+        let again = count(&recorded, 40, 1, 1);
         assert_eq!(serde_json::to_string(&again).unwrap(), serde_json::to_string(&calibration).unwrap());
     }
 
     #[test]
     fn text_is_as_wide_as_a_terminal() {
         let (treated, twin) = Machine::new(3).pools(61.0, &|_, latency| latency);
-        let text = count(&[[treated.clone(), twin.clone()], [treated, twin]], 4, 1).text();
+        let text = count(&[[treated.clone(), twin.clone()], [treated, twin]], 4, 1, 3).text();
         let wide: Vec<&str> = text.lines().filter(|line| line.len() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
     }
