@@ -14,6 +14,9 @@ use crate::load::plan::LoadError;
 use crate::load::report::LoadReport;
 use crate::load::tally::Tally;
 
+/// How many lines are written at once where they come fast.
+const AT_ONCE: usize = 256;
+
 /// Counts that others may watch.
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -54,10 +57,13 @@ impl Ledger {
         mut outcomes: mpsc::UnboundedReceiver<Outcome>,
     ) -> Result<LoadReport, LoadError> {
         let mut written = Ok(());
-        while let Some(outcome) = outcomes.recv().await {
-            let entry = self.entry(&outcome);
-            written = written.and_then(|()| self.file.serialize(&entry));
-            self.add(&entry);
+        let mut some = Vec::with_capacity(AT_ONCE);
+        while outcomes.recv_many(&mut some, AT_ONCE).await > 0 {
+            for outcome in some.drain(..) {
+                let entry = self.entry(&outcome);
+                written = written.and_then(|()| self.file.serialize(&entry));
+                self.add(&entry);
+            }
         }
         written = written.and_then(|()| self.file.flush().map_err(csv::Error::from));
         written.map_err(|source| LoadError::Ledger { path: self.path.clone(), source })?;

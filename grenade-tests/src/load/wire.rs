@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use futures::{FutureExt, stream};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
-use hyper::body::Frame;
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -118,10 +118,69 @@ pub fn slow(bytes: u64, over: Duration) -> OutBody {
     StreamBody::new(body).boxed_unsync()
 }
 
+/// A connection to a service. Who sends a request drives it: a task of its own for each connection would cost a wake-up from
+/// thread to thread with each request and each answer.
+#[derive(Debug)]
+struct Wire {
+    sender: SendRequest<OutBody>,
+    connection: Connection<TokioIo<TcpStream>, OutBody>,
+}
+
+impl Wire {
+    async fn connect(to: SocketAddr) -> Result<Self, NoAnswer> {
+        let stream = TcpStream::connect(to).await.map_err(NoAnswer::Connect)?;
+        stream.set_nodelay(true).map_err(NoAnswer::Connect)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(NoAnswer::Reset)?;
+        Ok(Self { sender, connection })
+    }
+
+    /// Whether the server has not ended it meanwhile.
+    fn is_open(&mut self) -> bool {
+        (&mut self.connection).now_or_never().is_none() && self.sender.is_ready()
+    }
+
+    /// Sends a request, and reads the whole answer.
+    async fn exchange(&mut self, request: Request<OutBody>, slow_read: Duration) -> Result<Answer, NoAnswer> {
+        let mut answer = std::pin::pin!(whole(self.sender.send_request(request), slow_read));
+        let mut is_open = true;
+        loop {
+            tokio::select! {
+                biased;
+                // What ends it is what the answer says, where none came.
+                _ = &mut self.connection, if is_open => is_open = false,
+                answer = &mut answer => return answer,
+            }
+        }
+    }
+}
+
+/// Waits for an answer and reads all of it.
+async fn whole(
+    answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    slow_read: Duration,
+) -> Result<Answer, NoAnswer> {
+    let response = answer.await.map_err(NoAnswer::Reset)?;
+    let first = Instant::now();
+    let (head, mut body) = response.into_parts();
+    if !slow_read.is_zero() {
+        // What does not fit into the sockets' buffers stays with the server meanwhile.
+        tokio::time::sleep(slow_read).await;
+    }
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| NoAnswer::Body(Box::new(e)))?;
+        if let Some(data) = frame.data_ref() {
+            let room = LARGEST.saturating_sub(whole.len());
+            whole.extend_from_slice(&data[..data.len().min(room)]);
+        }
+    }
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: whole.into(), first })
+}
+
 /// The connections that are kept, by address.
 #[derive(Debug, Default)]
 pub struct Client {
-    kept: Mutex<HashMap<SocketAddr, Vec<(SendRequest<OutBody>, Instant)>>>,
+    kept: Mutex<HashMap<SocketAddr, Vec<(Wire, Instant)>>>,
 }
 
 impl Client {
@@ -137,20 +196,20 @@ impl Client {
     ) -> (bool, Result<Answer, NoAnswer>) {
         let kept = if keep { self.take(to) } else { None };
         let was_kept = kept.is_some();
-        let sender = match kept {
-            Some(sender) => sender,
-            None => match connect(to).await {
-                Ok(sender) => sender,
+        let wire = match kept {
+            Some(wire) => wire,
+            None => match Wire::connect(to).await {
+                Ok(wire) => wire,
                 Err(none) => return (false, Err(none)),
             },
         };
-        (was_kept, self.exchange(to, sender, outgoing, keep).await)
+        (was_kept, self.exchange(to, wire, outgoing, keep).await)
     }
 
     async fn exchange(
         &self,
         to: SocketAddr,
-        mut sender: SendRequest<OutBody>,
+        mut wire: Wire,
         outgoing: Outgoing,
         keep: bool,
     ) -> Result<Answer, NoAnswer> {
@@ -165,43 +224,27 @@ impl Client {
             request = request.header(name, value);
         }
         let request = request.body(outgoing.body).map_err(|e| NoAnswer::Body(Box::new(e)))?;
-        let response = sender.send_request(request).await.map_err(NoAnswer::Reset)?;
-        let first = Instant::now();
-        let (head, mut body) = response.into_parts();
-        // What does not fit into the sockets' buffers stays with the server meanwhile.
-        tokio::time::sleep(outgoing.slow_read).await;
-        let mut whole = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|e| NoAnswer::Body(Box::new(e)))?;
-            if let Some(data) = frame.data_ref() {
-                let room = LARGEST.saturating_sub(whole.len());
-                whole.extend_from_slice(&data[..data.len().min(room)]);
+        let answer = wire.exchange(request, outgoing.slow_read).await?;
+        if keep {
+            self.put(to, wire);
+        }
+        Ok(answer)
+    }
+
+    fn take(&self, to: SocketAddr) -> Option<Wire> {
+        loop {
+            let (mut wire, since) = self.kept().get_mut(&to)?.pop()?;
+            if since.elapsed() < IDLE && wire.is_open() {
+                return Some(wire);
             }
         }
-        if keep {
-            self.put(to, sender);
-        }
-        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: whole.into(), first })
     }
 
-    fn take(&self, to: SocketAddr) -> Option<SendRequest<OutBody>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let connections = kept.get_mut(&to)?;
-        connections.retain(|(sender, since)| sender.is_ready() && since.elapsed() < IDLE);
-        connections.pop().map(|(sender, _)| sender)
+    fn put(&self, to: SocketAddr, wire: Wire) {
+        self.kept().entry(to).or_default().push((wire, Instant::now()));
     }
 
-    fn put(&self, to: SocketAddr, sender: SendRequest<OutBody>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.entry(to).or_default().push((sender, Instant::now()));
+    fn kept(&self) -> MutexGuard<'_, HashMap<SocketAddr, Vec<(Wire, Instant)>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-async fn connect(to: SocketAddr) -> Result<SendRequest<OutBody>, NoAnswer> {
-    let stream = TcpStream::connect(to).await.map_err(NoAnswer::Connect)?;
-    stream.set_nodelay(true).map_err(NoAnswer::Connect)?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(NoAnswer::Reset)?;
-    // It ends when its sender is dropped and nothing is in flight on it.
-    tokio::spawn(connection);
-    Ok(sender)
 }
