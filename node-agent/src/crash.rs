@@ -52,4 +52,4 @@ fn ask(socket: &std::ffi::OsStr, line: &str) {
 
 /// A place of the `kind`: nothing, in this build.
 #[cfg(not(debug_assertions))]
-pub fn point(_kind: &str, _what: impl FnOnce() -> String, _when: When) {}
+pub(crate) fn point(_kind: &str, _what: impl FnOnce() -> String, _when: When) {}
