@@ -30,7 +30,7 @@ pub async fn run(node: Node) -> anyhow::Result<()> {
     }
     let mut followers = JoinSet::new();
     for group in node.metadata.values() {
-        let follower = Follower::open(&node.name, group, &node.state_dir).with_context(|| {
+        let follower = Follower::open(&host, &node.name, group, &node.state_dir).with_context(|| {
             format!("could not take up what is remembered of the metadata group {}", group.name)
         })?;
         followers.spawn(follower.run(link.clone(), cancel.clone()));

@@ -72,11 +72,17 @@ pub trait Host: Debug + Send + Sync {
     /// returns. `bytes` say themselves whether they are whole. Blocks.
     fn write_in_place(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()>;
 
+    /// Replaces a file: at each moment it is the former one or this one, whole; on the disk when this returns. Blocks.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
     /// Makes a file that is to appear at `path`: whole, and on the disk. Blocks.
     fn make(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn Made>>;
 
     /// Removes a file; without waiting for the disk. Blocks.
     fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes a file where there is one; gone from the disk when this returns. Blocks.
+    fn erase(&self, path: &Path) -> io::Result<()>;
 
     /// Makes a directory and those above it. Blocks.
     fn make_directory(&self, path: &Path) -> io::Result<()>;

@@ -96,12 +96,20 @@ impl Host for Machine {
         }
     }
 
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        durable::replace(path, bytes)
+    }
+
     fn make(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn Made>> {
         Ok(Box::new(durable::make(path, bytes)?))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn erase(&self, path: &Path) -> io::Result<()> {
+        durable::remove(path)
     }
 
     fn make_directory(&self, path: &Path) -> io::Result<()> {

@@ -17,20 +17,20 @@ mod kept;
 mod retry;
 
 use crate::config::settings::MetadataGroup;
-use crate::durable;
+use crate::host::{Host, briefly};
 use crate::link::Link;
 use apply::Apply;
 use kept::{Keeper, Kept, Outcome};
 use retry::Retry;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tidegate_proto::commit::{Commit, Precondition};
 use tidegate_proto::record::group::{DocumentVersion, ExposedPage, Group, page_of, served};
 use tidegate_proto::record::signal::Signal;
 use tidegate_proto::{Chain, Key, NodeId, Revision, Value};
 use tidegate_store::{Change, Entry, Scope, Seen, Store, StoreError};
-use tokio::task::block_in_place;
 use tokio_util::sync::CancellationToken;
 
 /// Between two attempts at what the store did not answer.
@@ -48,16 +48,21 @@ pub struct Follower {
 
 impl Follower {
     /// One that takes up what is remembered below the agent's state directory.
-    pub fn open(node: &NodeId, group: &MetadataGroup, state_dir: &Path) -> io::Result<Self> {
+    pub fn open(
+        host: &Arc<dyn Host>,
+        node: &NodeId,
+        group: &MetadataGroup,
+        state_dir: &Path,
+    ) -> io::Result<Self> {
         // No service has a name that begins so.
         let home = state_dir.join(".metadata").join(group.name.as_str());
-        std::fs::create_dir_all(&home)?;
-        durable::sweep(&home);
-        durable::sweep(group.file.parent().unwrap_or(Path::new("/")));
-        let keeper = Keeper::within(&home);
+        host.make_directory(&home)?;
+        host.sweep(&home);
+        host.sweep(group.file.parent().unwrap_or(Path::new("/")));
+        let keeper = Keeper::within(host, &home);
         // A document that failed is applied again after a restart.
         let kept = keeper.read()?.map(Kept::taken_up);
-        let apply = Apply::new(node, group, &home);
+        let apply = Apply::new(host, node, group, &home);
         let retry = Retry::default();
         Ok(Self { node: node.clone(), group: group.clone(), keeper, kept, apply, retry })
     }
@@ -191,7 +196,7 @@ impl Follower {
         match self.apply.nothing().await {
             Ok(()) => {
                 self.kept = None;
-                if let Err(error) = block_in_place(|| self.keeper.forget()) {
+                if let Err(error) = briefly(|| self.keeper.forget()) {
                     tracing::error!(group = %self.group.name, %error, "could not forget the former document");
                 }
             }
@@ -239,7 +244,7 @@ impl Follower {
     }
 
     fn keep(&mut self, kept: Kept) {
-        if let Err(error) = block_in_place(|| self.keeper.write(&kept)) {
+        if let Err(error) = briefly(|| self.keeper.write(&kept)) {
             // What is not remembered is done again after a crash, and that is all.
             tracing::error!(group = %self.group.name, %error, "could not remember how a document fared");
         }

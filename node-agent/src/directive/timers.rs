@@ -321,7 +321,9 @@ fn idle(seen: &Seen) -> bool {
     };
     match (seen.in_flight, sessions) {
         _ if seen.alive == Alive::No || mutant::is("work-in-flight-is-not-awaited") => true,
-        (InFlight::Refused, Some(0)) => seen.nothing_listens(),
+        (InFlight::Refused, Some(0)) => {
+            seen.nothing_listens() && !mutant::is("nothing-that-listens-is-no-evidence")
+        }
         (InFlight::Unknown | InFlight::Refused, _) | (InFlight::NotAsked, None) => false,
         (counted, sessions) => counted.counted().unwrap_or(0) == 0 && sessions.unwrap_or(0) == 0,
     }

@@ -2,14 +2,12 @@
 
 use super::kept::Outcome;
 use crate::config::settings::MetadataGroup;
-use crate::durable;
-use crate::host::{HookSet, Hooks as _, NotRun};
-use crate::replace::hook::Hooks;
+use crate::host::{HookSet, Hooks, Host, NotRun, briefly};
 use serde_json::Value as Json;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use tidegate_proto::{Chain, MetadataGeneration, NodeId};
-use tokio::task::block_in_place;
 
 /// Kinds of failure in a signal.
 const FILE: &str = "file";
@@ -20,7 +18,8 @@ const HOOK_TIMEOUT: &str = "hook-timeout";
 pub(super) struct Apply {
     node: NodeId,
     group: MetadataGroup,
-    hooks: Hooks,
+    host: Arc<dyn Host>,
+    hooks: Arc<dyn Hooks>,
 }
 
 /// The document as the file holds it: for people too.
@@ -32,8 +31,9 @@ pub(super) fn text(document: &Json) -> Vec<u8> {
 
 impl Apply {
     /// For this group of this node; `home` is where its lock lies.
-    pub(super) fn new(node: &NodeId, group: &MetadataGroup, home: &Path) -> Self {
-        Self { node: node.clone(), group: group.clone(), hooks: Hooks::of(home, HookSet::Moving) }
+    pub(super) fn new(host: &Arc<dyn Host>, node: &NodeId, group: &MetadataGroup, home: &Path) -> Self {
+        let hooks = host.hooks(home, HookSet::Moving);
+        Self { node: node.clone(), group: group.clone(), host: Arc::clone(host), hooks }
     }
 
     /// Writes the file and runs the hook. `begins` is remembered before.
@@ -43,7 +43,7 @@ impl Apply {
         document: &[u8],
         begins: impl FnOnce() -> io::Result<()>,
     ) -> Outcome {
-        let written = block_in_place(|| begins().and_then(|()| durable::replace(&self.group.file, document)));
+        let written = briefly(|| begins().and_then(|()| self.host.replace(&self.group.file, document)));
         match written {
             Ok(()) => self.hook(&generation.to_string()).await,
             Err(error) => failed(FILE, format!("could not write {}: {error}", self.group.file.display())),
@@ -52,7 +52,7 @@ impl Apply {
 
     /// There is none any more: the file goes, and the hook is run with generation 0.
     pub(super) async fn nothing(&self) -> io::Result<()> {
-        block_in_place(|| durable::remove(&self.group.file))?;
+        briefly(|| self.host.erase(&self.group.file))?;
         if let Outcome::Failed { kind, why } = self.hook("0").await {
             tracing::error!(group = %self.group.name, kind, why, "the hook did not do well without a document");
         }

@@ -1,9 +1,10 @@
 //! What the agent remembers of a group's document: one small file, on the disk before each act that it names.
 
-use crate::durable;
+use crate::host::Host;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_proto::record::group::DocumentVersion;
 
 /// The document that the file holds, or is about to.
@@ -49,19 +50,25 @@ impl Kept {
 }
 
 #[derive(Debug)]
-pub(super) struct Keeper(PathBuf);
+pub(super) struct Keeper {
+    host: Arc<dyn Host>,
+    path: PathBuf,
+}
+
+/// It is smaller by far.
+const MOST: usize = 64 * 1024;
 
 impl Keeper {
-    pub(super) fn within(home: &Path) -> Self {
-        Self(home.join("document.json"))
+    pub(super) fn within(host: &Arc<dyn Host>, home: &Path) -> Self {
+        Self { host: Arc::clone(host), path: home.join("document.json") }
     }
 
     /// What was remembered. What cannot be read is as good as nothing: then the document is taken again.
     pub(super) fn read(&self) -> io::Result<Option<Kept>> {
-        match std::fs::read(&self.0) {
+        match self.host.read(&self.path, MOST) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)
                 .inspect_err(|error| {
-                    tracing::error!(path = %self.0.display(), %error, "what was remembered cannot be read; the document is taken again");
+                    tracing::error!(path = %self.path.display(), %error, "what was remembered cannot be read; the document is taken again");
                 })
                 .ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -70,10 +77,10 @@ impl Keeper {
     }
 
     pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
-        durable::replace(&self.0, &serde_json::to_vec(kept)?)
+        self.host.replace(&self.path, &serde_json::to_vec(kept)?)
     }
 
     pub(super) fn forget(&self) -> io::Result<()> {
-        durable::remove(&self.0)
+        self.host.erase(&self.path)
     }
 }
