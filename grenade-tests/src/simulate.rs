@@ -28,6 +28,8 @@ mod judge;
 mod line;
 mod lost;
 pub mod many;
+mod metadata;
+pub mod metadata_plan;
 mod names;
 mod operator;
 mod persons;
@@ -52,6 +54,7 @@ mod tamper;
 mod upgrade_id;
 mod upgrades;
 mod verbs;
+mod way_back;
 mod world;
 
 pub use judge::Breach;

@@ -5,6 +5,7 @@ use super::operator::{Command, Person, within};
 use super::scenario::ReleasePlan;
 use super::tamper;
 use super::upgrades::{Current, MISFORTUNE};
+use super::way_back::judge_refusal;
 use super::world::{World, tag};
 use tidegate_proto::GateTag;
 use tidegate_proto::wire::v1::RecordGateRequest;
@@ -62,6 +63,7 @@ pub(super) async fn advised(world: &mut World, current: &mut Current, kind: &str
     let done = match (&command, done) {
         (Command::RollBack(id), Err(why)) => {
             world.ground.log(format!("rollback of {id}: {why}"));
+            judge_refusal(world, id, &why);
             if why.contains("has started") {
                 // What is wrong with it is corrected where it runs.
                 let plan = &world.scenario.upgrades[current.plan];

@@ -3,9 +3,10 @@
 use super::dice::Dice;
 use super::gate::{Gate, Passage};
 use super::ground::{Ground, disable_file};
-use super::host::Node;
+use super::host::{METADATA_FILE, Node};
 use super::images::{DROP, PULL};
 use super::line::{Line, Place};
+use super::metadata::GROUP;
 use super::scenario::{Scenario, ServicePlan};
 use futures::FutureExt;
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use tidegate_agent::config;
 use tidegate_agent::host::Host;
 use tidegate_agent::instance::Instance;
 use tidegate_agent::link::Link;
+use tidegate_agent::metadata::Follower;
 use tidegate_agent::task::Worker;
 use tidegate_proto::record::report::Identity;
 use tidegate_store::Store;
@@ -118,6 +120,12 @@ async fn once_through(
             Err(error) => return error.to_string(),
         }
     }
+    for group in node.metadata.values() {
+        match Follower::open(host, &node.name, group, &node.state_dir) {
+            Ok(follower) => drop(loops.spawn(follower.run(link.clone(), cancel.clone()).map(Ok))),
+            Err(error) => return error.to_string(),
+        }
+    }
     // Where no hook is defined nothing is ordered, and worlds without a stream stay as they were.
     if !node.hooks.is_empty() {
         match Worker::open(host, &node, identity) {
@@ -147,6 +155,14 @@ fn configuration(scenario: &Scenario, ground: &Ground, node: usize, nonce: &str)
     for (hook, verb) in [(PULL, "pull"), (DROP, "drop")].into_iter().filter(|_| scenario.stream.is_some()) {
         // Writing to a string does not fail.
         let _ = write!(text, "[hook.{hook}]\nargv = [\"{verb}\", \"{{tag}}\"]\ntimeout = \"10s\"\n");
+    }
+    // A second agent with this name is set up for the services alone.
+    let follows = scenario.metadata.as_ref().filter(|plan| {
+        nonce != IMPOSTOR && here.iter().any(|service| service.name == scenario.services[plan.on].name)
+    });
+    if let Some(plan) = follows {
+        let _ = write!(text, "[metadata.{GROUP}]\nfile = \"{METADATA_FILE}\"\ntimeout = \"5s\"\n");
+        text += if plan.hook { "hook = [\"reload\", \"{generation}\"]\n" } else { "" };
     }
     for service in here {
         // Writing to a string does not fail.

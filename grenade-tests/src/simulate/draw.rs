@@ -1,6 +1,7 @@
 //! Draws a scenario from a seed.
 
 use super::dice::Dice;
+use super::metadata_plan;
 use super::scenario::{
     Change, Fault, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan, What,
 };
@@ -79,8 +80,20 @@ pub fn scenario(seed: u64) -> Scenario {
         zones.push("b".to_owned());
     }
     let stream = stream_plan::draw(&mut Dice::of(seed, "streams"), &services);
-    let (plan, falsify) = (Vec::new(), None);
-    Scenario { seed, zones, services, schemas, coordinators, upgrades, faults, plan, stream, falsify }
+    let metadata = metadata_plan::draw(&mut Dice::of(seed, "metadata"), &services);
+    Scenario {
+        seed,
+        zones,
+        services,
+        schemas,
+        coordinators,
+        upgrades,
+        faults,
+        plan: Vec::new(),
+        falsify: None,
+        stream,
+        metadata,
+    }
 }
 
 /// The same with no other kinds of faults than these; none = all.

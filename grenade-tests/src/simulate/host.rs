@@ -1,8 +1,12 @@
 //! A simulated node, as its agent touches it: the answers of its services, its hooks, its disk.
 
+mod document;
 mod hooks;
 mod process;
 
+pub(super) use document::{METADATA_FILE, show_former_document};
+
+use self::document::DocumentHook;
 use self::hooks::{SetOfHooks, done};
 use self::process::OwnProcess;
 use super::dice::Dice;
@@ -142,6 +146,9 @@ impl Host for Node {
     }
 
     fn hooks(&self, home: &Path, set: HookSet) -> Arc<dyn Hooks> {
+        if DocumentHook::is_at(home) {
+            return Arc::new(DocumentHook::of(self));
+        }
         let set = match set {
             HookSet::Moving => "moving",
             HookSet::Staging => "staging",
@@ -191,6 +198,23 @@ impl Host for Node {
 
     fn write_in_place(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()> {
         self.ground.write(self.node, path, bytes)
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        if self.gate.is_dead() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let former = self.ground.state().disks[self.node].files.get(path).cloned();
+        self.ground.write(self.node, path, bytes.to_owned())?;
+        document::notice(&self.ground, self.node, path, former.as_deref(), bytes);
+        Ok(())
+    }
+
+    fn erase(&self, path: &Path) -> io::Result<()> {
+        match self.remove(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
     }
 
     fn make(&self, path: &Path, bytes: &[u8]) -> io::Result<Box<dyn Made>> {

@@ -1,6 +1,7 @@
 //! The judge: what a client, a database administrator and an auditor see, and whether it may be so. Nothing of the planner
 //! is asked.
 
+use super::metadata::Fall;
 use super::scenario::UpgradePlan;
 use super::silence::SilentInstances;
 use super::slot::{At, Cause, Slot};
@@ -63,6 +64,8 @@ impl ServiceFacts {
 /// What is known.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
+    /// Nodes that showed an earlier document of the metadata group than before.
+    pub falls: Vec<Fall>,
     /// Services.
     pub services: Vec<ServiceFacts>,
     /// When the last directive of an instance was committed.

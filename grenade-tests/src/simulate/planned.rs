@@ -46,6 +46,7 @@ pub fn scenario(seed: u64, gate: &Gate, plan: &Plan) -> Scenario {
         plan: plan.steps.iter().filter_map(|of| step(of.when, of.event)).collect(),
         falsify: None,
         stream: None,
+        metadata: None,
     }
 }
 

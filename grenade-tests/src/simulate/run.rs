@@ -4,6 +4,7 @@ use super::falsify::Plan;
 use super::fault::{self, Undo};
 use super::ground::Ground;
 use super::judge::Breach;
+use super::metadata::{MetadataPeople, judge_falls};
 use super::planned::Steps;
 use super::scenario::{Fault, Generation, Scenario, What};
 use super::stream::StreamPeople;
@@ -61,6 +62,7 @@ struct Run {
     world: World,
     sequences: Vec<UpgradeSequence>,
     stream: Option<StreamPeople>,
+    metadata: Option<MetadataPeople>,
     waiting: Vec<Fault>,
     planned: Steps,
     pending: Vec<(u64, Undo)>,
@@ -79,15 +81,17 @@ pub async fn run(scenario: Scenario, directory: &Path, keeps: bool) -> anyhow::R
         (0..world.scenario.services.len()).map(|service| UpgradeSequence::of(&world, service)).collect();
     let falsify = Plan::of(&world.scenario);
     let stream = StreamPeople::of(&world);
+    let metadata = MetadataPeople::of(&world);
     let planned = Steps::of(&world.scenario);
     let (pending, fired) = (Vec::new(), Vec::new());
-    let mut run = Run { world, sequences, stream, waiting, planned, pending, fired, falsify };
+    let mut run = Run { world, sequences, stream, metadata, waiting, planned, pending, fired, falsify };
     // Balancers check also while a person waits for an answer.
     let checks = tokio::spawn(check(run.world.ground.clone()));
     let played = run.play().await;
     checks.abort();
     played?;
     let world = &run.world;
+    judge_falls(world);
     for text in world.persons.refused_but_done(&world.auditor.names()) {
         world.ground.state().facts.breach(world.ground.now(), 0, text);
     }
@@ -159,7 +163,11 @@ impl Run {
             if let Some(stream) = &mut self.stream {
                 stream.step(&mut self.world, rests).await;
             }
-            if rests && self.stream.as_ref().is_none_or(|stream| stream.over) {
+            if let Some(people) = &mut self.metadata {
+                people.step(&self.world, rests).await;
+            }
+            let streamed = self.stream.as_ref().is_none_or(|stream| stream.over);
+            if rests && streamed && self.metadata.as_ref().is_none_or(|people| people.over) {
                 break;
             }
         }

@@ -2,6 +2,7 @@
 //! made smaller and played again.
 
 use super::falsify::kind::Falsification;
+use super::metadata_plan::MetadataPlan;
 use super::slot::Hiccup;
 use super::stream_plan::StreamPlan;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct Scenario {
     /// Compute releases on top of one of the services.
     #[serde(default)]
     pub stream: Option<StreamPlan>,
+    /// A document that the instances of one of the services share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<MetadataPlan>,
 }
 
 /// One service.

@@ -127,6 +127,12 @@ fn one_service(scenario: &Scenario) -> Vec<Scenario> {
         for upgrade in smaller.upgrades.iter_mut().filter(|upgrade| upgrade.service > n) {
             upgrade.service -= 1;
         }
+        smaller.stream = smaller.stream.filter(|stream| stream.on != n);
+        smaller.metadata = smaller.metadata.filter(|metadata| metadata.on != n);
+        let on = smaller.stream.as_mut().map(|stream| &mut stream.on);
+        on.into_iter()
+            .chain(smaller.metadata.as_mut().map(|metadata| &mut metadata.on))
+            .for_each(|on| *on -= usize::from(*on > n));
         (!smaller.upgrades.is_empty()).then_some(smaller)
     })
 }
@@ -169,6 +175,8 @@ fn simpler_world(scenario: &Scenario) -> Vec<Scenario> {
     let mut all = vec![
         Scenario { coordinators: 1, ..scenario.clone() },
         Scenario { zones: vec!["a".to_owned(); scenario.zones.len()], ..scenario.clone() },
+        Scenario { stream: None, ..scenario.clone() },
+        Scenario { metadata: None, ..scenario.clone() },
     ];
     for n in 0..scenario.schemas.len() {
         let mut smaller = scenario.clone();

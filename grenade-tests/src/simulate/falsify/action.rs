@@ -2,6 +2,7 @@
 
 use super::kind::FalseAction;
 use crate::simulate::ground::disable_file;
+use crate::simulate::host;
 use crate::simulate::slot::{At, Cause, Slot};
 use crate::simulate::tamper;
 use crate::simulate::world::{World, tag};
@@ -26,6 +27,7 @@ impl FalseAction {
     pub(super) async fn apply(self, world: &mut World, since: u64) -> Option<()> {
         match self {
             Self::ReasonsAreLost => Some(()),
+            Self::FormerDocumentIsShown => host::show_former_document(&world.ground, 0),
             Self::DeposedWrites => world.databases[0].deposed_writes().await.ok(),
             Self::RowIsLost => world.databases[0].lose_row().await.ok(),
             Self::RowIsFilledWrongly => world.databases[0].fill_wrongly().await.ok(),

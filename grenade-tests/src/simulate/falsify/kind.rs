@@ -85,11 +85,13 @@ pub enum FalseAction {
     OldProgramAtTheEnd,
     /// An instance has been out of rotation for a while when the upgrade is completed.
     OutAtTheEnd,
+    /// A node shows a former document of its metadata group.
+    FormerDocumentIsShown,
 }
 
 impl FalseAction {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::DeposedWrites,
         Self::ReasonsAreLost,
         Self::OldProgramAtContract,
@@ -111,12 +113,13 @@ impl FalseAction {
         Self::BadRecordEndsALoop,
         Self::OldProgramAtTheEnd,
         Self::OutAtTheEnd,
+        Self::FormerDocumentIsShown,
     ];
 
     /// The rule that it breaks.
     pub fn rule(self) -> u8 {
         match self {
-            Self::DeposedWrites | Self::ReasonsAreLost => 0,
+            Self::DeposedWrites | Self::ReasonsAreLost | Self::FormerDocumentIsShown => 0,
             Self::OldProgramAtContract
             | Self::RowIsLost
             | Self::RowIsFilledWrongly

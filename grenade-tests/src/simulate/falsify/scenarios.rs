@@ -1,5 +1,6 @@
 //! The small worlds that are falsified: a few instances, two hops, no fault.
 
+use crate::simulate::metadata_plan::{DocumentUpdate, MetadataPlan};
 use crate::simulate::scenario::{
     Change, Generation, ReleasePlan, Scenario, SchemaPlan, ServicePlan, UpgradePlan,
 };
@@ -52,8 +53,16 @@ fn with_schema(hooks: bool, change: Change) -> Scenario {
         faults: Vec::new(),
         plan: Vec::new(),
         stream: None,
+        metadata: (!hooks).then(metadata),
         falsify: None,
     }
+}
+
+/// One document for all three, one after the other.
+fn metadata() -> MetadataPlan {
+    let update =
+        DocumentUpdate { at: 0, pattern: "rolling".to_owned(), batch: 1, timeout: 15_000, returns: true };
+    MetadataPlan { on: 0, hook: false, updates: vec![update] }
 }
 
 fn upgrade(from: u32) -> UpgradePlan {

@@ -34,6 +34,7 @@ impl FalseAction {
             | Self::RowIsFilledWrongly
             | Self::ColumnIsGone
             | Self::DatabaseWasOlder => schema,
+            Self::FormerDocumentIsShown => scenario.metadata.is_some(),
             Self::OldProgramAtTheEnd => !schema,
             Self::SecondHook => hooks,
             _ => true,

@@ -4,6 +4,7 @@ use super::undo::Undo;
 use crate::simulate::ground::disable_file;
 use crate::simulate::operator::{Command, Person, within};
 use crate::simulate::slot::At;
+use crate::simulate::way_back::judge_refusal;
 use crate::simulate::world::World;
 
 pub(super) fn put_disable_file(world: &World, at: At) -> Vec<Undo> {
@@ -36,7 +37,10 @@ pub(super) async fn resume(world: &World, id: &str) {
 
 pub(super) async fn roll_back(world: &World, id: Option<String>) -> Vec<Undo> {
     let Some(id) = id else { return Vec::new() };
-    let done = within(Person::new(&world.coordinators).act(&Command::RollBack(id))).await;
+    let done = within(Person::new(&world.coordinators).act(&Command::RollBack(id.clone()))).await;
+    if let Err(why) = &done {
+        judge_refusal(world, &id, why);
+    }
     world.ground.log(format!("rollback: {done:?}"));
     Vec::new()
 }
