@@ -15,6 +15,7 @@ pub mod etcd;
 pub mod haproxy;
 pub mod host;
 pub mod interrupt;
+pub mod mariadb;
 pub mod operator;
 pub mod pantry;
 pub mod place;
