@@ -39,6 +39,9 @@ async fn private_server_has_databases_apart_and_goes_with_its_value() {
     assert_eq!(asked(&rig, &server, "base", "SELECT n FROM t").await, "7\n");
     assert_eq!(asked(&rig, &server, "plan_1_upgrade", "SHOW TABLES").await, "");
     assert!(server.address().ip().is_loopback());
+    // Where it removes what other servers left: nothing of theirs may be there.
+    let temporary = asked(&rig, &server, "base", "SELECT @@tmpdir").await;
+    assert_eq!(Path::new(temporary.trim()), server.home());
     let refused = server.create_database(&rig.world, "a`b").await;
     assert!(matches!(refused, Err(WorldError::DatabaseName(name)) if name == "a`b"));
     let twice = server.create_database(&rig.world, "base").await.unwrap_err().to_string();
