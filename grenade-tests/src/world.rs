@@ -15,6 +15,7 @@ pub mod etcd;
 pub mod haproxy;
 pub mod host;
 pub mod interrupt;
+pub mod mariadb;
 pub mod operator;
 pub mod pantry;
 pub mod place;
@@ -22,10 +23,12 @@ pub mod port;
 pub mod postgres;
 pub mod process;
 pub mod program;
+mod server_home;
 pub mod show_stat;
 pub mod wait;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use error::WorldError;
 pub use host::Host;
@@ -38,6 +41,9 @@ const LEAST_ROOM: u64 = 64 << 10;
 
 /// The environment variable that marks every process of a world, and is inherited by what these start.
 pub const MARK: &str = "TIDEGATE_WORLD";
+
+/// The one that names the world's directory.
+pub const DIRECTORY: &str = "TIDEGATE_WORLD_DIR";
 
 /// A directory, and the processes that belong to it.
 #[derive(Debug)]
@@ -108,7 +114,21 @@ impl World {
     /// # Errors
     /// When it cannot be started.
     pub fn spawn(&self, spawn: Spawn) -> Result<Process, WorldError> {
-        Process::start(spawn.env(MARK, &self.mark), &self.dir)
+        Process::start(spawn.env(MARK, &self.mark).env(DIRECTORY, &self.dir), &self.dir)
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started, does not end within `limit`, or does not exit with 0: with the end of its output.
+    pub async fn run(&self, spawn: Spawn, limit: Duration) -> Result<(), WorldError> {
+        let mut process = self.spawn(spawn)?;
+        let status = process.wait(limit).await?;
+        if status.success() {
+            return Ok(());
+        }
+        let (name, tail) = (process.name().to_owned(), process.tail());
+        Err(WorldError::Ended { name, status: status.to_string(), tail })
     }
 
     /// Ends every process of this world now, and answers how many there were.
@@ -120,5 +140,13 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.sweep();
+    }
+}
+
+/// What a database of a server may be called, so that no statement needs quotes.
+fn database_name(name: &str) -> Result<(), WorldError> {
+    match !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
+        true => Ok(()),
+        false => Err(WorldError::DatabaseName(name.to_owned())),
     }
 }

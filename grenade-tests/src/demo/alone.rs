@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::gate::by_hand::ByHand;
+use crate::gate::databases::Databases;
 use crate::gate::file::{Gate, Schema};
-use crate::gate::ground::Databases;
 use crate::world::pantry::{PantryPlan, measure_restart};
 use crate::world::{World, port};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
+use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
-use crate::gate::ground::Databases;
 use crate::gate::launcher::Data;
 use crate::gate::mixed::Instances;
 use crate::load::requests::Target;

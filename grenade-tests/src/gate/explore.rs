@@ -4,9 +4,9 @@
 use anyhow::Context;
 use serde::Serialize;
 
+use crate::gate::databases::Databases;
 use crate::gate::drive::Course;
 use crate::gate::file::Gate;
-use crate::gate::ground::Databases;
 use crate::gate::mixed::Health;
 use crate::gate::plan::Plan;
 use crate::gate::plan::shrink::shrink;

@@ -152,7 +152,8 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     spec(&written.upgrade, findings);
     let tags: BTreeSet<GateTag> = written.tags.iter().copied().collect();
     companion::allowed(&written, findings);
-    let of_service = of_service(&written.service);
+    let engine = written.database.as_ref().map(|database| database.engine);
+    let of_service = of_service(&written.service, engine);
     let names = written.companions.iter().map(|companion| companion::place(companion.service.name.as_str()));
     let names: Vec<String> = names.collect();
     let urls: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -160,13 +161,12 @@ fn settled(written: GateFile, here: &Path, findings: &mut Findings) -> Option<Ga
     let with_urls = [of_service.as_slice(), &urls].concat();
     let by_hand = procedure(&written, &tags, &with_urls, findings);
     let skips_level = written.service.skip_level;
-    let service = service(written.service, here, &urls, findings);
-    let engine = written.database.as_ref().map(|database| database.engine);
+    let service = service(written.service, here, &with_urls, findings);
     let database = written.database.map(|database| {
         let init = commands("database.init", &database.init, &of_service, findings);
         (database.engine, init)
     });
-    let changes = (engine.is_some(), skips_level);
+    let changes = (engine, skips_level);
     let schema = written.schema.and_then(|steps| schema_of(&steps, here, changes, &with_urls, findings));
     let (pace, senders) = load_of(written.load, service.as_ref()?, here, &with_urls, findings);
     let impact = impact_of(&written.impact, pace.rate, tags.contains(&GateTag::ZeroImpact), findings);

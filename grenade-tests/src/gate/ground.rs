@@ -1,9 +1,9 @@
-//! What an upgrade needs around the service: databases, a store with a coordinator, an agent for each node, a balancer.
+//! What an upgrade needs around the service: a store with a coordinator, an agent for each node, a balancer, and the changes
+//! of the schema outside of it.
 
 mod agent;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,17 +13,17 @@ use sha2::{Digest, Sha256};
 
 use crate::balancer::server::ServerAddress;
 use crate::gate::by_hand::ByHand;
+use crate::gate::databases::run_all;
 use crate::gate::drive::Course;
-use crate::gate::file::{Command, Gate, Schema, Version};
-use crate::gate::launcher::{self, Data, Node, Places};
-use crate::gate::written::{Balancer, Engine, Store};
+use crate::gate::file::{Gate, Schema, Version};
+use crate::gate::launcher::{Data, Node, Places};
+use crate::gate::written::{Balancer, Store};
 use crate::world::agent::Agent;
 use crate::world::balancer::{Behind, RunningBalancer};
 use crate::world::coordinator::{Coordinator, CoordinatorPlan};
 use crate::world::etcd::Etcd;
 use crate::world::operator::Operator;
-use crate::world::postgres::Postgres;
-use crate::world::{Process, World, balancer, etcd, haproxy, port, postgres};
+use crate::world::{Process, World, balancer, etcd, haproxy, port};
 
 /// Where the coordinator finds the database.
 const DATABASE_VARIABLE: &str = "GATE_DATABASE_URL";
@@ -34,74 +34,6 @@ const ENDS: Duration = Duration::from_secs(10);
 /// Members of a real etcd.
 const MEMBERS: usize = 3;
 
-/// Databases of a run: a fresh one for each part of it.
-#[derive(Debug, Clone)]
-pub struct Databases {
-    engine: Option<(Engine, Option<Arc<Postgres>>)>,
-    /// What the names of databases of a server begin with.
-    prefix: String,
-}
-
-impl Databases {
-    /// Starts the server, where one is needed.
-    ///
-    /// # Errors
-    /// When it is not installed or cannot be started.
-    pub async fn start(world: &World, gate: &Gate) -> anyhow::Result<Self> {
-        let engine = match &gate.database {
-            None => None,
-            Some((Engine::Sqlite, _)) => Some((Engine::Sqlite, None)),
-            Some((Engine::Postgres, _)) => {
-                Some((Engine::Postgres, Some(Arc::new(postgres::start(world).await?))))
-            }
-        };
-        Ok(Self { engine, prefix: String::new() })
-    }
-
-    /// The same server, with databases of other names.
-    #[must_use]
-    pub fn named(&self, prefix: &str) -> Self {
-        Self { prefix: format!("{prefix}_"), ..self.clone() }
-    }
-
-    /// A fresh database, filled by the gate's `init`.
-    ///
-    /// # Errors
-    /// When it cannot be made or filled.
-    pub async fn fresh(&self, world: &World, gate: &Gate, name: &str) -> anyhow::Result<Data> {
-        let data = match &self.engine {
-            None => Data::default(),
-            Some((_, Some(server))) => Data {
-                url: server.create_database(&format!("{}{name}", self.prefix)).await?,
-                ..Data::default()
-            },
-            Some((_, None)) => {
-                let file = world.path(&format!("{name}.db"));
-                Data { url: format!("sqlite:{}", file.display()), file, ..Data::default() }
-            }
-        };
-        if let Some((_, init)) = &gate.database {
-            all(world, gate, &format!("{name}-init"), init, &data).await?;
-        }
-        Ok(data)
-    }
-}
-
-/// Runs commands one after the other.
-async fn all(
-    world: &World,
-    gate: &Gate,
-    name: &str,
-    commands: &[Command],
-    data: &Data,
-) -> anyhow::Result<()> {
-    let places = Places::of(world, gate, data)?;
-    for (n, command) in commands.iter().enumerate() {
-        launcher::run(world, gate, &format!("{name}-{n}"), command, &places).await?;
-    }
-    Ok(())
-}
-
 /// Brings a database from the base's schema to what the target needs, without any upgrade.
 ///
 /// # Errors
@@ -110,7 +42,7 @@ pub async fn expand(world: &World, gate: &Gate, name: &str, data: &Data) -> anyh
     match &gate.schema {
         None => Ok(()),
         Some(Schema::Commands { before, .. }) => {
-            all(world, gate, &format!("{name}-schema"), before, data).await
+            run_all(world, gate, &format!("{name}-schema"), before, data).await
         }
         Some(Schema::Migrations(directory)) => {
             let by_hand = ByHand::on(&data.url, directory).await?;
@@ -126,7 +58,7 @@ pub async fn expand(world: &World, gate: &Gate, name: &str, data: &Data) -> anyh
 /// When a step fails.
 pub async fn contract(world: &World, gate: &Gate, data: &Data) -> anyhow::Result<()> {
     match &gate.schema {
-        Some(Schema::Commands { contract, .. }) => all(world, gate, "contract", contract, data).await,
+        Some(Schema::Commands { contract, .. }) => run_all(world, gate, "contract", contract, data).await,
         _ => Ok(()),
     }
 }

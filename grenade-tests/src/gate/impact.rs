@@ -26,8 +26,8 @@ pub mod stretch;
 
 use std::time::Duration;
 
+use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
-use crate::gate::ground::Databases;
 use crate::gate::host::HostSeen;
 use crate::gate::impact::alternate::Alternating;
 use crate::gate::impact::pool::Treatment;

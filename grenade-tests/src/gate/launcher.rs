@@ -299,6 +299,8 @@ pub fn found(name: &str, here: &Path) -> anyhow::Result<PathBuf> {
         "haproxy" => "; Debian's package `haproxy` has it",
         "etcd" => "; Debian's package `etcd-server` has it",
         "postgres" | "initdb" => "; Debian's package `postgresql` has it",
+        "mariadbd" | "mariadb-install-db" => "; Debian's package `mariadb-server-core` has it",
+        "mariadb" => "; Debian's package `mariadb-client-core` has it",
         "python3" => "; Debian's package `python3` has it",
         _ => ", or not on the path",
     };

@@ -9,8 +9,9 @@ use anyhow::{Context, bail, ensure};
 
 use crate::gate::beside::Beside;
 use crate::gate::by_command::{ByCommand, Zero};
+use crate::gate::databases::Databases;
 use crate::gate::file::{Gate, Version};
-use crate::gate::ground::{self, Databases};
+use crate::gate::ground;
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::{Data, Node, Places, last_lines};
 use crate::gate::processes;

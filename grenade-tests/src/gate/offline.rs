@@ -2,8 +2,9 @@
 //! expanded, and the target starts with the base's configuration.
 
 use crate::gate::beside::Beside;
+use crate::gate::databases::Databases;
 use crate::gate::file::{Gate, Version};
-use crate::gate::ground::{self, Databases};
+use crate::gate::ground;
 use crate::gate::launcher::Places;
 use crate::gate::mixed::Instances;
 use crate::gate::survival::{Survived, Survivors};

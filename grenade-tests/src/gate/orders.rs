@@ -9,9 +9,10 @@ use anyhow::Context;
 use tokio::time::Instant;
 
 use crate::gate::beside::of_companion;
+use crate::gate::databases::Databases;
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::Gate;
-use crate::gate::ground::{self, Databases, Ground};
+use crate::gate::ground::{self, Ground};
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::{Data, Places};
 use crate::gate::load::{SET_ASIDE, SWEEP};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::gate::databases::{self, Databases};
 use crate::gate::drive::Course;
 use crate::gate::file::{Gate, Schema, Version};
-use crate::gate::ground::Databases;
 use crate::gate::impact::calibrate::{self, Calibration};
 use crate::gate::impact::{self};
 use crate::gate::launcher::found;
@@ -20,7 +20,7 @@ use crate::gate::report::{GateReport, html, junit, text};
 use crate::gate::source::{self, Source};
 use crate::gate::upgrade::upgrade;
 use crate::gate::verdict::{Evidence, judge};
-use crate::gate::written::{Balancer, Engine, Store};
+use crate::gate::written::{Balancer, Store};
 use crate::world::{World, program};
 use tidegate_proto::GateTag;
 
@@ -70,12 +70,10 @@ pub fn installed(gate: &Gate) -> anyhow::Result<()> {
     if gate.store == Store::Etcd {
         note(found("etcd", &gate.here));
     }
-    if matches!(gate.database, Some((Engine::Postgres, _))) && program::postgresql("initdb").is_err() {
-        note(found("initdb", &gate.here));
-    }
     for own in ["tidegate", "tidegate-agent", "tidegate-balancer"] {
         note(program::own(own).map_err(Into::into));
     }
+    missing.extend(databases::missing(gate));
     missing.dedup();
     if missing.is_empty() { Ok(()) } else { anyhow::bail!("{}", missing.join("\n")) }
 }

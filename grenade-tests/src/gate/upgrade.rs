@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::gate::beside::Beside;
+use crate::gate::databases::Databases;
 use crate::gate::drive::{Course, Drive, Ended};
 use crate::gate::file::{Gate, Schema};
 use crate::gate::fleet::Fleet;
-use crate::gate::ground::{self, Databases};
+use crate::gate::ground;
 use crate::gate::host::HostSeen;
 use crate::gate::launcher::Places;
 use crate::gate::load::FleetLoad;

@@ -133,7 +133,7 @@ pub struct Version {
     /// Its number. The target's is the base's and one, or higher with `skip_level`.
     pub number: ServiceVersion,
     /// Program and arguments, with `{port}`, `{address}`, `{node}`, `{node_dir}`, `{disable_file}`, `{database}`,
-    /// `{database_file}`, `{here}` (the directory of this file), `{bin}` (that of grenade), `{work}` (that of this run) and
+    /// `{database_file}` (of SQLite), `{here}` (the directory of this file), `{bin}` (that of grenade), `{work}` (that of this run) and
     /// `{source}` (that of this version, with `directory` or `git`).
     pub command: Vec<String>,
     /// The directory that holds this version, from the directory of this file: `{source}` in its command.
@@ -202,13 +202,17 @@ pub enum Engine {
     Sqlite,
     /// A server, started for the run and ended with it.
     Postgres,
+    /// A server, started for the run and ended with it. The schema is changed by commands of the service: Tidegate's
+    /// migrations are for the other two.
+    #[serde(rename = "mariadb")]
+    MariaDb,
 }
 
 /// The steps of a schema change: Tidegate's migrations, or the service's own commands.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SchemaSteps {
-    /// A directory of Tidegate migrations, from the directory of this file.
+    /// A directory of Tidegate migrations, from the directory of this file; for SQLite and PostgreSQL.
     #[serde(default)]
     pub migrations: Option<String>,
     /// Commands that add what the target needs, run before the first instance is drained.

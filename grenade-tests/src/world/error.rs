@@ -73,11 +73,17 @@ pub enum WorldError {
     /// The system refused to let orphans come back to us.
     #[error("could not become a child subreaper")]
     Subreaper(#[source] std::io::Error),
-    /// PostgreSQL refuses to run as root, and there is no other user.
-    #[error(
-        "PostgreSQL must not run as root, and there is neither a user `postgres` nor `nobody` to run it as"
-    )]
-    NoUser,
+    /// A server refuses to run as root, and there is no other user.
+    #[error("{server} must not run as root, and there is neither a user `{user}` nor `nobody` to run it as")]
+    NoUser {
+        /// The server.
+        server: &'static str,
+        /// The user that its package makes.
+        user: &'static str,
+    },
+    /// A database of a server would have a name that needs quotes.
+    #[error("`{0}` is no database name; small letters, digits and `_` are allowed")]
+    DatabaseName(String),
     /// A database that was asked did not answer.
     #[error("could not {tried} the database")]
     Database {

@@ -119,8 +119,8 @@ impl Place {
     }
 }
 
-/// Processes that bear a world's mark and name this directory in their command line: a demo that was killed (SIGKILL)
-/// could not end them. They are never ended here, for they are not ours.
+/// Processes of a world in this directory, or of one whose command line names it: a run that was killed (SIGKILL) could not
+/// end them. They are never ended here, for they are not ours.
 fn left_over(dir: &Path) -> Vec<String> {
     let (name, mark) = (dir.as_os_str().as_encoded_bytes(), format!("{}=", crate::world::MARK));
     let holds = |text: &[u8], what: &[u8]| text.windows(what.len()).any(|part| part == what);
@@ -129,18 +129,36 @@ fn left_over(dir: &Path) -> Vec<String> {
     pids.filter(|pid| *pid != std::process::id())
         .filter(|pid| {
             let of = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            let environ = of("environ");
             // The demo itself may bear the mark of a world that it is tested in; its directory comes last.
             !holds(&of("comm"), b"tidegate-demo")
-                && holds(&of("cmdline"), name)
-                && holds(&of("environ"), mark.as_bytes())
+                && (is_of(&environ, name)
+                    || (holds(&of("cmdline"), name) && holds(&environ, mark.as_bytes())))
         })
         .map(|pid| pid.to_string())
         .collect()
 }
 
+/// Whether an environment is that of a world in this directory, or below it. Servers have their files elsewhere where
+/// another user owns them, so that their command lines do not name it.
+fn is_of(environ: &[u8], dir: &[u8]) -> bool {
+    let name = format!("{}=", crate::world::DIRECTORY);
+    let worlds = environ.split(|byte| *byte == 0).filter_map(|entry| entry.strip_prefix(name.as_bytes()));
+    let mut below = worlds.filter_map(|world| world.strip_prefix(dir));
+    below.any(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Place, PlaceError};
+    use super::{Place, PlaceError, is_of};
+
+    #[test]
+    fn world_in_or_below_a_directory_is_of_it() {
+        let environ = b"PATH=/bin\0TIDEGATE_WORLD_DIR=/tmp/gate/back-roll\0HOME=/";
+        assert!(is_of(environ, b"/tmp/gate") && is_of(environ, b"/tmp/gate/back-roll"));
+        assert!(!is_of(environ, b"/tmp/gat") && !is_of(environ, b"/tmp/gate/back"));
+        assert!(!is_of(b"PATH=/tmp/gate", b"/tmp/gate"));
+    }
 
     #[test]
     fn what_a_killed_demo_left_behind_is_named_and_left_alone() {

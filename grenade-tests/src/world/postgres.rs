@@ -1,17 +1,15 @@
 //! A private PostgreSQL with one empty database. Runs as an unprivileged user when we are root.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::chown;
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
-use tempfile::TempDir;
 
+use crate::world::server_home::{Server, ServerHome};
 use crate::world::wait::wait_for;
-use crate::world::{Host, Process, Spawn, World, WorldError, descendants, program};
+use crate::world::{Host, Process, Spawn, World, WorldError, database_name, descendants, program};
 
 /// How long initdb may take on a busy machine.
 const INIT: Duration = Duration::from_secs(60);
@@ -58,8 +56,7 @@ pub struct Postgres {
     process: Option<Process>,
     address: SocketAddr,
     spawn: Spawn,
-    // Outside of the world's directory: it must be reachable for another user.
-    _home: TempDir,
+    _home: ServerHome,
 }
 
 impl Postgres {
@@ -89,10 +86,7 @@ impl Postgres {
     /// When the name is not made of small letters, digits and `_`, or the server refuses.
     pub async fn create_database(&self, name: &str) -> Result<String, WorldError> {
         let failed = |source| WorldError::Database { tried: "create", source };
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        {
-            return Err(failed(sqlx::Error::Protocol(format!("`{name}` is no database name"))));
-        }
+        database_name(name)?;
         let mut connection = PgConnection::connect(&self.url_of("postgres")).await.map_err(failed)?;
         let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
         connection.execute(sqlx::raw_sql(statement)).await.map_err(failed)?;
@@ -184,15 +178,15 @@ pub async fn start(world: &World) -> Result<Postgres, WorldError> {
 /// # Errors
 /// As [`start`].
 pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, WorldError> {
-    let (home, user) = home()?;
-    let data = home.path().join("data");
-    let secret = home.path().join("password");
+    let home = home()?;
+    let data = home.path("data");
+    let secret = home.path("password");
     let init = Spawn::new("initdb", &program::postgresql("initdb")?)
         .arg("-D")
         .arg(&data)
         .args(["-U", "pantry", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"])
         .arg(format!("--pwfile={}", secret.display()));
-    run(world, owned(init, home.path(), user)).await?;
+    world.run(home.owned(init), INIT).await?;
     if plan.host.is_remote() {
         let rules = data.join("pg_hba.conf");
         let more =
@@ -204,7 +198,7 @@ pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, Worl
             source,
         })?;
     }
-    let mut postgres = serve(world, plan, home, user)?;
+    let mut postgres = serve(world, plan, home)?;
     postgres.answering().await?;
     postgres.create_database("pantry").await?;
     Ok(postgres)
@@ -215,56 +209,33 @@ pub async fn start_on(world: &World, plan: &ServerPlan) -> Result<Postgres, Worl
 /// # Errors
 /// When the copy cannot be made, or the server cannot be started or does not answer.
 pub async fn start_standby(world: &World, plan: &ServerPlan, of: SocketAddr) -> Result<Postgres, WorldError> {
-    let (home, user) = home()?;
+    let home = home()?;
     let copy = Spawn::new(&format!("{}-copy", plan.name), &program::postgresql("pg_basebackup")?)
         .on(&plan.host)
         .args(["-h", &of.ip().to_string(), "-p", &of.port().to_string(), "-U", "pantry"])
         .args(["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync", "-D"])
-        .arg(home.path().join("data"))
+        .arg(home.path("data"))
         .env("PGPASSWORD", PASSWORD);
-    run(world, owned(copy, home.path(), user)).await?;
-    let mut postgres = serve(world, plan, home, user)?;
+    world.run(home.owned(copy), INIT).await?;
+    let mut postgres = serve(world, plan, home)?;
     postgres.answering().await?;
     Ok(postgres)
 }
 
-type User = Option<(u32, u32)>;
-
 /// A directory of the server's own, with the password in a file.
-fn home() -> Result<(TempDir, User), WorldError> {
-    let user = unprivileged()?;
-    let home = tempfile::Builder::new()
-        .prefix("tidegate-postgres-")
-        .tempdir()
-        .map_err(|source| WorldError::Files { tried: "make", path: std::env::temp_dir(), source })?;
-    write_owned(&home.path().join("password"), PASSWORD, home.path(), user)?;
-    Ok((home, user))
-}
-
-fn owned(spawn: Spawn, home: &Path, user: User) -> Spawn {
-    match user {
-        Some((user, group)) => spawn.user(user, group).dir(home),
-        None => spawn,
-    }
-}
-
-async fn run(world: &World, spawn: Spawn) -> Result<(), WorldError> {
-    let mut process = world.spawn(spawn)?;
-    let status = process.wait(INIT).await?;
-    if status.success() {
-        return Ok(());
-    }
-    let (name, tail) = (process.name().to_owned(), process.tail());
-    Err(WorldError::Ended { name, status: status.to_string(), tail })
+fn home() -> Result<ServerHome, WorldError> {
+    let home = ServerHome::make(Server { name: "PostgreSQL", user: "postgres" })?;
+    home.write("password", PASSWORD)?;
+    Ok(home)
 }
 
 /// Starts the server on the data in `home`.
-fn serve(world: &World, plan: &ServerPlan, home: TempDir, user: User) -> Result<Postgres, WorldError> {
+fn serve(world: &World, plan: &ServerPlan, home: ServerHome) -> Result<Postgres, WorldError> {
     let address = match plan.port {
         Some(port) => SocketAddr::new(plan.host.ip, port),
         None => plan.host.socket()?,
     };
-    let data = home.path().join("data");
+    let data = home.path("data");
     // On a host of its own it is reached under more than one address.
     let listen = if plan.host.is_remote() { "*".to_owned() } else { address.ip().to_string() };
     let spawn = Spawn::new(&plan.name, &program::postgresql("postgres")?)
@@ -276,45 +247,9 @@ fn serve(world: &World, plan: &ServerPlan, home: TempDir, user: User) -> Result<
         .args(["-c", "max_prepared_transactions=10"]);
     let spawn = plan.settings.iter().fold(spawn, |spawn, setting| spawn.args(["-c", setting]));
     let spawn = plan.env.iter().fold(spawn, |spawn, (name, value)| spawn.env(name, value));
-    let spawn = owned(spawn, home.path(), user);
+    let spawn = home.owned(spawn);
     let process = Some(world.spawn(spawn.clone())?);
     Ok(Postgres { process, address, spawn, _home: home })
-}
-
-/// Whom to run as: nobody else if we are not root; else `postgres`, else `nobody`.
-fn unprivileged() -> Result<User, WorldError> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(None);
-    }
-    let path = Path::new("/etc/passwd");
-    let accounts = std::fs::read_to_string(path).map_err(|source| WorldError::Files {
-        tried: "read",
-        path: path.to_owned(),
-        source,
-    })?;
-    let find = |wanted: &str| {
-        accounts.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split(':').collect();
-            match fields.as_slice() {
-                [name, _, user, group, ..] if *name == wanted => {
-                    Some((user.parse::<u32>().ok()?, group.parse::<u32>().ok()?))
-                }
-                _ => None,
-            }
-        })
-    };
-    find("postgres").or_else(|| find("nobody")).map(Some).ok_or(WorldError::NoUser)
-}
-
-fn write_owned(path: &Path, text: &str, home: &Path, user: User) -> Result<(), WorldError> {
-    let failed = |source| WorldError::Files { tried: "write", path: path.to_owned(), source };
-    std::fs::write(path, text).map_err(failed)?;
-    if let Some((user, group)) = user {
-        for owned in [path, home] {
-            chown(owned, Some(user), Some(group)).map_err(failed)?;
-        }
-    }
-    Ok(())
 }
 
 impl Drop for Postgres {

@@ -12,6 +12,7 @@ mod nemesis;
 mod pantry;
 mod real_etcd;
 mod real_haproxy;
+mod real_mariadb;
 mod real_postgres;
 mod region;
 mod rig;

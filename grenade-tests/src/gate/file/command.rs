@@ -4,16 +4,17 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::gate::written;
+use crate::gate::written::{self, Engine};
 use crate::load::findings::Findings;
 use crate::load::template::{Template, known};
 
 /// The places of a command that runs for the whole service.
-pub const OF_SERVICE: [&str; 7] =
+const OF_SERVICE: [&str; 7] =
     ["database", "database_file", "here", "bin", "work", "base_source", "target_source"];
-/// Those of [`OF_SERVICE`] that a command of this service may have.
-pub fn of_service(service: &written::Service) -> Vec<&'static str> {
+/// Those of [`OF_SERVICE`] that a command of this service may have, over a database of this engine.
+pub fn of_service(service: &written::Service, engine: Option<Engine>) -> Vec<&'static str> {
     let has = |place: &&str| match *place {
+        "database_file" => !matches!(engine, Some(Engine::Postgres | Engine::MariaDb)),
         "base_source" => service.base.has_source(),
         "target_source" => service.target.has_source(),
         _ => true,

@@ -93,9 +93,9 @@ fn one(
     if !(2..=MOST_INSTANCES).contains(&instances) {
         findings.add("instances", format!("{instances} is not allowed; 2 to {MOST_INSTANCES} is"));
     }
-    let places = of_service(&written.service);
+    let places = of_service(&written.service, engine);
     let skips_level = written.service.skip_level;
-    let service = service(written.service, here, &[], findings);
+    let service = service(written.service, here, &places, findings);
     if written.database.is_some() && engine.is_none() {
         findings.add("database", "has the engine of the gate's `database`, and there is none; add it");
     }
@@ -107,9 +107,8 @@ fn one(
         let allowed = "is not allowed for a companion; write the commands of the service (`expand`, `migrate`, `contract`)";
         findings.add("schema.migrations", allowed);
     }
-    let schema = written
-        .schema
-        .and_then(|steps| schema_of(&steps, here, (engine.is_some(), skips_level), &places, findings));
+    let schema =
+        written.schema.and_then(|steps| schema_of(&steps, here, (engine, skips_level), &places, findings));
     spec(&written.upgrade, findings);
     Some(Settled { service: service?, instances, database, schema, upgrade: written.upgrade })
 }

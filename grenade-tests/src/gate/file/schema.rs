@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use tidegate_proto::spec::Spec;
 
 use crate::gate::file::command::{Command, commands};
-use crate::gate::written;
+use crate::gate::written::{self, Engine};
 use crate::load::findings::Findings;
 
 /// The fields of an upgrade spec that the runner fills in.
@@ -46,11 +46,11 @@ pub fn spec(fields: &Map<String, Value>, findings: &mut Findings) {
 pub fn schema_of(
     steps: &written::SchemaSteps,
     here: &Path,
-    (has_database, skips_level): (bool, bool),
+    (engine, skips_level): (Option<Engine>, bool),
     of_service: &[&str],
     findings: &mut Findings,
 ) -> Option<Schema> {
-    if !has_database {
+    if engine.is_none() {
         findings.add("schema", "there is no `database` that it would change");
     }
     let own = steps.expand.len() + steps.migrate.len() + steps.contract.len();
@@ -68,6 +68,12 @@ pub fn schema_of(
                 let one = "is not allowed with `service.skip_level`: Tidegate runs the migrations of one version in an \
                            upgrade; write the commands of your service (`expand`, `migrate`, `contract`)";
                 findings.add("schema.migrations", one);
+            }
+            if engine == Some(Engine::MariaDb) {
+                let own = "is not allowed with `database.engine: mariadb`: Tidegate runs and certifies migrations on \
+                           SQLite and PostgreSQL only; write the commands of your service (`expand`, `migrate`, \
+                           `contract`)";
+                findings.add("schema.migrations", own);
             }
             Some(Schema::Migrations(directory))
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use tidegate_proto::{ServiceName, ServiceVersion, Span};
 
-use crate::gate::file::command::{Command, OF_NODE, OF_SERVICE, command, commands};
+use crate::gate::file::command::{Command, OF_NODE, command, commands};
 use crate::gate::file::level;
 use crate::gate::source::{Commit, Source};
 use crate::gate::written::{self, Counter, VersionProbe};
@@ -52,16 +52,16 @@ pub struct Service {
     pub version_header: Option<String>,
 }
 
-/// Checks it; `urls` are the places of its companions.
+/// Checks it; `of_service` are the places of commands of the whole service.
 pub fn service(
     written: written::Service,
     here: &Path,
-    urls: &[&str],
+    of_service: &[&str],
     findings: &mut Findings,
 ) -> Option<Service> {
     let (base, target) = (
-        version("service.base", written.base, here, urls, findings),
-        version("service.target", written.target, here, urls, findings),
+        version("service.base", written.base, here, of_service, findings),
+        version("service.target", written.target, here, of_service, findings),
     );
     for (field, path) in [
         ("service.ready", Some(&written.ready)),
@@ -113,12 +113,12 @@ fn version(
     field: &str,
     written: written::Version,
     here: &Path,
-    urls: &[&str],
+    of_service: &[&str],
     findings: &mut Findings,
 ) -> Option<Version> {
     let source = source(field, &written, here, findings);
-    let of_service = OF_SERVICE.into_iter().filter(|place| !place.ends_with("_source"));
-    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).chain(urls.iter().copied()).collect();
+    let of_service = of_service.iter().copied().filter(|place| !place.ends_with("_source"));
+    let mut places: Vec<&str> = OF_NODE.into_iter().chain(of_service).collect();
     places.retain(|place| *place != "source" || source.is_some());
     let command = command(&format!("{field}.command"), &written.command, &places, findings);
     if command.as_ref().is_some_and(|command| !command.reads(&["port", "address"])) {

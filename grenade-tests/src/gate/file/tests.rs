@@ -1,4 +1,5 @@
 mod companions;
+mod databases;
 
 use super::*;
 

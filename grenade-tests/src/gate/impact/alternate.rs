@@ -7,8 +7,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
+use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
-use crate::gate::ground::Databases;
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::impact::pool::{Pool, Shown, Treatment, wait};
 use crate::gate::impact::pools::{PATIENCE, WARM_UP};

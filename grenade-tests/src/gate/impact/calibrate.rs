@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Beta, ContinuousCDF};
 
+use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
-use crate::gate::ground::Databases;
 use crate::gate::impact::inject;
 use crate::gate::impact::judge::{ALPHA, Shift, judge, percent};
 use crate::gate::impact::pools::Pools;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
+use crate::gate::databases::Databases;
 use crate::gate::drive::{Course, Drive};
 use crate::gate::file::Gate;
 use crate::gate::fleet::Fleet;
-use crate::gate::ground::Databases;
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::launcher::Places;
 use crate::gate::report::progress::Progress;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::gate::databases::Databases;
 use crate::gate::file::Gate;
-use crate::gate::ground::Databases;
 use crate::gate::host::{HostSeen, Reading};
 use crate::gate::impact::judge::FEWEST_DRAINS;
 use crate::gate::impact::pool::{Pool, Treatment, wait};

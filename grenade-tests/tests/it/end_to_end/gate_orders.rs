@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use grenade_tests::gate::databases::Databases;
 use grenade_tests::gate::file;
-use grenade_tests::gate::ground::Databases;
 use grenade_tests::gate::orders::{ordered, orders};
 use grenade_tests::gate::report::progress::Progress;
 use grenade_tests::gate::verdict::Word;
