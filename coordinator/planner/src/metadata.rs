@@ -12,11 +12,12 @@
 //! exposed. So a leader that takes over goes on where the one before was.
 
 use crate::fleet::{Fleet, Instance};
-use crate::gate::{MetadataGate, Reason, Sample, StoreGate, Told};
+use crate::gate::metadata::{batch_passed, readable};
+use crate::gate::{Reason, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
 use tidegate_proto::record::group::{DocumentVersion, ExposureUnknown, Group, GroupUpdate, Members, served};
-use tidegate_proto::{GroupName, Key, NodeId, Span};
+use tidegate_proto::{GroupName, NodeId};
 
 /// Who belongs to a group.
 pub fn members<'a>(
@@ -147,33 +148,18 @@ pub enum Next {
 
 /// What an update does next.
 pub fn judge(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u64) -> Next {
-    let unreadable = unreadable(fleet, name, update);
-    if !unreadable.is_empty() {
-        return Next::Wait(unreadable);
+    let readable = readable(fleet, name, update);
+    if !readable.is_open {
+        return Next::Wait(readable.reasons);
     }
     let tally = tally(fleet, name, update, waited_ms);
     let tolerated = update.terms.tolerate.rounded_down(update.drawn as usize);
     if tally.failed.len() > tolerated {
         return Next::Return(failures(&tally, update, tolerated));
     }
-    let mut reasons = Vec::new();
-    if !tally.open.is_empty() {
-        reasons.push(Reason::Metadata(MetadataGate::Unsignalled {
-            nodes: Sample::counted(tally.open.iter()),
-            batch: update.batch + 1,
-            batches: update.batches,
-            left: Span::from_millis(update.terms.timeout.as_millis().saturating_sub(waited_ms)),
-        }));
-    } else if waited_ms < update.terms.pause.as_millis() {
-        let left = Span::from_millis(update.terms.pause.as_millis() - waited_ms);
-        reasons.push(Reason::Metadata(MetadataGate::Soaking {
-            batch: update.batch + 1,
-            batches: update.batches,
-            left,
-        }));
-    }
-    if !reasons.is_empty() {
-        return Next::Wait(reasons);
+    let passed = batch_passed(update, &tally.open, waited_ms);
+    if !passed.is_open {
+        return Next::Wait(passed.reasons);
     }
     if update.batch + 1 < update.batches {
         return Next::Expose;
@@ -217,21 +203,4 @@ fn failures(tally: &Tally, update: &GroupUpdate, tolerated: usize) -> String {
         update.drawn,
         named.join(", ")
     )
-}
-
-/// Pages of the update that cannot be read, or are not there: nothing is decided without them.
-fn unreadable(fleet: &Fleet, name: &GroupName, update: &GroupUpdate) -> Vec<Reason> {
-    let stored: BTreeSet<u32> = fleet
-        .exposed_pages(name)
-        .filter(|(_, page)| page.generation == update.to.generation)
-        .map(|(page, _)| page)
-        .collect();
-    let lacking = (0..update.pages).filter(|page| !stored.contains(page));
-    lacking
-        .map(|page| {
-            let key = Key::Exposed(name.clone(), page);
-            let why = fleet.unreadable_at(&key).map_or_else(|| "is missing".to_owned(), ToString::to_string);
-            Reason::Store(StoreGate::Unreadable { key: key.to_string(), why })
-        })
-        .collect()
 }

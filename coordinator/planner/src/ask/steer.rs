@@ -5,7 +5,7 @@ use crate::action::Action;
 use crate::certificate::{SESSIONS, accepted};
 use crate::fleet::{Contradiction, Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::capacity;
-use crate::gate::{PersonGate, Reason};
+use crate::gate::Reason;
 use crate::moment::Moment;
 use crate::plan::{Draft, begin_rollback, plan};
 use crate::upgrade::rollback_path;
@@ -39,27 +39,17 @@ pub fn approve(
 ) -> Result<Commit, Refusal> {
     let stored = find_active(fleet, id, "approve")?;
     let waiting = plan(fleet, moment).waiting.remove(id).unwrap_or_default();
-    let acceptance = waiting.iter().any(|r| matches!(r, Reason::Person(PersonGate::Acceptance { .. })));
-    if point == ApprovalPoint::Contract && acceptance && !asker.accepts.contains(SESSIONS) {
-        let why = waiting
-            .iter()
-            .find(|r| matches!(r, Reason::Person(PersonGate::Acceptance { .. })))
-            .map(ToString::to_string)
-            .unwrap_or_default();
+    let acceptance = waiting.iter().find(|reason| reason.is_acceptance());
+    if let Some(why) = acceptance.filter(|_| point == ApprovalPoint::Contract)
+        && !asker.accepts.contains(SESSIONS)
+    {
         return refuse(RefusalKind::Invalid, format!("{why}: approve with --accept {SESSIONS}"));
     }
-    let contract_waits = point == ApprovalPoint::Contract && (acceptance || accepts_sessions(stored, asker));
-    if !waiting.contains(&Reason::Person(PersonGate::Approval { point })) && !contract_waits {
-        let open: Vec<String> = waiting
-            .iter()
-            .filter_map(|r| {
-                if let Reason::Person(PersonGate::Approval { point }) = r {
-                    Some(point.to_string())
-                } else {
-                    None
-                }
-            })
-            .collect();
+    let contract_waits =
+        point == ApprovalPoint::Contract && (acceptance.is_some() || accepts_sessions(stored, asker));
+    let approvals: Vec<ApprovalPoint> = waiting.iter().filter_map(Reason::approval).collect();
+    if !approvals.contains(&point) && !contract_waits {
+        let open: Vec<String> = approvals.iter().map(ToString::to_string).collect();
         let what = if open.is_empty() {
             // A new leader does not know how far a phase is before it has looked.
             let first = waiting.first().map(|reason| format!(", but for: {reason}")).unwrap_or_default();

@@ -9,7 +9,8 @@
 use crate::action::{Action, PlannedCommit, SchemaJob};
 use crate::contracted;
 use crate::fleet::{Fleet, Stored};
-use crate::gate::{Answer, PersonGate, Reason, SchemaGate};
+use crate::gate::rollback::no_rollback;
+use crate::gate::{Answer, Reason};
 use crate::moment::Moment;
 use crate::release::need;
 use crate::upgrade::View;
@@ -76,13 +77,7 @@ impl<'a> Draft<'a> {
 
     /// Whether what is waited for is an approval, or the floor of another service: neither comes sooner by a deadline.
     pub(crate) fn waits_for_others(&self) -> bool {
-        let others = |reason: &Reason| {
-            matches!(
-                reason,
-                Reason::Person(PersonGate::Approval { .. }) | Reason::Schema(SchemaGate::MigrateFloor { .. })
-            )
-        };
-        self.reasons.iter().any(others)
+        self.reasons.iter().any(Reason::is_owned_by_others)
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -173,7 +168,7 @@ impl<'a> Draft<'a> {
     ) {
         let upgrade = &self.upgrade.record.body;
         match transition(&upgrade.phase, happened, upgrade.schema.as_ref()) {
-            Err(refused) => self.wait(Reason::Person(PersonGate::NoRollback { why: refused.to_string() })),
+            Err(refused) => self.wait(no_rollback(&refused)),
             Ok(next) => {
                 let (left, name) = (upgrade.phase.name(), next.name());
                 let to = next.step();

@@ -8,7 +8,7 @@ use crate::operation::release::view;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use tidegate_planner::Reason;
+use tidegate_planner::gate::below::Below;
 use tidegate_proto::ReleaseRevision;
 use tidegate_proto::wire::v1::{
     ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,
@@ -307,7 +307,7 @@ pub(super) async fn stream(reach: &Reach, name: String) -> Result<Outcome, Failu
         show::line(format!("{count} computes run {tag}"))?;
     }
     for below in &stream.storage_below {
-        let needs = Reason::from(below).to_string();
+        let needs = Below::from(below).reason().to_string();
         show::line(format!("{needs}, which revision {} needs", below.revision))?;
     }
     Ok(Outcome::Good)

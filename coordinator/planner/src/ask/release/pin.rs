@@ -6,9 +6,9 @@ use crate::ask::{Asker, Refusal, RefusalKind, demand_why};
 use crate::fleet::Fleet;
 use crate::gate::Reason;
 use crate::gate::storage::may_meet_storage;
+use crate::gate::task::being_removed;
 use crate::moment::Moment;
 use crate::stream::change::Change;
-use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
 use tidegate_proto::record::stream::{MAX_PINS, Pin};
 use tidegate_proto::{ComputeId, ReleaseRevision, StreamName};
@@ -46,7 +46,7 @@ pub fn pin(
         message: format!("cannot pin {compute} to revision {revision} of {name}: {}", sentence(&reasons)),
     };
     let compares = may_meet_storage(fleet, &stream.settings, &head.release).map_err(refused)?;
-    let removals = image::being_removed(fleet, name, &head.release.tag);
+    let removals = being_removed(fleet, name, &head.release.tag);
     if !removals.is_empty() {
         return Err(refused(removals));
     }

@@ -6,12 +6,10 @@ use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::Fleet;
 use crate::gate::deploy;
 use crate::gate::storage::may_meet_storage;
-use crate::gate::{Reason, ReleaseGate};
+use crate::gate::task::being_removed;
 use crate::moment::Moment;
 use crate::stream::change::Change;
-use crate::stream::image;
 use tidegate_proto::record::release::ReleaseStatus;
-use tidegate_proto::record::stream::ApprovalRule;
 use tidegate_proto::{Fraction, ReleaseRevision, StreamName};
 
 /// With a fraction: that share of starts uses it from now on. Without: all of them, and it is deployed. A person's decision
@@ -61,13 +59,9 @@ pub fn promote(
         );
     }
     let mut reasons = Vec::new();
-    let waits =
-        |reason: &Reason| matches!(reason, Reason::Release(ReleaseGate::RollsBack { failed: false, .. }));
-    reasons.extend(deploy::holds_back(stream, revision).filter(waits));
-    if stream.settings.approval == ApprovalRule::Required && head.release.approved.is_none() {
-        reasons.push(Reason::Release(ReleaseGate::ReleaseApproval { stream: name.clone(), revision }));
-    }
-    reasons.extend(image::being_removed(fleet, name, &head.release.tag));
+    reasons.extend(deploy::waiting_rollback(stream, revision));
+    reasons.extend(deploy::approved(name, stream, &head.release).err());
+    reasons.extend(being_removed(fleet, name, &head.release.tag));
     let compares = may_meet_storage(fleet, &stream.settings, &head.release)
         .map_err(|found| reasons.extend(found))
         .unwrap_or_default();

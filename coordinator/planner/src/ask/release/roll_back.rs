@@ -5,6 +5,7 @@ use super::{Asked, find, granted, heeds_manual, refuse, sentence};
 use crate::ask::{Asker, Refusal, RefusalKind};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::storage::may_meet_storage;
+use crate::gate::task::{being_removed, removal_runs};
 use crate::moment::Moment;
 use crate::stream::change::Change;
 use crate::stream::image;
@@ -116,8 +117,7 @@ fn is_image_gone(fleet: &Fleet, stream: &Stream, name: &StreamName, wanted: &Com
     let settings = &stream.settings;
     wanted.status == ReleaseStatus::Deprecated
         && (settings.removal.is_some() || settings.prewarm.is_some() || stream.removed_images)
-        && (!image::is_there(stream, &wanted.tag)
-            || !image::being_removed(fleet, name, &wanted.tag).is_empty())
+        && (!image::is_there(stream, &wanted.tag) || !being_removed(fleet, name, &wanted.tag).is_empty())
         && !mutant::is("removed-image-is-not-warmed-up")
 }
 
@@ -142,7 +142,7 @@ fn can_warm_up(stream: &Stream, name: &StreamName, wanted: &ComputeRelease) -> R
 /// An image is not known to be there while a hook that removes it runs.
 fn is_not_being_removed(fleet: &Fleet, name: &StreamName, wanted: &ComputeRelease) -> Result<(), Refusal> {
     let revision = wanted.revision;
-    match image::removal_runs(fleet, name, &wanted.tag) {
+    match removal_runs(fleet, name, &wanted.tag) {
         Some(reason) => refuse(
             RefusalKind::State,
             format!("cannot roll back to revision {revision} of {name}: {}", while_removed(&reason)),
