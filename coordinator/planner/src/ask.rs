@@ -42,7 +42,8 @@ pub struct Refusal {
 }
 
 /// The kinds of refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum RefusalKind {
     /// There is no such thing.
     NotFound,
@@ -51,18 +52,14 @@ pub enum RefusalKind {
     /// What was asked for is larger than is allowed.
     TooLarge,
     /// Not as things stand.
+    #[strum(serialize = "refused")]
     State,
 }
 
 impl RefusalKind {
     /// The machine word.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::NotFound => "not-found",
-            Self::Invalid => "invalid",
-            Self::TooLarge => "too-large",
-            Self::State => "refused",
-        }
+        self.into()
     }
 }
 

@@ -196,7 +196,8 @@ pub enum Rotation {
 }
 
 /// Where an instance stands in its lifecycle (machine 2 of the design).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Step {
     /// In service: in rotation and healthy for its minimum healthy time.
@@ -239,17 +240,7 @@ pub const NOT_LEFT: &str = "leaving-rotation";
 impl Step {
     /// The word for it.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Serving => "serving",
-            Self::Draining => "draining",
-            Self::Drained { .. } => "drained",
-            Self::Replacing => "replacing",
-            Self::Verifying => "verifying",
-            Self::Stopped => "stopped",
-            Self::Refused { .. } => "refused",
-            Self::Failed { .. } => "failed",
-            Self::Starting => "starting",
-        }
+        self.into()
     }
 }
 

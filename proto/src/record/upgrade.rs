@@ -119,7 +119,10 @@ pub enum Phase {
 }
 
 /// The steps of a rollback, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 pub enum RollbackStep {
     /// The old release is staged again where it was removed, the floor is withdrawn, and both are acknowledged.
@@ -135,12 +138,7 @@ pub enum RollbackStep {
 
 impl RollbackStep {
     fn word(self) -> &'static str {
-        match self {
-            Self::Restage => "restage",
-            Self::Move => "move",
-            Self::Lower => "lower",
-            Self::Undo => "undo",
-        }
+        self.into()
     }
 }
 
@@ -148,7 +146,21 @@ impl RollbackStep {
 pub const SESSIONS: &str = "sessions";
 
 /// A phase without its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "each is the phase of the same name above")]
 pub enum PhaseName {
@@ -201,25 +213,7 @@ impl Phase {
 impl PhaseName {
     /// The word for it.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Preflight => "preflight",
-            Self::Stage => "stage",
-            Self::Expand => "expand",
-            Self::Migrate => "migrate",
-            Self::Roll => "roll",
-            Self::Remove => "remove",
-            Self::Contract => "contract",
-            Self::Completed => "completed",
-            Self::RollingBack => "rolling-back",
-            Self::RolledBack => "rolled-back",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl fmt::Display for PhaseName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        self.into()
     }
 }
 
