@@ -131,7 +131,10 @@ impl Args {
             Verb::Spread { service } => return spread(reach, service.unwrap_or_default()).await,
             Verb::Versions { service } => return versions::show(reach, service).await,
             Verb::List { service, all } => return list(reach, service.unwrap_or_default(), all).await,
-            Verb::History => return history(reach).await,
+            Verb::History => {
+                let events = client.fleet_history(FleetHistoryRequest {}).await?;
+                return show::events(events.into_inner(), reach.json).await;
+            }
             Verb::Decommission { instance, why, stopped_how, how } => {
                 let revoked_how = how;
                 let asked = DecommissionInstanceRequest { instance, why, stopped_how, who, revoked_how };
@@ -186,14 +189,6 @@ async fn spread(reach: &Reach, service: String) -> Result<Outcome, Failure> {
     page.lines(unreadable.map(|record| format!("unreadable: {record}")));
     page.lines(reply.services.iter().filter_map(|spread| spread.outside.as_ref()));
     page.print()?;
-    Ok(Outcome::Good)
-}
-
-async fn history(reach: &Reach) -> Result<Outcome, Failure> {
-    let mut events = reach.client().await?.fleet_history(FleetHistoryRequest {}).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
-    }
     Ok(Outcome::Good)
 }
 

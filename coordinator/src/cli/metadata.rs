@@ -188,7 +188,10 @@ impl Args {
                 told(reach, reach.metadata().await?.report_metadata(message).await?.get_ref())
             }
             Verb::Explain { group } => explain(reach, group).await,
-            Verb::History { group } => history(reach, group).await,
+            Verb::History { group } => {
+                let events = reach.metadata().await?.group_history(GroupHistoryRequest { group }).await?;
+                show::events(events.into_inner(), reach.json).await
+            }
         }
     }
 }
@@ -321,14 +324,5 @@ async fn explain(reach: &Reach, group: String) -> Result<Outcome, Failure> {
     let mut page = Page::default();
     show::reasons(&mut page, &reasons, 0);
     page.print()?;
-    Ok(Outcome::Good)
-}
-
-async fn history(reach: &Reach, group: String) -> Result<Outcome, Failure> {
-    let message = GroupHistoryRequest { group };
-    let mut events = reach.metadata().await?.group_history(message).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
-    }
     Ok(Outcome::Good)
 }

@@ -12,7 +12,7 @@ use tidegate_planner::gate::below::Below;
 use tidegate_proto::ReleaseRevision;
 use tidegate_proto::wire::v1::{
     ExplainReleaseRequest, GetReleaseRequest, ListReleasesRequest, ListStreamsRequest,
-    ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest, StreamHistoryRequest,
+    ReleaseSettingsRequest, ShowStreamRequest, StartComputeRequest,
 };
 
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
@@ -233,19 +233,6 @@ fn flatten(path: &str, value: &Json, leaves: &mut BTreeMap<String, Json>) {
         }
         leaf => drop(leaves.insert(path.to_owned(), leaf.clone())),
     }
-}
-
-pub(super) async fn history(reach: &Reach, stream: String) -> Result<Outcome, Failure> {
-    let message = StreamHistoryRequest { stream };
-    let mut events = reach.releases().await?.stream_history(message).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json {
-            show::json(&event)?;
-            continue;
-        }
-        show::line(show::event(&event))?;
-    }
-    Ok(Outcome::Good)
 }
 
 pub(super) async fn streams(reach: &Reach) -> Result<Outcome, Failure> {

@@ -7,7 +7,7 @@ use crate::cli::show::{self, Page};
 use tidegate_proto::Digest;
 use tidegate_proto::wire::v1::{
     ExplainUpgradeReply, ExplainUpgradeRequest, ListUpgradesRequest, UpgradeCertificateRequest,
-    UpgradeHistoryRequest, UpgradeStatusReply, UpgradeStatusRequest, UpgradeSummary,
+    UpgradeStatusReply, UpgradeStatusRequest, UpgradeSummary,
 };
 
 /// `tidegate upgrade list`: page after page.
@@ -141,15 +141,6 @@ fn explained(reply: &ExplainUpgradeReply) -> Page {
     }
     page.lines(reply.trouble.as_ref().map(|trouble| format!("no step is taken: {trouble}")));
     page
-}
-
-/// `tidegate upgrade history`.
-pub(super) async fn history(reach: &Reach, id: String) -> Result<Outcome, Failure> {
-    let mut events = reach.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?.into_inner();
-    while let Some(event) = events.message().await? {
-        if reach.json { show::json(&event)? } else { show::line(show::event(&event))? }
-    }
-    Ok(Outcome::Good)
 }
 
 /// `tidegate upgrade certificate`: its text as it was stored, byte for byte, with its digest.
