@@ -1,7 +1,7 @@
 //! What happens to an upgrade, as it happens: its events from the first on, the reasons for which it waits, where it
 //! stands; and, last, how it ended.
 
-use super::{OperationError, answer, find, upgrade_id};
+use super::{OperationError, answer, find, parse};
 use crate::context::Context;
 use std::time::Duration;
 use tidegate_proto::key::{EventSeq, Kind, Subject};
@@ -26,7 +26,7 @@ pub async fn watch_upgrade(
     context: &Context,
     asked: &WatchUpgradeRequest,
 ) -> Result<mpsc::Receiver<UpgradeSeen>, OperationError> {
-    let id = upgrade_id(&asked.id)?;
+    let id: UpgradeId = parse(&asked.id)?;
     find(&context.mirror.view().fleet, &id)?;
     let (tell, told) = mpsc::channel(BUFFERED);
     let watcher = Watcher {
