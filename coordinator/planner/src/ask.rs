@@ -26,10 +26,9 @@ pub use window::{WindowRequest, set_window};
 use crate::fleet::{Fleet, Stored};
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
-use tidegate_proto::record::event::Event;
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::Upgrade;
-use tidegate_proto::{Key, Revision, UpgradeId};
+use tidegate_proto::{Key, UpgradeId};
 
 /// Why something that was asked for is not granted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -106,16 +105,8 @@ fn find_active<'a>(fleet: &'a Fleet, id: &UpgradeId, verb: &str) -> Result<&'a S
 
 /// A commit under the leader's fence, with the event that tells of it.
 fn told(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
-    let seq = EventSeq { term: moment.leader.revision.0, number: moment.next_event };
-    let key = Key::Event(subject, seq);
-    let event = Event {
-        from: from.to_owned(),
-        to: to.to_owned(),
-        because: asker.why.clone(),
-        who: asker.who.clone(),
-        at: moment.wall,
-    };
-    Commit::new().when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+    let words = [from.to_owned(), to.to_owned()];
+    moment.with_event(Commit::new(), (subject, moment.next_event), words, &asker.who, &asker.why)
 }
 
 /// A rewrite of an upgrade's record on a person's word; elapsed waits are carried over.

@@ -11,10 +11,11 @@ use crate::gate::Reason;
 use crate::gate::store;
 use crate::metadata::{self, Next, judge};
 use crate::moment::Moment;
-use crate::plan::metadata::{Writer, told, waited};
+use crate::plan::metadata::{Writer, waited};
 use crate::wave;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::commit::{Commit, Precondition};
+use tidegate_proto::key::Subject;
 use tidegate_proto::metadata::{MAX_DOCUMENT_BYTES, MAX_MEMBERS, Pattern, UpdateRequest};
 use tidegate_proto::record::group::{
     Document, DocumentVersion, EndedUpdate, ExposedPage, Group, GroupUpdate, Members, NamedMembers,
@@ -200,7 +201,8 @@ fn regrouped(
         None => commit,
     };
     let words = ["other members".to_owned(), to];
-    told(moment, name, moment.next_event, commit, words, &asker.why, &asker.who)
+    let event = (Subject::Group(name.clone()), moment.next_event);
+    moment.with_event(commit, event, words, &asker.who, &asker.why)
 }
 
 fn described(wanted: &Wanted) -> String {
@@ -301,7 +303,8 @@ impl SetChange<'_> {
             None => commit.put(key, body),
         };
         let (who, why) = (&self.asker.who, &self.asker.why);
-        told(self.moment, self.name, self.moment.next_event, commit, [from, to], why, who)
+        let event = (Subject::Group(self.name.clone()), self.moment.next_event);
+        self.moment.with_event(commit, event, [from, to], who, why)
     }
 
     /// The new pages, and none of an earlier update.

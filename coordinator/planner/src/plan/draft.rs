@@ -17,8 +17,7 @@ use crate::upgrade::View;
 use crate::upgrade::phase::{Move, transition};
 use std::ops::Deref;
 use tidegate_proto::commit::{Commit, Precondition};
-use tidegate_proto::key::{EventSeq, Subject};
-use tidegate_proto::record::event::Event;
+use tidegate_proto::key::Subject;
 use tidegate_proto::record::upgrade::{PhaseTime, Upgrade};
 use tidegate_proto::record::window::Window;
 use tidegate_proto::{Key, Revision, ServiceVersion, UpgradeId, mutant};
@@ -125,17 +124,11 @@ impl<'a> Draft<'a> {
 
     /// Adds the next event.
     fn told(&mut self, commit: Commit, from: &str, to: &str, because: &str) -> Commit {
-        let seq = EventSeq { term: self.moment.leader.revision.0, number: self.next_event };
+        let number = self.next_event;
         self.next_event += 1;
-        let event = Event {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            because: because.to_owned(),
-            who: self.who.clone(),
-            at: self.moment.wall,
-        };
-        let key = Key::Event(Subject::Upgrade(self.id.clone()), seq);
-        commit.when(Precondition::At(key.clone(), Revision::ABSENT)).put(key, event)
+        let subject = Subject::Upgrade(self.id.clone());
+        let words = [from.to_owned(), to.to_owned()];
+        self.moment.with_event(commit, (subject, number), words, &self.who, because)
     }
 
     /// Plans a rewrite of the upgrade's record: the last commit of this turn.
