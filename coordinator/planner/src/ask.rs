@@ -73,21 +73,34 @@ pub struct Asker {
     pub accepts: std::collections::BTreeSet<String>,
 }
 
-fn refuse<T>(kind: RefusalKind, message: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal { kind, message: message.into() })
+impl Refusal {
+    fn not_found(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::NotFound, message: message.to_string() }
+    }
+
+    fn invalid(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::Invalid, message: message.to_string() }
+    }
+
+    fn too_large(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::TooLarge, message: message.to_string() }
+    }
+
+    fn state(message: impl ToString) -> Self {
+        Self { kind: RefusalKind::State, message: message.to_string() }
+    }
 }
 
 fn demand_why(asker: &Asker, verb: &str) -> Result<(), Refusal> {
     if asker.why.trim().is_empty() {
-        return refuse(RefusalKind::Invalid, format!("{verb} needs a reason: give it with --why"));
+        return Err(Refusal::invalid(format!("{verb} needs a reason: give it with --why")));
     }
     Ok(())
 }
 
 fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Refusal> {
-    let missing = || Refusal {
-        kind: RefusalKind::NotFound,
-        message: format!("there is no upgrade {id}: `tidegate upgrade list` shows those there are"),
+    let missing = || {
+        Refusal::not_found(format!("there is no upgrade {id}: `tidegate upgrade list` shows those there are"))
     };
     fleet.upgrade(id).ok_or_else(missing)
 }
@@ -95,10 +108,7 @@ fn find<'a>(fleet: &'a Fleet, id: &UpgradeId) -> Result<&'a Stored<Upgrade>, Ref
 fn find_active<'a>(fleet: &'a Fleet, id: &UpgradeId, verb: &str) -> Result<&'a Stored<Upgrade>, Refusal> {
     let upgrade = find(fleet, id)?;
     if upgrade.phase.is_over() {
-        return refuse(
-            RefusalKind::State,
-            format!("cannot {verb} upgrade {id}: it has ended ({})", upgrade.phase),
-        );
+        return Err(Refusal::state(format!("cannot {verb} upgrade {id}: it has ended ({})", upgrade.phase)));
     }
     Ok(upgrade)
 }
