@@ -13,9 +13,8 @@ pub const OURS: &str = "TIDEGATE_";
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A hook as it is written.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[derive(schemars::JsonSchema)]
 pub struct Written {
     /// Program and arguments, with `{stream}`, `{revision}`, `{tag}`, `{task}`, `{node}`.
     pub argv: Vec<String>,

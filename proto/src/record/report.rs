@@ -19,7 +19,6 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probed: Option<ServiceVersion>,
     /// The release that runs, where the agent knows it.
-    #[serde(default)]
     pub release: Option<ReleaseTag>,
     /// The sha256 of that release's artifact, as the agent knows it: what a rollback returns to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,10 +256,8 @@ pub struct Identity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Abilities {
     /// How code is replaced: `process`, `systemd`, `command`; absent when the agent only watches.
-    #[serde(default)]
     pub replace: Option<SmolStr>,
     /// How a drain is proved: `haproxy` (balancers are asked) or `settle` (time that covers their checks).
-    #[serde(default)]
     pub drain: Option<SmolStr>,
     /// The releases that this agent knows an artifact for.
     #[serde(default)]

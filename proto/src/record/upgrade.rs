@@ -23,19 +23,16 @@ pub struct Upgrade {
     /// Where it stands.
     pub phase: Phase,
     /// Set while a person, or the failure budget, holds it.
-    #[serde(default)]
     pub paused: Option<Pause>,
     /// What persons have approved.
     #[serde(default)]
     pub approvals: BTreeMap<ApprovalPoint, Word>,
     /// What a rollback returns to; known once preflight is left.
-    #[serde(default)]
     pub former: Option<Former>,
     /// The schema change that goes with it.
     #[serde(default, rename = "schema_change")]
     pub schema: Option<SchemaBinding>,
     /// How the fleet was divided; known once the roll begins.
-    #[serde(default)]
     pub waves: Option<Division>,
     /// Instances that failed in their wave, as earlier versions kept them; now each has a record of its own
     /// ([`Exception`](super::exception::Exception)).
