@@ -9,7 +9,6 @@ use crate::fleet::Fleet;
 use crate::task::image::removals;
 use crate::task::{Purpose, TaskState};
 use std::collections::BTreeSet;
-use std::fmt;
 use tidegate_proto::commit::{Commit, MAX_COMMIT_OPERATIONS, MAX_PLANNED_PRECONDITIONS, Precondition, Write};
 use tidegate_proto::record::release::{ComputeRelease, ReleaseStatus};
 use tidegate_proto::record::stream::{Head, Stream};
@@ -17,31 +16,20 @@ use tidegate_proto::record::task::Task;
 use tidegate_proto::{Key, NodeId, ReleaseRevision, ReleaseTag, Revision, StreamName, TaskId, mutant};
 
 /// What holds an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 pub enum Holder {
     /// A release with its tag that is not collected.
+    #[strum(to_string = "revision {0} has the same tag and is {1}")]
     Release(ReleaseRevision, ReleaseStatus),
     /// Computes that run its tag: so many.
+    #[strum(to_string = "{0} computes run its tag")]
     Running(u64),
     /// The manual strategy of the stream.
+    #[strum(to_string = "the stream's manual strategy names its tag")]
     Manual,
     /// A later collected release with its tag: the image is removed for that one.
+    #[strum(to_string = "it is removed with revision {0}, which has the same tag")]
     Later(ReleaseRevision),
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Release(revision, status) => {
-                write!(f, "revision {revision} has the same tag and is {status}")
-            }
-            Self::Running(count) => write!(f, "{count} computes run its tag"),
-            Self::Manual => f.write_str("the stream's manual strategy names its tag"),
-            Self::Later(revision) => {
-                write!(f, "it is removed with revision {revision}, which has the same tag")
-            }
-        }
-    }
 }
 
 /// What holds the image of a tag; none = it may be removed.
