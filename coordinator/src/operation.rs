@@ -109,7 +109,7 @@ pub enum OperationError {
 
 impl From<Unbound> for OperationError {
     fn from(unbound: Unbound) -> Self {
-        OperationError::Refused(unbound.told())
+        OperationError::Refused(unbound.in_words())
     }
 }
 

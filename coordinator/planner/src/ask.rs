@@ -114,7 +114,7 @@ fn find_active<'a>(fleet: &'a Fleet, id: &UpgradeId, verb: &str) -> Result<&'a S
 }
 
 /// A commit under the leader's fence, with the event that tells of it.
-fn told(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
+fn with_event(moment: &Moment, subject: Subject, asker: &Asker, from: &str, to: &str) -> Commit {
     let words = [from.to_owned(), to.to_owned()];
     moment.with_event(Commit::new(), (subject, moment.next_event), words, &asker.who, &asker.why)
 }
@@ -135,7 +135,7 @@ fn rewritten(
         body.phase_ms = elapsed.phase_ms;
     }
     change(&mut body);
-    told(moment, Subject::Upgrade(id.clone()), asker, stored.phase.name().word(), to)
+    with_event(moment, Subject::Upgrade(id.clone()), asker, stored.phase.name().word(), to)
         .when(Precondition::At(key.clone(), stored.at))
         .put(key, stored.record.with(body))
 }

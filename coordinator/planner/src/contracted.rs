@@ -75,7 +75,7 @@ pub(crate) fn bound(fleet: &Fleet, service: &ServiceName) -> Option<ServiceVersi
 
 /// Adds to a commit that the windows of these services name what a schema requires of them from now on: agents then take
 /// out at once what came to run a version below it.
-pub(crate) fn told_to_agents<'a>(
+pub(crate) fn named_in_windows<'a>(
     fleet: &Fleet,
     commit: Commit,
     required: impl Iterator<Item = (&'a ServiceName, &'a ServiceVersion)>,

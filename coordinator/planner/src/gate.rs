@@ -50,7 +50,7 @@ use tidegate_proto::{ReleaseRevision, ReleaseTag, ServiceVersion, StreamName};
 
 /// What an instance told of its failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct SignalledFailure {
     /// The kind of failure.
     pub kind: String,
     /// What happened, where that was told.

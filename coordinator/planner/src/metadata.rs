@@ -13,7 +13,7 @@
 
 use crate::fleet::{Fleet, Instance};
 use crate::gate::metadata::{batch_passed, readable};
-use crate::gate::{Reason, Told};
+use crate::gate::{Reason, SignalledFailure};
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_proto::metadata::{TIMEOUT, UNNAMED};
 use tidegate_proto::record::group::{DocumentVersion, ExposureUnknown, Group, GroupUpdate, Members, served};
@@ -67,7 +67,7 @@ pub struct Tally {
     /// Those that told of success.
     pub succeeded: usize,
     /// Those that told of a failure that counts, or of nothing in time, where that counts; with what was told.
-    pub failed: BTreeMap<NodeId, Told>,
+    pub failed: BTreeMap<NodeId, SignalledFailure>,
     /// How many failed in a way that is expected.
     pub excused: usize,
     /// Those that are waited for.
@@ -95,12 +95,12 @@ pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
             continue;
         }
         tally.exposed += 1;
-        let told = match fleet.group_word(name, update.to.generation, node) {
+        let failure = match fleet.group_word(name, update.to.generation, node) {
             Some(word) if word.success => {
                 tally.succeeded += 1;
                 continue;
             }
-            Some(word) => Told {
+            Some(word) => SignalledFailure {
                 kind: word.failure.as_ref().map_or(UNNAMED, |kind| kind.as_str()).to_owned(),
                 why: word.why.clone(),
             },
@@ -108,15 +108,15 @@ pub fn tally(fleet: &Fleet, name: &GroupName, update: &GroupUpdate, waited_ms: u
                 tally.open.insert(node.clone());
                 continue;
             }
-            None => Told {
+            None => SignalledFailure {
                 kind: TIMEOUT.to_owned(),
                 why: format!("told nothing within {}", update.terms.timeout),
             },
         };
-        if expects(&told.kind) {
+        if expects(&failure.kind) {
             tally.excused += 1;
         } else {
-            tally.failed.insert(node.clone(), told);
+            tally.failed.insert(node.clone(), failure);
         }
     }
     tally
@@ -188,9 +188,9 @@ fn summary(tally: &Tally) -> String {
 
 fn failures(tally: &Tally, update: &GroupUpdate, tolerated: usize) -> String {
     const NAMED: usize = 3;
-    let named = tally.failed.iter().take(NAMED).map(|(node, told)| match told.why.as_str() {
-        "" => format!("{node} ({})", told.kind),
-        why => format!("{node} ({}: {why:.100})", told.kind),
+    let named = tally.failed.iter().take(NAMED).map(|(node, failure)| match failure.why.as_str() {
+        "" => format!("{node} ({})", failure.kind),
+        why => format!("{node} ({}: {why:.100})", failure.kind),
     });
     let named: Vec<String> = named.collect();
     let more = match tally.failed.len().saturating_sub(NAMED) {

@@ -74,8 +74,8 @@ impl TaskState {
 /// How far a task is. What its agent has seen counts more than what a person states.
 pub fn state(fleet: &Fleet, node: &NodeId, id: &TaskId) -> TaskState {
     let settled = fleet.task(node, id).and_then(|task| task.record.body.settled.clone());
-    let told = fleet.task_result(node, id).map(|result| &result.record.body.outcome);
-    match (told, settled) {
+    let reported = fleet.task_result(node, id).map(|result| &result.record.body.outcome);
+    match (reported, settled) {
         (Some(Outcome::Succeeded), _) => TaskState::Succeeded,
         (Some(Outcome::Failed { why }), _) => TaskState::Failed(short(why)),
         (Some(_), Some(word)) => match word.ended {

@@ -1,14 +1,14 @@
 //! `tidegate release …`: what new computes start with.
 
+mod across;
 mod look;
 mod matrix;
-mod onward;
 mod regions;
 mod steer;
 
 use super::document::document;
 use super::exit::{Failure, Outcome};
-use super::reach::Reach;
+use super::options::GlobalOptions;
 use super::show;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -200,44 +200,45 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
-        let (stream, who) = (self.stream, reach.who());
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
+        let (stream, who) = (self.stream, options.who());
         let reply = match self.verb {
-            Verb::Create(asked) => return steer::create(reach, stream, &asked).await,
-            Verb::List { limit, before } => return look::list(reach, stream, limit, before).await,
-            Verb::Show { which } => return look::show(reach, stream, which).await,
+            Verb::Create(asked) => return steer::create(options, stream, &asked).await,
+            Verb::List { limit, before } => return look::list(options, stream, limit, before).await,
+            Verb::Show { which } => return look::show(options, stream, which).await,
             Verb::Promote { revision, from: Some(from), to: Some(to), regions: Some(regions), .. } => {
-                let way = onward::Way { regions: &regions, from: &from, to: &to, revision };
-                return onward::promote(reach, stream, way).await;
+                let way = across::Way { regions: &regions, from: &from, to: &to, revision };
+                return across::promote(options, stream, way).await;
             }
             Verb::Settings { which, pg_version, role, overrides, dynamic } => {
-                return look::settings(reach, stream, which, pg_version, role, &overrides, &dynamic).await;
+                return look::settings(options, stream, which, pg_version, role, &overrides, &dynamic).await;
             }
-            Verb::Start { compute } => return look::start(reach, stream, compute).await,
-            Verb::Explain { revision } => return look::explain(reach, stream, revision).await,
-            Verb::Diff { from, to } => return look::diff(reach, stream, from, to).await,
+            Verb::Start { compute } => return look::start(options, stream, compute).await,
+            Verb::Explain { revision } => return look::explain(options, stream, revision).await,
+            Verb::Diff { from, to } => return look::diff(options, stream, from, to).await,
             Verb::History => {
-                let events = reach.releases().await?.stream_history(StreamHistoryRequest { stream }).await?;
-                return show::events(events.into_inner(), reach.json).await;
+                let events =
+                    options.releases().await?.stream_history(StreamHistoryRequest { stream }).await?;
+                return show::events(events.into_inner(), options.json).await;
             }
             Verb::Matrix { compute_tag } => {
-                return matrix::list(reach, compute_tag.unwrap_or_default()).await;
+                return matrix::list(options, compute_tag.unwrap_or_default()).await;
             }
-            Verb::Stream { name: Some(name), set: None } => return look::stream(reach, name).await,
-            Verb::Stream { name: None, .. } => return look::streams(reach).await,
+            Verb::Stream { name: Some(name), set: None } => return look::stream(options, name).await,
+            Verb::Stream { name: None, .. } => return look::streams(options).await,
             Verb::Stream { name: Some(stream), set: Some(path) } => {
                 let settings = document(&path, tidegate_planner::document::yaml)?.to_string();
                 let asked = ConfigureStreamRequest { stream, settings, who, why: String::new() };
-                reach.releases().await?.configure_stream(asked).await?
+                options.releases().await?.configure_stream(asked).await?
             }
             Verb::Rollback { revision, why, no_prewarm } => {
                 let prewarm = Some(!no_prewarm);
                 let asked = RollBackReleaseRequest { stream, revision, who, why, prewarm };
-                reach.releases().await?.roll_back_release(asked).await?
+                options.releases().await?.roll_back_release(asked).await?
             }
             Verb::Approve { revision, note } => {
                 let asked = ApproveReleaseRequest { stream, revision, who, note };
-                reach.releases().await?.approve_release(asked).await?
+                options.releases().await?.approve_release(asked).await?
             }
             Verb::Promote { fraction: None, deploy: false, .. } => {
                 let what =
@@ -248,26 +249,26 @@ impl Args {
                 let absent = || Failure::usage("promote needs a revision, or --from and --to");
                 let (revision, deploy) = (revision.ok_or_else(absent)?, fraction.is_none());
                 let asked = PromoteReleaseRequest { stream, revision, fraction, who, why, deploy };
-                reach.releases().await?.promote_release(asked).await?
+                options.releases().await?.promote_release(asked).await?
             }
             Verb::Retry { revision, why } => {
                 let asked = RetryReleaseRequest { stream, revision, who, why };
-                reach.releases().await?.retry_release(asked).await?
+                options.releases().await?.retry_release(asked).await?
             }
             Verb::Pin { compute, revision, why } => {
                 let asked = PinComputeRequest { stream, compute, revision, who, why };
-                reach.releases().await?.pin_compute(asked).await?
+                options.releases().await?.pin_compute(asked).await?
             }
             Verb::Unpin { compute, why } => {
                 let asked = UnpinComputeRequest { stream, compute, who, why };
-                reach.releases().await?.unpin_compute(asked).await?
+                options.releases().await?.unpin_compute(asked).await?
             }
             Verb::Evidence { compute_tag, storage_tag, verdict, note, log_sha256 } => {
                 let asked =
                     RecordEvidenceRequest { compute_tag, storage_tag, verdict, note, who, log_sha256 };
-                reach.releases().await?.record_evidence(asked).await?
+                options.releases().await?.record_evidence(asked).await?
             }
         };
-        steer::told(reach, reply.get_ref())
+        steer::print_reply(options, reply.get_ref())
     }
 }

@@ -11,8 +11,8 @@ mod watch;
 mod watched;
 
 use super::exit::{Failure, Outcome};
-use super::fleet::told;
-use super::reach::Reach;
+use super::fleet::print_done;
+use super::options::GlobalOptions;
 use super::show;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -171,45 +171,45 @@ enum Verb {
 
 impl Args {
     /// Asks and shows.
-    pub(super) async fn run(self, reach: &Reach) -> Result<Outcome, Failure> {
-        let who = reach.who();
+    pub(super) async fn run(self, options: &GlobalOptions) -> Result<Outcome, Failure> {
+        let who = options.who();
         let done = match self.verb {
-            Verb::Start { spec, dry_run: true, id, .. } => return start::preview(reach, &spec, id).await,
-            Verb::Start { spec, wait, id, .. } => return start::start(reach, &spec, id, wait).await,
+            Verb::Start { spec, dry_run: true, id, .. } => return start::preview(options, &spec, id).await,
+            Verb::Start { spec, wait, id, .. } => return start::start(options, &spec, id, wait).await,
             Verb::List { service, active } => {
-                return look::list(reach, service.unwrap_or_default(), active).await;
+                return look::list(options, service.unwrap_or_default(), active).await;
             }
-            Verb::Status { id, instances } => return look::status(reach, id, instances).await,
-            Verb::Watch { id } => return watch::watch(reach, id).await,
-            Verb::Wait { id, what, timeout } => return wait::wait(reach, id, what, timeout).await,
-            Verb::Explain { id } => return look::explain(reach, id).await,
-            Verb::Gates { service } => return gates::list(reach, service.unwrap_or_default()).await,
-            Verb::Certificate { id } => return look::certificate(reach, id).await,
+            Verb::Status { id, instances } => return look::status(options, id, instances).await,
+            Verb::Watch { id } => return watch::watch(options, id).await,
+            Verb::Wait { id, what, timeout } => return wait::wait(options, id, what, timeout).await,
+            Verb::Explain { id } => return look::explain(options, id).await,
+            Verb::Gates { service } => return gates::list(options, service.unwrap_or_default()).await,
+            Verb::Certificate { id } => return look::certificate(options, id).await,
             Verb::History { id } => {
-                let events = reach.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?;
-                return show::events(events.into_inner(), reach.json).await;
+                let events = options.client().await?.upgrade_history(UpgradeHistoryRequest { id }).await?;
+                return show::events(events.into_inner(), options.json).await;
             }
             Verb::Approve { id, phase, note, accepts } => {
                 let asked = ApproveUpgradeRequest { id, phase, note, who, accepts };
-                reach.client().await?.approve_upgrade(asked).await?
+                options.client().await?.approve_upgrade(asked).await?
             }
             Verb::Pause { id, why } => {
-                reach.client().await?.pause_upgrade(PauseUpgradeRequest { id, why, who }).await?
+                options.client().await?.pause_upgrade(PauseUpgradeRequest { id, why, who }).await?
             }
             Verb::Resume { id, why } => {
-                reach.client().await?.resume_upgrade(ResumeUpgradeRequest { id, why, who }).await?
+                options.client().await?.resume_upgrade(ResumeUpgradeRequest { id, why, who }).await?
             }
             Verb::Rollback { id, why } => {
-                reach.client().await?.roll_back_upgrade(RollBackUpgradeRequest { id, why, who }).await?
+                options.client().await?.roll_back_upgrade(RollBackUpgradeRequest { id, why, who }).await?
             }
             Verb::Skip { id, node, why } => {
-                reach.client().await?.skip_instance(SkipInstanceRequest { id, node, why, who }).await?
+                options.client().await?.skip_instance(SkipInstanceRequest { id, node, why, who }).await?
             }
             Verb::Retry { id, node, why, declare_stopped } => {
                 let asked = RetryInstanceRequest { id, node, why, who, declare_stopped };
-                reach.client().await?.retry_instance(asked).await?
+                options.client().await?.retry_instance(asked).await?
             }
         };
-        told(reach, done.get_ref())
+        print_done(options, done.get_ref())
     }
 }

@@ -1,6 +1,6 @@
 //! Decommission an instance: a person's word that it is gone, which covers its last admission and no later one.
 
-use super::{Asker, Refusal, demand_why, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -35,13 +35,13 @@ pub fn decommission(
             "{id} was never admitted: `tidegate fleet list` shows the instances there are"
         )));
     };
-    let is_told = |how: &Option<String>| how.as_deref().is_some_and(|how| !how.trim().is_empty());
+    let is_given = |how: &Option<String>| how.as_deref().is_some_and(|how| !how.trim().is_empty());
     if instance.report.is_some() && !mutant::is("reporting-is-decommissioned") {
-        reports(id, contradicts, is_told(&revoked_how))?;
+        reports(id, contradicts, is_given(&revoked_how))?;
     }
-    let told_how = is_told(&stopped_how);
+    let gives_how = is_given(&stopped_how);
     let untold = instance.decommission.as_ref().is_some_and(|word| word.stopped_how.is_none());
-    if instance.is_decommissioned() && !(untold && told_how) {
+    if instance.is_decommissioned() && !(untold && gives_how) {
         return Err(Refusal::state(format!(
             "{id} is already decommissioned; only --stopped-how can be added"
         )));
@@ -49,7 +49,7 @@ pub fn decommission(
     if let Some((upgrade, active)) = fleet.active_upgrade(&id.service)
         && let Some(last) = instance.inventory.as_ref().map(|inventory| inventory.version)
         && last < active.spec.to
-        && !told_how
+        && !gives_how
     {
         return Err(Refusal::invalid(format!(
             "{id} was last known at version {last}, and upgrade {upgrade} moves to {}: say with --stopped-how how it was stopped or fenced, so that it cannot come back; the certificate quotes it",
@@ -70,7 +70,7 @@ pub fn decommission(
     };
     let report_key = Key::Report(id.service.clone(), id.node.clone());
     let admission_key = Key::Inventory(id.service.clone(), id.node.clone());
-    Ok(told(moment, Subject::Fleet, asker, &format!("{id}"), &format!("{id} decommissioned"))
+    Ok(with_event(moment, Subject::Fleet, asker, &format!("{id}"), &format!("{id} decommissioned"))
         .when(Precondition::At(report_key, report))
         .when(Precondition::At(admission_key, admission))
         .when(Precondition::At(key.clone(), at))

@@ -1,6 +1,6 @@
 //! Cordon a node: a person keeps it out of upgrades; and give it back.
 
-use super::{Asker, Refusal, demand_why, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -19,7 +19,7 @@ pub fn cordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) -> R
     }
     let key = Key::Maintenance(node.clone());
     let body = Maintenance { who: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
-    Ok(told(moment, Subject::Fleet, asker, &format!("{node}"), &format!("{node} cordoned"))
+    Ok(with_event(moment, Subject::Fleet, asker, &format!("{node}"), &format!("{node} cordoned"))
         .when(Precondition::At(key.clone(), Revision::ABSENT))
         .put(key, body))
 }
@@ -30,7 +30,7 @@ pub fn uncordon(fleet: &Fleet, moment: &Moment, node: &NodeId, asker: &Asker) ->
         return Err(Refusal::state(format!("{node} is not cordoned")));
     };
     let key = Key::Maintenance(node.clone());
-    Ok(told(moment, Subject::Fleet, asker, &format!("{node} cordoned"), &format!("{node}"))
+    Ok(with_event(moment, Subject::Fleet, asker, &format!("{node} cordoned"), &format!("{node}"))
         .when(Precondition::At(key.clone(), held.at))
         .delete(key))
 }

@@ -12,7 +12,7 @@ mod propose;
 
 pub use proposal::{Choices, Fate, Proposal, Runs, WindowChange, Witness};
 
-use super::{Asker, Refusal, demand_why, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::gate::store::unreconciled;
 use crate::moment::Moment;
@@ -89,7 +89,7 @@ pub fn reconcile(
     let known = fleet.reconciliation();
     let mut body = body;
     (body.who, body.why, body.at) = (asker.who.clone(), asker.why.clone(), moment.wall);
-    let commit = told(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
+    let commit = with_event(moment, Subject::Fleet, asker, &was(&proposal), &becomes(&proposal, hash))
         .when(Precondition::At(Key::Reconciliation, known.map_or(Revision::ABSENT, |known| known.at)));
     // What runs where is still what the plan shows.
     let commit = [Kind::Report, Kind::Inventory, Kind::Decommission]

@@ -9,9 +9,9 @@ mod evidence;
 mod explain;
 mod pin;
 mod promote;
+mod report;
 mod retry;
 pub(crate) mod roll_back;
-mod tell;
 
 pub use approve::approve;
 pub use configure::configure;
@@ -20,15 +20,15 @@ pub use evidence::evidence;
 pub use explain::explain;
 pub use pin::{pin, unpin};
 pub use promote::promote;
+pub use report::{available, running, signal};
 pub use retry::retry;
 pub use roll_back::roll_back;
-pub use tell::{available, running, signal};
 
 use super::{Asker, Refusal};
 use crate::fleet::{Fleet, Stored};
 use crate::gate::Reason;
 use crate::moment::Moment;
-use crate::stream::change::{Change, Told};
+use crate::stream::change::{Change, StreamEvent};
 use tidegate_proto::commit::Commit;
 use tidegate_proto::compute::DEFAULT_STREAM;
 use tidegate_proto::record::stream::{Head, Stream};
@@ -61,8 +61,8 @@ fn granted(
 ) -> Asked {
     let stream = change.name.clone();
     let number = change.moment.next_event;
-    let told = Told { who: &asker.who, from, to, because: asker.why.clone(), number };
-    change.tells(told);
+    let reported = StreamEvent { who: &asker.who, from, to, because: asker.why.clone(), number };
+    change.record(reported);
     Asked { stream, revision, commit: Some(change.commit()) }
 }
 

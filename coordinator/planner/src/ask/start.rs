@@ -1,6 +1,6 @@
 //! Start an upgrade: its record and its locks, in one transaction.
 
-use super::{Asker, Refusal, told};
+use super::{Asker, Refusal, with_event};
 use crate::fleet::Fleet;
 use crate::gate::preflight::findings;
 use crate::moment::Moment;
@@ -47,7 +47,7 @@ pub fn start(fleet: &Fleet, moment: &Moment, request: StartRequest) -> Result<Co
             blockers.join("; ")
         )));
     }
-    let commit = told(moment, Subject::Upgrade(id.clone()), &asker, "", "preflight");
+    let commit = with_event(moment, Subject::Upgrade(id.clone()), &asker, "", "preflight");
     let commit = lock(fleet, commit, &id, &spec, schema.as_ref());
     let digest = spec.digest();
     let body = Upgrade {

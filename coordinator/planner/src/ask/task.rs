@@ -1,6 +1,6 @@
 //! Settle a task: a person's word that the process of a claimed task has ended, and how, where its agent cannot tell.
 
-use super::{Asker, Refusal, demand_why, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use crate::task::{TaskState, state};
@@ -46,7 +46,7 @@ pub fn settle_task(
         TaskState::Unknown(why) => format!("task {id} on {node} unknown ({why})"),
         other => format!("task {id} on {node} {}", other.word()),
     };
-    Ok(told(moment, subject, asker, &was, &format!("task {id} on {node} settled as {ended}"))
+    Ok(with_event(moment, subject, asker, &was, &format!("task {id} on {node} settled as {ended}"))
         .when(Precondition::At(key.clone(), task.at))
         .when(Precondition::At(Key::TaskResult(node.clone(), id.clone()), result.at))
         .put(key, task.record.with(body)))

@@ -1,6 +1,6 @@
 //! Create an API token, and revoke it.
 
-use super::{Asker, Refusal, demand_why, told};
+use super::{Asker, Refusal, demand_why, with_event};
 use crate::fleet::Fleet;
 use crate::moment::Moment;
 use tidegate_proto::commit::{Commit, Precondition};
@@ -65,7 +65,7 @@ pub fn create_token(
         expires: lasts.map(until),
         revoked: None,
     };
-    Ok(told(moment, Subject::Fleet, asker, "", &to)
+    Ok(with_event(moment, Subject::Fleet, asker, "", &to)
         .when(Precondition::At(key.clone(), Revision::ABSENT))
         // Two callers at once must not both make a certificate known.
         .when(Precondition::NonePutAfter(Kind::Token, fleet.revision()))
@@ -87,7 +87,7 @@ pub fn revoke_token(fleet: &Fleet, moment: &Moment, id: &TokenId, asker: &Asker)
     let from = format!("{key} of {} ({})", stored.name, stored.role);
     let revoked = Revoked { by: asker.who.clone(), why: asker.why.clone(), at: moment.wall };
     let body = Token { revoked: Some(revoked), ..stored.record.body.clone() };
-    Ok(told(moment, Subject::Fleet, asker, &from, &format!("{key} revoked"))
+    Ok(with_event(moment, Subject::Fleet, asker, &from, &format!("{key} revoked"))
         .when(Precondition::At(key.clone(), stored.at))
         .put(key, stored.record.with(body)))
 }

@@ -1,7 +1,7 @@
 //! Set the window of a service by hand: which versions may be admitted. An upgrade sets it by itself; a person does so
 //! where none will, as after a store was reconciled.
 
-use super::{Asker, Refusal, demand_why, reconciled, told};
+use super::{Asker, Refusal, demand_why, reconciled, with_event};
 use crate::contracted;
 use crate::fleet::{Fleet, Instance, ServiceFleet};
 use crate::gate::needed;
@@ -87,7 +87,7 @@ pub fn set_window(
         contracted: contracted::bound(fleet, name),
     };
     let to = format!("{name}: window {body} instead of {was}");
-    let commit = told(moment, Subject::Fleet, asker, &format!("{name}: {was}"), &to)
+    let commit = with_event(moment, Subject::Fleet, asker, &format!("{name}: {was}"), &to)
         .when(Precondition::At(key.clone(), service.window_at()))
         .when(Precondition::At(Key::Active(name.clone()), tidegate_proto::Revision::ABSENT))
         .when(Precondition::NonePutAfterWithin(Kind::Inventory, name.to_string(), fleet.revision()))

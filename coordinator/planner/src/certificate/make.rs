@@ -4,7 +4,7 @@
 use super::allowed::allowed_sessions;
 use super::{Certificate, FORMAT, Gone, InstanceSeen, Part, Rows, ServicePart, Session, WindowSeen, check};
 use crate::action::Action;
-use crate::contracted::told_to_agents;
+use crate::contracted::named_in_windows;
 use crate::fleet::{Fleet, Instance, ServiceFleet, Stored};
 use crate::gate::Reason;
 use crate::gate::schema::uncertified;
@@ -199,7 +199,7 @@ fn commits(
 
     let mut draft = Draft::new(fleet, moment, id, upgrade, moment.next_event);
     let extra = compared(fleet, binding, schema, certificate.read_at);
-    let extra = told_to_agents(fleet, contracted(extra, binding, schema), schema.services.iter());
+    let extra = named_in_windows(fleet, contracted(extra, binding, schema), schema.services.iter());
     draft.advance(
         Move::Certified(certificate.digest()),
         put_pages(extra, last),

@@ -49,7 +49,7 @@ impl TakenOut<'_> {
         let answering = service
             .into_iter()
             .flat_map(|service| self.replacing.iter().filter_map(|node| service.get(node)))
-            .filter(|instance| instance.tells_answers());
+            .filter(|instance| instance.reports_answers());
         let held = Sample::counted(self.held.iter().map(|instance| &instance.node));
         let mut answer =
             Answer::of_any(sample(&self.silent), |nodes| VersionGate::Silent { service: name(), nodes });

@@ -102,7 +102,7 @@ impl<'a> Draft<'a> {
     /// Plans a commit, with its event.
     pub(crate) fn push(&mut self, commit: Commit, what: String, from: &str, to: &str, because: &str) {
         debug_assert!(!self.moved, "nothing follows the commit that rewrites the upgrade");
-        let commit = self.told(commit, from, to, because);
+        let commit = self.with_event(commit, from, to, because);
         self.actions.push(Action::Commit(PlannedCommit {
             subject: Subject::Upgrade(self.id.clone()),
             what,
@@ -115,7 +115,7 @@ impl<'a> Draft<'a> {
         if !self.moved {
             return;
         }
-        let more = self.told(more, self.upgrade.phase.name().word(), &to, because);
+        let more = self.with_event(more, self.upgrade.phase.name().word(), &to, because);
         if let Some(Action::Commit(planned)) = self.actions.last_mut() {
             planned.commit = std::mem::take(&mut planned.commit).with(more);
             planned.what = format!("{}, {to}", planned.what);
@@ -123,7 +123,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds the next event.
-    fn told(&mut self, commit: Commit, from: &str, to: &str, because: &str) -> Commit {
+    fn with_event(&mut self, commit: Commit, from: &str, to: &str, because: &str) -> Commit {
         let number = self.next_event;
         self.next_event += 1;
         let subject = Subject::Upgrade(self.id.clone());

@@ -246,7 +246,7 @@ extensions:
         }
     }
 
-    fn told(text: &str) -> Vec<(String, bool, String)> {
+    fn reported(text: &str) -> Vec<(String, bool, String)> {
         let found = findings(&read(text).unwrap());
         found.into_iter().map(|finding| (finding.path, finding.blocks, finding.what)).collect()
     }
@@ -263,8 +263,8 @@ extensions:
     #[test]
     fn path_under_a_long_key_is_cut() {
         let long = "v".repeat(10_000);
-        let told = told(&format!("pg_settings: {{? {long}\n: {{common: {{a: 1}}}}}}"));
-        assert!(told.iter().all(|(path, ..)| path.len() < 200 && path.contains('…')), "{told:?}");
+        let reported = reported(&format!("pg_settings: {{? {long}\n: {{common: {{a: 1}}}}}}"));
+        assert!(reported.iter().all(|(path, ..)| path.len() < 200 && path.contains('…')), "{reported:?}");
         let deep = format!("{}1e22{}", "{\"k\":[".repeat(60), "]}".repeat(60));
         let found = findings(&serde_json::from_str(&deep).unwrap());
         assert!(found.len() == 1 && found[0].path.len() < 500, "{found:?}");
@@ -273,11 +273,11 @@ extensions:
     #[test]
     fn names_are_not_empty_and_have_no_control_characters() {
         for name in [r#""""#, r#"" ""#, r#""work\nmem""#, r#""neon.\e[2J""#] {
-            let told = told(&format!("pg_settings: {{common: {{{name}: \"1\"}}}}"));
-            assert!(told.iter().any(|(_, blocks, _)| *blocks), "{name}: {told:?}");
+            let reported = reported(&format!("pg_settings: {{common: {{{name}: \"1\"}}}}"));
+            assert!(reported.iter().any(|(_, blocks, _)| *blocks), "{name}: {reported:?}");
             assert!(
-                told.iter().all(|(path, _, what)| !format!("{path}{what}").contains(char::is_control)),
-                "{told:?}"
+                reported.iter().all(|(path, _, what)| !format!("{path}{what}").contains(char::is_control)),
+                "{reported:?}"
             );
         }
     }
@@ -285,10 +285,10 @@ extensions:
     #[test]
     fn versions_of_postgresql_are_written_in_one_form() {
         for version in [r#""017""#, r#""+17""#, r#"" 17""#, r#""0""#, r#""17.2""#] {
-            let told = told(&format!("pg_settings: {{per_version: {{{version}: {{}}}}}}"));
-            assert!(told.len() == 1 && told[0].1, "{version}: {told:?}");
+            let reported = reported(&format!("pg_settings: {{per_version: {{{version}: {{}}}}}}"));
+            assert!(reported.len() == 1 && reported[0].1, "{version}: {reported:?}");
         }
-        assert_eq!(told("pg_settings: {per_version: {17: {}, \"16\": {}}}"), []);
+        assert_eq!(reported("pg_settings: {per_version: {17: {}, \"16\": {}}}"), []);
     }
 
     #[test]
@@ -308,10 +308,13 @@ extensions:
     #[test]
     fn near_misses_of_known_keys_are_warned_of() {
         for name in ["pgsettings", "pg-settings", "PG_SETTINGS", "pg_setings", "settings"] {
-            let told = told(&format!("{name}: {{common: {{work_mem: \"1\"}}}}"));
-            assert!(told.len() == 1 && !told[0].1 && told[0].2.contains("pg_settings"), "{name}: {told:?}");
+            let reported = reported(&format!("{name}: {{common: {{work_mem: \"1\"}}}}"));
+            assert!(
+                reported.len() == 1 && !reported[0].1 && reported[0].2.contains("pg_settings"),
+                "{name}: {reported:?}"
+            );
         }
-        assert_eq!(told("extensions: {}"), [], "what is mixed in on purpose is no near miss");
+        assert_eq!(reported("extensions: {}"), [], "what is mixed in on purpose is no near miss");
     }
 
     #[test]
@@ -319,7 +322,7 @@ extensions:
         let manifest = read(
             "pg_settings:\n  common: {wal_log_hint: \"on\", neon.whatever: \"1\"}\n  commn: {}\n  per_version: {x: {}, 17: {primary: {}}}\n",
         );
-        let told: Vec<(String, bool)> =
+        let reported: Vec<(String, bool)> =
             findings(&manifest.unwrap()).into_iter().map(|finding| (finding.path, finding.blocks)).collect();
         let expected = [
             ("pg_settings.common.wal_log_hint", false),
@@ -327,6 +330,6 @@ extensions:
             ("pg_settings.per_version.x", true),
             ("pg_settings.per_version.17.primary", true),
         ];
-        assert_eq!(told, expected.map(|(path, blocks)| (path.to_owned(), blocks)));
+        assert_eq!(reported, expected.map(|(path, blocks)| (path.to_owned(), blocks)));
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn certify(
     // A fresh look, also for the planner: rows that came since the last one are filled before the next attempt.
     let seen = job::looked(leadership, upgrade, &bound).await.map_err(no)?;
     let is_ready = seen.expanded && seen.migrated;
-    job::tell_end(leadership, id, Ok(seen));
+    job::report_end(leadership, id, Ok(seen));
     if !is_ready {
         return Err(no("the database no longer shows that migrate is done, with no row left".to_owned()));
     }

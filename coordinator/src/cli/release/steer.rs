@@ -2,7 +2,7 @@
 
 use crate::cli::document::document;
 use crate::cli::exit::{Failure, Outcome};
-use crate::cli::reach::Reach;
+use crate::cli::options::GlobalOptions;
 use crate::cli::show;
 use serde_json::{Map, Value as Json, json};
 use std::path::{Path, PathBuf};
@@ -109,19 +109,20 @@ fn manifest(asked: &Create) -> Result<Json, Failure> {
         let (key, path) = pair(text)?;
         let mixed = document(Path::new(path), tidegate_planner::document::yaml::<Json>)?;
         if manifest.get(key).is_some() {
-            let told = format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
-            return Err(Failure::usage(told));
+            let print_reply =
+                format!("--mix-in {text}: the manifest says {key:?} already; nothing was changed");
+            return Err(Failure::usage(print_reply));
         }
         manifest[key] = mixed;
     }
     Ok(manifest)
 }
 
-pub(super) fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failure> {
+pub(super) fn print_reply(options: &GlobalOptions, reply: &ReleaseReply) -> Result<Outcome, Failure> {
     reply.warnings.iter().for_each(|warning| show::note(format!("warning: {warning}")));
-    if reach.json && !reply.release.is_empty() {
+    if options.json && !reply.release.is_empty() {
         show::line(&reply.release)?;
-    } else if reach.json {
+    } else if options.json {
         show::json(reply)?;
     } else {
         show::line(&reply.what)?;
@@ -129,14 +130,18 @@ pub(super) fn told(reach: &Reach, reply: &ReleaseReply) -> Result<Outcome, Failu
     Ok(Outcome::Good)
 }
 
-pub(super) async fn create(reach: &Reach, stream: String, asked: &Create) -> Result<Outcome, Failure> {
+pub(super) async fn create(
+    options: &GlobalOptions,
+    stream: String,
+    asked: &Create,
+) -> Result<Outcome, Failure> {
     let body = body(asked)?.to_string();
-    let message = CreateReleaseRequest { stream, body, who: reach.who() };
-    let mut reply = reach.releases().await?.create_release(message).await?.into_inner();
-    if !reach.json {
+    let message = CreateReleaseRequest { stream, body, who: options.who() };
+    let mut reply = options.releases().await?.create_release(message).await?.into_inner();
+    if !options.json {
         reply.what = format!("{} ({})", reply.what, status(&reply));
     }
-    told(reach, &reply)
+    print_reply(options, &reply)
 }
 
 fn status(reply: &ReleaseReply) -> String {

@@ -26,6 +26,6 @@ pub async fn report_metadata(
         ask::signal(fleet, moment, &group, &node, &word, &asker)
     })
     .await?;
-    let told = if asked.success { "success" } else { "failure" };
-    Ok(reply(&group, granted, format!("{node} signalled {told} for the document of {group}")))
+    let reported = if asked.success { "success" } else { "failure" };
+    Ok(reply(&group, granted, format!("{node} signalled {reported} for the document of {group}")))
 }

@@ -40,9 +40,9 @@ pub fn signal(
         return Err(Refusal::state(format!("no update of {name} runs: nothing is counted")));
     };
     let generation = update.to.generation;
-    if let Some(told) = word.generation.filter(|told| *told != generation) {
+    if let Some(reported) = word.generation.filter(|reported| *reported != generation) {
         return Err(Refusal::state(format!(
-            "generation {told} of {name} is not what is being exposed, which is {generation}: nothing is counted"
+            "generation {reported} of {name} is not what is being exposed, which is {generation}: nothing is counted"
         )));
     }
     let page = fleet.exposed_page_of(name, node, update.pages);
@@ -70,8 +70,9 @@ pub fn signal(
         at: moment.wall,
     };
     let same = |stored: &&Stored<Signal>| {
-        let told = |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
-        told(stored) == told(&body)
+        let reported =
+            |word: &Signal| (word.generation, word.success, word.failure.clone(), word.why.clone());
+        reported(stored) == reported(&body)
     };
     if stands.is_some_and(|stored| same(&stored)) {
         return Ok(Asked::already(Some(generation)));

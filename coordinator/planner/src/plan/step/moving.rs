@@ -113,13 +113,14 @@ fn recovered<'a>(moving: &Moving<'a>) -> impl Iterator<Item = &'a Instance> {
     let target = Known::At(moving.target.version);
     let unhealthy =
         exposed(moving, Standing::Unhealthy).filter(|_| !mutant::is("recovered-ones-are-drained"));
-    let is_told = |i: &Instance| {
+    let is_ordered = |i: &Instance| {
         i.directive.as_ref().is_some_and(|d| d.disposition == Disposition::Serve { returning: true })
     };
     let failed =
         |i: &Instance| i.report.as_ref().is_some_and(|report| matches!(report.step, Step::Failed { .. }));
-    unhealthy
-        .filter(move |i| i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_told(i))
+    unhealthy.filter(move |i| {
+        i.is_well() && i.known() == target && i.has_accepted() && failed(i) && !is_ordered(i)
+    })
 }
 
 /// Whether it is exposed to the target already, or comes into service by it alone. It takes of the budget while it is out:

@@ -24,7 +24,7 @@ use tidegate_proto::{Amount, Key, Revision, UpgradeId, mutant};
 /// What a turn decides about one service.
 pub(in crate::plan) struct Turn {
     /// The upgrade whose readers are told: the active one, or the one that set the window.
-    pub(in crate::plan) told_at: Option<UpgradeId>,
+    pub(in crate::plan) recorded_at: Option<UpgradeId>,
     pub(in crate::plan) action: Option<Action>,
     pub(in crate::plan) reason: Reason,
     /// How many event numbers the action takes.
@@ -42,7 +42,7 @@ pub(in crate::plan) fn turn(
     let place = Place::of(fleet, moment, service)?;
     let action = place.next().map(|(instance, disposition)| place.order(instance, disposition, number));
     let events = u64::from(action.is_some());
-    Some(Turn { told_at: place.told_at().cloned(), action, reason, events })
+    Some(Turn { recorded_at: place.recorded_at().cloned(), action, reason, events })
 }
 
 /// Whether its drain came to an end, good or bad.
@@ -83,7 +83,7 @@ impl<'a> Place<'a> {
         Some(Self { fleet, moment, service, window, active, spec })
     }
 
-    fn told_at(&self) -> Option<&'a UpgradeId> {
+    fn recorded_at(&self) -> Option<&'a UpgradeId> {
         let setter = Some(&self.window.record.body.set_by).filter(|id| self.fleet.upgrade(id).is_some());
         self.active.map(|(id, _)| id).or(setter)
     }
@@ -160,7 +160,7 @@ impl<'a> Place<'a> {
         let words = ["in rotation".to_owned(), what.clone()];
         let commit = self.moment.with_event(commit, (Subject::Fleet, number), words, "coordinator", &because);
         // A commit of one service that does not succeed holds no other service.
-        let subject = self.told_at().map_or(Subject::Fleet, |id| Subject::Upgrade(id.clone()));
+        let subject = self.recorded_at().map_or(Subject::Fleet, |id| Subject::Upgrade(id.clone()));
         Action::Commit(PlannedCommit { subject, what, commit })
     }
 

@@ -15,7 +15,7 @@ use crate::gate::trial::{Trial, assess};
 use crate::gate::{Reason, below, deploy};
 use crate::moment::Moment;
 use crate::release::canary::counted;
-use crate::stream::change::{Change, Told};
+use crate::stream::change::{Change, StreamEvent};
 use crate::stream::image;
 use crate::stream::returning::{again, emergency, while_removed};
 use crate::task::Purpose;
@@ -43,7 +43,7 @@ struct Step {
 }
 
 impl Step {
-    fn told(from: impl Into<String>, to: impl Into<String>, because: impl Into<String>) -> Self {
+    fn recorded(from: impl Into<String>, to: impl Into<String>, because: impl Into<String>) -> Self {
         Self { words: Some((from.into(), to.into(), because.into())) }
     }
 }
@@ -73,7 +73,7 @@ fn moved(fleet: &Fleet, moment: &Moment, name: &StreamName, number: u64) -> Turn
     let also = collect(&mut change, WITH_ANOTHER);
     let steps = [Some(step), also].into_iter().flatten().filter_map(|step| step.words);
     for (from, to, because) in steps {
-        change.tells(Told { who: "coordinator", from, to, because, number: number + turn.events });
+        change.record(StreamEvent { who: "coordinator", from, to, because, number: number + turn.events });
         turn.events += 1;
     }
     let commit = change.commit();
@@ -223,7 +223,7 @@ fn act_on(change: &mut Change<'_>, revision: ReleaseRevision, gates: Gates) -> O
         Some(canary) => {
             change.begins_canary(revision, canary.fraction).ok()?;
             let to = format!("revision {revision} in canary for {} of starts", canary.fraction);
-            Some(Step::told(format!("revision {revision} pending"), to, "every gate is open"))
+            Some(Step::recorded(format!("revision {revision} pending"), to, "every gate is open"))
         }
         None => put_out(change, revision, "every gate is open"),
     }
@@ -240,13 +240,13 @@ fn put_out(change: &mut Change<'_>, revision: ReleaseRevision, because: &str) ->
     let tag = change.stream.head(revision).map(|head| head.release.tag.clone())?;
     change.goes_out(revision).ok()?;
     let to = format!("revision {revision} ({tag}) deployed");
-    Some(Step::told(format!("revision {revision} {from}"), to, because))
+    Some(Step::recorded(format!("revision {revision} {from}"), to, because))
 }
 
 fn fail(change: &mut Change<'_>, revision: ReleaseRevision, because: String) -> Option<Step> {
     let from = change.stream.head(revision).map(|head| head.release.status)?;
     change.fails(revision, &because).ok()?;
-    Some(Step::told(format!("revision {revision} {from}"), format!("revision {revision} error"), because))
+    Some(Step::recorded(format!("revision {revision} {from}"), format!("revision {revision} error"), because))
 }
 
 /// The canary goes out, is withdrawn, or waits.
@@ -260,8 +260,8 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         deadline: None,
     };
     let canary = canary_of(&change.stream, revision).unwrap_or_else(by_hand);
-    let told = counted(change.fleet, change.name, &change.stream);
-    match judge(&canary, told, head.canary_ms) {
+    let recorded = counted(change.fleet, change.name, &change.stream);
+    match judge(&canary, recorded, head.canary_ms) {
         Judgement::Failed(because) => return fail(change, revision, because),
         Judgement::Open(reason) => {
             waiting.insert(revision, vec![reason]);
@@ -281,7 +281,7 @@ fn canary(change: &mut Change<'_>, waiting: &mut BTreeMap<ReleaseRevision, Vec<R
         return None;
     }
     change.relies_on(compares);
-    let because = format!("{} computes signalled success", told.successes);
+    let because = format!("{} computes signalled success", recorded.successes);
     put_out(change, revision, &because)
 }
 
@@ -319,7 +319,7 @@ fn return_to_manual(
     change.relies_on(compares);
     let revision = again(change, &wanted, "coordinator").ok()?;
     let to = format!("revision {revision} ({manual}) deployed, back to revision {}", wanted.revision);
-    Some(Step::told(from, to, "the stream's manual strategy names this tag"))
+    Some(Step::recorded(from, to, "the stream's manual strategy names this tag"))
 }
 
 /// What was collected is history once its image was removed, or stays for something else that holds it.
@@ -328,7 +328,7 @@ fn removed(change: &mut Change<'_>) -> Option<Step> {
         change.stream.kept.iter().find_map(|head| Some((head.release.revision, end(change, head)?)))?;
     change.departs(revision);
     let (from, to) = (format!("revision {revision} deprecated"), format!("revision {revision} removed"));
-    Some(Step::told(from, to, because))
+    Some(Step::recorded(from, to, because))
 }
 
 /// Why nothing is left to do about a collected release; none = its image is still to be removed.

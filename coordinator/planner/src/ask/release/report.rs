@@ -66,11 +66,11 @@ pub fn signal(
         )));
     }
     let subject = SignalSubject::Release(name.clone(), revision);
-    let told = fleet.signal(&subject, compute);
-    if told.is_some_and(|told| told.success == success) {
+    let reported = fleet.signal(&subject, compute);
+    if reported.is_some_and(|reported| reported.success == success) {
         return Ok(Asked::already(name, Some(revision)));
     }
-    if told.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
+    if reported.is_none() && fleet.stored_signals(&subject) >= MAX_SIGNALS {
         return Err(Refusal::state(format!(
             "{MAX_SIGNALS} computes have signalled for revision {revision} of {name}, which is the maximum: promote it, or roll back"
         )));
@@ -80,7 +80,7 @@ pub fn signal(
     let body = Signal { generation: None, success, failure: None, why, who, at: moment.wall };
     // One word a key, so that computes do not wait for each other; the stream itself is not compared.
     let commit = Commit::new()
-        .when(Precondition::At(key.clone(), told.map_or(Revision::ABSENT, |told| told.at)))
+        .when(Precondition::At(key.clone(), reported.map_or(Revision::ABSENT, |reported| reported.at)))
         .put(key, body);
     Ok(Asked { stream: name.clone(), revision: Some(revision), commit: Some(commit) })
 }
@@ -104,7 +104,7 @@ pub fn running(
             counts.len()
         )));
     }
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for (tag, count) in counts {
         let release = stream.head_of(tag).map(|head| &head.release).or(past.get(tag));
         let running = Running {
@@ -113,9 +113,9 @@ pub fn running(
             version: release.map(|release| release.version),
             requires: release.map(|release| release.requires.clone()).unwrap_or_default(),
         };
-        told.insert(tag.clone(), running);
+        reported.insert(tag.clone(), running);
     }
-    if stream.running == told {
+    if stream.running == reported {
         return Ok(Asked::already(name, None));
     }
     let described = |running: &BTreeMap<ReleaseTag, Running>| {
@@ -123,7 +123,7 @@ pub fn running(
         format!("{computes} computes run {} tags", running.len())
     };
     let mut change = Change::of(fleet, moment, name);
-    let (from, to) = (described(&stream.running), described(&told));
-    change.stream.running = told;
+    let (from, to) = (described(&stream.running), described(&reported));
+    change.stream.running = reported;
     Ok(granted(change, asker, None, from, to))
 }
